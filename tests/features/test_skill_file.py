@@ -147,7 +147,7 @@ def test_words_for_tools_become_rules(text: str, rules: tuple[str, ...]) -> None
     assert allowed_rules(text, CANONICAL) == (rules, ())
 
 
-@pytest.mark.parametrize("text", ["Bash(git", "WebSearch", "Read)", "Bash(a (b))", "(x)", "Bash(git)Read"])
+@pytest.mark.parametrize("text", ["Bash(git", "SlashCommand", "Read)", "Bash(a (b))", "(x)", "Bash(git)Read"])
 def test_what_is_not_understood_names_nothing_and_warns(text: str) -> None:
     rules, warnings = allowed_rules(text, CANONICAL)
     assert rules == ()

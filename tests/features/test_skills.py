@@ -233,10 +233,10 @@ async def test_names_are_taken_as_models_write_them(workspace: Path) -> None:
 
 
 async def test_allowed_tools_are_told_with_what_is_wrong_in_them(workspace: Path, home: Path) -> None:
-    make(home / ".agents/skills", front="allowed-tools: Read WebSearch\n")
+    make(home / ".agents/skills", front="allowed-tools: Read SlashCommand\n")
     (skill,) = await own(shelf(workspace))
     assert skill.allowed == ("Read",)
-    assert any("WebSearch" in each for each in skill.warnings)
+    assert any("SlashCommand" in each for each in skill.warnings)
     assert "only these tools may be called: Read." in (await shelf(workspace).use("tidy")).text
 
 
