@@ -16,7 +16,7 @@ from lmtui.features.skills.skill_folders import MAX_SKILL_BYTES, SkillsTrust
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say
 
-SHIPPED = 6
+SHIPPED = 10
 
 
 @pytest.fixture
