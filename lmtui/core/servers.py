@@ -97,6 +97,20 @@ class ExamState:
         return any(row.grade is Grade.FAILED for row in self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """A server of a pool as a list shows it: its slots, the requests that run, wait and were answered, and why it rests."""
+
+    url: str
+    is_up: bool
+    slots: int
+    busy: int
+    waiting: int
+    weight: float
+    answered: int
+    problem: str = ""
+
+
 OnStep = Callable[[ExamState], None]
 
 

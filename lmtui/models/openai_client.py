@@ -66,6 +66,16 @@ class Slots:
         """Return how many requests the server works on at once."""
         return self._count
 
+    @property
+    def busy(self) -> int:
+        """Return how many requests run."""
+        return self._busy
+
+    @property
+    def waiting(self) -> int:
+        """Return how many requests wait."""
+        return len(self._waiting)
+
     def resize(self, count: int) -> None:
         """Take another number of slots; requests that run go on."""
         self._count = max(1, count)
