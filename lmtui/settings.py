@@ -61,6 +61,10 @@ class Config:
         (), "named connections, such as gpu: url=http://gpu:8080 model=qwen3-coder api_key=file:~/.gpu.key",
         label="Connection profiles",
     )  # fmt: skip
+    servers: tuple[str, ...] = _setting(
+        (), "servers that share the work: addresses or names of profiles, each with weight=2 if it is twice as fast",
+        label="Server pool",
+    )  # fmt: skip
     profile: str = _setting("", "name of the profile to use", "LLM_PROFILE", label="Connection profile")
     temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
     seed: int = _setting(-1, "sampling seed; -1: none", "LLM_SEED")

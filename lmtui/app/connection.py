@@ -11,18 +11,19 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache, is_conversation
 from lmtui.config import Config
 from lmtui.core import events
-from lmtui.core.connection_profiles import ConnectionProfile, connection_of, find_connection, parse_connections
+from lmtui.core.connection_profiles import ConnectionProfile, connection_of, find_connection, parse_connections, parse_pool
 from lmtui.core.errors import ConfigError, Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import Completion, ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
-from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import PoolRow, ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.keys import resolve_key
 from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.pool import PoolMember, ServerPool
 from lmtui.models.provider_errors import RetryPolicy
 
 _MOST_NAMED = 20
@@ -38,15 +39,18 @@ class ModelConnection:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._kept = read_choices()
-        remembered = ServerChoice() if config.url or not self._kept else self._kept[0]
-        self._choice = ServerChoice(config.url or remembered.url, _named_model(config) or remembered.model)
+        self._pooled = parse_pool(config.servers, config.profiles)
+        self._made_pool: ServerPool | None = None
+        first = config.url or (self._pooled[0].url if self._pooled else "")
+        remembered = ServerChoice() if first or not self._kept else self._kept[0]
+        self._choice = ServerChoice(first or remembered.url, _named_model(config) or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
         key = resolve_key(config.api_key)
         self.own_key = "" if _has_profile_key(config) else key  # a profile's goes to its own server alone
         self._key = key if self._choice.url else ""
         self._providers: dict[tuple[str, str], OpenAICompatible] = {}
-        self._retired: list[OpenAICompatible] = []
+        self._retired: list[OpenAICompatible | ServerPool] = []
         self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
         self._unasked = unasked_roles(parse_roles(config.roles))
         self.was_asked = False  # the user chose a server since the start
@@ -71,24 +75,47 @@ class ModelConnection:
         """Return what takes the keys out of events."""
         return key_redactor(replace(self._config, api_key=self._key or self.own_key))
 
-    def provider(self) -> OpenAICompatible:
-        """Return the provider for the server in use.
+    def provider(self) -> OpenAICompatible | ServerPool:
+        """Return the provider for the server in use, or for all of the pool that it belongs to.
 
         Raises:
             UsageError: none is chosen.
         """
         if not self._choice.url:
             raise UsageError("no model server is chosen yet", "Name one with --url; `lmtui models` shows what is running.")
+        if any(is_same_server(self._choice.url, each.url) for each in self._pooled):
+            return self._pool()
         return self.provider_at(self._choice.url, self._key)
+
+    def _pool(self) -> ServerPool:
+        """Return the servers of the pool as one, made when it is first asked for."""
+        if self._made_pool is None:
+            once = RetryPolicy(retries=0)  # the pool asks the next one
+            self._made_pool = ServerPool(
+                [
+                    PoolMember(self._new_provider(each.url, key, once), key, each.weight)
+                    for each in self._pooled
+                    for key in (resolve_key(each.api_key) or self.own_key,)
+                ],
+                RetryPolicy(retries=self._config.max_retries, first_delay_s=self._config.retry_delay_s),
+            )
+        return self._made_pool
+
+    def pool_rows(self) -> Sequence[PoolRow]:
+        """Return the servers of the pool, none without one."""
+        return self._made_pool.rows() if self._made_pool is not None else ()
 
     def provider_at(self, url: str, key: str) -> OpenAICompatible:
         """Return the provider for a server; sessions on the same server share its slots."""
         config, at = self._config, (base_url(url), key)
-        if at in self._providers:
-            return self._providers[at]
-        roles = parse_roles(config.roles)
-        retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
-        provider = self._providers[at] = OpenAICompatible(
+        if at not in self._providers:
+            retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
+            self._providers[at] = self._new_provider(url, key, retry)
+        return self._providers[at]
+
+    def _new_provider(self, url: str, key: str, retry: RetryPolicy) -> OpenAICompatible:
+        config, roles = self._config, parse_roles(self._config.roles)
+        return OpenAICompatible(
             url,
             key,
             stall_timeout_s=config.stall_timeout_s,
@@ -97,11 +124,10 @@ class ModelConnection:
             context_tokens=roles.get(ModelRole.CODER, RoleModel()).context_length or config.context_tokens,
             windows={each.model: each.context_length for each in roles.values() if each.model and each.context_length},
         )
-        return provider
 
     def slot_count(self) -> int:
         """Return how many requests the server in use works on at once."""
-        return self.provider().slots.count
+        return self.provider().slot_count
 
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, at the server in use and at those that were used before."""
@@ -163,6 +189,9 @@ class ModelConnection:
         """Take other settings; a server that they name is used from now on."""
         key = resolve_key(config.api_key)
         self._config, self.own_key = config, "" if _has_profile_key(config) else key
+        self._pooled = parse_pool(config.servers, config.profiles)
+        self._retired += [self._made_pool] if self._made_pool is not None else []
+        self._made_pool = None
         if config.url:
             self._retired += self._providers.values()
             self._providers.clear()
@@ -219,7 +248,9 @@ class ModelConnection:
 
     async def close(self) -> None:
         """Close all connections."""
-        providers = [*self._retired, *self._providers.values()]
+        providers: list[OpenAICompatible | ServerPool] = [*self._retired, *self._providers.values()]
+        providers += [self._made_pool] if self._made_pool is not None else []
+        self._made_pool = None
         self._retired.clear()
         self._providers.clear()
         for provider in providers:

@@ -311,7 +311,7 @@ class Runtime:
         connection = self._connection
         provider = connection.provider_at(url, self.servers.key_for(url)) if url else connection.provider()
         await provider.served("" if url else connection.model)
-        return provider.slots.count
+        return provider.slot_count
 
     async def new_session(
         self, policy: Policy | None = None, *, variant: SessionVariant | None = None, has_model: bool = True

@@ -85,3 +85,50 @@ def connection_of(texts: Iterable[str], url: str) -> ConnectionProfile | None:
     """Return the profile that names a server, None where none does."""
     profiles = parse_connections(texts).values()
     return next((each for each in profiles if each.url and is_same_server(each.url, url)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEntry:
+    """A server of the setting `servers`; `api_key` says where its key is, empty for the key of the settings."""
+
+    url: str
+    weight: float = 1.0
+    api_key: str = ""
+
+
+_POOL_HINT = 'Write it as "http://gpu2:8080 weight=2", or with the name of a profile.'
+
+
+def parse_pool(texts: Iterable[str], profiles: Iterable[str]) -> tuple[PoolEntry, ...]:
+    """Read the setting `servers`; the same server counts once.
+
+    Raises:
+        ConfigError: an entry cannot be read, or names no address and no profile.
+    """
+    known = parse_connections(profiles)
+    found: list[PoolEntry] = []
+    for text in texts:
+        name, *words = text.split() or [""]
+        weight = 1.0
+        for word in words:
+            key, sign, value = word.partition("=")
+            weight = _weight(text, value) if sign and key == "weight" else _weight(text, "")
+        profile = known.get(name)
+        url = profile.url if profile is not None else name
+        try:
+            _ = base_url(url)
+        except UsageError as error:
+            raise ConfigError(f"servers: {text[:60]!r} is neither an address nor a profile with a url", _POOL_HINT) from error
+        if not any(is_same_server(url, each.url) for each in found):
+            found.append(PoolEntry(url, weight, profile.api_key if profile is not None else ""))
+    return tuple(found)
+
+
+def _weight(text: str, value: str) -> float:
+    try:
+        weight = float(value)
+    except ValueError:
+        weight = 0.0
+    if not 0.01 <= weight <= 100:
+        raise ConfigError(f"servers: {text[:60]!r} needs a weight from 0.01 to 100", _POOL_HINT)
+    return weight

@@ -217,6 +217,11 @@ class OpenAICompatible:
         """Return the base address, without key."""
         return self._url
 
+    @property
+    def slot_count(self) -> int:
+        """Return how many requests the server works on at once."""
+        return self.slots.count
+
     def slot_files(self, model: str) -> SlotFiles:
         """Return the ways to save and restore what the server's slots hold."""
         return SlotFiles(self._url, self._key, model)
