@@ -18,7 +18,7 @@ from lmtui.core.messages import Completion, ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
-from lmtui.core.servers import PoolRow, ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound, ServerKind, pool_text
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.keys import resolve_key
@@ -130,8 +130,15 @@ class ModelConnection:
         return self.provider().slot_count
 
     async def find(self) -> Sequence[ServerFound]:
-        """Look on the usual ports, at the server in use and at those that were used before."""
-        return await find_servers((self._choice.url,) if self._choice.url else (), self._key, self.kept())
+        """Look on the usual ports, at the server in use, at those of the pool and at those that were used before."""
+        rows = self.pool_rows() or [PoolRow(each.url, weight=each.weight) for each in self._pooled]
+        own = (self._choice.url,) if self._choice.url else ()
+        found = await find_servers(own, self._key, (*self.kept(), *(row.url for row in rows)))
+        silent = [row for row in rows if not any(is_same_server(row.url, each.url) for each in found)]
+        return [
+            *(replace(each, note=_pool_note(each, rows)) for each in found),
+            *(ServerFound(ServerKind.KEPT, root_url(row.url), (), f"{NO_ANSWER}; {pool_text(row)}") for row in silent),
+        ]
 
     def kept(self) -> tuple[str, ...]:
         """Return the addresses of the servers that were chosen or used, the newest first."""
@@ -255,6 +262,11 @@ class ModelConnection:
         self._providers.clear()
         for provider in providers:
             await provider.close()
+
+
+def _pool_note(server: ServerFound, rows: Sequence[PoolRow]) -> str:
+    own = [pool_text(row) for row in rows if is_same_server(row.url, server.url)]
+    return "; ".join(filter(None, (server.note, *own)))
 
 
 def _has_profile_key(config: Config) -> bool:

@@ -102,13 +102,22 @@ class PoolRow:
     """A server of a pool as a list shows it: its slots, the requests that run, wait and were answered, and why it rests."""
 
     url: str
-    is_up: bool
-    slots: int
-    busy: int
-    waiting: int
-    weight: float
-    answered: int
+    is_up: bool = True
+    slots: int = 0
+    busy: int = 0
+    waiting: int = 0
+    weight: float = 1.0
+    answered: int = 0
     problem: str = ""
+
+
+def pool_text(row: PoolRow) -> str:
+    """Return how a server of the pool does, in words."""
+    parts = [f"in the pool, weight {row.weight:g}" if row.weight != 1 else "in the pool"]
+    parts += [f"rests: {row.problem}"] if row.problem else []
+    parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} waiting"] if row.slots else []
+    parts += [f"{row.answered} answered"] if row.answered else []
+    return ", ".join(parts)
 
 
 OnStep = Callable[[ExamState], None]
