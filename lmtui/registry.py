@@ -25,6 +25,7 @@ FEATURES = (
     "effects",
     "attempts",
     "pipeline",
+    "batch",
     "projects",
     "usage",
     "otel",

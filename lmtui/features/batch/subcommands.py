@@ -1,0 +1,191 @@
+"""`lmtui batch`: begin, continue and look at many tasks, with a progress table on standard error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.core.budgets import NO_BUDGET, whole_budget
+from lmtui.core.errors import UsageError
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
+from lmtui.features.batch.runner import BatchOptions, BatchProgress, BatchRunner
+from lmtui.features.batch.task_file import BatchTask, read_tasks, tasks_for_files
+from lmtui.features.service import CommandCall, FeatureHost
+from lmtui.paths import workspace_dir
+
+EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
+_MAX_BYTES = 268_435_456
+_MOST_FILES = 10_000
+_SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "away": "…"}
+
+
+def batch_parser() -> Parser:
+    """Return the parser of `lmtui batch`."""
+    doc = "Work on many tasks, each in an overlay of its own; results and diffs go to a folder.\n"
+    doc += "Tasks are lines of a file (JSON or text; - reads standard input), or one for each file of --glob.\n"
+    doc += "`lmtui batch status [DIR]` shows a batch, `lmtui batch resume [DIR]` continues it."
+    parser = make_parser("batch", doc, 'lmtui batch --glob "src/*.py" "Add type hints to {file}"')
+    add = parser.add_argument
+    add("words", nargs="*", metavar="FILE|TASK", help="a file of tasks, the task of --glob, or status|resume DIR")
+    add("--glob", metavar="PATTERN", help="one task for each file; {file} in the task is its path")
+    add("--out", metavar="DIR", help="folder for results (default: .lmagent/batches/TIME)")
+    add("--workers", type=int, default=0, metavar="N", help="tasks at once (default: the slots of the servers)")
+    add("--tries", type=int, default=2, metavar="N", help="tries for each task until its checks pass (default: 2)")
+    add("--total", default="", metavar="BUDGET", help='budget for all tasks: "8h 5M tokens"; --budget is for each')
+    add("--retry-failed", action="store_true", help="resume: do tasks again that ended red or failed")
+    add("--json", action="store_true", help="print the results as JSON lines")
+    add_common(parser)
+    return parser
+
+
+async def batch(call: CommandCall) -> int:
+    """Run the action."""
+    words = call.arguments.words
+    folders = workspace_dir(call.workspace.workspace) / "batches"
+    match words:
+        case ["status", *rest]:
+            return await asyncio.to_thread(_status, _folder_of(rest, folders), is_json=call.arguments.json)
+        case ["resume", *rest]:
+            folder = BatchFolder(_folder_of(rest, folders))
+            tasks, options = await asyncio.to_thread(folder.read)
+            return await _run(call, folder, tasks, options)
+        case _:
+            return await _begin(call, folders)
+
+
+def _folder_of(rest: Sequence[str], folders: Path) -> Path:
+    """Return the folder that is named, else the newest.  Blocks."""
+    if rest:
+        return Path(rest[0])
+    found = sorted(folders.glob("*/tasks.jsonl"))
+    if not found:
+        raise UsageError("there is no batch in this folder", 'Begin one: lmtui batch --glob "src/*.py" "Fix {file}"')
+    return found[-1].parent
+
+
+async def _begin(call: CommandCall, folders: Path) -> int:
+    arguments, words = call.arguments, call.arguments.words
+    if arguments.glob:
+        files = await (await call.workspace.sandbox()).glob(arguments.glob, _MOST_FILES + 1)
+        tasks = tasks_for_files(" ".join(words), sorted(files))
+    else:
+        tasks, problems = read_tasks(await asyncio.to_thread(_read, words))
+        for problem in problems:
+            print(f"lmtui: {sanitize_line(problem)}", file=sys.stderr)
+        if not tasks:
+            raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
+    options = {name: getattr(arguments, name) for name in ("workers", "tries", "total", "budget")}
+    folder = BatchFolder(Path(arguments.out) if arguments.out else folders / f"{datetime.now(UTC):%Y%m%d_%H%M%S}")
+    _ = _options(options)
+    await asyncio.to_thread(folder.begin, tasks, options)
+    return await _run(call, folder, tasks, options)
+
+
+def _read(words: Sequence[str]) -> str:
+    if len(words) != 1:
+        raise UsageError("name one file of tasks", 'Or use --glob: lmtui batch --glob "src/*.py" "Fix {file}"')
+    try:
+        data = sys.stdin.buffer.read(_MAX_BYTES) if words[0] == "-" else Path(words[0]).read_bytes()[:_MAX_BYTES]
+    except OSError as error:
+        raise UsageError(f"{words[0]} cannot be read: {error.strerror}", "Name a file with one task a line.") from error
+    return data.decode("utf-8", "replace")
+
+
+def _options(given: dict[str, object]) -> BatchOptions:
+    workers, tries = int(str(given.get("workers") or 0)), int(str(given.get("tries") or 1))
+    if workers < 0 or tries < 1:
+        raise UsageError("--workers and --tries have to be positive", "Leave them out for the defaults.")
+    budget, total = (str(given.get(name) or "") for name in ("budget", "total"))
+    return BatchOptions(
+        workers, tries, whole_budget(budget) if budget else NO_BUDGET, whole_budget(total) if total else NO_BUDGET
+    )
+
+
+async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: dict[str, object]) -> int:
+    await asyncio.to_thread(folder.lock)
+    try:
+        async with call.open_host() as host:
+            return await _work(call, host, folder, tasks, _options(options))
+    finally:
+        folder.unlock()
+
+
+async def _work(
+    call: CommandCall, host: FeatureHost, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions
+) -> int:
+    _ = await host.choose_server()
+    await host.require_sandbox()
+    print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
+    runner = BatchRunner(host, folder, options, _tell)
+    running = asyncio.ensure_future(runner.run(tasks, retries_failed=call.arguments.retry_failed))
+    with _stopping(running):
+        await asyncio.wait({running})
+    if running.cancelled():
+        print(f"lmtui: interrupted; `lmtui batch resume {folder.path}` continues", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    progress = running.result()
+    if call.arguments.json:
+        for task in tasks:
+            if task.id in progress.results:
+                print(json.dumps(asdict(progress.results[task.id]), ensure_ascii=False))
+    print(progress_line(progress), file=sys.stderr)
+    return 0 if progress.done == progress.total else EXIT_NOT_DONE
+
+
+def _tell(result: TaskResult, progress: BatchProgress) -> None:
+    print(f"{result_line(result)}\n  {progress_line(progress)}", file=sys.stderr, flush=True)
+
+
+def result_line(result: TaskResult) -> str:
+    """Return how a task ended, in one line."""
+    about = [f"{result.elapsed_s:.0f} s"] if result.elapsed_s else []
+    about += [f"+{result.added} −{result.removed}"] if result.diff else []
+    about += [f"try {result.tries}"] if result.tries > 1 else []
+    about += [sanitize_line(result.error)[:120]] if result.error else []
+    return f"{_SIGNS[result.status]} {result.id:>5}  {result.status:<10} {result.task[:60]}  {' · '.join(about)}".rstrip()
+
+
+def progress_line(progress: BatchProgress) -> str:
+    """Return how far a batch is, in one line."""
+    parts = [f"{progress.done} of {progress.total} done", f"{progress.failed} failed", f"{len(progress.running)} running"]
+    left_s = progress.left_s
+    parts += [f"about {left_s / 60:.0f} min left"] if left_s and left_s >= 60 else []
+    return " · ".join(parts)
+
+
+def _status(path: Path, *, is_json: bool) -> int:
+    folder = BatchFolder(path)
+    tasks, _ = folder.read()
+    results = folder.results()
+    found = [results.get(task.id, TaskResult(task.id, "waiting", task.title)) for task in tasks]
+    if is_json:
+        print("\n".join(json.dumps(asdict(each), ensure_ascii=False) for each in found))
+    else:
+        print("\n".join(result_line(each) for each in found if each.id in results))
+        ended = sum(each.status in FINAL for each in found)
+        done = sum(each.status in GOOD for each in found)
+        print(f"{done} of {len(found)} done · {ended - done} failed · {len(found) - ended} waiting")
+    return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE
+
+
+@contextlib.contextmanager
+def _stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: what comes of it
+    """Let Ctrl+C and SIGTERM cancel the work."""
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
