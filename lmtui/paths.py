@@ -59,6 +59,11 @@ def patches_dir(workspace: Path) -> Path:
     return workspace_dir(workspace) / "patches"
 
 
+def batches_dir(workspace: Path) -> Path:
+    """Return the folder of batches of many tasks."""
+    return workspace_dir(workspace) / "batches"
+
+
 def overlays_dir(workspace: Path) -> Path:
     """Return the folder of what commands wrote in overlays over a workspace, at user level."""
     return state_dir() / "overlays" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]

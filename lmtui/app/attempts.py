@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,24 +14,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from lmtui.app.model_servers import Servers, which_model
+from lmtui.app.overlay_reviews import AttemptReview, PatchReview
 from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
+from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import EffectReview, Session
+from lmtui.core.sessions import Session
 from lmtui.core.subagents import SessionAgentRunner
-from lmtui.core.workspace import CommandEffect, EffectPart
-from lmtui.engine.file_changes import to_the_end, together
+from lmtui.core.workspace import EffectReview
+from lmtui.engine.file_changes import together
 from lmtui.engine.session import EngineSession
-from lmtui.engine.trial import kept_in_part, with_tracked
-from lmtui.features.service import Begin, FeatureHost
+from lmtui.features.service import Begin, Ended, FeatureHost
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.attempt_history import AttemptResult, add_results
@@ -403,6 +402,17 @@ class Attempts:
             raise UsageError(f"attempt {number} has no changes to use")
         return AttemptReview(self, attempt, attempt.effect, session, self._host)
 
+    def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:
+        """Return the changes of a patch, to be kept in parts as a step of an open session; `ended` is told what became of them.
+
+        Raises:
+            UsageError: the session is not open.
+        """
+        session = next((each for each in self._host.sessions if each.id == session_id), None)
+        if session is None:
+            raise UsageError("no open session can take the changes", "Open a session first.")
+        return PatchReview(patch, title, session, self._host, ended)
+
     async def drop(self, number: int) -> None:
         """Delete the changes of an attempt and its patch."""
         attempt, work = self._rows.pop(number, None), self._works.pop(number, None)
@@ -495,66 +505,6 @@ class Attempts:
     def _changed(self) -> None:
         for listener in list(self._listeners):
             listener()
-
-
-class AttemptReview:
-    """The effect of an attempt; implements `core.sessions.EffectReview`.  What is kept is a step of a session."""
-
-    def __init__(
-        self, attempts: Attempts, attempt: Attempt, effect: CommandEffect, session: EngineSession, host: AttemptHost
-    ) -> None:
-        self._attempts, self._attempt, self._effect = attempts, attempt, effect
-        self._session, self._host = session, host
-
-    async def parts(self) -> Sequence[EffectPart]:
-        """Return all parts, including those kept already: keeping them again changes nothing."""
-        return await with_tracked(self._effect.parts, await self._host.sandbox())
-
-    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Keep some units, or all with None, and record that in the session; return notes."""
-        if self._session.is_running:
-            raise SandboxError("a turn is running and may change the same files", "Stop it, or wait for it to end.")
-        return await to_the_end(self._keep(units))
-
-    async def _keep(self, units: Collection[int] | None) -> Sequence[str]:
-        attempt, checkpoints = self._attempt, (await self._host.sandbox()).checkpoints
-        number, call_id = attempt.number, f"attempt_{attempt.session}_{secrets.token_hex(4)}"
-        before = await checkpoints.snapshot()
-        try:
-            notes = await self._attempts.keep(attempt, units)
-        except FilesChangedSince as error:
-            if other := self._other_in_use():
-                raise SandboxError(f"attempt {other} is in use: /undo it first") from error
-            raise
-        after = await checkpoints.snapshot()
-        changes = await checkpoints.changes(before.id, after.id, self._effect.paths, is_now=True)
-        files, kept = tuple(each.path for each in changes), self._effect.lines()
-        told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
-        result = "\n".join([told, *(kept if units is None else [kept_in_part(self._effect, units)])])
-        title = _use_title(number)
-        for event in (
-            events.ToolCallStarted(call_id=call_id, tool="attempts", arguments={"number": number}, title=title, by="user"),
-            events.CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out),
-            events.FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id),
-            events.ToolCallFinished(call_id=call_id, tool="attempts", ok=True, result=result, elapsed_ms=0, summary="kept"),
-        ):
-            self._session.emit(event)
-        return notes
-
-    def _other_in_use(self) -> int:
-        """Return the number of another attempt whose changes were kept and not undone, 0 if there is none."""
-        steps = self._session.changes.steps() if self._session.changes is not None else ()
-        kept = {each.title for each in steps if not each.is_undone}
-        used = [each.number for each in self._attempts.listed() if each.state is AttemptState.USED]
-        return next((each for each in used if each != self._attempt.number and _use_title(each) in kept), 0)
-
-    async def drop(self) -> None:
-        """Discard the attempt."""
-        await self._attempts.drop(self._attempt.number)
-
-
-def _use_title(number: int) -> str:
-    return f"/attempts use {number}"
 
 
 def _failing(ran: Sequence[CheckRan]) -> int:

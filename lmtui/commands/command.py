@@ -12,7 +12,8 @@ from lmtui.core.errors import UsageError
 from lmtui.core.prompt_text import slash_call
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import EffectReview, Restoration, Session, SessionHost
+    from lmtui.core.sessions import Restoration, Session, SessionHost
+    from lmtui.core.workspace import EffectReview
 
 
 class Scope(StrEnum):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from lmtui.core.attempt_values import Attempt
+from lmtui.core.batch_values import WorkspaceBatches
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.instruction_values import InstructionSource
@@ -29,7 +30,7 @@ from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.core.usage_values import UsageReports
 from lmtui.core.window import WindowUse
-from lmtui.core.workspace import BackgroundCommands, EffectPart, FileChange, Files, kept_text
+from lmtui.core.workspace import BackgroundCommands, EffectReview, FileChange, Files, kept_text
 
 NOBODY = "headless"
 _NOBODY_THERE = "nobody was there to ask"
@@ -85,6 +86,10 @@ class Extensions(Protocol):
     @property
     def usage(self) -> UsageReports:
         """Return what the user's sessions cost."""
+
+    @property
+    def batches(self) -> WorkspaceBatches:
+        """Return the batches of many tasks."""
 
     @property
     def memory(self) -> WorkspaceMemory:
@@ -152,19 +157,6 @@ class Answer:
     edited: str = ""
     hunks: tuple[int, ...] | None = None
     by: str = "user"
-
-
-class EffectReview(Protocol):
-    """The effect in an overlay, to be kept or dropped part by part.  All methods raise `SandboxError`."""
-
-    async def parts(self) -> Sequence[EffectPart]:
-        """Return the parts of the effect as it is now: deleted first, then changed, renamed and created."""
-
-    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Keep some units (hunks of all parts returned last, counted from 0), or all with None; return notes."""
-
-    async def drop(self) -> None:
-        """Drop everything that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)

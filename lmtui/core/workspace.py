@@ -426,3 +426,16 @@ class CommandEffect:
             path for path in self.removed if f"{path}/" in folders or any(each.startswith(f"{path}/") for each in paths)
         ]
         return EffectChoice(tuple(paths), some, (*made, *self.emptied), tuple(is_going))
+
+
+class EffectReview(Protocol):
+    """The effect in an overlay, to be kept or dropped part by part.  All methods raise `SandboxError`."""
+
+    async def parts(self) -> Sequence[EffectPart]:
+        """Return the parts of the effect as it is now: deleted first, then changed, renamed and created."""
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        """Keep some units (hunks of all parts returned last, counted from 0), or all with None; return notes."""
+
+    async def drop(self) -> None:
+        """Drop everything that is not kept."""

@@ -13,6 +13,7 @@ from typing import Protocol
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt
+from lmtui.core.batch_values import NoBatches, WorkspaceBatches
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
@@ -31,6 +32,7 @@ from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions, SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.core.usage_values import NoUsage, UsageReports
+from lmtui.core.workspace import EffectReview
 from lmtui.engine.session import EngineSession
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.index_file import INDEX_FILE, IndexFile
@@ -83,6 +85,10 @@ Begin = Callable[[EngineSession, WorkspaceSandbox], Awaitable[None]]
 """Begins the session of an attempt, and gets the workspace as it sees that."""
 
 
+Ended = Callable[[str], Awaitable[None]]
+"""Is told what became of reviewed changes: `kept`, `kept in part` or `rejected`."""
+
+
 class TaskAttempts(Protocol):
     """Attempts at one task of a plan, each in its own overlay."""
 
@@ -104,6 +110,13 @@ class TaskAttempts(Protocol):
 
         Raises:
             SandboxError: files have changed since; nothing was kept.
+        """
+
+    def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:
+        """Return the changes of a patch, to be kept in parts as a step of an open session; `ended` is told what became of them.
+
+        Raises:
+            UsageError: the session is not open.
         """
 
     def listed(self) -> Sequence[Attempt]:
@@ -182,6 +195,7 @@ class WorkspaceExtensions:
     projects: Projects = field(default_factory=NoProjects)
     usage: UsageReports = field(default_factory=NoUsage)
     memory: WorkspaceMemory = field(default_factory=NoMemory)
+    batches: WorkspaceBatches = field(default_factory=NoBatches)
 
 
 @dataclass(slots=True)

@@ -27,7 +27,8 @@ from lmtui.app.host import Runtime
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import Answer, EffectReview, Session
+from lmtui.core.sessions import Answer, Session
+from lmtui.core.workspace import EffectReview
 from lmtui.host import rpc
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.host.rpc import Kind, Member

@@ -26,8 +26,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
-from lmtui.core.sessions import EffectReview
-from lmtui.core.workspace import EffectPart, units_of
+from lmtui.core.workspace import EffectPart, EffectReview, units_of
 from lmtui.plain.plain_session import PlainSession
 
 T = TypeVar("T")

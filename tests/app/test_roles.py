@@ -74,7 +74,7 @@ def test_one_large_model_at_a_time_unless_roles_want_several(config: Config, exp
 
 @pytest.mark.parametrize(("slots", "expected"), [(3, 3), (0, 1)])
 def test_the_slots_of_the_settings_are_those_of_the_server(slots: int, expected: int) -> None:
-    assert ModelConnection(Config(url="http://127.0.0.1:9", slots=slots)).provider().slots.count == expected
+    assert ModelConnection(Config(url="http://127.0.0.1:9", slots=slots)).provider().slot_count == expected
 
 
 async def test_a_picture_of_the_workspace_reaches_the_server_and_a_fork_has_it_too(

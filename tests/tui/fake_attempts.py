@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lmtui.core.attempt_values import Attempt, AttemptState, ranked
 from lmtui.core.errors import UsageError
-from lmtui.core.sessions import EffectReview
 from lmtui.core.subagents import SessionAgentRunner
+from lmtui.core.workspace import EffectReview
 
 
 class FakeAttempts:

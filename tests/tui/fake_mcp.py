@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lmtui.core.batch_values import NoBatches
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
 from lmtui.core.project_checks import NoWorkspaceChecks
 from lmtui.core.project_values import KnownProject
@@ -119,6 +120,7 @@ class FakeExtensions:
         self.projects = FakeProjects()
         self.usage = FakeUsage()
         self.memory = FakeMemory()
+        self.batches = NoBatches()
 
 
 def some_servers() -> list[McpServer]:

@@ -19,7 +19,8 @@ from lmtui.core.attempt_values import Attempt, AttemptState, reason
 from lmtui.core.errors import LmtuiError
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
-from lmtui.core.sessions import EffectReview, WorkspaceAttempts
+from lmtui.core.sessions import WorkspaceAttempts
+from lmtui.core.workspace import EffectReview
 from lmtui.features.attempts.commands import DISCARD, SCOPE
 from lmtui.tui.commands import Scope, bindings, command
 from lmtui.tui.lines.diff_view import DiffView

@@ -26,7 +26,8 @@ class TaskResult:
     """How a task ended.
 
     `status` is `green` (its checks pass), `unverified` (done, there are no checks), `unchanged`, `red`, `failed` (the turn
-    ended badly) or `away` (no model answered; it is tried again).  `diff` is its patch, relative to the folder of the batch.
+    ended badly) or `away` (no model answered; it is tried again).  `diff` is its patch, relative to the folder of the batch,
+    `decision` what the user said of it: `kept`, `kept in part` or `rejected`.
     """
 
     id: str
@@ -44,6 +45,7 @@ class TaskResult:
     elapsed_s: float = 0.0
     checks: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    decision: str = ""
 
 
 class BatchFolder:
@@ -120,7 +122,7 @@ class BatchFolder:
             UsageError: the disk is full or the folder is gone.
         """
         try:
-            diff = ""
+            diff = result.diff
             if patch is not None and patch.exists():
                 diff = f"{DIFFS}/{result.id}.patch"
                 shutil.copyfile(patch, self.path / diff)
@@ -132,6 +134,10 @@ class BatchFolder:
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Free some space, then resume.") from error
         return replace(result, diff=diff)
+
+    def patch_of(self, task_id: str) -> Path:
+        """Return the file with the changes of a task."""
+        return self.path / DIFFS / f"{task_id}.patch"
 
     def lock(self) -> None:
         """Keep other processes from working on the batch.

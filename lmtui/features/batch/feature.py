@@ -4,4 +4,9 @@ from __future__ import annotations
 
 from lmtui.registry import Feature, Subcommand
 
-FEATURE = Feature(subcommands=(Subcommand("batch [FILE|--glob PATTERN TASK]", "lmtui.features.batch.subcommands:batch"),))
+FEATURE = Feature(
+    service="lmtui.features.batch.service:BatchService",
+    subcommands=(Subcommand("batch [FILE|--glob PATTERN TASK]", "lmtui.features.batch.subcommands:batch"),),
+    commands="lmtui.features.batch.commands:COMMANDS",
+    controller="lmtui.features.batch.screens:BatchController",
+)

@@ -19,9 +19,10 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.runner import BatchOptions, BatchProgress, BatchRunner
+from lmtui.features.batch.service import newest
 from lmtui.features.batch.task_file import BatchTask, read_tasks, tasks_for_files
 from lmtui.features.service import CommandCall, FeatureHost
-from lmtui.paths import workspace_dir
+from lmtui.paths import batches_dir
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
 _MAX_BYTES = 268_435_456
@@ -51,7 +52,7 @@ def batch_parser() -> Parser:
 async def batch(call: CommandCall) -> int:
     """Run the action."""
     words = call.arguments.words
-    folders = workspace_dir(call.workspace.workspace) / "batches"
+    folders = batches_dir(call.workspace.workspace)
     match words:
         case ["status", *rest]:
             return await asyncio.to_thread(_status, _folder_of(rest, folders), is_json=call.arguments.json)
@@ -67,10 +68,10 @@ def _folder_of(rest: Sequence[str], folders: Path) -> Path:
     """Return the folder that is named, else the newest.  Blocks."""
     if rest:
         return Path(rest[0])
-    found = sorted(folders.glob("*/tasks.jsonl"))
-    if not found:
+    found = newest(folders)
+    if found is None:
         raise UsageError("there is no batch in this folder", 'Begin one: lmtui batch --glob "src/*.py" "Fix {file}"')
-    return found[-1].parent
+    return found
 
 
 async def _begin(call: CommandCall, folders: Path) -> int:

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import EffectReview
+from lmtui.core.workspace import EffectReview
 from lmtui.tui.commands import Scope, bindings, of_scope
 from lmtui.tui.lines.diff_view import split_word
 from lmtui.tui.modals.picker import Confirm

@@ -1,0 +1,37 @@
+"""Commands of batches: look at the newest one, and decide about the changes of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lmtui.commands.command import Command, CommandContext, OpenView, Scope
+from lmtui.core.batch_values import NO_BATCH, BatchRow
+from lmtui.core.sanitize import sanitize_line
+
+SCOPE = "batch"
+
+
+async def show_batch(context: CommandContext, argument: str) -> OpenView:
+    """Show a batch."""
+    batches = context.host.extensions.batches
+
+    async def lines() -> Iterable[str]:
+        found = await batches.read(argument.strip())
+        return [found.summary, *map(row_text, found.rows)] if found.rows else [NO_BATCH]
+
+    return OpenView("batch.show", argument.strip(), text=lines, instead="`lmtui batch status`")
+
+
+def row_text(row: BatchRow) -> str:
+    """Return a task in one line."""
+    parts = [row.status or "waiting", row.decision, f"also changed by {', '.join(row.overlaps)}" if row.overlaps else ""]
+    return sanitize_line(f"{row.id}  {row.title}  {' · '.join(filter(None, parts))}")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("batch.show", Scope.WORKBENCH, "Batch", "Review the changes of the newest batch of tasks.", slash=("batch",),
+        argument="[DIR]", handler=show_batch, instead="`lmtui batch status`"),
+    Command("batch.review", SCOPE, "Review", "Review the changes of the selected task.", ("enter",), "review"),
+    Command("batch.accept", SCOPE, "Accept", "Accept all changes of the selected task.", ("y",), "accept"),
+    Command("batch.reject", SCOPE, "Reject", "Reject the changes of the selected task; its diff stays.", ("n",), "reject"),
+)  # fmt: skip

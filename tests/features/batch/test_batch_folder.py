@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import UsageError
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.task_file import BatchTask
+
+TASKS = [BatchTask("1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix\nb.py")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BatchFolder:
+    found = BatchFolder(tmp_path / "out")
+    found.begin(TASKS, {"tries": 2})
+    return found
+
+
+def test_tasks_and_options_are_read_as_they_were_written(folder: BatchFolder) -> None:
+    assert folder.read() == (TASKS, {"tries": 2})
+    with pytest.raises(UsageError, match="has a batch already"):
+        folder.begin(TASKS, {})
+
+
+def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: BatchFolder, tmp_path: Path) -> None:
+    patch = tmp_path / "x.patch"
+    patch.write_text("diff --git a/a.py b/a.py\n")
+    result = TaskResult("1", "red", "Fix a.py", ("a.py",), 1, 0, checks={"tests": "failed"})
+    assert folder.add(result, None) == result
+    kept = folder.add(replace(result, status="green", tries=2), patch)
+    assert kept.diff == "diffs/1.patch"
+    assert (folder.path / kept.diff).read_text() == patch.read_text()
+    found = folder.results()
+    assert (found["1"].status, found["1"].tries, found["1"].diff) == ("green", 2, "diffs/1.patch")
+    assert len((folder.path / "results.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_torn_line_and_one_of_a_later_version_are_no_harm(folder: BatchFolder) -> None:
+    folder.add(TaskResult("1", "green"), None)
+    with (folder.path / "results.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "2", "status": "green", "new_field": 1}) + '\n[]\n{"id": "1", "sta')
+    assert {name: each.status for name, each in folder.results().items()} == {"1": "green", "2": "green"}
+
+
+def test_a_folder_without_a_batch_says_how_to_begin_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no batch"):
+        BatchFolder(tmp_path).read()
+
+
+def test_only_one_process_works_on_a_batch(folder: BatchFolder) -> None:
+    folder.lock()
+    with pytest.raises(UsageError, match="another lmtui works on"):
+        BatchFolder(folder.path).lock()
+    folder.unlock()
+    other = BatchFolder(folder.path)
+    other.lock()
+    other.unlock()

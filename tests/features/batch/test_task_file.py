@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import UsageError
+from lmtui.features.batch.task_file import BatchTask, read_tasks, tasks_for_files
+
+
+def test_a_line_is_an_object_a_text_or_a_json_text() -> None:
+    lines = ['{"id": "a-1", "task": "Fix a.py", "files": ["a.py"], "checks": "pytest -q"}', "Fix b.py", '"Fix c.py"', ""]
+    tasks, problems = read_tasks("\n".join(lines))
+    assert tasks == [
+        BatchTask("a-1", "Fix a.py", ("a.py",), ("pytest -q",)),
+        BatchTask("2", "Fix b.py"),
+        BatchTask("3", "Fix c.py"),
+    ]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{broken", "line 2: not valid JSON"),
+        ("[1, 2]", "line 2: A line is a text"),
+        ('{"task": 3}', "line 2: there is no task in it"),
+        ('{"task": " "}', "line 2: there is no task in it"),
+        ('{"task": "x", "id": "../x"}', "line 2: the id '../x' may have"),
+        ('{"task": "x", "checks": [1]}', "line 2: checks has to be a list of texts"),
+        ("[" * 100_000, "line 2: not valid JSON"),
+    ],
+)
+def test_a_broken_line_is_named_and_the_others_are_taken(line: str, words: str) -> None:
+    tasks, problems = read_tasks(f"one\n{line}\nthree")
+    assert [task.text for task in tasks] == ["one", "three"]
+    assert len(problems) == 1
+    assert problems[0].startswith(words)
+
+
+def test_two_tasks_with_one_id_are_refused() -> None:
+    with pytest.raises(UsageError, match="two tasks have the id x"):
+        read_tasks('{"id": "x", "task": "a"}\n{"id": "x", "task": "b"}')
+
+
+def test_each_file_of_a_pattern_is_a_task() -> None:
+    tasks = tasks_for_files("Add types to {file}", ["a.py", "b {x}.py"])
+    assert [(task.text, task.files) for task in tasks] == [
+        ("Add types to a.py", ("a.py",)),
+        ("Add types to b {x}.py", ("b {x}.py",)),
+    ]
+    with pytest.raises(UsageError, match="does not name its file"):
+        tasks_for_files("Add types", ["a.py"])
+    with pytest.raises(UsageError, match="no file matches"):
+        tasks_for_files("Add types to {file}", [])
+
+
+@given(
+    st.lists(st.one_of(st.text(max_size=40), st.builds(json.dumps, st.dictionaries(st.text(max_size=5), st.text(max_size=5)))))
+)
+def test_any_text_is_read_and_every_line_is_a_task_or_a_problem(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    try:
+        tasks, problems = read_tasks(text)
+    except UsageError:
+        return
+    assert len(tasks) + len(problems) == sum(bool(line.strip()) for line in text.splitlines())
