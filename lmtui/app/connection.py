@@ -21,9 +21,9 @@ from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound, ServerKind, pool_text
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.endpoint import is_reachable
+from lmtui.models.endpoint_pool import PoolMember, ServerPool
 from lmtui.models.keys import resolve_key
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.pool import PoolMember, ServerPool
 from lmtui.models.provider_errors import RetryPolicy
 
 _MOST_NAMED = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
@@ -175,17 +176,16 @@ class PatchReview:
         if self._overlay is not None and self._effect is not None:
             return self._overlay, self._effect
         data = await asyncio.to_thread(_read, self._patch)
-        overlay = (await self._host.sandbox()).overlay(stays=True)
-        try:
+        async with contextlib.AsyncExitStack() as on_failure:
+            overlay = (await self._host.sandbox()).overlay(stays=True)
+            on_failure.push_async_callback(overlay.close)
             await overlay.sandbox.write_file(_PATCH, data)
             ended = await overlay.sandbox.run_command(_APPLY)
             if ended.exit_code != 0:
                 why = sanitize_line(ended.output.strip().partition("\n")[0])
                 raise SandboxError(f"its files have changed since: {why}", "Undo the other change first, or do the task again.")
             effect = await overlay.effect()
-        except BaseException:
-            await to_the_end(overlay.close())
-            raise
+            on_failure.pop_all()
         self._overlay, self._effect = overlay, effect
         return overlay, effect
 

@@ -31,6 +31,7 @@ HELP = {
     "projects": ("lmtui projects",),
     "usage": ("lmtui usage",),
     "memory": ("lmtui memory",),
+    "batch": ("lmtui batch",),
 }
 SETTINGS = {
     "instructions": ("append_system_prompt",),
@@ -52,6 +53,7 @@ SLASH = {
     "projects": ("projects",),
     "usage": ("usage",),
     "memory": ("memory", "remember", "forget", "find"),
+    "batch": ("batch",),
 }
 COMMANDS = {
     "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),
@@ -62,6 +64,7 @@ COMMANDS = {
     "checks": ("checks.run", "checks.show", "checks.goal"),
     "projects": ("projects.show", "projects.open"),
     "usage": ("usage.show", "usage.longer", "usage.shorter", "usage.table"),
+    "batch": ("batch.show", "batch.review", "batch.accept", "batch.reject"),
     "memory": ("memory.show", "memory.remember", "memory.forget", "memory.find"),
 }
 TITLES = {
@@ -73,6 +76,7 @@ TITLES = {
     "checks": ("Check", "Checks", "Goal"),
     "projects": ("Projects",),
     "usage": ("Usage",),
+    "batch": ("Batch",),
     "memory": ("Memory", "Remember", "Forget", "Find"),
 }
 HEADINGS = {"skills": ("Skills",), "mcp": ("MCP servers",), "jobs": ("Jobs",)}

@@ -39,7 +39,6 @@ class TaskResult:
     diff: str = ""
     session: str = ""
     model: str = ""
-    server: str = ""
     tries: int = 1
     tokens: int = 0
     elapsed_s: float = 0.0

@@ -18,7 +18,7 @@ from lmtui.core.budgets import NO_BUDGET, whole_budget
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
-from lmtui.features.batch.runner import BatchOptions, BatchProgress, BatchRunner
+from lmtui.features.batch.batch_runner import BatchOptions, BatchProgress, BatchRunner
 from lmtui.features.batch.service import newest
 from lmtui.features.batch.task_file import BatchTask, read_tasks, tasks_for_files
 from lmtui.features.service import CommandCall, FeatureHost

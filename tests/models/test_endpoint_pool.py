@@ -10,8 +10,8 @@ import pytest
 from lmtui.core.errors import ProviderError
 from lmtui.core.messages import Completion, Message, ModelRequest, RetryChunk, Role
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
+from lmtui.models.endpoint_pool import PoolMember, ServerPool
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.pool import PoolMember, ServerPool
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from array import array
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -202,6 +203,12 @@ class ServerPool:
             return None
         windows = [each.window_tokens for each in found if each.window_tokens]
         return replace(found[0], window_tokens=min(windows, default=0), slots=self.slot_count)
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[array[float]]:
+        """Return vectors of the first server that has the model; see `OpenAICompatible.embed`."""
+        await self._look()
+        up = self._up() or list(self.members)
+        return await next((each for each in up if each.offers(model)), up[0]).provider.embed(model, texts)
 
     async def close(self) -> None:
         """Close the connections."""
