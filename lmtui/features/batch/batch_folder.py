@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -114,7 +113,7 @@ class BatchFolder:
             found[result.id] = result
         return found
 
-    def add(self, result: TaskResult, patch: Path | None) -> TaskResult:
+    def add(self, result: TaskResult, patch: bytes = b"") -> TaskResult:
         """Write down the end of a task, with its patch, and return it as written.
 
         Raises:
@@ -122,9 +121,9 @@ class BatchFolder:
         """
         try:
             diff = result.diff
-            if patch is not None and patch.exists():
+            if patch:
                 diff = f"{DIFFS}/{result.id}.patch"
-                shutil.copyfile(patch, self.path / diff)
+                (self.path / diff).write_bytes(patch)
             line = json.dumps(asdict(result) | {"diff": diff}, ensure_ascii=False)
             with (self.path / RESULTS).open("a", encoding="utf-8", errors="replace") as file:
                 file.write(f"{line}\n")

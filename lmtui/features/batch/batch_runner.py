@@ -15,6 +15,7 @@ from lmtui.core.errors import Fault, SandboxError
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
+from lmtui.features.batch.cluster import Cluster
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.service import Begin, FeatureHost
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -73,14 +74,21 @@ class BatchRunner:
         folder: where results go.
         options: see `BatchOptions`.
         tell: called with each end of a task, and the progress.
+        cluster: does the tasks in place of this machine.
     """
 
     def __init__(
-        self, host: FeatureHost, folder: BatchFolder, options: BatchOptions, tell: Callable[[TaskResult, BatchProgress], None]
+        self,
+        host: FeatureHost,
+        folder: BatchFolder,
+        options: BatchOptions,
+        tell: Callable[[TaskResult, BatchProgress], None],
+        cluster: Cluster | None = None,
     ) -> None:
-        self._host, self._folder, self._options, self._tell = host, folder, options, tell
+        self._host, self._folder, self._options, self._tell, self._cluster = host, folder, options, tell, cluster
         self.progress = BatchProgress()
         self._queue: deque[BatchTask] = deque()
+        self._sent = 0
 
     async def run(self, tasks: Sequence[BatchTask], *, retries_failed: bool = False) -> BatchProgress:
         """Work until every task has ended.  Cancelled, what is under way is done by the next run.
@@ -94,7 +102,10 @@ class BatchRunner:
         progress.results = {name: each for name, each in known.items() if each.status in keep}
         progress.total = len(tasks)
         self._queue.extend(each for each in tasks if each.id not in progress.results)
-        workers = self._options.workers or max(1, await self._host.slot_count())
+        if self._cluster is not None:
+            workers = self._cluster.slots
+        else:
+            workers = self._options.workers or max(1, await self._host.slot_count())
         await together(self._work() for _ in range(min(workers, max(1, len(self._queue)))))
         return progress
 
@@ -102,10 +113,8 @@ class BatchRunner:
         wait_s = _FIRST_WAIT_S
         while self._queue and not self._is_spent():
             task = self._queue.popleft()
-            result, patch = await self._do(task)
+            result, patch = await (self._do(task) if self._cluster is None else self._send(task, self._cluster))
             result = await to_the_end(asyncio.to_thread(self._folder.add, result, patch))
-            if patch is not None:
-                await asyncio.to_thread(patch.unlink, missing_ok=True)
             if result.status == "away":
                 self._queue.append(task)
                 self._tell(result, self.progress)
@@ -121,11 +130,19 @@ class BatchRunner:
         spent = SessionBudget(self.progress.tokens, 0, time.monotonic() - self.progress.began_s)
         return bool(self._options.total) and self._options.total.used(spent) >= 1
 
-    async def _do(self, task: BatchTask) -> tuple[TaskResult, Path | None]:
+    async def _send(self, task: BatchTask, cluster: Cluster) -> tuple[TaskResult, bytes]:
+        """Have a worker of the cluster do a task."""
+        self.progress.running[task.id] = task.title
+        self._sent += 1
+        try:
+            return await cluster.run(task, self._sent)
+        finally:
+            self.progress.running.pop(task.id, None)
+
+    async def _do(self, task: BatchTask) -> tuple[TaskResult, bytes]:
         """Try a task until it ends well, and return the best result with its patch."""
         self.progress.running[task.id] = task.title
-        best: TaskResult | None = None
-        patch: Path | None = None
+        best, patch = TaskResult(task.id, "failed", task.title, tries=0), b""
         tokens, began_s = 0, time.monotonic()
         try:
             for number in range(self._options.tries):
@@ -135,20 +152,26 @@ class BatchRunner:
                 finally:
                     await to_the_end(attempts.close())
                 tokens += found.tokens
-                result = _result(task, found, number + 1)
-                other = Path(found.patch) if found.patch else None
-                if best is None or _rank(result) > _rank(best):
-                    best, patch, other = result, other, patch
-                if other is not None:
-                    await asyncio.to_thread(other.unlink, missing_ok=True)
+                result, data = _result(task, found, number + 1), await asyncio.to_thread(_taken, found.patch)
+                if not best.tries or _rank(result) > _rank(best):
+                    best, patch = result, data
                 if best.status in GOOD or result.status == "away":
                     break
         except SandboxError as error:
-            best = best or TaskResult(task.id, "failed", task.title, error=error.full_text())
+            best = best if best.tries else replace(best, tries=1, error=error.full_text())
         finally:
             self.progress.running.pop(task.id, None)
-        assert best is not None
         return replace(best, tokens=tokens, elapsed_s=round(time.monotonic() - began_s, 1)), patch
+
+
+def _taken(patch: str) -> bytes:
+    """Return what is in a patch, which the batch keeps from now on.  Blocks."""
+    if not patch:
+        return b""
+    file = Path(patch)
+    data = file.read_bytes()
+    file.unlink(missing_ok=True)
+    return data
 
 
 def _beginning(task: BatchTask) -> Begin:

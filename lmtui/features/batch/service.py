@@ -67,7 +67,7 @@ def decide(folder: BatchFolder, task_id: str, decision: str) -> None:
     result = folder.results().get(task_id)
     if result is None:
         raise UsageError(f"task {sanitize_line(task_id)} has not ended", "`lmtui batch status` shows how far it is.")
-    _ = folder.add(replace(result, decision=decision), None)
+    _ = folder.add(replace(result, decision=decision))
 
 
 def _row(result: TaskResult) -> BatchRow:

@@ -19,14 +19,14 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchProgress, BatchRunner
+from lmtui.features.batch.cluster import MOST_FILES, Cluster, flags_of, open_client, pack
 from lmtui.features.batch.service import newest
-from lmtui.features.batch.task_file import BatchTask, read_tasks, tasks_for_files
+from lmtui.features.batch.task_file import MOST_TASKS, BatchTask, read_tasks, tasks_for_files
 from lmtui.features.service import CommandCall, FeatureHost
 from lmtui.paths import batches_dir
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
 _MAX_BYTES = 268_435_456
-_MOST_FILES = 10_000
 _SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "away": "…"}
 
 
@@ -42,6 +42,7 @@ def batch_parser() -> Parser:
     add("--out", metavar="DIR", help="folder for results (default: .lmagent/batches/TIME)")
     add("--workers", type=int, default=0, metavar="N", help="tasks at once (default: the slots of the servers)")
     add("--tries", type=int, default=2, metavar="N", help="tries for each task until its checks pass (default: 2)")
+    add("--cluster", default="", metavar="local|ADDRESS", help="run tasks on Dask workers: started here, or of a scheduler")
     add("--total", default="", metavar="BUDGET", help='budget for all tasks: "8h 5M tokens"; --budget is for each')
     add("--retry-failed", action="store_true", help="resume: do tasks again that ended red or failed")
     add("--json", action="store_true", help="print the results as JSON lines")
@@ -77,7 +78,7 @@ def _folder_of(rest: Sequence[str], folders: Path) -> Path:
 async def _begin(call: CommandCall, folders: Path) -> int:
     arguments, words = call.arguments, call.arguments.words
     if arguments.glob:
-        files = await (await call.workspace.sandbox()).glob(arguments.glob, _MOST_FILES + 1)
+        files = await (await call.workspace.sandbox()).glob(arguments.glob, MOST_TASKS + 1)
         tasks = tasks_for_files(" ".join(words), sorted(files))
     else:
         tasks, problems = read_tasks(await asyncio.to_thread(_read, words))
@@ -85,7 +86,7 @@ async def _begin(call: CommandCall, folders: Path) -> int:
             print(f"lmtui: {sanitize_line(problem)}", file=sys.stderr)
         if not tasks:
             raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
-    options = {name: getattr(arguments, name) for name in ("workers", "tries", "total", "budget")}
+    options = {name: getattr(arguments, name) for name in ("workers", "tries", "total", "budget", "cluster")}
     folder = BatchFolder(Path(arguments.out) if arguments.out else folders / f"{datetime.now(UTC):%Y%m%d_%H%M%S}")
     _ = _options(options)
     await asyncio.to_thread(folder.begin, tasks, options)
@@ -113,26 +114,39 @@ def _options(given: dict[str, object]) -> BatchOptions:
 
 
 async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: dict[str, object]) -> int:
+    chosen, cluster = _options(options), call.arguments.cluster or str(options.get("cluster") or "")
     await asyncio.to_thread(folder.lock)
     try:
-        async with call.open_host() as host:
-            return await _work(call, host, folder, tasks, _options(options))
+        async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
+            _ = await host.choose_server()
+            remote = None
+            if cluster:
+                client = await stack.enter_async_context(open_client(cluster, chosen.workers))
+                remote = await _joined(client, host, chosen)
+            else:
+                await host.require_sandbox()
+            print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
+            return await _work(BatchRunner(host, folder, chosen, _tell, remote), tasks, call)
     finally:
         folder.unlock()
 
 
-async def _work(
-    call: CommandCall, host: FeatureHost, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions
-) -> int:
-    _ = await host.choose_server()
-    await host.require_sandbox()
-    print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
-    runner = BatchRunner(host, folder, options, _tell)
+async def _joined(client: object, host: FeatureHost, options: BatchOptions) -> Cluster:
+    """Return a cluster whose workers were checked, and that has the files of the workspace."""
+    paths = await (await host.sandbox()).glob("**", MOST_FILES)
+    archive, digest = await asyncio.to_thread(pack, host.workspace, paths)
+    flags = (*flags_of(host.config), "--tries", str(options.tries))
+    cluster = Cluster(client, archive, digest, flags, lambda text: print(f"lmtui: {text}", file=sys.stderr))
+    await cluster.begin()
+    return cluster
+
+
+async def _work(runner: BatchRunner, tasks: Sequence[BatchTask], call: CommandCall) -> int:
     running = asyncio.ensure_future(runner.run(tasks, retries_failed=call.arguments.retry_failed))
     with _stopping(running):
         await asyncio.wait({running})
     if running.cancelled():
-        print(f"lmtui: interrupted; `lmtui batch resume {folder.path}` continues", file=sys.stderr)
+        print("lmtui: interrupted; `lmtui batch resume` continues", file=sys.stderr)
         return EXIT_INTERRUPTED
     progress = running.result()
     if call.arguments.json:

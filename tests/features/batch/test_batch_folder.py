@@ -30,8 +30,8 @@ def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: Bat
     patch = tmp_path / "x.patch"
     patch.write_text("diff --git a/a.py b/a.py\n")
     result = TaskResult("1", "red", "Fix a.py", ("a.py",), 1, 0, checks={"tests": "failed"})
-    assert folder.add(result, None) == result
-    kept = folder.add(replace(result, status="green", tries=2), patch)
+    assert folder.add(result) == result
+    kept = folder.add(replace(result, status="green", tries=2), patch.read_bytes())
     assert kept.diff == "diffs/1.patch"
     assert (folder.path / kept.diff).read_text() == patch.read_text()
     found = folder.results()
@@ -40,7 +40,7 @@ def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: Bat
 
 
 def test_a_torn_line_and_one_of_a_later_version_are_no_harm(folder: BatchFolder) -> None:
-    folder.add(TaskResult("1", "green"), None)
+    folder.add(TaskResult("1", "green"))
     with (folder.path / "results.jsonl").open("a") as file:
         file.write(json.dumps({"id": "2", "status": "green", "new_field": 1}) + '\n[]\n{"id": "1", "sta')
     assert {name: each.status for name, each in folder.results().items()} == {"1": "green", "2": "green"}
