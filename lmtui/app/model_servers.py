@@ -28,6 +28,7 @@ from lmtui.core.servers import (
     ModelKey,
     ModelProfile,
     OnStep,
+    PoolRow,
     Profiles,
     ServedModel,
     ServerFound,
@@ -297,6 +298,10 @@ class Servers:
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again."""
         return await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
+
+    def pool(self) -> Sequence[PoolRow]:
+        """Return the servers that share the work; see `features.service.ModelAnswers.pool`."""
+        return self._connection.pool_rows()
 
     async def silent(self) -> str:
         """Return the address in use where nothing takes connections there, else an empty string."""

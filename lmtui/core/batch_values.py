@@ -42,10 +42,11 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """A batch: its folder, and its tasks in their order."""
+    """A batch: its folder, its tasks in their order, and (while somebody works on it) how the work goes, in lines."""
 
     path: str
     rows: tuple[BatchRow, ...] = ()
+    progress: str = ""
 
     @property
     def summary(self) -> str:

@@ -99,7 +99,7 @@ class ExamState:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """A server of a pool as a list shows it: its slots, the requests that run, wait and were answered, and why it rests."""
+    """A server of a pool as a list shows it: its slots, what runs, waits and was answered, its speed, why it rests."""
 
     url: str
     is_up: bool = True
@@ -108,6 +108,7 @@ class PoolRow:
     waiting: int = 0
     weight: float = 1.0
     answered: int = 0
+    tokens_per_s: float = 0.0
     problem: str = ""
 
 
@@ -117,6 +118,7 @@ def pool_text(row: PoolRow) -> str:
     parts += [f"rests: {row.problem}"] if row.problem else []
     parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} waiting"] if row.slots else []
     parts += [f"{row.answered} answered"] if row.answered else []
+    parts += [f"{row.tokens_per_s:g} tokens/s"] if row.tokens_per_s else []
     return ", ".join(parts)
 
 

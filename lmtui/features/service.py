@@ -26,7 +26,7 @@ from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChec
 from lmtui.core.project_values import NoProjects, Projects
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import PoolRow, ServerFound
 from lmtui.core.sessions import Extensions
 from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions, SessionAgentRunner
@@ -68,6 +68,9 @@ class ModelAnswers(Protocol):
 
     async def find(self) -> Sequence[ServerFound]:
         """Look for servers and what they offer."""
+
+    def pool(self) -> Sequence[PoolRow]:
+        """Return the servers that share the work, none where there is one."""
 
     async def silent(self) -> str:
         """Return the address in use where nothing answers there, else an empty string."""

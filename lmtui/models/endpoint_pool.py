@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import ModelRequest, RetryChunk, StreamChunk
+from lmtui.core.messages import Completion, ModelRequest, RetryChunk, StreamChunk
 from lmtui.core.servers import PoolRow, ServedModel, ServerFound
 from lmtui.models.discovery import known_server, model_of
 from lmtui.models.openai_client import OpenAICompatible
@@ -43,6 +43,8 @@ class PoolMember:
     weight: float = 1.0
     found: ServerFound | None = None
     answered: int = 0
+    tokens: int = 0
+    decode_s: float = 0.0
     problem: str = ""
     rests_until_s: float = 0.0
     rest_s: float = field(default=_FIRST_REST_S, repr=False)
@@ -112,6 +114,7 @@ class ServerPool:
                 each.provider.slots.waiting,
                 each.weight,
                 each.answered,
+                round(each.tokens / each.decode_s, 1) if each.decode_s else 0.0,
                 each.problem if each.rests_until_s > now else "",
             )
             for each in self.members
@@ -138,6 +141,9 @@ class ServerPool:
             try:
                 async with contextlib.aclosing(member.provider.stream(request)) as pieces:
                     async for piece in pieces:
+                        if isinstance(piece, Completion):
+                            member.tokens += piece.usage.completion_tokens if piece.usage else 0
+                            member.decode_s += piece.decode_s
                         yield piece
             except ProviderError as error:
                 if error.fault in _SAME_EVERYWHERE:

@@ -96,3 +96,38 @@ async def test_a_task_for_each_file_and_clear_errors(program: Program, serve: Se
         bad = await program.run(*arguments)
         assert bad.code == 64, (arguments, bad.err)
         assert words in bad.err
+
+
+async def test_a_cluster_of_real_workers_does_the_same_as_this_machine(program: Program, serve: Serve) -> None:
+    (program.workspace / "a.py").write_text("x = 1\n")
+    (program.workspace / ".env").write_text("KEY=secret\n")
+    server = await serve(*(scenario(number) for number in range(1, 4)))
+    file = tasks(program, 3)
+    local = await program.run(*base(server.url), "--out", "here", file)
+    found = await program.run(*base(server.url), "--out", "there", "--cluster", "local", "--workers", "2", file)
+    assert (local.code, found.code) == (0, 0), found.err
+    here, there = (program.workspace / name for name in ("here", "there"))
+    for number in range(1, 4):
+        patch = f"diffs/t{number}.patch"
+        assert (here / patch).read_bytes() == (there / patch).read_bytes()
+    by_id = [
+        {each["id"]: each for each in map(json.loads, (out / "results.jsonl").read_text().splitlines())}
+        for out in (here, there)
+    ]
+    for name in ("status", "files", "added", "removed", "diff", "checks", "task"):
+        assert {key: each[name] for key, each in by_id[0].items()} == {key: each[name] for key, each in by_id[1].items()}
+    (copy,) = (program.home / "state" / "cluster").iterdir()
+    assert (copy / "a.py").read_text() == "x = 1\n"
+    assert not (copy / ".env").exists()
+
+
+async def test_a_scheduler_that_is_not_there_and_a_worker_without_a_sandbox_are_named(program: Program, serve: Serve) -> None:
+    server = await serve(scenario(1))
+    gone = await program.run(*base(server.url), "--out", "one", "--cluster", "tcp://127.0.0.1:9", tasks(program, 1))
+    assert gone.code == 64
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in gone.err
+    reduced = (*base(server.url), "--sandbox", "landlock")
+    found = await program.run(*reduced, "--out", "two", "--cluster", "local", "--workers", "1", tasks(program, 1))
+    assert found.code == 64, found.err
+    assert "gets no tasks: no sandbox with overlays works there" in found.err
+    assert not server.requests

@@ -5,6 +5,7 @@ Results are only ever appended, so that a kill loses at most the line that was b
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from lmtui.core.errors import UsageError
 from lmtui.features.batch.task_file import BatchTask, checked
 
-TASKS, RESULTS, OPTIONS, DIFFS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs"
+TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.txt"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
 GOOD = frozenset({"green", "unverified"})
 
@@ -136,6 +137,24 @@ class BatchFolder:
     def patch_of(self, task_id: str) -> Path:
         """Return the file with the changes of a task."""
         return self.path / DIFFS / f"{task_id}.patch"
+
+    def tell(self, text: str) -> None:
+        """Say how the work goes, for who looks at the batch meanwhile."""
+        with contextlib.suppress(OSError):
+            (self.path / PROGRESS).write_text(text, encoding="utf-8")
+
+    def told(self) -> str:
+        """Return how the work goes, empty where nobody works on it."""
+        if not (self.path / ".lock").exists():
+            return ""
+        try:
+            self.lock()
+        except UsageError:
+            with contextlib.suppress(OSError):
+                return (self.path / PROGRESS).read_text(encoding="utf-8")[:2_000]
+            return ""
+        self.unlock()
+        return ""
 
     def lock(self) -> None:
         """Keep other processes from working on the batch.

@@ -61,6 +61,14 @@ class BatchProgress:
         return (time.monotonic() - self.began_s) / self.ended * left if self.ended else None
 
     @property
+    def line(self) -> str:
+        """Return how far it is, in one line."""
+        parts = [f"{self.done} of {self.total} done", f"{self.failed} failed", f"{len(self.running)} running"]
+        left_s = self.left_s
+        parts += [f"about {left_s / 60:.0f} min left"] if left_s and left_s >= 60 else []
+        return " · ".join(parts)
+
+    @property
     def tokens(self) -> int:
         """Return how many tokens were computed."""
         return sum(each.tokens for each in self.results.values())

@@ -53,6 +53,7 @@ class WorkerTask:
     digest: str
     version: str = __version__
     python: str = platform.python_version()
+    sandbox: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +106,30 @@ def flags_of(config: Config) -> tuple[str, ...]:
     return tuple(flags)
 
 
-def check_worker(version: str, python: str) -> str:
+def check_worker(version: str, python: str, sandbox: str) -> str:
     """Return why this worker can do no tasks, empty where it can.  Runs on a worker; blocks."""
     if version != __version__:
         return f"it has lmtui {__version__}, the head has {version}"
     if platform.python_version_tuple()[:2] != tuple(python.split(".")[:2]):
         return f"it has Python {platform.python_version()}, the head has {python}"
+    wanted = _STRONG if sandbox == "auto" else tuple({sandbox} & set(_STRONG))
     run = [sys.executable, "-m", "lmtui", "sandbox", "check", "--json"]
     try:
         found = subprocess.run(run, capture_output=True, text=True, check=False, timeout=_CHECK_S, cwd=Path.home())
         backends = json.loads(found.stdout)
-        if any(each["name"] in _STRONG and each["works"] for each in backends):
+        if any(each["name"] in wanted and each["works"] for each in backends):
             return ""
     except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
         return f"its sandbox cannot be checked: {error}"
     return "no sandbox with overlays works there (`lmtui sandbox check` says why)"
 
 
-_CHECKED: dict[tuple[str, str], str] = {}
+_CHECKED: dict[tuple[str, str, str], str] = {}
 
 
 def run_task(sent: WorkerTask, archive: bytes) -> WorkerAnswer:
     """Do one task in a copy of the workspace.  Runs on a worker; blocks."""
-    key = (sent.version, sent.python)
+    key = (sent.version, sent.python, sent.sandbox)
     if key not in _CHECKED:
         _CHECKED[key] = check_worker(*key)
     if _CHECKED[key]:
@@ -165,7 +167,8 @@ def _do(sent: WorkerTask, files: Path, place: Path) -> WorkerAnswer:
         (*_GIT, "add", "-A"),
         (*_GIT, "commit", "-q", "--allow-empty", "-m", "the workspace"),
     ):
-        _ = subprocess.run(command, cwd=work, capture_output=True, check=False, timeout=_CHECK_S)
+        with contextlib.suppress(FileNotFoundError):  # without git, tasks do without it
+            _ = subprocess.run(command, cwd=work, capture_output=True, check=False, timeout=_CHECK_S)
     about = {name: value for name, value in asdict(sent.task).items() if name != "text"}
     tasks.write_text(json.dumps(about | {"task": sent.task.text}), encoding="utf-8")
     run = [sys.executable, "-m", "lmtui", "batch", str(tasks), "--out", str(out), "--workers", "1", *sent.flags]
@@ -188,15 +191,15 @@ class Cluster:
 
     Args:
         client: a `distributed.Client` that is asynchronous.
-        archive: the files of the workspace, from `pack`.
-        digest: of these.
-        flags: from `flags_of`.
+        packed: the files of the workspace, from `pack`.
+        config: the settings of the head.
+        tries: how often a task is tried.
         tell: takes notes for the user.
     """
 
-    def __init__(self, client: Any, archive: bytes, digest: str, flags: tuple[str, ...], tell: Callable[[str], None]) -> None:
-        self._client, self._archive, self._digest = client, archive, digest  # Any: an SDK without types
-        self._flags, self._tell = flags, tell
+    def __init__(self, client: Any, packed: tuple[bytes, str], config: Config, tries: int, tell: Callable[[str], None]) -> None:
+        self._client, (self._archive, self._digest) = client, packed  # Any: an SDK without types
+        self._flags, self._sandbox, self._tell = (*flags_of(config), "--tries", str(tries)), config.sandbox, tell
         self._bad: dict[str, str] = {}
         self._sent: Any = None
         self.slots = 1
@@ -207,7 +210,7 @@ class Cluster:
         Raises:
             UsageError: none can do tasks.
         """
-        found: Mapping[str, str] = await self._client.run(check_worker, __version__, platform.python_version())
+        found: Mapping[str, str] = await self._client.run(check_worker, __version__, platform.python_version(), self._sandbox)
         self._bad = {worker: why for worker, why in found.items() if why}
         for worker, why in self._bad.items():
             self._tell(f"worker {worker} gets no tasks: {sanitize_line(why)}")
@@ -230,7 +233,7 @@ class Cluster:
         Raises:
             UsageError: no worker is left, or the scheduler is gone.
         """
-        sent = WorkerTask(task, self._flags, self._digest)
+        sent = WorkerTask(task, self._flags, self._digest, sandbox=self._sandbox)
         while True:
             options: dict[str, Any] = {"resources": {SLOT: 1}} if self._has_slots else {}
             if self._bad:

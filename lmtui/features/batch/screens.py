@@ -9,7 +9,7 @@ from textual.binding import BindingType
 
 from lmtui.core.batch_values import GOOD, NO_BATCH, BatchRow, WorkspaceBatches
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
@@ -18,6 +18,7 @@ from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.workbench_api import FeatureController, Handler
 
+_LOOK_S = 2.0
 _SIGNS = {"green": ("✓", "good"), "unverified": ("✓", "good"), "unchanged": ("–", "muted"), "": ("○", "muted")}
 
 
@@ -39,8 +40,9 @@ class BatchList(ListDialog[BatchRow, None]):
         self.noun = "task"
 
     def on_mount(self) -> None:
-        """List the tasks."""
+        """List the tasks, and again while somebody works on them."""
         self._reload()
+        _ = self.set_interval(_LOOK_S, self._reload)
 
     def _reload(self) -> None:
         self.run_worker(self._read(), group="batch", exclusive=True)
@@ -52,6 +54,8 @@ class BatchList(ListDialog[BatchRow, None]):
             self.say(error.full_text(), "$error")
             return
         self._path = found.path
+        self.box.count(found.summary)
+        self.box.show_head(sanitize(found.progress))
         self.show(found.rows, at=self.current.id if self.current else "")
 
     def key(self, row: BatchRow) -> str:

@@ -35,7 +35,7 @@ class BatchService(WorkspaceFeature):
         tasks, _ = found.read()
         results = found.results()
         rows = [_row(results.get(task.id, TaskResult(task.id, "", task.title))) for task in tasks]
-        return BatchState(str(folder), with_overlaps(rows))
+        return BatchState(str(folder), with_overlaps(rows), found.told())
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
         """Return the changes of a task, to be kept in parts."""

@@ -7,7 +7,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +17,10 @@ from lmtui.command_line import Parser, add_common, make_parser
 from lmtui.core.budgets import NO_BUDGET, whole_budget
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.servers import pool_text
 from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchProgress, BatchRunner
-from lmtui.features.batch.cluster import MOST_FILES, Cluster, flags_of, open_client, pack
+from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_client, pack
 from lmtui.features.batch.service import newest
 from lmtui.features.batch.task_file import MOST_TASKS, BatchTask, read_tasks, tasks_for_files
 from lmtui.features.service import CommandCall, FeatureHost
@@ -126,7 +127,7 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
             else:
                 await host.require_sandbox()
             print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
-            return await _work(BatchRunner(host, folder, chosen, _tell, remote), tasks, call)
+            return await _work(BatchRunner(host, folder, chosen, _teller(host, folder), remote), tasks, call)
     finally:
         folder.unlock()
 
@@ -134,9 +135,8 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
 async def _joined(client: object, host: FeatureHost, options: BatchOptions) -> Cluster:
     """Return a cluster whose workers were checked, and that has the files of the workspace."""
     paths = await (await host.sandbox()).glob("**", MOST_FILES)
-    archive, digest = await asyncio.to_thread(pack, host.workspace, paths)
-    flags = (*flags_of(host.config), "--tries", str(options.tries))
-    cluster = Cluster(client, archive, digest, flags, lambda text: print(f"lmtui: {text}", file=sys.stderr))
+    packed = await asyncio.to_thread(pack, host.workspace, paths)
+    cluster = Cluster(client, packed, host.config, options.tries, lambda text: print(f"lmtui: {text}", file=sys.stderr))
     await cluster.begin()
     return cluster
 
@@ -153,12 +153,19 @@ async def _work(runner: BatchRunner, tasks: Sequence[BatchTask], call: CommandCa
         for task in tasks:
             if task.id in progress.results:
                 print(json.dumps(asdict(progress.results[task.id]), ensure_ascii=False))
-    print(progress_line(progress), file=sys.stderr)
+    print(progress.line, file=sys.stderr)
     return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
-def _tell(result: TaskResult, progress: BatchProgress) -> None:
-    print(f"{result_line(result)}\n  {progress_line(progress)}", file=sys.stderr, flush=True)
+def _teller(host: FeatureHost, folder: BatchFolder) -> Callable[[TaskResult, BatchProgress], None]:
+    """Return what says each end of a task, and how the work goes."""
+
+    def tell(result: TaskResult, progress: BatchProgress) -> None:
+        boxes = [f"{sanitize_line(row.url)}: {pool_text(row)}" for row in host.servers.pool()]
+        print(f"{result_line(result)}\n  {progress.line}", file=sys.stderr, flush=True)
+        folder.tell("\n".join([progress.line, *boxes]))
+
+    return tell
 
 
 def result_line(result: TaskResult) -> str:
@@ -168,14 +175,6 @@ def result_line(result: TaskResult) -> str:
     about += [f"try {result.tries}"] if result.tries > 1 else []
     about += [sanitize_line(result.error)[:120]] if result.error else []
     return f"{_SIGNS[result.status]} {result.id:>5}  {result.status:<10} {result.task[:60]}  {' · '.join(about)}".rstrip()
-
-
-def progress_line(progress: BatchProgress) -> str:
-    """Return how far a batch is, in one line."""
-    parts = [f"{progress.done} of {progress.total} done", f"{progress.failed} failed", f"{len(progress.running)} running"]
-    left_s = progress.left_s
-    parts += [f"about {left_s / 60:.0f} min left"] if left_s and left_s >= 60 else []
-    return " · ".join(parts)
 
 
 def _status(path: Path, *, is_json: bool) -> int:
