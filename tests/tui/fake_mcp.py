@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lmtui.core.batch_values import NoBatches
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
 from lmtui.core.project_checks import NoWorkspaceChecks
 from lmtui.core.project_values import KnownProject
 from lmtui.core.usage_values import LogUsage, UsageRange, UsageReport, usage_report
+from tests.tui.fake_batches import FakeBatches
 from tests.tui.fake_memory import FakeMemory
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fake_prompt_files import FakePromptFiles
@@ -120,7 +120,7 @@ class FakeExtensions:
         self.projects = FakeProjects()
         self.usage = FakeUsage()
         self.memory = FakeMemory()
-        self.batches = NoBatches()
+        self.batches = FakeBatches()
 
 
 def some_servers() -> list[McpServer]:

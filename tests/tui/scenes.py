@@ -18,6 +18,7 @@ from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_agents import AGENT_SCENES
 from tests.tui.scenes_attempts import ATTEMPT_SCENES
+from tests.tui.scenes_batch import BATCH_SCENES
 from tests.tui.scenes_checks import CHECK_SCENES
 from tests.tui.scenes_diffs import DIFF_SCENES
 from tests.tui.scenes_effects import EFFECT_SCENES, effect_approval
@@ -383,6 +384,7 @@ SCENES = (
     *(Scene(name, steps) for name, steps in EFFECT_SCENES),
     *(Scene(name, steps) for name, steps in PIPELINE_SCENES),
     *(Scene(name, steps) for name, steps in PROJECT_SCENES),
+    *(Scene(name, steps) for name, steps in BATCH_SCENES),
     Scene("pipeline_plans", pipeline_plans),
     *(Scene(name, steps) for name, steps in USAGE_SCENES),
     *(Scene(name, steps) for name, steps in MEMORY_SCENES),

@@ -1,0 +1,75 @@
+"""A batch in a list, for screens: tasks that ended well and not, one of them in the way of another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from lmtui.core.batch_values import BatchRow, BatchState, with_overlaps
+from lmtui.core.errors import SandboxError
+from lmtui.core.workspace import EffectPart, EffectReview
+
+ROWS = (
+    BatchRow(
+        "1",
+        "Add type hints to parser/lexer.py",
+        "green",
+        ("parser/lexer.py",),
+        14,
+        6,
+        has_diff=True,
+        decision="kept",
+        elapsed_s=48.0,
+    ),
+    BatchRow("2", "Add type hints to parser/tokens.py", "green", ("parser/tokens.py",), 9, 3, has_diff=True, elapsed_s=31.0),
+    BatchRow(
+        "3", "Sort the imports of parser/tokens.py [red]\x1b[2J", "unverified", ("parser/tokens.py",), 2, 2, has_diff=True
+    ),
+    BatchRow(
+        "4", "Add type hints to parser/ast.py", "red", ("parser/ast.py",), 22, 7, has_diff=True, tries=2, error="2 tests fail"
+    ),
+    BatchRow("5", "Add type hints to parser/__init__.py", "unchanged", elapsed_s=4.0),
+    BatchRow("6", "Add type hints to parser/errors.py"),
+)
+PROGRESS = "3 of 6 done · 2 failed · 1 running · about 2 min left\nhttp://gpu1:8080/v1: in the pool, 5 answered, 41 tokens/s"
+
+
+class FakeReview:
+    """Implements `core.workspace.EffectReview`."""
+
+    def __init__(self, batches: FakeBatches, task_id: str) -> None:
+        self._batches, self._id = batches, task_id
+
+    async def parts(self) -> Sequence[EffectPart]:
+        return ()
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        if self._id in self._batches.stale:
+            raise SandboxError("its files have changed since: parser/tokens.py", "Undo the other change first.")
+        self._batches.decide(self._id, "kept" if units is None else "kept in part")
+        return ()
+
+    async def drop(self) -> None:
+        self._batches.decide(self._id, "rejected")
+
+
+class FakeBatches:
+    """Implements `core.batch_values.WorkspaceBatches`."""
+
+    def __init__(self) -> None:
+        self.rows: Sequence[BatchRow] = ()
+        self.progress = ""
+        self.stale: set[str] = set()
+
+    def decide(self, task_id: str, decision: str) -> None:
+        self.rows = [replace(row, decision=decision) if row.id == task_id else row for row in self.rows]
+
+    async def read(self, path: str = "") -> BatchState:
+        return BatchState(path or "/home/ada/src/parser/.lmagent/batches/1", with_overlaps(self.rows), self.progress)
+
+    def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
+        assert session_id
+        return FakeReview(self, task_id)
+
+    async def reject(self, path: str, task_id: str) -> None:
+        self.decide(task_id, "rejected")
