@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import (
     attach,
     attempts,
+    batch,
     checkpoints,
     diffs,
     engine,
@@ -40,6 +41,7 @@ _MEASURED = {
     "engine": engine.figures,
     "attempts": attempts.figures,
     "pipeline": pipeline.figures,
+    "batch": batch.figures,
     "fullscreen": fullscreen.figures,
     "files": files.figures,
     "diffs": diffs.figures,
