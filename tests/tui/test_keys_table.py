@@ -105,6 +105,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     "usage": ("usage", nothing),
     "memory": ("memory_inbox", nothing),
     "hits of a search": ("memory_find", nothing),
+    "batch": ("batch_tasks", nothing),
     "MCP servers": ("mcp_waiting", keys("n")),
     "skills": ("skills_remove", keys("n")),
     Scope.CONTEXT: ("window_use", nothing),
