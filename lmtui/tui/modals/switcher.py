@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, Protocol
 
@@ -13,11 +14,12 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import TurnReason
+from lmtui.core.memory_values import SearchSource
 from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import SessionSummary
+from lmtui.core.sessions import SessionHost, SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line, fit, pad, plain, restyle
@@ -60,6 +62,7 @@ _TITLE_SHARE, _MODEL_SHARE = 0.42, 0.24
 _LEAST_TITLE, _MOST_TITLE = 12, 44
 _MOST_MODEL = 22
 _TIGHT_WIDTH = 60
+_FEW, _MOST_LIKE, _PAUSE_S = 3, 5, 0.4
 
 
 _ENDS: Line = ((f"{'age':>{_AGE_CELLS}}{'files':>{_FILES_CELLS}}{'tokens':>{_TOKENS_CELLS}}", "muted"),)
@@ -186,6 +189,17 @@ class SessionActions(Protocol):
         """Mark one, or unmark it."""
 
 
+async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:
+    """Return sessions that say much the same in other words, or some of them, as the index of memory knows them."""
+    try:
+        hits = await host.extensions.memory.search(words, _MOST_LIKE, (SearchSource.SESSION,))
+    except UsageError:
+        return {}  # no words yet, or no index
+    said = {hit.place: " ".join(hit.text.split()) for hit in reversed(hits) if hit.place not in found}
+    rows = await asyncio.to_thread(host.archive.look_up, [*said])
+    return {each.id: replace(each, match=f"≈ {said[each.id]}") for each in rows}
+
+
 class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
     """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
 
@@ -261,6 +275,10 @@ class Switcher(ListDialog[SessionSummary, Picked | GridWanted | None]):
                 found |= {each.id: each for each in batch}
                 self._found = found
                 self._draw(is_done=is_done)
+            if words and len(found) < _FEW:
+                await asyncio.sleep(_PAUSE_S)  # whoever types on ends this
+                self._found = found | await sessions_like(host, words, found)
+                self._draw()
         except LmtuiError as error:
             self.notify(sanitize_line(error.full_text()), severity="error", markup=False)
 

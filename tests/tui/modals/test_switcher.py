@@ -8,6 +8,7 @@ import pytest
 
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import SessionRenamed
+from lmtui.core.memory_values import SearchHit, SearchSource
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.switcher import STATES, head_row, session_row
@@ -59,6 +60,19 @@ async def test_search_looks_in_everything_through_the_host() -> None:
         await driver.until(lambda: "rename pass" in driver.text())
         await driver.press("escape")
         assert driver.app.screen is driver.app.workbench
+
+
+async def test_a_search_that_finds_little_shows_sessions_that_say_the_same_in_other_words() -> None:
+    host = host_with_sessions()
+    text = "the registry of packages does not\nanswer [red]\x1b[2J"
+    host.extensions.memory.hits = [SearchHit(SearchSource.SESSION, "20260314_120000_bbbbbb", text)]
+    async with running(host) as driver:
+        await open_switcher(driver)
+        await driver.press("slash", *"npm")
+        await driver.until(lambda: "rename pass" not in driver.text())
+        await driver.until_shown("≈ the registry of packages")
+        assert "rename pass" in driver.text()
+        assert "docs" in driver.text()
 
 
 async def test_deleting_asks_first_and_then_the_session_is_gone() -> None:
