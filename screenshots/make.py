@@ -33,7 +33,7 @@ WANTED = (
     "approval_always", "approval_batch",
     "changes", "undo", "rules", "trust", "switcher", "first_run", "approval_hunks", "changes_by_turn", "grid", "plan", "files",
     "viewer", "chat_search", "settings", "window_use", "prompt_paths", "models", "cache", "plan_question", "jobs",
-    "mcp", "mcp_tools", "skills", "hooks", "file_commands", "help", "agents", "usage",
+    "mcp", "mcp_tools", "skills", "hooks", "file_commands", "help", "agents", "usage", "memory_inbox", "batch_tasks",
 )  # fmt: skip
 LIGHT = "paper"
 FONT = "Fira Code"
