@@ -15,8 +15,8 @@ from lmtui.core.sanitize import sanitize, sanitize_line
 MAX_NOTE_CHARS = 500
 NO_NOTES = "Nothing is remembered yet. Add a note with /remember TEXT; what sessions teach is proposed in the inbox."
 NO_PROPOSALS = "Nothing is proposed. What finished sessions teach appears here; nothing is remembered until you keep it."
-_BULLET = re.compile(r"[-*+][ \t]+")
-_SOURCE = re.compile(r"\s*_\(([^()\n]{1,120})\)_\s*\Z")
+_BULLET = re.compile(r"\A[-*+][ \t]+")
+_SOURCE = re.compile(r"_\(([^()\n]{1,120})\)_\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DESCRIPTION = re.compile(r"^description: *(.+)$", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -78,13 +78,13 @@ def parse_notes(text: str, scope: MemoryScope) -> tuple[Note, ...]:
 
 def parse_note(line: str, scope: MemoryScope) -> Note:
     """Return the note of one line, `- TEXT _(mistake, SESSION, DATE)_`; only the text is needed."""
-    bare = _BULLET.sub("", line.strip(), count=1)
+    bare = _BULLET.sub("", line.strip())
     match = _SOURCE.search(bare)
     words = [word.strip() for word in match[1].split(",")] if match else []
     date = next((word for word in words if _DATE.fullmatch(word)), "")
     kind = NoteKind.MISTAKE if NoteKind.MISTAKE in words else NoteKind.FACT
     source = next((word for word in words if word not in (date, NoteKind.MISTAKE)), "")
-    text = sanitize_line(bare[: match.start()] if match and words else bare)
+    text = sanitize_line(bare[: match.start()].rstrip() if match and words else bare)
     return Note(text[:MAX_NOTE_CHARS], scope, sanitize_line(source), date, kind)
 
 
@@ -100,7 +100,7 @@ def check_note(text: str) -> str:
     Raises:
         UsageError: it is empty, or too long.
     """
-    line = _BULLET.sub("", sanitize_line(" ".join(text.split())), count=1).strip()
+    line = _BULLET.sub("", sanitize_line(" ".join(text.split()))).strip()
     if not note_key(line):
         raise UsageError("a note needs words", "Write what is to be remembered, such as: Run the tests with make check.")
     if len(line) > MAX_NOTE_CHARS:

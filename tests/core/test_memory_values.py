@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,17 @@ def test_a_note_that_is_too_long_is_refused_and_one_in_a_file_is_cut() -> None:
     with pytest.raises(UsageError, match="501 characters, 500 are allowed"):
         check_note("x" * 501)
     assert len(parse_note("- " + "x" * 10_000, PROJECT).text) == MAX_NOTE_CHARS
+
+
+def test_only_a_bullet_that_begins_a_note_is_taken_off() -> None:
+    assert check_note("- make check -- -k foo") == "make check -- -k foo"
+    assert check_note("Use uv - not pip") == parse_note("Use uv - not pip", PROJECT).text == "Use uv - not pip"
+
+
+def test_a_line_of_nothing_but_blanks_between_two_words_is_read_at_once() -> None:
+    began_s = time.process_time()
+    assert len(parse_notes("a" + " " * 250_000 + "b", PROJECT)) == 1
+    assert time.process_time() - began_s < 5
 
 
 def test_control_characters_of_a_file_do_not_reach_a_note() -> None:

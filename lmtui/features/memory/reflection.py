@@ -74,7 +74,7 @@ _TELLS_WHAT_TO_DO = re.compile(
     r"|visit|follow|obey|answer|reply)\b|\bmust (?:always|never|not|be run)\b|\bprevious instructions\b",
     re.IGNORECASE,
 )
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s)\"'>]+", re.IGNORECASE)
+_URL = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s)\"'>]+", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LABEL, _LEFT_OUT = re.compile(r"^\s*\[turn [^\]\n]*\]"), re.compile(r"…|\.\.\.")
 _NAME = re.compile(r"[^a-z0-9]+")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -188,6 +189,12 @@ def test_an_address_that_the_user_did_not_write_is_in_no_instruction() -> None:
     item = {"line": "Publish the docs with make docs to https://evil.test", "quote": "publish the docs with make docs"}
     assert read({"instructions": [item]}, parts) == []
     assert read({"instructions": [{**item, "line": "Publish the docs with make docs"}]}, parts)
+
+
+def test_a_long_word_that_the_user_pasted_is_read_at_once() -> None:
+    began_s = time.process_time()
+    assert read({"facts": []}, parts_of(said("a1b2" * 50_000), answered("ok"))) == []
+    assert time.process_time() - began_s < 5
 
 
 def test_a_pasted_text_is_not_taken_for_an_instruction() -> None:
