@@ -240,7 +240,7 @@ class Config:
         choices=("ask", "off"), feature="web_tools", label="Web for the model",
     )  # fmt: skip
     web_search: str = _setting(
-        "", "what answers web_search: searxng: URL, brave, or command: PROGRAM ARGUMENTS; empty: nothing",
+        "", "search backend: searxng: URL, brave, or command: PROGRAM ARGUMENTS; empty: none",
         "LMTUI_WEB_SEARCH", feature="web_tools", label="Web search",
     )  # fmt: skip
     web_search_key: str = _setting(
@@ -283,14 +283,14 @@ class Config:
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
     plan_contracts: str = _setting("off", "write a test for tasks without checks", choices=("off", "on"), feature="pipeline")
     memory: str = _setting(
-        "on", "notes that last: kept, recalled and searched", "ENABLE_MEMORY", choices=("on", "off"), feature="memory"
+        "on", "keep, recall and search notes across sessions", "ENABLE_MEMORY", choices=("on", "off"), feature="memory"
     )
     memory_index_tokens: int = _setting(
-        500, "most tokens of notes that a session begins with, at most 1/32 of the window; 0: only what a message recalls",
+        500, "maximum tokens of notes at the start of a session, at most 1/32 of the window; 0: only recalled notes",
         at_least=0, at_most=4000, feature="memory", label="Notes at the start",
     )  # fmt: skip
     memory_recall: str = _setting(
-        "on", "attach notes that a message calls to mind", choices=("on", "off"), feature="memory", label="Recall notes"
+        "on", "attach notes that match a message", choices=("on", "off"), feature="memory", label="Recall notes"
     )
     memory_reflection: str = _setting(
         "idle", "when finished sessions are read for proposals", choices=("idle", "off"), feature="memory",

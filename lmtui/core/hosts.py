@@ -200,9 +200,7 @@ class SearchBackend:
 
 
 _BRAVE = "https://api.search.brave.com/res/v1/web/search"
-_SEARCH_HINT = (
-    "Write it as searxng: http://127.0.0.1:8888, as brave, or as command: PROGRAM ARGUMENT ….  See docs/more-tools.md."
-)
+_SEARCH_HINT = "Use searxng: http://127.0.0.1:8888, brave, or command: PROGRAM ARGUMENTS.  See docs/more-tools.md."
 
 
 def parse_search_backend(text: str) -> SearchBackend | None:
@@ -224,10 +222,10 @@ def parse_search_backend(text: str) -> SearchBackend | None:
         case "brave":
             address = _search_address(rest or _BRAVE)
             if address.is_public and address.scheme != "https":
-                raise UsageError("the address for Brave has to begin with https: the key is sent there", _SEARCH_HINT)
+                raise UsageError("the address for Brave must start with https, because the key is sent there", _SEARCH_HINT)
             return SearchBackend("brave", address.url)
         case _:
-            raise UsageError(f"{text[:80]!r} names nothing that answers searches", _SEARCH_HINT)
+            raise UsageError(f"{text[:80]!r} is not a search backend", _SEARCH_HINT)
 
 
 def _words(command: str) -> tuple[str, ...]:
@@ -243,7 +241,7 @@ def _search_address(text: str) -> PageAddress:
     except ToolError as error:
         raise UsageError(str(error), _SEARCH_HINT) from error
     if "?" in address.url:
-        raise UsageError(f"{text[:80]!r} has a query; the address alone is needed", _SEARCH_HINT)
+        raise UsageError(f"{text[:80]!r} contains a query; give only the address", _SEARCH_HINT)
     return address
 
 

@@ -13,8 +13,8 @@ from lmtui.core.events import Event
 from lmtui.core.sanitize import sanitize, sanitize_line
 
 MAX_NOTE_CHARS = 500
-NO_NOTES = "Nothing is remembered yet. Add a note with /remember TEXT; what sessions teach is proposed in the inbox."
-NO_PROPOSALS = "Nothing is proposed. What finished sessions teach appears here; nothing is remembered until you keep it."
+NO_NOTES = "No notes yet. Add one with /remember TEXT. Finished sessions propose notes in the inbox."
+NO_PROPOSALS = "No proposals yet. Notes from finished sessions appear here; nothing is remembered until you keep it."
 _BULLET = re.compile(r"\A[-*+][ \t]+")
 _SOURCE = re.compile(r"_\(([^()\n]{1,120})\)_\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -102,9 +102,9 @@ def check_note(text: str) -> str:
     """
     line = _BULLET.sub("", sanitize_line(" ".join(text.split()))).strip()
     if not note_key(line):
-        raise UsageError("a note needs words", "Write what is to be remembered, such as: Run the tests with make check.")
+        raise UsageError("the note is empty", "Write what to remember, for example: Run the tests with make check.")
     if len(line) > MAX_NOTE_CHARS:
-        raise UsageError(f"the note has {len(line):,} characters, {MAX_NOTE_CHARS} are allowed", "Divide it, or shorten it.")
+        raise UsageError(f"the note has {len(line):,} characters; the limit is {MAX_NOTE_CHARS}", "Shorten it or split it.")
     return line
 
 
@@ -116,7 +116,7 @@ def has_words(words: str) -> Callable[[Note], bool]:
     """
     wanted = " ".join(words.casefold().split())
     if not wanted:
-        raise UsageError("which note is to be forgotten?", "Write some words of it.")
+        raise UsageError("which note should be forgotten?", "Give some of its words.")
     return lambda note: wanted in " ".join(note.text.casefold().split())
 
 
@@ -226,7 +226,7 @@ class MemoryProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRecalled(Event):
-    """Notes were attached behind a message of the user's: `text` is what the model gets, `notes` are their texts.
+    """Notes were attached after a user message: `text` is what the model gets, `notes` are their texts.
 
     `sources` says of each where it applies and comes from, as `this folder · SESSION · DATE`.
     With `is_index` they are the notes of the folder and the user as a session begins with them, else those that the message
@@ -259,7 +259,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalsChanged(Event):
-    """The memory inbox is another: `waiting` proposals wait for the user."""
+    """The memory inbox changed: `waiting` proposals wait for the user."""
 
     kind: ClassVar[str] = "proposals_changed"
     durable: ClassVar[bool] = False
@@ -307,6 +307,9 @@ class WorkspaceMemory(MemoryReader, Protocol):
     @property
     def waiting(self) -> int:
         """Return how many proposals wait for the user."""
+
+    async def warnings(self) -> Sequence[str]:
+        """Return why there are no notes, or not all of them, in words for the user."""
 
     async def remove(self, note: Note) -> None:
         """Take out this note alone; nothing where it is gone.
@@ -358,9 +361,13 @@ class NoMemory:
         return ()
 
     async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
-        """Find nothing."""
+        """Refuse.  Raises `UsageError`."""
         del query, limit, sources
-        return ()
+        raise _off()
+
+    async def warnings(self) -> Sequence[str]:
+        """Return that memory is off."""
+        return (_off().full_text(),)
 
     async def add(self, note: Note) -> bool:
         """Refuse.  Raises `UsageError`."""

@@ -106,7 +106,7 @@ class SkillUsed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillEnded(Event):
-    """A skill (without a name: each) is no longer in use.  The model ends only what it began (`by` user or model)."""
+    """A skill (without a name: every skill) is no longer in use.  The model ends only what it began (`by` user or model)."""
 
     kind: ClassVar[str] = "skill_ended"
     skill: str = ""

@@ -128,7 +128,8 @@ def _folded_text(entry: Entry) -> str:
 def _line(entry: Entry) -> str:
     size = bytes_by_four(entry.message.text.removeprefix(entry.kept))
     ended = f", {entry.outcome or 'failed'}" if entry.tool and not entry.is_ok else ""
-    line = f"[{entry.title or 'this'}{ended}, {size:,} tokens, left out{_way_back(entry)}]"
+    title = "notes from memory" if entry.recalled is not None else entry.title or "this"
+    line = f"[{title}{ended}, {size:,} tokens, left out{_way_back(entry)}]"
     return f"{entry.kept}\n\n{line}" if entry.kept else line
 
 

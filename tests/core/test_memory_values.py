@@ -36,12 +36,12 @@ def test_bullets_and_plain_lines_are_notes_and_headings_comments_and_code_are_no
 
 @pytest.mark.parametrize("text", ["", "  ", "- ", "...", "\n"])
 def test_a_note_needs_words(text: str) -> None:
-    with pytest.raises(UsageError, match="needs words"):
+    with pytest.raises(UsageError, match="is empty"):
         check_note(text)
 
 
 def test_a_note_that_is_too_long_is_refused_and_one_in_a_file_is_cut() -> None:
-    with pytest.raises(UsageError, match="501 characters, 500 are allowed"):
+    with pytest.raises(UsageError, match="501 characters; the limit is 500"):
         check_note("x" * 501)
     assert len(parse_note("- " + "x" * 10_000, PROJECT).text) == MAX_NOTE_CHARS
 

@@ -40,7 +40,7 @@ def memory_file(program: Program) -> Path:
 
 async def test_notes_are_added_shown_and_forgotten_without_a_model(program: Program) -> None:
     assert (await program.run("memory", "add", "Run the tests with make check.")).out == "remembered\n"
-    assert (await program.run("memory", "add", "run the tests with MAKE check")).out == "this is remembered already\n"
+    assert (await program.run("memory", "add", "run the tests with MAKE check")).out == "already remembered\n"
     assert (await program.run("memory", "add", "--scope", "user", "Be brief.")).code == 0
     shown = (await program.run("memory", "show", "--json")).json
     assert [(each["text"], each["scope"], each["source"]) for each in shown] == [
@@ -50,6 +50,11 @@ async def test_notes_are_added_shown_and_forgotten_without_a_model(program: Prog
     gone = await program.run("memory", "forget", "brief")
     assert (gone.code, gone.out.splitlines()[0]) == (0, "1 note forgotten")
     assert (await program.run("memory", "forget", "brief")).code == 1
+    for action in ("edit", "show", "review", "decisions"):
+        assert "takes no words" in (await program.run("memory", action, "Be brief.")).err
+    assert len((await program.run("memory", "show", "--json")).json) == 1
+    assert "'user'" in (wrong := await program.run("memory", "--scope", "both")).err
+    assert "MemoryScope" not in wrong.err
 
 
 async def test_a_session_begins_with_the_notes_behind_the_first_message(program: Program, serve: Serve) -> None:
@@ -165,4 +170,4 @@ async def test_proposals_are_listed_and_decided_line_by_line(program: Program) -
     await terminal.until("kept: this folder")
     assert await terminal.code() == 0
     assert memory_file(program).read_text().splitlines()[-1] == f"- {found[0].text} _(mistake, s1, 2026-01-01)_"
-    assert (await program.run("memory", "review")).out.startswith("Nothing is proposed")
+    assert (await program.run("memory", "review")).out.startswith("No proposals yet")

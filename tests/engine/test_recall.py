@@ -77,7 +77,9 @@ async def test_the_user_can_leave_notes_out_and_bring_them_back() -> None:
     assert part.items[0].title == "tests with make (this folder)"
     rig.session.window_use.leave_out(part.items[0].id)
     await rig.run("go on")
-    assert not any("<memory>" in text for text in texts(rig.provider.requests[1].messages))
+    sent = texts(rig.provider.requests[1].messages)
+    assert not any("<memory>" in text for text in sent)
+    assert any(text.startswith("[notes from memory, ") and "tests with make" not in text for text in sent)
     rig.session.window_use.bring_back(part.items[0].id)
     await rig.run("go on")
     assert any("<memory>" in text for text in texts(rig.provider.requests[2].messages))

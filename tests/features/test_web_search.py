@@ -82,8 +82,8 @@ async def test_brave_gets_the_key_in_its_header_and_its_results_are_read() -> No
         ("brave", b"HTTP/1.1 302 Go\r\nlocation: http://evil.example/\r\ncontent-length: 0\r\n\r\n", "redirects searches to http://evil"),
         ("searxng", plain(b"<html>hello</html>", "content-type: text/html"), "is not JSON"),
         ("searxng", plain(b"[" * 200_000), "is not JSON"),
-        ("searxng", plain(b'{"results": 3}'), "not that of a search engine"),
-        ("brave", plain(b'{"web": []}'), "not that of a search engine"),
+        ("searxng", plain(b'{"results": 3}'), "did not answer like a search engine"),
+        ("brave", plain(b'{"web": []}'), "did not answer like a search engine"),
         ("searxng", plain(b'{"results": [' + b"1," * 3_000_000), "too long"),
         ("searxng", b"this is not http\r\n\r\n", "cannot be fetched"),
     ],
@@ -182,7 +182,7 @@ async def test_a_program_that_fails_floods_or_hangs_is_ended_and_named(tmp_path:
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:
-    with pytest.raises(ToolError, match="no-such-program of web_search cannot be run"):
+    with pytest.raises(ToolError, match="no-such-program of web_search could not be run"):
         await searched("command: /no-such-program")
 
 

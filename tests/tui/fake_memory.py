@@ -87,13 +87,14 @@ def some_notes() -> list[Note]:
 
 
 class FakeMemory(NoMemory):
-    """Implements `core.memory_values.WorkspaceMemory`; `done` is what was asked for, `problem` why the next one fails."""
+    """Implements `core.memory_values.WorkspaceMemory`; `problem` is why the next call fails, `missing` its warnings."""
 
     def __init__(self) -> None:
         self.kept: list[Note] = []
         self.proposed = []
         self.done: list[tuple[object, ...]] = []
         self.problem = ""
+        self.missing: Sequence[str] = ()
         self.hits: Sequence[SearchHit] = ()
 
     async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
@@ -109,6 +110,9 @@ class FakeMemory(NoMemory):
 
     async def notes(self) -> Sequence[Note]:
         return list(self.kept)
+
+    async def warnings(self) -> Sequence[str]:
+        return self.missing
 
     async def proposals(self) -> Sequence[MemoryProposal]:
         return list(self.proposed)

@@ -104,7 +104,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     "projects": ("projects", nothing),
     "usage": ("usage", nothing),
     "memory": ("memory_inbox", nothing),
-    "hits of a search": ("memory_find", nothing),
+    "search results": ("memory_find", nothing),
     "batch": ("batch_tasks", nothing),
     "MCP servers": ("mcp_waiting", keys("n")),
     "skills": ("skills_remove", keys("n")),

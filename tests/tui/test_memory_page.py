@@ -147,12 +147,23 @@ async def test_a_tab_without_anything_says_what_will_be_there() -> None:
     async with running() as driver:
         await driver.type("/memory")
         await driver.until_screen("MemoryScreen")
-        await driver.until(lambda: "Nothing is proposed" in driver.text())
+        await driver.until(lambda: "No proposals yet" in driver.text())
         await driver.press("y", "e", "s", "n", "d", "Y", "N", "2")
-        assert "Nothing is remembered yet" in driver.text()
+        assert "No notes yet" in driver.text()
         await driver.press("y", "e", "s", "d", "enter", "escape")
         await driver.until(lambda: driver.app.workbench.is_active)
         assert not memory_of(driver).done
+
+
+async def test_the_page_says_why_notes_are_missing() -> None:
+    async with running() as driver:
+        memory_of(driver).missing = ("memory is off [red]",)
+        await driver.type("/memory")
+        await driver.until_screen("MemoryScreen")
+        await driver.until(lambda: "memory is off [red]" in driver.text())
+        await driver.press("2")
+        assert "memory is off [red]" in driver.text()
+        assert "No notes yet" not in driver.text()
 
 
 async def test_what_another_proposes_meanwhile_appears() -> None:

@@ -49,7 +49,7 @@ _NAMES_ONLY = word_set("ls stat find echo printf test [ du wc basename dirname r
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk jq")
 
 
-_NOTED = "notes change only by your yes"
+_NOTED = "notes change only with your approval"
 _BY_YOUR_WORD = {
     PROMOTE_TOOL: "a function becomes a tool only by your yes",
     "memory_append": _NOTED,

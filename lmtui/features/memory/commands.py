@@ -10,7 +10,7 @@ from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "memory"
-FIND_SCOPE = "hits of a search"
+FIND_SCOPE = "search results"
 _EVERYWHERE = ("--all", "--user", "--global")
 
 
@@ -19,9 +19,10 @@ async def show_memory(context: CommandContext, _: str) -> OpenView:
     memory = context.host.extensions.memory
 
     async def lines() -> Iterable[str]:
-        notes, proposed = note_lines(await memory.notes()) or [NO_NOTES], await memory.proposals()
-        waits = [f"Proposed ({len(proposed)}; `lmtui memory review` keeps or discards them):"] if proposed else []
-        return [*notes, *waits, *(line for each in proposed for line in proposal_lines(each))]
+        problems, proposed = list(await memory.warnings()), await memory.proposals()
+        notes = note_lines(await memory.notes()) or ([] if problems else [NO_NOTES])
+        waits = [f"Proposed ({len(proposed)}; decide with `lmtui memory review`):"] if proposed else []
+        return [*map(sanitize_line, problems), *notes, *waits, *(line for each in proposed for line in proposal_lines(each))]
 
     return OpenView("memory.show", text=lines, instead="`lmtui memory show`")
 
@@ -34,7 +35,7 @@ async def remember(context: CommandContext, argument: str) -> Output:
     note = Note(" ".join(words[1:] if is_everywhere else words), scope, "you")
     is_new = await context.host.extensions.memory.add(note)
     where = "for all folders" if is_everywhere else "for this folder (/remember --all: for all folders)"
-    return Output((f"remembered {where}" if is_new else "this is remembered already",))
+    return Output((f"remembered {where}" if is_new else "already remembered",))
 
 
 async def forget(context: CommandContext, argument: str) -> Result:
@@ -43,7 +44,7 @@ async def forget(context: CommandContext, argument: str) -> Result:
     is_meant = has_words(argument)
     found = [each for each in await memory.notes() if is_meant(each)]
     if not found:
-        raise UsageError(f"no note has the words {argument.strip()[:60]!r}", "/memory lists the notes.")
+        raise UsageError(f"no note contains {argument.strip()[:60]!r}", "/memory lists the notes.")
 
     async def take_out() -> Output:
         gone = await memory.forget(argument)
@@ -55,11 +56,11 @@ async def forget(context: CommandContext, argument: str) -> Result:
 async def find(context: CommandContext, argument: str) -> OpenView:
     """Search notes, earlier sessions, documents and code."""
     if not note_key(argument):
-        raise UsageError("the search needs words", "Write what you look for: /find WORDS.")
+        raise UsageError("the search needs words", "Type what to look for: /find WORDS.")
 
     async def lines() -> Iterable[str]:
         hits = await context.host.extensions.memory.search(argument, 12)
-        return hit_lines(hits) or [f"nothing was found for {sanitize_line(argument.strip())[:60]!r}"]
+        return hit_lines(hits) or [f"nothing found for {sanitize_line(argument.strip())[:60]!r}"]
 
     return OpenView("memory.find", argument.strip(), text=lines, instead="`lmtui memory search`")
 
@@ -80,27 +81,27 @@ def _act(name: str, title: str, text: str, key: str) -> Command:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("memory.show", Scope.WORKBENCH, "Memory", "Show notes, and what sessions propose to note.",
+    Command("memory.show", Scope.WORKBENCH, "Memory", "Show notes and proposals.",
         slash=("memory",), handler=show_memory, instead="`lmtui memory show`"),
-    Command("memory.remember", Scope.WORKBENCH, "Remember", "Keep a note for later sessions (--all: in all folders).",
+    Command("memory.remember", Scope.WORKBENCH, "Remember", "Add a note for later sessions (--all: for all folders).",
         slash=("remember",), argument="[--all] TEXT", handler=remember, instead="`lmtui memory add`"),
-    Command("memory.forget", Scope.WORKBENCH, "Forget", "Take out notes that have these words.", slash=("forget",),
+    Command("memory.forget", Scope.WORKBENCH, "Forget", "Forget notes that contain these words.", slash=("forget",),
         argument="WORDS", handler=forget, instead="`lmtui memory forget`"),
     Command("memory.find", Scope.WORKBENCH, "Find", "Search notes, earlier sessions, documents and code.", slash=("find",),
         argument="WORDS", handler=find, instead="`lmtui memory search`"),
     _act("keep", "Keep", "Keep the selected proposal.", "y"),
     _act("edit", "Edit", "Edit the selected proposal or note.", "e"),
-    _act("scope", "Change scope", "Keep it for all folders, or for this folder.", "s"),
-    _act("discard", "Discard", "Drop the selected proposal; it is not made again.", "n"),
+    _act("scope", "Change scope", "Switch between this folder and all folders.", "s"),
+    _act("discard", "Discard", "Discard the selected proposal; it is not proposed again.", "n"),
     _act("drop", "Forget", "Forget the selected note.", "d"),
     _act("add", "Add…", "Write a note.", "a"),
-    _act("keep_all", "Keep all", "Keep every proposal that is listed; asks first.", "Y"),
-    _act("discard_all", "Discard all", "Drop every proposal that is listed; asks first.", "N"),
+    _act("keep_all", "Keep all", "Keep all listed proposals; asks first.", "Y"),
+    _act("discard_all", "Discard all", "Discard all listed proposals; asks first.", "N"),
     _act("read", "Read sessions", "Read finished sessions for proposals now.", "r"),
-    Command("memory.open", FIND_SCOPE, "Open", "Open the session, or write the place into the prompt.", ("enter",), "open"),
+    Command("memory.open", FIND_SCOPE, "Open", "Open the session, or put the location into the prompt.", ("enter",), "open"),
     Command("memory.search", SCOPE, "Search", "Show only what has these words.", ("slash",), "search"),
-    Command("memory.pane", SCOPE, "Other pane", "Go from the list to the text, or back.", ("tab", "enter"), "text"),
-    Command("memory.inbox", SCOPE, "Inbox", "Show what is proposed.", ("1",), runs="memory_tab('Inbox')"),
+    Command("memory.pane", SCOPE, "Other pane", "Switch between the list and the text.", ("tab", "enter"), "text"),
+    Command("memory.inbox", SCOPE, "Inbox", "Show proposals.", ("1",), runs="memory_tab('Inbox')"),
     Command("memory.folder", SCOPE, "This folder", "Show the notes of this folder.", ("2",), runs="memory_tab('This folder')"),
     Command("memory.everywhere", SCOPE, "All folders", "Show the notes for all folders.", ("3",),
         runs="memory_tab('All folders')"),

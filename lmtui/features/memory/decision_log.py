@@ -32,7 +32,7 @@ from lmtui.plain_files import NotPlain, read_plain
 from lmtui.store.session_logs import make_workspace_folder
 
 NAME = "decisions.jsonl"
-NO_DECISIONS = "Nothing was decided yet. Each finished turn that changes files is logged here."
+NO_DECISIONS = "No decisions yet. Finished turns that change files are logged here."
 _MAX_BYTES, _MOST_CHARS, _MOST_NAMED = 67_108_864, 300, 20
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class DecisionLog:
             with os.fdopen(handle, "ab", buffering=0) as file:
                 file.write(f"{line}\n".encode("utf-8", "replace"))
         except (OSError, SessionFileError) as error:
-            _log.warning("%s was not written: %s", NAME, error)
+            _log.warning("could not write %s: %s", NAME, error)
 
 
 def _decision(envelope: Envelope, event: TurnEnded, turn: _OpenTurn) -> dict[str, object]:

@@ -93,7 +93,7 @@ class Embedder:
     def _failed(self, error: LmtuiError) -> None:
         text = sanitize_line(str(error))
         if text != self.problem:
-            _log.warning("the search goes by words alone until %s makes vectors: %s", self.model, text)
+            _log.warning("searching by words only until %s returns vectors: %s", self.model, text)
         self.problem = text
         self._retry_s = time.monotonic() + self._rest_s
         self._rest_s = min(2 * self._rest_s, _LAST_RETRY_S)

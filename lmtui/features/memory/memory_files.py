@@ -29,7 +29,8 @@ NAME = "memory.md"
 KIND = "note"
 _MAX_BYTES = 262_144
 _HEADS = {MemoryScope.PROJECT: "# Notes for this folder", MemoryScope.USER: "# Notes for all folders"}
-_NO_TRUST = "Look at it and answer in /trust, or run `lmtui config trust`."
+_CHECK = "Check permissions and free disk space."
+_NO_TRUST = "To review them, type /trust or run `lmtui config trust`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +56,20 @@ class MemoryFile:
         self.path = root / relative
 
     def read(self) -> MemoryText:
-        """Return the file as it is now, the first 256 KiB of one that is longer."""
+        """Return the file as it is now; of one that is longer the whole lines in the first 256 KiB."""
         try:
             data = read_plain(self._root, self._relative, _MAX_BYTES + 1) or b""
         except NotPlain as why:
-            return MemoryText(problem=f"{self.path} was not read: {why}")
+            return MemoryText(problem=f"could not read {self.path}: {why}")
         except OSError as error:
-            return MemoryText(problem=f"{self.path} was not read: {error.strerror}")
+            return MemoryText(problem=f"could not read {self.path}: {error.strerror}")
         is_cut, problem = len(data) > _MAX_BYTES, ""
         if is_cut:
-            problem = f"{self.path} has more than {_MAX_BYTES:,} bytes; only notes in the first ones are used"
-        text = data[:_MAX_BYTES].decode("utf-8", "replace")
+            problem = f"{self.path} is larger than {_MAX_BYTES:,} bytes; notes beyond that are ignored. Shorten the file."
+            data = data[:_MAX_BYTES].rpartition(b"\n")[0]
+        text = data.decode("utf-8", "replace")
         if not is_cut and text.encode() != data:
-            problem = f"{self.path} is not UTF-8 text"
+            problem = f"{self.path} is not UTF-8 text. Save it as UTF-8."
         return MemoryText(text, problem, is_cut)
 
     def notes(self) -> tuple[Note, ...]:
@@ -87,7 +89,7 @@ class MemoryFile:
         except SessionFileError as error:
             raise UsageError(str(error), error.hint) from error
         except OSError as error:
-            raise UsageError(f"{self.path} was not written: {error.strerror}", "Check the folder's owner and space.") from error
+            raise UsageError(f"could not write {self.path}: {error.strerror}", _CHECK) from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -102,7 +104,7 @@ class MemoryFile:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(f"{state_dir()} cannot be written: {error.strerror}", "Check its owner and space.") from error
+            raise UsageError(f"could not write to {state_dir()}: {error.strerror}", _CHECK) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
@@ -171,7 +173,11 @@ class MemoryFiles:
     def problems(self) -> list[str]:
         """Return why notes are missing, in words."""
         project = self._project.read()
-        waits = "" if self._is_trusted(project) else f"{self._project.path} has notes that you have not trusted; none is used"
+        waits = (
+            ""
+            if self._is_trusted(project)
+            else f"{self._project.path} has notes that you have not trusted; none are used. {_NO_TRUST}"
+        )
         return [each for each in (project.problem, waits, self._user.read().problem) if each]
 
     def add(self, note: Note) -> bool:
@@ -205,7 +211,7 @@ class MemoryFiles:
         """
         new = replace(new, text=check_note(new.text))
         if all(each.key != old.key or each.scope is not old.scope for each in self.notes()):
-            raise UsageError("this note is gone", "Look at the list again.")
+            raise UsageError("this note no longer exists", "Check the list again.")
         if old.scope is not new.scope:
             self._change(new.scope, lambda text: with_note(text, new))
             self._change(old.scope, lambda text: without_notes(text, lambda each: each.key == old.key, old.scope))
@@ -229,7 +235,7 @@ class MemoryFiles:
         with file.locked():
             now = file.read()
             if now.problem:
-                raise UsageError(now.problem, "Fix or shorten the file first.")
+                raise UsageError(now.problem)
             if scope is MemoryScope.PROJECT and not self._is_trusted(now):
                 raise UsageError(f"{file.path} has notes that you have not trusted", _NO_TRUST)
             text = edit(now.text)

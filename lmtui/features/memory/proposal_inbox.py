@@ -119,10 +119,10 @@ class ProposalInbox:
             try:
                 data = read_plain(self._host.workspace, name, _MAX_BYTES + 1)
             except NotPlain as why:
-                raise UsageError(f"{name} was not read: {why}", "Put a plain file in its place.") from why
+                raise UsageError(f"could not read {name}: {why}", "Replace it with a regular file.") from why
             if data is not None:
                 if len(data) > _MAX_BYTES or b"\0" in data:
-                    raise UsageError(f"{name} is not a text of at most {_MAX_BYTES:,} bytes", "Shorten it first.")
+                    raise UsageError(f"{name} is not a text file of at most {_MAX_BYTES:,} bytes", "Shorten it first.")
                 return name, data
         return INSTRUCTION_FILES[0], b""
 
@@ -158,7 +158,7 @@ class ProposalInbox:
         try:
             await (await self._host.sandbox()).write_file(fresh.file, data, expect_sha256=fresh.base)
         except SandboxError as error:
-            raise UsageError(f"{fresh.file} was not changed: {error}", "Look at the proposal again.") from error
+            raise UsageError(f"could not change {fresh.file}: {error}", "Look at the proposal again.") from error
         return fresh.file
 
     async def discard(self, proposal_id: str) -> None:
@@ -169,7 +169,7 @@ class ProposalInbox:
     async def reflect(self) -> int:
         """Read sessions now; see `core.memory_values.WorkspaceMemory.reflect`."""
         if self._host.config.memory_reflection == "off":
-            raise UsageError("sessions are not read for proposals", 'Set memory_reflection = "idle".')
+            raise UsageError("reading sessions for proposals is off", 'Set memory_reflection = "idle".')
         return await self._reflection.read()
 
     async def close(self) -> None:

@@ -206,7 +206,7 @@ class ProposalLog:
         """
         found = self.state().waiting.get(proposal_id)
         if found is None:
-            raise UsageError("this proposal was decided already", "Look at the inbox again.")
+            raise UsageError("this proposal has already been decided", "Look at the inbox again.")
         return found
 
     def decide(self, proposal_id: str, *, is_kept: bool) -> None:
@@ -240,7 +240,9 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
         fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         yield fd
     except OSError as error:
-        raise UsageError(f"the memory inbox in {folder} cannot be written: {error.strerror}", "Free the disk.") from error
+        raise UsageError(
+            f"could not write the memory inbox in {folder}: {error.strerror}", "Check permissions and free disk space."
+        ) from error
     finally:
         if fd >= 0:
             os.close(fd)

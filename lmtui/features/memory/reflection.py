@@ -385,7 +385,7 @@ class Reflection:
 
     async def _read_now(self) -> int:
         if self._task is not None and not self._task.done():
-            raise UsageError("sessions are being read already", "Their proposals appear in the inbox.")
+            raise UsageError("sessions are already being read", "Their proposals appear in the inbox.")
         self._task = task = asyncio.get_running_loop().create_task(self._read_all(), name="memory: read")
         try:
             return await asyncio.shield(task)
@@ -393,16 +393,18 @@ class Reflection:
             if not task.done():
                 task.cancel()
                 raise
-            raise UsageError("reading was stopped: a session began to work", "It continues when no session works.") from None
+            raise UsageError(
+                "reading stopped because a session started to work", "It continues when no session is working."
+            ) from None
 
     async def _read_all(self) -> int:
         count = 0
         with self._inbox.reading() as may_read:
             if not may_read:
-                raise UsageError("another lmtui reads the sessions of this folder", "Wait until it is done.")
+                raise UsageError("another lmtui is reading the sessions of this folder", "Wait until it is done.")
             for path in await asyncio.to_thread(self._grown):
                 if any(each.is_busy() for each in _READERS):
-                    raise UsageError("a session is working", "Sessions are read when none works.")
+                    raise UsageError("a session is working", "Sessions are read only when none is working.")
                 if self._left <= 0 and not self._host.is_open(path.stem):
                     continue
                 found = await self._read_one(path) if await asyncio.to_thread(self._may_read, path) else None

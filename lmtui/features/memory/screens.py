@@ -61,7 +61,6 @@ _MOST_QUOTE_ROWS = 3
 _MOST_HITS, _MOST_HIT_LINES = 20, 6
 _OTHER = {MemoryScope.PROJECT: MemoryScope.USER, MemoryScope.USER: MemoryScope.PROJECT}
 
-
 Item = MemoryProposal | Note
 
 
@@ -182,7 +181,7 @@ class MemoryScreen(BesideChat):
         self._filter.cursor_blink = False
         self._filter_row = Horizontal(Static("/", markup=False), self._filter, id="memory-filter")
         self._filter_row.display = False
-        self._shown = INBOX
+        self._shown, self._problem = INBOX, ""
         self._items: Mapping[str, Sequence[Item]] = {}
 
     def content(self) -> Iterable[Widget]:
@@ -210,6 +209,7 @@ class MemoryScreen(BesideChat):
 
     async def _read(self) -> None:
         proposals, notes = await self._memory.proposals(), await self._memory.notes()
+        self._problem = sanitize_line(" ".join(await self._memory.warnings()))
         self._items = {
             INBOX: [self._actions.changed.get(each.id, each) for each in proposals],
             FOLDER: [each for each in notes if each.scope is MemoryScope.PROJECT],
@@ -239,8 +239,8 @@ class MemoryScreen(BesideChat):
         is_split = self.has_class("-split")
         self._table.show_items(found, is_roomy=is_split and self.app.size.height >= ONE_ROW_BELOW)
         self._table.styles.height = "1fr" if is_split else max(1, len(found))
-        text = UNSEEN if self._is_inbox and self.app.size.height >= ONE_ROW_BELOW else ""
-        if not found and self._items:
+        text = self._problem or (UNSEEN if self._is_inbox and self.app.size.height >= ONE_ROW_BELOW else "")
+        if not found and self._items and (every or not self._problem):
             typed = sanitize_line(self._filter.value)
             text = f'Nothing matches "{typed}"' if every else NO_PROPOSALS if self._is_inbox else NO_NOTES
         self._note.update(Content.styled(text, "$text-muted"))

@@ -284,7 +284,7 @@ class SearchIndex:
             for ending in ("", "-wal", "-shm", "-journal"):
                 Path(f"{self.path}{ending}").unlink(missing_ok=True)
         self._inode = 0
-        self._on_rebuilt(f"The search index {self.path} could not be used ({why}) and is made anew.")
+        self._on_rebuilt(f"The search index {self.path} could not be used ({why}) and is being rebuilt.")
 
 
 class _OtherFile(sqlite3.DatabaseError):

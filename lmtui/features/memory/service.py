@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from lmtui.command_line import NONE, OK, TRUST_HINT, WARNING, CheckRow
+from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import LmtuiError
 from lmtui.core.memory_values import (
     MAX_NOTE_CHARS,
@@ -158,6 +158,10 @@ class MemoryService(WorkspaceFeature):
         """Take out one note; see `core.memory_values.WorkspaceMemory.remove`."""
         _ = await asyncio.to_thread(self.files.forget, lambda each: each.key == note.key, note.scope)
 
+    async def warnings(self) -> Sequence[str]:
+        """Return why notes are missing."""
+        return await asyncio.to_thread(self.files.problems)
+
     async def change(self, old: Note, new: Note) -> None:
         """Put a note in the place of another; see `core.memory_values.WorkspaceMemory.change`."""
         await asyncio.to_thread(self.files.replace, old, new)
@@ -183,14 +187,14 @@ class MemoryService(WorkspaceFeature):
         del is_offline
         if not self._is_on:
             return [CheckRow("memory", NONE, "off")]
-        notes, problems = await self.notes(), await asyncio.to_thread(self.files.problems)
+        notes, problems = await self.notes(), await self.warnings()
         tokens = self.host.count_tokens("".join(map(_line, notes)))
         row = CheckRow(
             "memory", OK if notes else NONE, f"{pluralize(len(notes), 'note')}, {tokens:,} tokens" if notes else "none"
         )
         facts = await self._search.facts()
         search = CheckRow("search", OK if facts else NONE, facts or "nothing is indexed yet")
-        return [row, search, *(CheckRow("memory", WARNING, sanitize_line(each), TRUST_HINT) for each in problems)]
+        return [row, search, *(CheckRow("memory", WARNING, sanitize_line(each)) for each in problems)]
 
 
 def _line(note: Note) -> str:

@@ -35,17 +35,22 @@ from lmtui.features.service import CommandCall
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
 _ACTIONS = ("show", "search", "add", "edit", "forget", "decisions", "review")
+_WITHOUT_WORDS = {"show", "edit", "decisions", "review"}
 
 
 def memory_parser() -> Parser:
     """Return the parser of `lmtui memory`."""
-    doc = "Show, search and change what is remembered for a folder and for you; edit opens the file in $EDITOR, review goes \
-through what finished sessions propose."
+    doc = "Show, search and change the notes for this folder and for all folders. edit opens the file in $EDITOR; review goes \
+through the proposals of finished sessions."
     parser = make_parser("memory", doc, 'lmtui memory add "Run the tests with make check"')
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
     parser.add_argument("words", nargs="*", metavar="WORDS", help="the note to add, or words to search or forget")
-    parser.add_argument("--scope", choices=tuple(MemoryScope), help="project: this folder (default), user: all folders")
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="search, decisions: the most to show (default: 10)")
+    parser.add_argument(
+        "--scope", choices=[each.value for each in MemoryScope], help="project: this folder (default), user: all folders"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=10, metavar="N", help="search, decisions: maximum number of results (default: 10)"
+    )
     return with_report(parser)
 
 
@@ -53,11 +58,13 @@ async def memory(call: CommandCall) -> int:
     """Run the action."""
     arguments, words = call.arguments, " ".join(call.arguments.words)
     scope = MemoryScope(arguments.scope) if arguments.scope else None
-    if arguments.action not in {"show", "edit", "decisions", "review"} and not words.strip():
+    if arguments.action not in _WITHOUT_WORDS and not words.strip():
         raise UsageError(f"`lmtui memory {arguments.action}` needs words", "`lmtui memory --help` has an example.")
+    if arguments.action in _WITHOUT_WORDS and words.strip():
+        raise UsageError(f"`lmtui memory {arguments.action}` takes no words", "To add a note, run `lmtui memory add TEXT`.")
     files = MemoryFiles(call.workspace.workspace)
     match arguments.action:
-        case "edit" if not words:
+        case "edit":
             return await asyncio.to_thread(_edit, files, scope or MemoryScope.PROJECT)
         case "search":
             return await _search(call, files, words)
@@ -65,12 +72,14 @@ async def memory(call: CommandCall) -> int:
             found = await asyncio.to_thread(lambda: [*read_decisions(call.workspace.workspace, arguments.limit)])
             lines = "\n".join(map(decision_line, found)) or NO_DECISIONS
             print(json.dumps(found, indent=2, ensure_ascii=False) if arguments.json else lines)
-        case "add" | "edit":
+        case "add":
             note = Note(words, scope or MemoryScope.PROJECT, "you", today())
-            print("remembered" if await asyncio.to_thread(files.add, note) else "this is remembered already")
+            print("remembered" if await asyncio.to_thread(files.add, note) else "already remembered")
         case "forget":
             gone = await asyncio.to_thread(files.forget, has_words(words), scope)
             print("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
+            if not gone:
+                _print_problems(files)
             return 0 if gone else 1
         case "review":
             async with call.open_host() as host:
@@ -82,12 +91,17 @@ async def memory(call: CommandCall) -> int:
 
 def _show(files: MemoryFiles, scope: MemoryScope | None, *, is_json: bool) -> None:
     notes = [each for each in files.notes() if scope in (None, each.scope)]
-    for problem in files.problems():
-        print(sanitize_line(problem), file=sys.stderr)
+    _print_problems(files)
     if is_json:
         print(json.dumps([asdict(each) for each in notes], indent=2, ensure_ascii=False))
     else:
         print("\n".join(note_lines(notes)) or NO_NOTES)
+
+
+def _print_problems(files: MemoryFiles) -> None:
+    """Say on stderr why notes are missing.  Blocks."""
+    for problem in files.problems():
+        print(sanitize_line(problem), file=sys.stderr)
 
 
 async def review(memory: WorkspaceMemory, *, is_json: bool = False, ask: Callable[[str], str] = input) -> None:
@@ -151,7 +165,7 @@ async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
     if call.arguments.json:
         print(json.dumps([asdict(each) for each in hits], indent=2, ensure_ascii=False))
     else:
-        print("\n".join(hit_lines(hits)) or "nothing was found")
+        print("\n".join(hit_lines(hits)) or "nothing found")
     return 0 if hits else 1
 
 
@@ -162,7 +176,7 @@ def _edit(files: MemoryFiles, scope: MemoryScope) -> int:
     if not editor or not sys.stdin.isatty():
         raise UsageError("no editor to open", f"Set EDITOR, or edit {path} yourself.")
     if scope is MemoryScope.PROJECT and (problems := files.problems()):
-        raise UsageError(problems[0], "Answer in /trust or with `lmtui config trust` first.")
+        raise UsageError(problems[0])
     files.begin(scope)
     code = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
     if scope is MemoryScope.PROJECT:

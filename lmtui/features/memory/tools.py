@@ -126,7 +126,7 @@ async def _preview_forget(arguments: ForgetArguments, context: ToolContext) -> P
     notes = await context.features.memory.notes()
     gone = [each for each in notes if is_meant(each) and arguments.scope in (None, each.scope)]
     if not gone:
-        raise ToolError(f"no note has the words {arguments.substring[:80]!r}", "memory_search finds notes by meaning.")
+        raise ToolError(f"no note contains {arguments.substring[:80]!r}", "memory_search finds notes by meaning.")
     return Preview("forget:\n" + "\n".join(note_lines(gone)))
 
 

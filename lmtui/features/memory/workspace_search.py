@@ -28,7 +28,7 @@ from lmtui.core.memory_values import Note, SearchHit, SearchSource
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
-from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import MAX_PATHS
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, stem, words_of
 from lmtui.features.memory.embedding import BATCH, Embed, Embedder
@@ -68,10 +68,10 @@ _BROKEN = (ValueError, AttributeError, TypeError, KeyError, OverflowError, Recur
 _MESSAGE = re.compile(rb'[^\n]{1,200}?"kind":"(message_added","agent":"root","role":"(?:user|assistant)|session_renamed)"')
 
 _ITEM_NAMES = {
-    SearchSource.MEMORY: "notes",
-    SearchSource.SESSION: "sessions",
-    SearchSource.DOC: "documents",
-    SearchSource.CODE: "code files",
+    SearchSource.MEMORY: "note",
+    SearchSource.SESSION: "session",
+    SearchSource.DOC: "document",
+    SearchSource.CODE: "code file",
 }
 T = TypeVar("T")
 Paths = Callable[[], Awaitable[tuple[Sequence[str], bool]]]
@@ -121,7 +121,7 @@ class WorkspaceSearch:
             UsageError: the query has no words, or the index cannot be used.
         """
         if not re.search(r"\w", query):
-            raise UsageError("the search needs words", "Write what you look for, such as a name or a few words about it.")
+            raise UsageError("the search needs words", "Type what to look for, such as a name.")
         await self.refresh(within_s)
         self._searched_s = time.monotonic()
         asked = await self._query(query)
@@ -186,9 +186,11 @@ class WorkspaceSearch:
         except UsageError as error:
             return sanitize_line(str(error))
         vectors = f", {counts['vectors']:,} with vectors" if self.embedder is not None or counts["vectors"] else ""
-        items = ", ".join(f"{counts[each]:,} {name}" for each, name in _ITEM_NAMES.items() if counts.get(each))
+        items = ", ".join(pluralize(counts[each], name) for each, name in _ITEM_NAMES.items() if counts.get(each))
         problem = f"; {self.embedder.problem}" if self.embedder is not None and self.embedder.problem else ""
-        return f"{items or 'nothing'} in {counts['chunks']:,} chunks{vectors}, {counts['bytes'] / 1e6:.0f} MB{problem}"
+        return (
+            f"{items or 'nothing'} in {pluralize(counts['chunks'], 'chunk')}{vectors}, {counts['bytes'] / 1e6:.1f} MB{problem}"
+        )
 
     async def _ask(self, ask: Callable[[], T]) -> T:
         """Ask the index in a thread, once more where it was broken and is a new one now."""
@@ -197,7 +199,9 @@ class WorkspaceSearch:
                 return await asyncio.to_thread(ask)
             except (sqlite3.Error, OSError) as error:
                 if is_last:
-                    raise UsageError(f"the search index cannot be used: {error}", f"Look at {self._reader.path}.") from error
+                    raise UsageError(
+                        f"could not use the search index: {error}", f"Check {self._reader.path}, or delete it: it is rebuilt."
+                    ) from error
         raise AssertionError
 
     async def _query(self, text: str) -> IndexQuery:

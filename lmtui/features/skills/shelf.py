@@ -204,7 +204,7 @@ class SkillShelf:
         except reader.BrokenSkill as error:
             raise UsageError(f"this is not a skill: line {error.line}: {error}", _FORM) from error
         if (same := next((each.skill for each in self._look() if _key(each.skill.name) == _key(name)), None)) is not None:
-            raise UsageError(f"there is a skill {same.name} already: {same.place}", "Give this one another name.")
+            raise UsageError(f"a skill named {same.name} already exists: {same.place}", "Give this one another name.")
         source = SkillSource.USER if is_for_all else SkillSource.FOLDER
         return add_skill(next(place for place in self._places if place.source is source), self._workspace, name, data)
 

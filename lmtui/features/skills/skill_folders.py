@@ -270,9 +270,9 @@ def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> st
             known = read_answers(workspace)
             _write(workspace, Answers(known.allowed | {digest(raw)}, known.refused - {digest(raw)}))
     except FileExistsError as error:
-        raise UsageError(f"{raw.shown} or its folder is there already", "Give this skill another name.") from error
+        raise UsageError(f"{raw.shown} or its folder already exists", "Give this skill another name.") from error
     except (OSError, LmtuiError) as error:
-        raise UsageError(f"{raw.shown} was not written: {error}", "Check the folder's owner and space.") from error
+        raise UsageError(f"could not write {raw.shown}: {error}", "Check permissions and free disk space.") from error
     return raw.shown
 
 

@@ -200,7 +200,7 @@ class WebClient:
         self._check_on()
         backend = self._search
         if backend is None:
-            raise ToolError("web_search has nothing that answers it: the setting web_search is empty", _NO_SEARCH)
+            raise ToolError("web_search is not set up: the setting web_search is empty", _NO_SEARCH)
         query = plain_query(query)
         if backend.command:
             return sanitize_line(Path(backend.command[0]).name), await run_program(backend.command, query, most)

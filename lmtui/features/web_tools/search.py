@@ -44,9 +44,7 @@ def plain_query(text: str) -> str:
     if not query:
         raise ToolError("the query is empty")
     if len(query) > MOST_QUERY_CHARS:
-        raise ToolError(
-            f"the query has {len(query):,} characters, at most {MOST_QUERY_CHARS} are taken", "Search for a few words."
-        )
+        raise ToolError(f"the query has {len(query):,} characters; the limit is {MOST_QUERY_CHARS}", "Search for a few words.")
     return query
 
 
@@ -65,7 +63,7 @@ def headers_of(backend: SearchBackend, key: str) -> dict[str, str]:
     if backend.kind != "brave":
         return {"Accept": "application/json"}
     if not key:
-        raise ToolError("Brave needs a key, and none is set", "The user can set web_search_key: tell them.")
+        raise ToolError("Brave needs a key, and none is set", "Tell the user to set web_search_key.")
     return {"Accept": "application/json", "X-Subscription-Token": key}
 
 
@@ -78,24 +76,24 @@ def hits_of(backend: SearchBackend, place: str, answer: HttpAnswer, most: int) -
     status = answer.status
     if 300 <= status < 400:
         to = sanitize_line(answer.location)[:200]
-        raise ToolError(f"{place} redirects searches to {to}", "The user can change the address in web_search: tell them.")
+        raise ToolError(f"{place} redirects searches to {to}", "Tell the user to change the address in web_search.")
     if backend.kind == "brave" and status in _BRAVE_REFUSES:
-        raise ToolError(f"{place} refused the key ({status})", "The user can correct web_search_key: tell them.")
+        raise ToolError(f"{place} refused the key ({status})", "Tell the user to correct web_search_key.")
     if backend.kind == "searxng" and status in (401, 403):
-        how = "Its settings.yml has to list json below search: formats. Tell the user."
+        how = "Tell the user: its settings.yml must list json under search: formats."
         raise ToolError(f"{place} does not answer searches in JSON ({status})", how)
     if status == 429:
-        raise ToolError(f"{place} had too many searches (429)", "Wait a while, or go on without searching.")
+        raise ToolError(f"{place} refused: too many searches (429)", "Wait a while, or continue without searching.")
     if status >= 400:
         raise ToolError(f"{place} answered {status}")
     if answer.is_cut:
-        raise ToolError(f"the answer of {place} is too long")
+        raise ToolError(f"the answer from {place} is too long")
     found = _json(answer.body)
     if backend.kind == "brave" and isinstance(found, dict):
         found = found.get("web", {"results": []})  # without a result Brave leaves it out
     results = found.get("results") if isinstance(found, dict) else None
     if not isinstance(results, list):
-        raise ToolError(f"the answer of {place} is not that of a search engine", "The user can check web_search: tell them.")
+        raise ToolError(f"{place} did not answer like a search engine", "Tell the user to check web_search.")
     return _first(results, most)
 
 
@@ -119,9 +117,7 @@ async def run_program(command: Sequence[str], query: str, most: int, limit_s: fl
             start_new_session=True,
         )
     except OSError as error:
-        raise ToolError(
-            f"{name} of web_search cannot be run: {error.strerror}", "The user can correct it: tell them."
-        ) from error
+        raise ToolError(f"{name} of web_search could not be run: {error.strerror}", "Tell the user to correct it.") from error
     assert process.stdout is not None
     assert process.stderr is not None
     try:

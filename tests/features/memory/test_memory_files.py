@@ -79,13 +79,13 @@ def test_a_note_is_changed_in_its_place_or_moved(files: MemoryFiles) -> None:
     assert [note.text for note in files.notes()] == ["one", "zwei", "three"]
     files.replace(Note("zwei"), Note("zwei", USER))
     assert [(note.text, note.scope) for note in files.notes()] == [("one", PROJECT), ("three", PROJECT), ("zwei", USER)]
-    with pytest.raises(UsageError, match="gone"):
+    with pytest.raises(UsageError, match="no longer exists"):
         files.replace(Note("two"), Note("2"))
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(b"- x\n" * 400_000, "more than 262,144 bytes"), (b"- caf\xe9\n", "not UTF-8")],
+    [(b"- x\n" * 400_000, "larger than 262,144 bytes"), (b"- caf\xe9\n", "not UTF-8")],
     ids=["long", "bytes"],
 )
 def test_a_file_that_cannot_be_read_whole_is_not_changed(files: MemoryFiles, data: bytes, words: str) -> None:
@@ -97,6 +97,13 @@ def test_a_file_that_cannot_be_read_whole_is_not_changed(files: MemoryFiles, dat
     with pytest.raises(UsageError, match=words):
         files.add(Note("new", USER))
     assert file.read_bytes() == data
+
+
+def test_a_note_that_the_end_of_a_long_file_cuts_is_left_out(files: MemoryFiles, tmp_path: Path) -> None:
+    ship(tmp_path, "".join(f"- The fact {number} of many\n" for number in range(20_000)))
+    notes = parse_notes(files.file(PROJECT).read().text, PROJECT)
+    assert len(notes) > 1_000
+    assert all(note.text.endswith("of many") for note in notes)
 
 
 def test_a_link_is_not_followed(files: MemoryFiles, tmp_path: Path) -> None:

@@ -82,5 +82,5 @@ async def test_without_a_screen_the_command_lists_notes_and_proposals() -> None:
     assert view.text is not None
     lines = [*await view.text()]
     assert lines[0].startswith("Tests need Python 3.12 or newer  (this folder")
-    assert lines[len(some_notes())].startswith("Proposed (4; `lmtui memory review`")
+    assert lines[len(some_notes())].startswith("Proposed (4; decide with `lmtui memory review`")
     assert '  turn 3, you: "again: pytest -q tests please"' in lines
