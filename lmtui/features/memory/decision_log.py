@@ -88,7 +88,7 @@ class DecisionLog:
     def _write(self, line: str) -> None:
         try:
             make_workspace_folder(self._workspace)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             handle = os.open(workspace_dir(self._workspace) / NAME, flags, 0o600)
             with os.fdopen(handle, "ab", buffering=0) as file:
                 file.write(f"{line}\n".encode("utf-8", "replace"))

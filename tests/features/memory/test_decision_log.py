@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,3 +75,10 @@ async def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / ".lmagent" / "decisions.jsonl").symlink_to(tmp_path / "other")
     await log(tmp_path, *turn())
     assert (tmp_path / "other").read_text() == ""
+
+
+async def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".lmagent").mkdir()
+    os.mkfifo(tmp_path / ".lmagent" / "decisions.jsonl")
+    async with asyncio.timeout(5):
+        await log(tmp_path, *turn())
