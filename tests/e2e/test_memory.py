@@ -71,6 +71,17 @@ async def test_a_session_begins_with_the_notes_behind_the_first_message(program:
     assert (event["notes"], event["is_index"]) == (["Run the tests with make check."], True)
 
 
+async def test_notes_begin_a_session_though_the_search_cannot_be_used(program: Program, serve: Serve) -> None:
+    for word in ("make", "cargo", "gradle"):
+        await program.run("memory", "add", f"Run the tests of the {word} part with {word} " + "check " * 40)
+    (state,) = {each.parent for each in program.home.rglob("brought.json")}
+    (state / "search").write_text("in the way")
+    server = await serve(DONE)
+    found = await program.run(*base(server, "-c", "memory_index_tokens=150"), "run the tests with cargo")
+    assert found.code == 0, found.err
+    assert "<memory>" in said(server)[1]
+
+
 async def test_notes_of_another_folder_are_never_recalled(program: Program, serve: Serve, tmp_path: Path) -> None:
     await program.run("memory", "add", "Run the tests with make check.")
     (tmp_path / "other").mkdir()

@@ -101,20 +101,16 @@ class MemoryService(WorkspaceFeature):
         try:
             async with asyncio.timeout(_RECALL_S):
                 notes = [each for each in await self.notes() if each.text not in given]
-                budget = min(self.host.config.memory_index_tokens, window_tokens // _WINDOW_SHARE)
-                fits_all = not has_index and budget > 0
-                if fits_all:
-                    text, told = self._index(notes, budget)
-                    notes = [each for each in notes if each not in told]
-                else:
-                    text, told = "", []
-                if self.host.config.memory_recall == "on":
-                    found = await self._relevant(words, notes)
-                    told += found
-                    text += "".join(map(_line, found))
         except (LmtuiError, OSError, TimeoutError) as error:
             _log.warning("nothing was recalled: %s", error)
             return Recalled()
+        budget = min(self.host.config.memory_index_tokens, window_tokens // _WINDOW_SHARE)
+        fits_all = not has_index and budget > 0
+        text, told = self._index(notes, budget) if fits_all else ("", [])
+        if self.host.config.memory_recall == "on":
+            found = await self._relevant(words, [each for each in notes if each not in told])
+            told += found
+            text += "".join(map(_line, found))
         if not told:
             return Recalled(is_index=fits_all)
         return Recalled(f"{_HEAD}{text}</memory>", tuple(told), fits_all)
@@ -136,7 +132,12 @@ class MemoryService(WorkspaceFeature):
         """Return the notes that a message calls to mind."""
         if not notes:
             return []
-        return [note for note, _ in await self._search.relevant_notes(words, notes)][:_MOST_RECALLED]
+        try:
+            async with asyncio.timeout(_RECALL_S):
+                return [note for note, _ in await self._search.relevant_notes(words, notes)][:_MOST_RECALLED]
+        except (LmtuiError, OSError, TimeoutError) as error:
+            _log.warning("no note was looked for: %s", error)
+            return []
 
     async def notes(self) -> Sequence[Note]:
         """Return every note that may be used, those of this folder first."""
