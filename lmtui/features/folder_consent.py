@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import tempfile
@@ -111,11 +112,14 @@ class FolderConsent:
 
     def _keep(self, answers: dict[str, str]) -> None:
         file = _file()
-        known = _load(file)
-        of_kind = known.get(self._name)
-        known[self._name] = {**(of_kind if isinstance(of_kind, dict) else {}), self._key: answers}
         try:
-            replace_file(file, json.dumps(known, indent=1))
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with file.with_suffix(".lock").open("w") as lock:  # other folders' answers are in the same file
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                known = _load(file)
+                of_kind = known.get(self._name)
+                known[self._name] = {**(of_kind if isinstance(of_kind, dict) else {}), self._key: answers}
+                replace_file(file, json.dumps(known, indent=1))
         except OSError as error:
             raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
 

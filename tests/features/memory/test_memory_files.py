@@ -130,6 +130,21 @@ def test_processes_that_add_at_once_lose_nothing(files: MemoryFiles, tmp_path: P
     assert len(files.notes()) == 60
 
 
+def test_processes_that_add_in_several_folders_stay_trusted(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from lmtui.core.memory_values import Note\n"
+        "from lmtui.features.memory.memory_files import MemoryFiles\n"
+        "files = MemoryFiles(Path(sys.argv[1]))\n"
+        "for number in range(40): assert files.add(Note(f'note {number}'))"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    folders = [tmp_path / name for name in "abc"]
+    for each in folders:
+        each.mkdir()
+    running = [subprocess.Popen([sys.executable, "-c", code, str(each)], env=environ) for each in folders]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+
+
 @given(st.lists(st.text("ab# -`\n\u2028é", max_size=8), max_size=8), st.text("ab", min_size=1, max_size=3))
 def test_adding_and_forgetting_leaves_every_other_line_as_it_was(lines: list[str], word: str) -> None:
     text = "\n".join(lines)
