@@ -303,7 +303,7 @@ class OpenAICompatible:
                     await response.aclose()
         except TimeoutError as error:
             raise ProviderError(Fault.TIMEOUT, f"{self._url} made no vectors within {_EMBED_S:.0f} s") from error
-        return read_vectors(self._url, bytes(data), len(texts))
+        return await asyncio.to_thread(read_vectors, self._url, bytes(data), len(texts))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -345,7 +345,9 @@ class OpenAICompatible:
                     for piece in assembler.feed(data):
                         yield piece
         finally:
-            if not opening.cancelled() and opening.exception() is None:  # also where the stop came as the answer began
+            if (
+                opening.done() and not opening.cancelled() and opening.exception() is None
+            ):  # also where the stop came as the answer began
                 await opening.result().aclose()
         for data in decoder.finish():
             for piece in assembler.feed(data):

@@ -103,8 +103,10 @@ async def test_a_proposal_is_discarded() -> None:
         assert "60 nested" not in driver.text("#memory-list")
 
 
-@pytest.mark.parametrize(("key", "verb"), [("Y", "keep"), ("N", "discard")])
-async def test_all_that_is_listed_is_decided_after_a_question(key: str, verb: str) -> None:
+@pytest.mark.parametrize(("key", "verb", "ids"), [("Y", "keep", ("p1", "p2")), ("N", "discard", ("p1", "p2", "p3", "p4"))])
+async def test_all_that_is_listed_is_decided_after_a_question_but_skills_and_files_one_by_one(
+    key: str, verb: str, ids: tuple[str, ...]
+) -> None:
     async with opened("/", *"pytest", "enter", key) as driver:
         await driver.until_screen("Confirm")
         assert "1 proposal?" in driver.text()
@@ -113,10 +115,10 @@ async def test_all_that_is_listed_is_decided_after_a_question(key: str, verb: st
         assert not memory_of(driver).done
         await driver.press("escape", key)
         await driver.until_screen("Confirm")
-        assert "4 proposals?" in driver.text()
+        assert f"{len(ids)} proposals?" in driver.text()
         await driver.press("y")
-        await driver.until(lambda: "0 proposed" in driver.text())
-        assert [each[:2] for each in memory_of(driver).done] == [(verb, f"p{number}") for number in (1, 2, 3, 4)]
+        await driver.until(lambda: f"{4 - len(ids)} proposed" in driver.text())
+        assert [each[:2] for each in memory_of(driver).done] == [(verb, each) for each in ids]
 
 
 async def test_notes_are_edited_moved_added_and_forgotten() -> None:

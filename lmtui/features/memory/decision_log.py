@@ -124,7 +124,7 @@ def read_decisions(workspace: Path, limit: int) -> Iterator[dict[str, object]]:
         data = read_plain(workspace, f"{workspace_dir(workspace).name}/{NAME}", _MAX_BYTES) or b""
     except NotPlain:
         return
-    for line in data.splitlines()[-limit:]:
+    for line in data.splitlines()[-max(1, limit) :]:
         try:
             found = json.loads(line)
         except ValueError:

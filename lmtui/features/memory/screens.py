@@ -392,6 +392,7 @@ class ItemActions:
 
     async def _all(self, listed: Sequence[MemoryProposal], *, is_kept: bool) -> None:
         verb = "Keep" if is_kept else "Discard"
+        listed = [each for each in listed if not is_kept or each.kind in NOTE_KINDS]  # others are read first
         if await self._is_sure(f"{verb} {pluralize(len(listed), 'proposal')}?", _summary(listed)):
             for each in listed:
                 _ = await (self._keep(each) if is_kept else self._memory.discard(each.id))
@@ -539,7 +540,7 @@ class FindList(ListDialog[SearchHit, SearchHit | None]):
         self.show(found)
 
     def key(self, row: SearchHit) -> object:
-        """Return the place, which may be there more than once, with the text."""
+        """Return the place with the text."""
         return row.place, row.text
 
     def text(self, row: SearchHit) -> str:
@@ -566,8 +567,7 @@ class FindList(ListDialog[SearchHit, SearchHit | None]):
 
     def act(self) -> None:
         """Choose the marked hit."""
-        if self.current is not None:
-            _ = self.dismiss(self.current)
+        _ = self.dismiss(self.current) if self.current is not None else None
 
     action_memory_open = act
 

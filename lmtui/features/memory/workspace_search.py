@@ -150,12 +150,15 @@ class WorkspaceSearch:
 
     async def refresh(self, within_s: float = UPDATE_LIMIT_S) -> None:
         """Bring the index up to date, for at most so long; the rest is done in the background."""
-        if self._update is None and time.monotonic() - self._updated_s < _FRESH_S:
+        is_idle = self._update is None or self._update.done()
+        if is_idle and time.monotonic() - self._updated_s < _FRESH_S:
             return
         self._pace.set(0.0)
         task = self._begin_update()
-        await asyncio.wait({task}, timeout=within_s)
-        self._pace.set(_IDLE_REST if task.done() else _ASKED_REST)
+        try:
+            await asyncio.wait({task}, timeout=within_s)
+        finally:  # whoever searches may have stopped waiting
+            self._pace.set(_IDLE_REST if task.done() else _ASKED_REST)
 
     def start(self) -> None:
         """Index in the background from now on."""
@@ -308,7 +311,11 @@ class WorkspaceSearch:
         began_ns = time.time_ns()
         before = self._writer.states(source)
         if is_whole:
-            self._writer.remove(source, before.keys() - now.keys(), began_ns)
+            for name in before.keys() - now.keys():
+                if self._pace.is_stopped:
+                    return
+                with self._pace.work():
+                    self._writer.remove(source, (name,), began_ns)
         for name, state in now.items():
             if before.get(name) == state:
                 continue
