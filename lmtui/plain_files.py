@@ -123,6 +123,20 @@ def find_program(name: str, workspace: Path) -> Path | None:
     return Path(found) if found and not Path(found).resolve().is_relative_to(workspace) else None
 
 
+def is_executable(root: Path, relative: str) -> bool:
+    """Tell whether its owner may run a file below a folder; no link is followed.  Blocks.
+
+    Raises:
+        OSError: it is missing, or a part of the path is a link.
+    """
+    above, _, name = relative.rpartition("/")
+    folder = open_plain_folder(root, above)
+    try:
+        return bool(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & stat.S_IXUSR)
+    finally:
+        os.close(folder)
+
+
 def owner_of(root: Path, name: str) -> int | None:
     """Return who owns an entry of a folder (a link itself, not what it leads to), None where there is none.  Blocks."""
     try:

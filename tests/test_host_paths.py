@@ -25,6 +25,7 @@ ALLOWED_JOINS = {
     "lmtui/features/checks/language_client.py": "runs inside the sandbox",
     "lmtui/features/mcp/mcp_config.py": "names files that plain_files reads",
     "lmtui/app/workspace_files.py": "names a file that was looked at inside, for the user's editor",
+    "lmtui/features/memory/memory_files.py": "names a file in lmtui's own folder, which is refused where it is a link",
     "lmtui/acp/projection.py": "names a place for the editor, which opens it itself",
     "lmtui/tui/controllers/prompt_controller.py": "resolves a path that the user pasted",
 }

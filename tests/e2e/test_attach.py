@@ -556,7 +556,7 @@ async def test_the_memory_inbox_of_a_host_is_read_and_decided_by_a_client(start:
     assert (found.evidence[0].text, found.origins) == (quote, {"you"})
     assert found.result.splitlines()[-1].startswith(f"+- {found.claim} _(mistake, {session.id}")
     assert await client.extensions.memory.keep(found.id, "Run pytest", MemoryScope.USER) == "all folders"
-    with pytest.raises(UsageError, match="decided already"):
+    with pytest.raises(UsageError, match="already been decided"):
         await other.extensions.memory.keep(found.id)
     (note,) = await other.extensions.memory.notes()
     assert (note.text, note.scope, note.source, note.kind) == ("Run pytest", MemoryScope.USER, session.id, NoteKind.MISTAKE)

@@ -54,10 +54,10 @@ def test_tools_are_a_list_or_words_between_commas(line: str, allowed: tuple[str,
 
 
 def test_a_tool_that_is_none_here_names_nothing_and_warns() -> None:
-    found = read(front("tools: Read, WebSearch"))
+    found = read(front("tools: Read, Telescope"))
     assert found.allowed == ("Read",)
-    assert found.warnings == ("its tools name WebSearch, which is not a tool here",)
-    nothing = read(front("tools: WebSearch"))
+    assert found.warnings == ("its tools name Telescope, which is not a tool here",)
+    nothing = read(front("tools: Telescope"))
     assert nothing.allowed == ()
     assert "its tools name no tool here, so it may call none" in nothing.warnings
 

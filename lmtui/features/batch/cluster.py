@@ -32,7 +32,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.paths import PROTECTED_NAMES, state_dir
-from lmtui.plain_files import NotPlain, read_plain
+from lmtui.plain_files import NotPlain, is_executable, read_plain
 from lmtui.settings import Config
 
 SLOT = "slot"
@@ -80,7 +80,7 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
                 continue
             try:
                 data = read_plain(workspace, path, _MAX_FILE_BYTES + 1)
-                mode = (workspace / path).lstat().st_mode & 0o777
+                mode = 0o755 if is_executable(workspace, path) else 0o644
             except (NotPlain, OSError):
                 continue
             if data is None:

@@ -95,7 +95,7 @@ COMMANDS: tuple[Command, ...] = (
     _act("discard", "Discard", "Discard the selected proposal; it is not proposed again.", "n"),
     _act("drop", "Forget", "Forget the selected note.", "d"),
     _act("add", "Add…", "Write a note.", "a"),
-    _act("keep_all", "Keep all", "Keep all listed proposals; asks first.", "Y"),
+    _act("keep_all", "Keep all", "Keep all listed notes; asks first.", "Y"),
     _act("discard_all", "Discard all", "Discard all listed proposals; asks first.", "N"),
     _act("read", "Read sessions", "Read finished sessions for proposals now.", "r"),
     Command("memory.open", FIND_SCOPE, "Open", "Open the session, or put the location into the prompt.", ("enter",), "open"),
