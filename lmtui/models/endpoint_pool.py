@@ -121,7 +121,7 @@ class ServerPool:
         ]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """Yield the pieces of one answer; a `RetryChunk` says that another server begins it anew.
+        """Yield the pieces of one answer; a `RetryChunk` says that another server starts it again.
 
         Raises:
             ProviderError: the request itself is refused, or no server answers.

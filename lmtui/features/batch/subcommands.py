@@ -33,7 +33,7 @@ _SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗",
 
 def batch_parser() -> Parser:
     """Return the parser of `lmtui batch`."""
-    doc = "Work on many tasks, each in an overlay of its own; results and diffs go to a folder.\n"
+    doc = "Work on many tasks, each in its own overlay; results and diffs go to a folder.\n"
     doc += "Tasks are lines of a file (JSON or text; - reads standard input), or one for each file of --glob.\n"
     doc += "`lmtui batch status [DIR]` shows a batch, `lmtui batch resume [DIR]` continues it."
     parser = make_parser("batch", doc, 'lmtui batch --glob "src/*.py" "Add type hints to {file}"')

@@ -120,7 +120,7 @@ def _blocks(lines: Sequence[str], start: int, end: int, outer: str, depth: int) 
         return [(a, b, outer) for a, b, _ in _pack(_by_blank_lines(lines, start, end), lines, MAX_CHUNK_CHARS)]
     is_headed = depth < _MAX_DEPTH and len(starts) > 2 and _size(lines, start, starts[1]) < _HEAD_CHARS
     if is_headed and _size(lines, start, starts[2]) <= MAX_CHUNK_CHARS:
-        del starts[1]  # a line or two above the first part are no chunk of their own
+        del starts[1]  # a line or two above the first part are not a chunk
     found: list[Part] = []
     small: list[Part] = []
     for a, b in pairwise([*starts, end]):

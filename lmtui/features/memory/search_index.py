@@ -166,7 +166,7 @@ class SearchIndex:
     def nearness(self, query: IndexQuery, source: SearchSource) -> dict[str, float]:
         """Return how much nearer the items of a source are to a query than what is indexed on the whole.
 
-        It is counted in standard deviations, as each model has cosines of its own for texts that have nothing in common.
+        It is counted in standard deviations, as each model has its own cosines for texts that have nothing in common.
         """
         with self._open() as database:
             wanted = quantise(query.vector)

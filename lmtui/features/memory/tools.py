@@ -233,7 +233,7 @@ TOLD = {ToolSet.FULL: (MEMORY_SEARCH, MEMORY_APPEND), ToolSet.ALL: (MEMORY_SEARC
 
 
 class MemoryToolbox:
-    """Implements `core.ports.Toolbox` over another: the model is told of the tools of memory while memory is on."""
+    """Implements `core.ports.Toolbox` over another: the tools of memory are described while memory is on."""
 
     def __init__(self, base: Toolbox) -> None:
         self._base = base

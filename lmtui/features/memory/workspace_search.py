@@ -1,6 +1,6 @@
 """Searches the notes, earlier sessions, documents and code of a workspace, and keeps their index up to date.
 
-All reading and indexing is done in one thread of its own, which takes at most a fiftieth of a core while nobody searches.  It
+All reading and indexing is done in one thread, which takes at most a fiftieth of a core while nobody searches.  It
 is not "nice": at a lower priority it might be stopped while it holds Python's lock, and every other thread would wait for it.
 """
 
