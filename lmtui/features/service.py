@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
@@ -292,3 +294,16 @@ class CommandCall:
     workspace: Workspace
     arguments: argparse.Namespace
     open_host: Callable[[], AbstractAsyncContextManager[FeatureHost]]
+
+
+@contextlib.contextmanager
+def stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: what comes of it
+    """Let Ctrl+C and SIGTERM cancel the work of a subcommand."""
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

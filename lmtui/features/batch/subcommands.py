@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from lmtui.command_line import Parser, add_common, make_parser
 from lmtui.core.budgets import NO_BUDGET, whole_budget
@@ -23,7 +21,7 @@ from lmtui.features.batch.batch_runner import BatchOptions, BatchProgress, Batch
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_client, pack
 from lmtui.features.batch.service import newest
 from lmtui.features.batch.task_file import MOST_TASKS, BatchTask, read_tasks, tasks_for_files
-from lmtui.features.service import CommandCall, FeatureHost
+from lmtui.features.service import CommandCall, FeatureHost, stopping
 from lmtui.paths import batches_dir
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
@@ -143,7 +141,7 @@ async def _joined(client: object, host: FeatureHost, options: BatchOptions) -> C
 
 async def _work(runner: BatchRunner, tasks: Sequence[BatchTask], call: CommandCall) -> int:
     running = asyncio.ensure_future(runner.run(tasks, retries_failed=call.arguments.retry_failed))
-    with _stopping(running):
+    with stopping(running):
         await asyncio.wait({running})
     if running.cancelled():
         print("lmtui: interrupted; `lmtui batch resume` continues", file=sys.stderr)
@@ -190,16 +188,3 @@ def _status(path: Path, *, is_json: bool) -> int:
         done = sum(each.status in GOOD for each in found)
         print(f"{done} of {len(found)} done · {ended - done} failed · {len(found) - ended} waiting")
     return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE
-
-
-@contextlib.contextmanager
-def _stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: what comes of it
-    """Let Ctrl+C and SIGTERM cancel the work."""
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)

@@ -6,9 +6,8 @@ import argparse
 import asyncio
 import contextlib
 import json
-import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,7 +20,7 @@ from lmtui.features.pipeline.planner import preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import PipelineService
-from lmtui.features.service import CommandCall, FeatureHost
+from lmtui.features.service import CommandCall, FeatureHost, stopping
 from lmtui.store.pipeline_queue import PipelineFile, RunLock, find_plan
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
@@ -127,7 +126,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
     )
     running = asyncio.ensure_future(_worked(service, path, options, arguments))
     try:
-        with _stopping(running):
+        with stopping(running):
             await asyncio.wait({running})
         if running.cancelled():
             print("lmtui: interrupted; finished work is kept, and the next run continues", file=sys.stderr)
@@ -260,16 +259,3 @@ class _ProgressLines:
     def note(self, text: str) -> None:
         """Say a line."""
         print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {sanitize_line(text)}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: what comes of it
-    """Let Ctrl+C and SIGTERM cancel the work."""
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
