@@ -38,7 +38,9 @@ _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each 
 _OWN_MEMORY_MB = 512  # the supervisor's, and that of pages that nobody counts
 _CPU_PERIOD_US = 100_000
 _JOIN_S = 30.0  # within it the process that a group is made for joins it
+_LOOK_EVERY_S = 5.0  # for groups that nobody uses any more
 _made: dict[Path, float] = {}
+_looked: dict[Path, float] = {}
 _JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
@@ -117,9 +119,13 @@ def _make(base: Path, limits: dict[str, str]) -> Path | None:
 
 def _remove_unused(base: Path) -> None:
     """Remove groups of processes that are gone, and our own whose instance has ended; one in use cannot be removed."""
+    now_s = time.monotonic()
+    if now_s - _looked.get(base, -_LOOK_EVERY_S) < _LOOK_EVERY_S:
+        return
+    _looked[base] = now_s
     others = (each for each in base.glob("lmtui-*-*") if each not in _made)
     gone = [each for each in others if not Path("/proc", each.name.split("-")[1]).exists()]
-    old = [each for each, made_s in _made.items() if each.parent == base and time.monotonic() - made_s > _JOIN_S]
+    old = [each for each, made_s in _made.items() if each.parent == base and now_s - made_s > _JOIN_S]
     for group in (*gone, *old):
         with contextlib.suppress(OSError):
             group.rmdir()

@@ -109,17 +109,35 @@ class OverlayInstances:
         self._pool = pool
         self._stays = stays
         self.folder = folder
+        self._began = self._ended = 0
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._main: Client | None = None
 
+    def version(self) -> int | None:
+        """Return a number that stays the same while nothing writes to the overlay, None while something may."""
+        return self._ended if self._ended == self._began else None
+
     @asynccontextmanager
-    async def client(self, kind: InstanceKind) -> AsyncIterator[Client]:
-        """Yield a supervisor of the workspace with the overlay over it.
+    async def client(self, kind: InstanceKind, *, writes: bool = True) -> AsyncIterator[Client]:
+        """Yield a supervisor of the workspace with the overlay over it; `writes` is False for who only reads.
 
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
+        if kind is not InstanceKind.MAIN or not writes:
+            async with self._client(kind) as client:
+                yield client
+            return
+        self._began += 1
+        try:
+            async with self._client(kind) as client:
+                yield client
+        finally:
+            self._ended += 1
+
+    @asynccontextmanager
+    async def _client(self, kind: InstanceKind) -> AsyncIterator[Client]:
         if kind is not InstanceKind.MAIN or not self._stays:
             async with self._pool.overlay_client(kind, self.folder) as client, _watched(client, self.folder):
                 yield client
@@ -149,13 +167,19 @@ class OverlayCheckpoints:
         self._instances = instances
         self._real = real
         self._base = ""
+        self._last: tuple[int, Snapshot] | None = None
         self.ignored, self.read = real.ignored, real.read
 
     async def snapshot(self) -> Snapshot:
-        """Keep the state of now."""
+        """Keep the state of now; the last one holds as long as nothing was written since."""
+        version = self._instances.version()
+        if self._last is not None and self._last[0] == version:
+            return self._last[1]
         self._base = self._base or (await self._real.snapshot()).id
         reply = await _looked(self._instances, self._base)
-        return Snapshot(reply.after, tuple(map(sanitize_path, reply.special)), reply.special_total)
+        found = Snapshot(reply.after, tuple(map(sanitize_path, reply.special)), reply.special_total)
+        self._last = (version, found) if version is not None else None
+        return found
 
     async def changes(
         self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False

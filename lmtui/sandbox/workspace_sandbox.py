@@ -45,6 +45,7 @@ _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
 _GIT_MEMORY_MB = 1024
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
+_LOOKING = frozenset({"read", "real", "list", "glob", "grep"})
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
 _GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
 _NOT_REAL = "not in an overlay: git commands that write, background commands and packages need the real folder"
@@ -394,7 +395,7 @@ class WorkspaceSandbox:
         if at is not None:
             fields["folder"], fields["path"] = self._locate(at)
         if self._overlay is not None:
-            async with self._overlay.client(self._instance_kind) as client:
+            async with self._overlay.client(self._instance_kind, writes=op not in _LOOKING) as client:
                 facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
             return replies.parse(facts, shape), answer
         client = await self._pool.client(self._instance_kind, self._revealed, is_for_one_file=op not in _SWEEPING)

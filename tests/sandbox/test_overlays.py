@@ -14,7 +14,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import CommandEffect, FileChangeKind
 from lmtui.paths import overlays_dir
-from lmtui.sandbox import overlays
+from lmtui.sandbox import overlays, replies
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox
@@ -390,6 +390,38 @@ async def test_its_states_tell_what_each_step_changed(sandbox: WorkspaceSandbox,
     with pytest.raises(SandboxError, match="drop the overlay's changes"):
         await states.restore(first.id, ["a.txt"], expected=third.id)
     await overlay.close()
+
+
+async def test_a_state_is_looked_at_again_only_after_something_may_have_written(
+    sandbox: WorkspaceSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    looks: list[str] = []
+    looked = overlays._looked
+
+    async def counted(instances: overlays.OverlayInstances, base: str = "") -> replies.EffectReply:
+        looks.append(base)
+        return await looked(instances, base)
+
+    monkeypatch.setattr(overlays, "_looked", counted)
+    overlay = sandbox.overlay(stays=True)
+    try:
+        first = await overlay.checkpoints.snapshot()
+        _ = await overlay.sandbox.read_file("a.txt")
+        assert await overlay.checkpoints.snapshot() == first
+        assert len(looks) == 1
+        await overlay.sandbox.write_file("a.txt", b"two\n")
+        second = await overlay.checkpoints.snapshot()
+        assert second.id != first.id
+        running = asyncio.create_task(overlay.sandbox.run_command("echo x > b.txt; sleep 3; echo y > c.txt"))
+        while not await overlay.sandbox.glob("b.txt"):
+            await asyncio.sleep(0.05)
+        third = await overlay.checkpoints.snapshot()
+        _ = await running
+        fourth = await overlay.checkpoints.snapshot()
+        assert len({second.id, third.id, fourth.id}) == 3
+    finally:
+        await overlay.close()
 
 
 async def test_a_lock_that_a_killed_git_left_holds_nothing_up(sandbox: WorkspaceSandbox, workspace: Path) -> None:
