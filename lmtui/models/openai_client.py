@@ -11,14 +11,15 @@ import contextlib
 import itertools
 import json
 import math
+import sys
 import time
 import uuid
 from array import array
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.request import getproxies
 
 from lmtui.core.errors import Fault, ProviderError
@@ -33,11 +34,26 @@ from lmtui.models.servers.slot_files import SlotFiles
 from lmtui.models.stream_accumulator import SseDecoder, StreamAccumulator
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import httpx2
     import openai
 
 
 _MOST_IN_A_ROW = 8
+
+
+@contextlib.contextmanager
+def _without_aiohttp() -> Iterator[None]:
+    """Have the SDK not load another transport of its own that nobody uses here: 10 MB and 0.1 s."""
+    hides = "openai" not in sys.modules and "aiohttp" not in sys.modules
+    if hides:
+        sys.modules["aiohttp"] = cast("ModuleType", None)  # Python's way to say that it cannot be imported
+    try:
+        yield
+    finally:
+        if hides:
+            _ = sys.modules.pop("aiohttp", None)
 
 
 @dataclass(slots=True, eq=False)
@@ -359,8 +375,9 @@ class OpenAICompatible:
 
     async def _open(self, body: bytes, model: str, path: str = "/chat/completions") -> httpx2.Response:
         import httpx2  # noqa: PLC0415  (half a second of imports belongs to the first request, not to start-up)
-        import openai  # noqa: PLC0415
 
+        with _without_aiohttp():
+            import openai  # noqa: PLC0415
         try:
             stream: openai.AsyncStream[object] = await self._sdk().post(
                 path,
@@ -418,7 +435,9 @@ class OpenAICompatible:
     def _sdk(self) -> openai.AsyncOpenAI:
         if self._client is None:
             import httpx2  # noqa: PLC0415
-            import openai  # noqa: PLC0415
+
+            with _without_aiohttp():
+                import openai  # noqa: PLC0415
 
             timeout = httpx2.Timeout(None, connect=10.0, write=60.0)
             self._client = openai.AsyncOpenAI(
