@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _AWAY = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 5.0, 300.0
+_MORE_WORKERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class BatchRunner:
         progress.total = len(tasks)
         self._queue.extend(each for each in tasks if each.id not in progress.results)
         if self._cluster is not None:
-            workers = self._cluster.slots
+            workers = 2 * self._cluster.slots + _MORE_WORKERS  # workers that join later are used too
         else:
             workers = self._options.workers or max(1, await self._host.slot_count())
         await together(self._work() for _ in range(min(workers, max(1, len(self._queue)))))
@@ -119,9 +121,12 @@ class BatchRunner:
 
     async def _work(self) -> None:
         wait_s = _FIRST_WAIT_S
-        while self._queue and not self._is_spent():
-            task = self._queue.popleft()
-            result, patch = await (self._do(task) if self._cluster is None else self._send(task, self._cluster))
+        while self._queue:
+            async with self._cluster.turn() if self._cluster else contextlib.nullcontext():
+                if not self._queue or self._is_spent():
+                    return
+                task = self._queue.popleft()
+                result, patch = await (self._do(task) if self._cluster is None else self._send(task, self._cluster))
             result = await to_the_end(asyncio.to_thread(self._folder.add, result, patch))
             if result.status == "away":
                 self._queue.append(task)

@@ -1,8 +1,7 @@
 """Runs the tasks of a batch on a Dask cluster: workers here (`local`), or those of a scheduler that runs somewhere.
 
-A worker gets the files of the workspace once, by their content, and runs `lmtui batch` with one task in a copy of them: it does
-what this machine would do.  Results are kept by the head alone; what is lost with a worker or a scheduler is done again.
-(https://distributed.dask.org)
+Dask carries, starts and watches; the head says which worker does what.  Results are kept by the head alone: what is lost with a
+worker is done again by another, what is lost with the scheduler by `lmtui batch resume`.  (https://distributed.dask.org)
 """
 
 from __future__ import annotations
@@ -13,56 +12,48 @@ import hashlib
 import importlib
 import io
 import json
+import logging
 import os
 import platform
-import shutil
-import subprocess
-import sys
 import tarfile
-import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import CancelledError as FutureCancelled
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from lmtui import __version__
-from lmtui.core.errors import UsageError
+from lmtui.core.budgets import SessionBudget
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import FINAL, TaskResult
+from lmtui.features.batch.cluster_worker import (
+    MAX_PATCH_BYTES,
+    WorkerAnswer,
+    WorkerTask,
+    check_worker,
+    digest_of,
+    has_files,
+    keep_files,
+    run_task,
+)
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.paths import PROTECTED_NAMES, state_dir
+from lmtui.paths import PROTECTED_NAMES
 from lmtui.plain_files import NotPlain, is_executable, read_plain
 from lmtui.settings import Config
 
 SLOT = "slot"
 MOST_FILES = 100_000
 EXTRA = "Install it with `pip install 'lmtui[batch]'`."
+RESUME = "Continue with `lmtui batch resume`."
 _MAX_FILE_BYTES, _MAX_ALL_BYTES = 64_000_000, 1_000_000_000
-_CONNECT_S, _CHECK_S, _TASK_S = 20, 300, 86_400
-_STRONG = ("docker", "podman", "bubblewrap")
-_GIT = ("git", "-c", "user.name=lmtui", "-c", "user.email=lmtui@localhost", "-c", "core.hooksPath=/dev/null")
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerTask:
-    """What a worker gets with each task: the task, the settings as flags, and who sends it."""
-
-    task: BatchTask
-    flags: tuple[str, ...]
-    digest: str
-    version: str = __version__
-    python: str = platform.python_version()
-    sandbox: str = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerAnswer:
-    """What a worker returns: the result and its patch, or why it does no tasks."""
-
-    result: TaskResult | None = None
-    patch: bytes = b""
-    refused: str = ""
+_CONNECT_S, _LOOK_S, _NO_WORKER_S, _CANCEL_S = 20, 1.0, 60.0, 5.0
+_TASK_S, _SPARE_S = 86_400.0, 300.0
+_MOST_DEATHS, _MOST_SENDS = 3, 3
 
 
 def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
@@ -73,14 +64,15 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
     Raises:
         UsageError: they are too large.
     """
-    packed, digest, total = io.BytesIO(), hashlib.sha256(), 0
+    packed, total = io.BytesIO(), 0
+    found: list[tuple[str, bool, bytes]] = []
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=3) as archive:
         for path in sorted(paths):
             if is_secret_path(path) or path.partition("/")[0] in PROTECTED_NAMES:
                 continue
             try:
                 data = read_plain(workspace, path, _MAX_FILE_BYTES + 1)
-                mode = 0o755 if is_executable(workspace, path) else 0o644
+                can_run = is_executable(workspace, path)
             except (NotPlain, OSError):
                 continue
             if data is None:
@@ -89,10 +81,10 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
             if len(data) > _MAX_FILE_BYTES or total > _MAX_ALL_BYTES:
                 raise UsageError(f"{sanitize_line(path)} makes the workspace too large to be sent", "Have git ignore it.")
             about = tarfile.TarInfo(path)
-            about.size, about.mode = len(data), mode
+            about.size, about.mode = len(data), 0o755 if can_run else 0o644
             archive.addfile(about, io.BytesIO(data))
-            digest.update(f"{path}\0{mode}\0{hashlib.sha256(data).hexdigest()}\n".encode("utf-8", "surrogateescape"))
-    return packed.getvalue(), digest.hexdigest()[:32]
+            found.append((path, can_run, hashlib.sha256(data).digest()))
+    return packed.getvalue(), digest_of(found)
 
 
 def flags_of(config: Config) -> tuple[str, ...]:
@@ -106,194 +98,332 @@ def flags_of(config: Config) -> tuple[str, ...]:
     return tuple(flags)
 
 
-def check_worker(version: str, python: str, sandbox: str) -> str:
-    """Return why this worker can do no tasks, empty where it can.  Runs on a worker; blocks."""
-    if version != __version__:
-        return f"it has lmtui {__version__}, the head has {version}"
-    if platform.python_version_tuple()[:2] != tuple(python.split(".")[:2]):
-        return f"it has Python {platform.python_version()}, the head has {python}"
-    wanted = _STRONG if sandbox == "auto" else tuple({sandbox} & set(_STRONG))
-    run = [sys.executable, "-m", "lmtui", "sandbox", "check", "--json"]
+def checked_result(task: BatchTask, answer: WorkerAnswer) -> tuple[TaskResult, bytes]:
+    """Return what a worker says of a task as far as it can be true: its id, title and diff are never the worker's to say."""
+    problem = TaskResult(task.id, "failed", task.title)
     try:
-        found = subprocess.run(run, capture_output=True, text=True, check=False, timeout=_CHECK_S, cwd=Path.home())
-        backends = json.loads(found.stdout)
-        if any(each["name"] in wanted and each["works"] for each in backends):
-            return ""
-    except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
-        return f"its sandbox cannot be checked: {error}"
-    return "no sandbox with overlays works there (`lmtui sandbox check` says why)"
-
-
-_CHECKED: dict[tuple[str, str, str], str] = {}
-
-
-def run_task(sent: WorkerTask, archive: bytes) -> WorkerAnswer:
-    """Do one task in a copy of the workspace.  Runs on a worker; blocks."""
-    key = (sent.version, sent.python, sent.sandbox)
-    if key not in _CHECKED:
-        _CHECKED[key] = check_worker(*key)
-    if _CHECKED[key]:
-        return WorkerAnswer(refused=_CHECKED[key])
-    try:
-        with tempfile.TemporaryDirectory(prefix="lmtui-batch-") as place:
-            return _do(sent, _unpacked(sent.digest, archive), Path(place))
-    except OSError as error:
-        return WorkerAnswer(refused=f"its disk: {error.strerror}")
-
-
-def _unpacked(digest: str, archive: bytes) -> Path:
-    """Return the folder with the files of a digest, unpacked once on each machine."""
-    folder = state_dir() / "cluster" / digest
-    if not folder.is_dir():
-        draft = Path(tempfile.mkdtemp(prefix=f".{digest}-", dir=_made(folder.parent)))
-        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as files:
-            files.extractall(draft, filter="data")
-        with contextlib.suppress(OSError):  # another worker was quicker
-            draft.rename(folder)
-        shutil.rmtree(draft, ignore_errors=True)
-    return folder
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
-
-
-def _do(sent: WorkerTask, files: Path, place: Path) -> WorkerAnswer:
-    work, out, tasks = place / "work", place / "out", place / "task.jsonl"
-    shutil.copytree(files, work, symlinks=True)
-    for command in (
-        (*_GIT, "init", "-q"),
-        (*_GIT, "add", "-A"),
-        (*_GIT, "commit", "-q", "--allow-empty", "-m", "the workspace"),
-    ):
-        with contextlib.suppress(FileNotFoundError):  # without git, tasks do without it
-            _ = subprocess.run(command, cwd=work, capture_output=True, check=False, timeout=_CHECK_S)
-    about = {name: value for name, value in asdict(sent.task).items() if name != "text"}
-    tasks.write_text(json.dumps(about | {"task": sent.task.text}), encoding="utf-8")
-    run = [sys.executable, "-m", "lmtui", "batch", str(tasks), "--out", str(out), "--workers", "1", *sent.flags]
-    try:
-        ended = subprocess.run(
-            run, cwd=work, capture_output=True, text=True, check=False, timeout=_TASK_S, env={**os.environ}, errors="replace"
+        given = json.loads(answer.result)
+        added, removed, tries, tokens = (max(0, int(given[name])) for name in ("added", "removed", "tries", "tokens"))
+        session, model, error = (sanitize_line(str(given[name]))[:1_000] for name in ("session", "model", "error"))
+        result = TaskResult(
+            task.id,
+            str(given["status"]),
+            task.title,
+            tuple(sanitize_line(str(each)) for each in given["files"]),
+            added,
+            removed,
+            session=session,
+            model=model,
+            tries=tries,
+            tokens=tokens,
+            elapsed_s=max(0.0, float(given["elapsed_s"])),
+            checks={sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given["checks"].items()},
+            error=error,
         )
-    except subprocess.TimeoutExpired:
-        return WorkerAnswer(TaskResult(sent.task.id, "failed", sent.task.title, error="it took more than a day"))
-    result = BatchFolder(out).results().get(sent.task.id)
-    if result is None:
-        why = sanitize_line(ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else f"exit {ended.returncode}")
-        return WorkerAnswer(TaskResult(sent.task.id, "failed", sent.task.title, error=why[:300]))
-    patch = BatchFolder(out).patch_of(sent.task.id)
-    return WorkerAnswer(result, patch.read_bytes() if patch.exists() else b"")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        return replace(problem, error="the worker's answer is not a result"), b""
+    if result.status not in FINAL | {"away"} or not isinstance(answer.patch, bytes):
+        return replace(problem, error="the worker's answer is not a result"), b""
+    if len(answer.patch) > MAX_PATCH_BYTES:
+        return replace(problem, error=f"its changes are larger than {MAX_PATCH_BYTES // 1_000_000} MB"), b""
+    return result, answer.patch
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A worker that may do tasks: how many at once, how many it does; `gone` is set when the scheduler no longer has it."""
+
+    address: str
+    slots: int
+    has_resource: bool
+    running: int = 0
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Cluster:
-    """The workers of a Dask cluster, from the head's side.
+    """The workers of a Dask cluster, from the head's side.  `open_cluster` makes one.
 
     Args:
         client: a `distributed.Client` that is asynchronous.
         packed: the files of the workspace, from `pack`.
         config: the settings of the head.
         tries: how often a task is tried.
+        budget: what each try may spend.
         tell: takes notes for the user.
     """
 
-    def __init__(self, client: Any, packed: tuple[bytes, str], config: Config, tries: int, tell: Callable[[str], None]) -> None:
-        self._client, (self._archive, self._digest) = client, packed  # Any: an SDK without types
-        self._flags, self._sandbox, self._tell = (*flags_of(config), "--tries", str(tries)), config.sandbox, tell
-        self._bad: dict[str, str] = {}
-        self._sent: Any = None
-        self.slots = 1
+    def __init__(
+        self,
+        client: Any,  # an SDK without types
+        packed: tuple[bytes, str],
+        config: Config,
+        *,
+        tries: int,
+        budget: SessionBudget,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._client, (self._archive, self._digest), self._tell = client, packed, tell
+        flags = (*flags_of(config), "--tries", str(tries), *_budget_flags(budget))
+        limit_s = tries * 1.2 * budget.seconds + _SPARE_S if budget.seconds else _TASK_S
+        self._task = WorkerTask(
+            __version__, platform.python_version(), config.sandbox, self._digest, limit_s, flags, BatchTask("", "")
+        )
+        self._workers: dict[str, _Worker] = {}
+        self._refused: set[str] = set()
+        self._joining: dict[str, asyncio.Task[None]] = {}
+        self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._watcher: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._taken = 0
+        self._lost = ""
+
+    @property
+    def slots(self) -> int:
+        """Return how many tasks its workers can do at once."""
+        return sum(worker.slots for worker in self._workers.values())
 
     async def begin(self) -> None:
-        """Send the files, and check every worker.
+        """Check every worker and send it the files; those that join later are taken up when they do.
 
         Raises:
-            UsageError: none can do tasks.
+            LmtuiError: none can do tasks.
         """
-        found: Mapping[str, str] = await self._client.run(check_worker, __version__, platform.python_version(), self._sandbox)
-        self._bad = {worker: why for worker, why in found.items() if why}
-        for worker, why in self._bad.items():
-            self._tell(f"worker {worker} gets no tasks: {sanitize_line(why)}")
-        good = [worker for worker in found if worker not in self._bad]
-        if not good:
+        await self._look()
+        await asyncio.gather(*self._joining.values())
+        if not self._workers:
             raise UsageError("no worker of the cluster can do tasks", "Start workers with lmtui and a sandbox (docs/batch.md).")
-        info = await self._workers()
-        self.slots = sum(int(info[worker].get("resources", {}).get(SLOT, info[worker]["nthreads"])) for worker in good)
-        self._has_slots = any(info[worker].get("resources", {}).get(SLOT) for worker in good)
-        self._sent = await self._client.scatter(self._archive, broadcast=False, hash=True)
+        self._watcher = asyncio.create_task(self._watch())
 
-    async def _workers(self) -> Mapping[str, Any]:
-        """Return what the scheduler says of each worker, by address."""
-        found: Mapping[str, Any] = (await self._client.scheduler.identity(n_workers=-1))["workers"]
-        return found
+    async def close(self) -> None:
+        """Stop watching the workers."""
+        tasks = [*self._joining.values(), *([self._watcher] if self._watcher else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        try:
+            while not self._lost:
+                await asyncio.sleep(_LOOK_S)
+                await self._look()
+        except (OSError, LmtuiError) as error:
+            self._lose(str(error))
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or f"the cluster is gone: {sanitize_line(why)}"
+        self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _look(self) -> None:
+        """See which workers have gone, and take up new ones."""
+        found: Mapping[str, int] = await self._asked(self._client.scheduler.ncores())
+        for address in self._workers.keys() - found.keys():
+            self._tell(f"worker {address} has gone")
+            self._workers.pop(address).gone.set()
+        self._refused &= found.keys()
+        for address in found.keys() - self._workers.keys() - self._refused - self._joining.keys():
+            self._joining[address] = asyncio.create_task(self._take(address))
+        self._notify()
+
+    async def _asked(self, question: Awaitable[Any]) -> Any:
+        """Return what the scheduler answers.
+
+        Raises:
+            OSError: it does not.
+        """
+        if self._client.status != "running":
+            raise OSError("the scheduler has gone")
+        async with asyncio.timeout(_CONNECT_S):
+            return await question
+
+    async def _take(self, address: str) -> None:
+        """Check a worker, send it the files, and let it do tasks."""
+        try:
+            why = await self._ask(address, check_worker, self._task.version, self._task.python, self._task.sandbox)
+            why = why or await self._send_files(address)
+            info: Mapping[str, Any] = (await self._asked(self._client.scheduler.identity(n_workers=-1)))["workers"]
+            if address not in info:
+                return
+            if why:
+                self._refuse(address, why)
+                return
+            slots = int(info[address].get("resources", {}).get(SLOT, 0))
+            self._workers[address] = _Worker(address, slots or int(info[address]["nthreads"]), bool(slots))
+        except OSError as error:
+            self._lose(str(error))
+        finally:
+            self._joining.pop(address, None)
+            self._notify()
+
+    def _refuse(self, address: str, why: str) -> None:
+        if address not in self._refused:
+            self._tell(f"worker {address} gets no tasks: {sanitize_line(why)[:300]}")
+        self._refused.add(address)
+        self._workers.pop(address, None)
+        self._notify()
+
+    async def _ask(self, address: str, function: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
+        """Run a function on a worker beside its tasks; what fails there is returned as a text."""
+        found = await self._client.run(function, *arguments, workers=[address], on_error="return")
+        answer = found.get(address, "it does not answer")
+        return f"{type(answer).__name__}: {answer}" if isinstance(answer, Exception) else answer
+
+    async def _send_files(self, address: str) -> str:
+        """Send the files to a worker whose machine does not have them; return why that failed, empty if it did not."""
+        async with self._sending[urlsplit(address).hostname or address]:  # the next on the same machine finds them there
+            if await self._ask(address, has_files, self._digest) is True:
+                return ""
+            return str(await self._ask(address, keep_files, self._digest, self._archive))
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until a worker can do one more task, and count that task as its.
+
+        Raises:
+            LmtuiError: no worker is left, or the scheduler has gone.
+        """
+        await self._until(lambda: self._taken < self.slots)
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+            self._notify()
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        none_since_s = 0.0
+        while True:
+            if self._lost:
+                raise LmtuiError(self._lost, RESUME)
+            if is_so():
+                return
+            none_since_s = 0.0 if self._workers or self._joining else none_since_s or time.monotonic()
+            if none_since_s and (self._refused or time.monotonic() - none_since_s > _NO_WORKER_S):
+                raise LmtuiError("no worker of the cluster is left", "Start one, then `lmtui batch resume`.")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _LOOK_S)
 
     async def run(self, task: BatchTask, number: int) -> tuple[TaskResult, bytes]:
-        """Do a task on a worker; one that refuses it is left out from then on.
+        """Do a task on a worker, and on another where that one refuses it or dies.
 
         Raises:
-            UsageError: no worker is left, or the scheduler is gone.
+            LmtuiError: no worker is left, or the scheduler has gone.
         """
-        sent = WorkerTask(task, self._flags, self._digest, sandbox=self._sandbox)
-        while True:
-            options: dict[str, Any] = {"resources": {SLOT: 1}} if self._has_slots else {}
-            if self._bad:
-                good = [worker for worker in await self._workers() if worker not in self._bad]
-                if not good:
-                    raise UsageError("no worker of the cluster is left", "Start one, then `lmtui batch resume`.")
-                options["workers"] = good
-            future = self._client.submit(
-                run_task,
-                sent,
-                self._sent,
-                key=f"lmtui-{self._digest[:8]}-{task.id}-{number}-{len(self._bad)}",
-                pure=False,
-                **options,
-            )
+        deaths = sends = 0
+        while deaths < _MOST_DEATHS:
+            await self._until(lambda: any(worker.running < worker.slots for worker in self._workers.values()))
+            worker = min(self._workers.values(), key=lambda each: (each.running / each.slots, each.address))
+            worker.running += 1
             try:
-                answer: WorkerAnswer = await future
-            except (OSError, RuntimeError, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and (running := asyncio.current_task()) and running.cancelling():
-                    raise
-                raise UsageError(
-                    f"the cluster is gone: {sanitize_line(str(error))}", "Continue with `lmtui batch resume`."
-                ) from error
-            if answer.result is not None:
-                return answer.result, answer.patch
-            worker = next(iter((await self._client.who_has([future])).values()), ("",))
-            for each in worker or ("",):
-                self._bad[each] = answer.refused
-                self._tell(f"worker {each} gets no tasks: {sanitize_line(answer.refused)}")
+                answer = await self._answer(worker, task, f"lmtui-{self._digest[:8]}-{task.id}-{number}-{deaths}-{sends}")
+            finally:
+                worker.running -= 1
+                self._notify()
+            if answer is None or not isinstance(answer, WorkerAnswer | Exception):
+                deaths += 1
+            elif isinstance(answer, Exception):
+                why = sanitize_line(f"{type(answer).__name__}: {answer}")[:300]
+                return TaskResult(task.id, "failed", task.title, error=f"the worker failed: {why}"), b""
+            elif answer.lacks_files:
+                sends += 1
+                why = await self._send_files(worker.address) if sends < _MOST_SENDS else "it does not keep the files"
+                if why and not worker.gone.is_set():
+                    self._refuse(worker.address, why)
+            elif answer.refused:
+                self._refuse(worker.address, answer.refused)
+            elif answer.result:
+                return checked_result(task, answer)
+            else:
+                deaths += 1
+        why = f"{_MOST_DEATHS} workers died while they did it (out of memory?)"
+        return TaskResult(task.id, "failed", task.title, tries=deaths, error=why), b""
+
+    async def _answer(self, worker: _Worker, task: BatchTask, key: str) -> object:
+        """Return what a worker answers, the exception that a task ended with, or None where the worker has gone.
+
+        Raises:
+            LmtuiError: the scheduler has gone.
+        """
+        options = {"resources": {SLOT: 1}} if worker.has_resource else {}
+        future = self._client.submit(
+            run_task, replace(self._task, task=task), key=key, pure=False, workers=[worker.address], **options
+        )
+        waiting, gone = asyncio.ensure_future(_outcome(future)), asyncio.ensure_future(worker.gone.wait())
+        try:
+            await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+            return waiting.result() if waiting.done() else None
+        except (OSError, FutureCancelled) as error:
+            if self._client.status != "running":
+                self._lose(str(error) if isinstance(error, OSError) else "the scheduler has gone")
+                raise LmtuiError(self._lost, RESUME) from error
+            return None
+        finally:
+            waiting.cancel()
+            gone.cancel()
+            await asyncio.gather(waiting, gone, return_exceptions=True)
+            if self._client.status == "running":  # nobody waits for it any more: the worker stops it, or drops its result
+                with contextlib.suppress(OSError, TimeoutError):
+                    await asyncio.wait_for(self._client.cancel([future]), _CANCEL_S)
+
+
+async def _outcome(future: Any) -> object:  # Any: a future of the SDK
+    """Return what a task returned, or the exception that it ended with."""
+    error = await future.exception()
+    return error if error is not None else await future
+
+
+def _budget_flags(budget: SessionBudget) -> tuple[str, ...]:
+    parts = (
+        f"{budget.seconds:.0f}s" if budget.seconds else "",
+        f"{budget.steps} steps" if budget.steps else "",
+        f"{budget.tokens} tokens" if budget.tokens else "",
+    )
+    return ("--budget", " ".join(filter(None, parts))) if budget else ()
 
 
 @contextlib.asynccontextmanager
-async def open_client(address: str, workers: int) -> AsyncIterator[Any]:
-    """Yield a client of a scheduler, or (`local`) of workers that are started here.
+async def open_cluster(
+    address: str,
+    workers: int,
+    packed: tuple[bytes, str],
+    config: Config,
+    *,
+    tries: int,
+    budget: SessionBudget,
+    tell: Callable[[str], None],
+) -> AsyncIterator[Cluster]:
+    """Yield the checked workers of a scheduler, or (`local`) workers that are started here; see `Cluster` for the rest.
 
     Raises:
-        UsageError: Dask is not installed, or no scheduler answers.
+        LmtuiError: Dask is not installed, no scheduler answers, or no worker can do tasks.
     """
     try:
         distributed = await asyncio.to_thread(importlib.import_module, "distributed")
     except ImportError as error:
         raise UsageError("--cluster needs Dask", EXTRA) from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it says of lost connections is said here
     async with contextlib.AsyncExitStack() as stack:
         target: Any = address
         if address == "local":
-            count = workers or max(1, (os.cpu_count() or 2))
             target = await stack.enter_async_context(
                 distributed.LocalCluster(
-                    n_workers=count,
+                    n_workers=workers or max(1, (os.cpu_count() or 2)),
                     threads_per_worker=1,
                     resources={SLOT: 1},
                     asynchronous=True,
                     dashboard_address=None,
-                    silence_logs="ERROR",
+                    silence_logs=logging.CRITICAL,
                 )
             )
         try:
             client = await stack.enter_async_context(distributed.Client(target, asynchronous=True, timeout=_CONNECT_S))
         except (OSError, TimeoutError, ValueError) as error:
-            raise UsageError(
-                f"no Dask scheduler answers at {sanitize_line(address)}", "Start one with `dask scheduler`."
-            ) from error
-        yield client
+            hint = "Start one with `dask scheduler`."
+            raise UsageError(f"no Dask scheduler answers at {sanitize_line(address)}", hint) from error
+        cluster = Cluster(client, packed, config, tries=tries, budget=budget, tell=tell)
+        stack.push_async_callback(cluster.close)
+        await cluster.begin()
+        yield cluster

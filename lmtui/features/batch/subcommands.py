@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import pool_text
 from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchProgress, BatchRunner
-from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_client, pack
+from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
 from lmtui.features.batch.service import newest
 from lmtui.features.batch.task_file import MOST_TASKS, BatchTask, read_tasks, tasks_for_files
 from lmtui.features.service import CommandCall, FeatureHost, stopping
@@ -118,11 +119,8 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
     try:
         async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
             _ = await host.choose_server()
-            remote = None
-            if cluster:
-                client = await stack.enter_async_context(open_client(cluster, chosen.workers))
-                remote = await _joined(client, host, chosen)
-            else:
+            remote = await stack.enter_async_context(await _joined(cluster, host, chosen)) if cluster else None
+            if remote is None:
                 await host.require_sandbox()
             print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
             return await _work(BatchRunner(host, folder, chosen, _teller(host, folder), remote), tasks, call)
@@ -130,13 +128,15 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
         folder.unlock()
 
 
-async def _joined(client: object, host: FeatureHost, options: BatchOptions) -> Cluster:
-    """Return a cluster whose workers were checked, and that has the files of the workspace."""
-    paths = await (await host.sandbox()).glob("**", MOST_FILES)
-    packed = await asyncio.to_thread(pack, host.workspace, paths)
-    cluster = Cluster(client, packed, host.config, options.tries, lambda text: print(f"lmtui: {text}", file=sys.stderr))
-    await cluster.begin()
-    return cluster
+async def _joined(address: str, host: FeatureHost, options: BatchOptions) -> AbstractAsyncContextManager[Cluster]:
+    """Return what opens a cluster for the files of the workspace."""
+    packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES))
+
+    def tell(text: str) -> None:
+        print(f"lmtui: {text}", file=sys.stderr)
+
+    tries, budget = options.tries, options.budget
+    return open_cluster(address, options.workers, packed, host.config, tries=tries, budget=budget, tell=tell)
 
 
 async def _work(runner: BatchRunner, tasks: Sequence[BatchTask], call: CommandCall) -> int:

@@ -1,0 +1,308 @@
+"""What runs on the workers of a cluster: checks of the machine, the files of the workspace, and one task at a time.
+
+A task is `lmtui batch` in a copy of the files.  It ends with its worker: nothing goes on when the worker, the scheduler or the
+head has gone.  The head imports this module for what it sends; nothing here imports Dask before a task runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import os
+import platform
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lmtui import __version__
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.task_file import BatchTask
+from lmtui.paths import state_dir
+
+MAX_PATCH_BYTES = 64_000_000
+_CHECK_S, _GIT_S, _LOOK_S, _STOP_S = 300, 300, 0.5, 20
+_LEAST_FREE_BYTES = 50_000_000
+_KEPT_FOLDERS, _KEPT_S = 8, 7 * 86_400
+_STRONG = ("docker", "podman", "bubblewrap")
+_GIT = ("git", "-c", "user.name=lmtui", "-c", "user.email=lmtui@localhost", "-c", "core.hooksPath=/dev/null")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTask:
+    """What a worker gets with each task.  `version` and `python` come first, so that any version of lmtui can read them.
+
+    `limit_s` is when the worker stops a task that does not end by itself.
+    """
+
+    version: str
+    python: str
+    sandbox: str
+    digest: str
+    limit_s: float
+    flags: tuple[str, ...]
+    task: BatchTask
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """What a worker returns: a result as JSON with its patch, why it does no tasks, or that it needs the files first."""
+
+    result: str = ""
+    patch: bytes = b""
+    refused: str = ""
+    lacks_files: bool = False
+
+
+def digest_of(files: Iterable[tuple[str, bool, bytes]]) -> str:
+    """Return the digest of files, given in the order of their paths: path, whether it is executable, and the SHA-256 of it."""
+    digest = hashlib.sha256()
+    for path, can_run, content in files:
+        digest.update(f"{path}\0{int(can_run)}\0{content.hex()}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+async def check_worker(version: str, python: str, sandbox: str) -> str:
+    """Return why this worker can do no tasks, empty where it can."""
+    return await asyncio.to_thread(_check, version, python, sandbox)
+
+
+def _check(version: str, python: str, sandbox: str) -> str:
+    if version != __version__:
+        return f"it has lmtui {__version__}, the head has {version}"
+    if platform.python_version_tuple()[:2] != tuple(python.split(".")[:2]):
+        return f"it has Python {platform.python_version()}, the head has {python}"
+    try:
+        if full := _full_disk():
+            return full
+        wanted = _STRONG if sandbox == "auto" else tuple({sandbox} & set(_STRONG))
+        run = [sys.executable, "-P", "-m", "lmtui", "sandbox", "check", "--json"]
+        found = subprocess.run(run, capture_output=True, text=True, check=False, timeout=_CHECK_S, cwd=Path.home())
+        if any(each["name"] in wanted and each["works"] for each in json.loads(found.stdout)):
+            return ""
+    except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
+        return f"its sandbox cannot be checked: {error}"
+    return "no sandbox with overlays works there (`lmtui sandbox check` says why)"
+
+
+def _full_disk() -> str:
+    """Return which disk has no room for a task, empty where both have."""
+    for folder in (Path(tempfile.gettempdir()), _made(state_dir())):
+        free = shutil.disk_usage(folder).free
+        if free < _LEAST_FREE_BYTES:
+            return f"its disk is full: {free // 1_000_000} MB free in {folder}, {_LEAST_FREE_BYTES // 1_000_000} MB needed"
+    return ""
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def _files_dir() -> Path:
+    return state_dir() / "cluster"
+
+
+async def has_files(digest: str) -> bool:
+    """Tell whether this machine has the files with a digest from before."""
+    return await asyncio.to_thread((_files_dir() / digest).is_dir)
+
+
+async def keep_files(digest: str, archive: bytes) -> str:
+    """Unpack the files of a workspace, once for all workers of this machine; return why that failed, empty if it did not."""
+    return await asyncio.to_thread(_keep, digest, archive)
+
+
+def _keep(digest: str, archive: bytes) -> str:
+    try:
+        root = _made(_files_dir())
+        _clean(root, digest)
+        if (root / digest).is_dir():
+            return ""
+        with tempfile.TemporaryDirectory(prefix=f".{digest}-", dir=root, ignore_cleanup_errors=True) as name:
+            draft = Path(name) / "files"
+            draft.mkdir()
+            with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as files:
+                files.extractall(draft, filter="data")
+            if _digest_below(draft) != digest:
+                return "the files arrived damaged"
+            with contextlib.suppress(FileExistsError, OSError):  # another worker of this machine was quicker
+                draft.rename(root / digest)
+        return "" if (root / digest).is_dir() else "its disk: the files cannot be kept"
+    except (OSError, tarfile.TarError, EOFError) as error:
+        return f"its disk: {getattr(error, 'strerror', None) or error}"
+
+
+def _clean(root: Path, keep: str) -> None:
+    """Remove the files of batches from long ago, and what a kill left half unpacked."""
+    used: list[tuple[float, Path]] = []
+    for folder in root.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            used.append((folder.stat().st_mtime, folder))
+    now, kept = time.time(), 0
+    for used_s, folder in sorted(used, reverse=True):
+        is_draft = folder.name.startswith(".")
+        kept += not is_draft
+        is_old = now - used_s > (86_400 if is_draft else _KEPT_S) or (not is_draft and kept > _KEPT_FOLDERS)
+        if is_old and folder.name != keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _digest_below(folder: Path) -> str:
+    """Return the digest of all files below a folder, empty if something else is among them."""
+    found: list[tuple[str, bool, bytes]] = []
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place) / name for name in names):
+            if path.is_symlink() or not path.is_file():
+                return ""
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").digest()
+            found.append((path.relative_to(folder).as_posix(), bool(path.stat().st_mode & 0o100), content))
+        if any((Path(place) / name).is_symlink() for name in folders):
+            return ""
+    return digest_of(sorted(found))
+
+
+def _copied(digest: str, work: Path) -> bool:
+    """Copy the files with a digest; what is not exactly them is removed instead, and sent again."""
+    files = _files_dir() / digest
+    try:
+        os.utime(files)  # in use
+        shutil.copytree(files, work, symlinks=True)
+    except (FileNotFoundError, shutil.Error):
+        return False
+    if _digest_below(work) == digest:
+        return True
+    shutil.rmtree(files, ignore_errors=True)
+    return False
+
+
+_CHECKED: set[tuple[str, str, str]] = set()
+
+
+def run_task(sent: WorkerTask) -> WorkerAnswer:
+    """Do one task in a copy of the workspace.  Blocks; returns early with no result where nobody waits for it any more."""
+    key = (sent.version, sent.python, sent.sandbox)
+    if key not in _CHECKED:
+        if refused := _check(*key):
+            return WorkerAnswer(refused=refused)
+        _CHECKED.add(key)
+    try:
+        if full := _full_disk():
+            return WorkerAnswer(refused=full)
+        with tempfile.TemporaryDirectory(prefix="lmtui-batch-", ignore_cleanup_errors=True) as place:
+            answer = _do(sent, Path(place))
+            if answer.lacks_files or '"failed"' in answer.result:
+                answer = WorkerAnswer(refused=full) if (full := _full_disk()) else answer
+            return answer
+    except OSError as error:
+        return WorkerAnswer(refused=f"its disk: {error.strerror or error}")
+
+
+def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
+    work, tasks, log = place / "work", place / "task.jsonl", place / "log"
+    if not _copied(sent.digest, work):
+        return WorkerAnswer(lacks_files=True)
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "the workspace")):
+        with contextlib.suppress(FileNotFoundError, subprocess.TimeoutExpired):  # without git, tasks do without it
+            _ = subprocess.run((*_GIT, *command), cwd=work, capture_output=True, check=False, timeout=_GIT_S)
+    about = {name: value for name, value in asdict(sent.task).items() if name != "text"}
+    tasks.write_text(json.dumps(about | {"task": sent.task.text}), encoding="utf-8")
+    run = [
+        sys.executable,
+        "-P",
+        "-m",
+        __name__,
+        "batch",
+        str(tasks),
+        "--out",
+        str(place / "out"),
+        "--workers",
+        "1",
+        *sent.flags,
+    ]
+    with log.open("wb") as errors:
+        problem = _run_to_the_end(run, work, errors.fileno(), sent.limit_s)
+    out = BatchFolder(place / "out")
+    result = out.results().get(sent.task.id)
+    if result is not None:
+        patch = out.patch_of(sent.task.id)
+        return WorkerAnswer(json.dumps(asdict(result)), patch.read_bytes() if patch.exists() else b"")
+    if problem is None:
+        return WorkerAnswer()
+    lines = log.read_text(encoding="utf-8", errors="replace")[-4_000:].strip().splitlines()
+    why = problem or sanitize_line(lines[-1] if lines else "lmtui ended without a result")[:300]
+    return WorkerAnswer(json.dumps(asdict(TaskResult(sent.task.id, "failed", sent.task.title, error=why))))
+
+
+def _run_to_the_end(run: list[str], work: Path, errors: int, limit_s: float) -> str | None:
+    """Run lmtui; return why it was ended, None if nobody waits for it any more, empty where it ended by itself."""
+    is_wanted, until_s = _watch(), time.monotonic() + limit_s
+    process = subprocess.Popen(
+        run, cwd=work, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
+    )
+    assert process.stdin is not None
+    try:
+        while process.poll() is None:
+            if not is_wanted():
+                return None
+            if time.monotonic() > until_s:
+                return f"it took more than {limit_s:,.0f} s"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+        return f"lmtui was ended by signal {-process.returncode} (out of memory?)" if process.returncode < 0 else ""
+    finally:
+        process.stdin.close()  # for `main` the sign to stop
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _watch() -> Callable[[], bool]:
+    """Return what tells whether the task of this thread is still waited for."""
+    distributed = importlib.import_module("distributed")  # the worker has it; deferred, as nothing else here needs it
+    try:
+        worker = distributed.get_worker()
+        key = worker.get_current_task()
+    except (ValueError, KeyError):  # no worker of Dask runs it
+        return lambda: True
+
+    def is_wanted() -> bool:
+        task = worker.state.tasks.get(key)
+        is_going = worker.status.name in ("running", "paused", "closing_gracefully")
+        return is_going and task is not None and task.state not in ("cancelled", "released", "forgotten")
+
+    return is_wanted
+
+
+def main() -> None:
+    """Run lmtui with the arguments of this process, until standard input closes: the worker stopped it, or is gone."""
+
+    def stop() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_STOP_S)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=stop, daemon=True).start()
+    _ = runpy.run_module("lmtui", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

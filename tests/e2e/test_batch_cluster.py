@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from tests.e2e.conftest import Program, Serve
+
+pytestmark = pytest.mark.bubblewrap
+
+
+def scenario(number: int, rate: float) -> Scenario:
+    call = ScriptedCall("write", {"path": f"out/{number}.txt", "content": f"{number}\n"})
+    turns = (ScriptedTurn(" ".join(["word"] * 10), calls=(call,), rate=rate), ScriptedTurn("All is done."))
+    return Scenario(turns, match=f"number {number};")
+
+
+class Machines:
+    """A Dask scheduler and workers, each in a process of its own."""
+
+    def __init__(self, program: Program, stack: AsyncExitStack) -> None:
+        self.program, self._stack, self._count = program, stack, 0
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+
+    async def scheduler(self) -> asyncio.subprocess.Process:
+        host, port = self.address.removeprefix("tcp://").split(":")
+        process = await self._start("scheduler", "--host", host, "--port", port, "--no-dashboard")
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection(host, int(port))
+                    break
+                except OSError:
+                    await asyncio.sleep(0.05)
+        writer.close()
+        return process
+
+    async def worker(self, *more: str, environ: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+        self._count += 1
+        options = ("--nthreads", "1", "--resources", "slot=1", "--no-dashboard", "--no-nanny", "--name", f"w{self._count}")
+        return await self._start("worker", self.address, *options, *more, environ=environ or {})
+
+    async def _start(self, *arguments: str, environ: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-P", "-m", "dask", *arguments),
+            cwd=self.program.home,
+            env=self.program.full_environ() | (environ or {}),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._stack.push_async_callback(kill, process)
+        return process
+
+
+async def kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+
+
+@pytest.fixture
+async def machines(program: Program) -> AsyncIterator[Machines]:
+    program.home.mkdir()
+    async with AsyncExitStack() as stack:
+        yield Machines(program, stack)
+
+
+def batch(program: Program, url: str, count: int, *more: str) -> tuple[str, ...]:
+    file = program.home / "tasks.jsonl"
+    file.write_text("\n".join(json.dumps({"id": f"t{n}", "task": f"do number {n};"}) for n in range(1, count + 1)))
+    base = ("batch", "--sandbox", "bubblewrap", "--tries", "1", "-c", f'servers=["{url}"]', "--out", "out")
+    return (*base, *more, str(file))
+
+
+def results(program: Program) -> list[dict[str, Any]]:
+    file = program.workspace / "out" / "results.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+async def until(is_so: Callable[[], bool], most_s: float = 60) -> None:
+    async with asyncio.timeout(most_s):
+        while not is_so():
+            await asyncio.sleep(0.05)
+
+
+def of_tasks() -> list[psutil.Process]:
+    """Return the processes that do tasks for a worker of these tests."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if "cluster_worker batch" in line:
+            found.append(process)
+    return found
+
+
+async def test_a_worker_that_is_killed_in_the_middle_costs_no_task_and_none_is_done_twice(
+    program: Program, serve: Serve, machines: Machines
+) -> None:
+    server = await serve(*(scenario(number, 5.0) for number in range(1, 5)))
+    await machines.scheduler()
+    workers = [await machines.worker() for _ in range(2)]
+    process = await program.start(*batch(program, server.url, 4, "--cluster", machines.address))
+    await until(lambda: bool(results(program)))
+    await until(lambda: len(server.requests) >= 4)
+    victim = psutil.Process(workers[0].pid)
+    below = victim.children(recursive=True)
+    workers[0].send_signal(signal.SIGKILL)
+    _, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    assert "has gone" in err.decode()
+    assert Counter(each["id"] for each in results(program)) == dict.fromkeys(("t1", "t2", "t3", "t4"), 1)
+    await until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in below), 25)
+
+
+async def test_without_its_scheduler_a_batch_ends_clearly_and_is_resumed_on_another_worker(
+    program: Program, serve: Serve, machines: Machines
+) -> None:
+    server = await serve(*(scenario(number, 8.0) for number in range(1, 4)))
+    scheduler = await machines.scheduler()
+    worker = await machines.worker()
+    process = await program.start(*batch(program, server.url, 3, "--cluster", machines.address))
+    await until(lambda: bool(results(program)))
+    scheduler.send_signal(signal.SIGKILL)
+    async with asyncio.timeout(30):
+        _, err = await process.communicate()
+    assert process.returncode == 1, err.decode()
+    assert "the cluster is gone: " in err.decode()
+    assert "`lmtui batch resume`" in err.decode()
+    await kill(worker)
+    before = [each["id"] for each in results(program)]
+    await machines.scheduler()
+    await machines.worker()
+    resume = ("batch", "resume", "out", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
+    found = await program.run(*resume)
+    assert found.code == 0, found.err
+    after = [each["id"] for each in results(program)]
+    assert after[: len(before)] == before
+    assert sorted(after) == ["t1", "t2", "t3"]
+
+
+async def test_workers_that_cannot_do_tasks_are_named_and_the_others_go_on(
+    program: Program, serve: Serve, machines: Machines
+) -> None:
+    server = await serve(*(scenario(number, 0.0) for number in range(1, 3)))
+    await machines.scheduler()
+    older = program.home / "older.py"
+    older.write_text("import lmtui\nlmtui.__version__ = '0.0.1'\n")
+    full = program.home / "small"
+    full.mkdir()
+    alone = ("unshare", "--map-root-user", "--mount", "sh", "-c")
+    del alone
+    await machines.worker("--preload", str(older))
+    tiny = program.home / "tiny.py"
+    tiny.write_text("import shutil\nshutil.disk_usage = lambda path: type('', (), {'free': 1_000_000})()\n")
+    await machines.worker("--preload", str(tiny))
+    process = await program.start(*batch(program, server.url, 2, "--cluster", machines.address))
+    await asyncio.sleep(0)
+    _, err = await process.communicate()
+    text = err.decode()
+    assert process.returncode == 64, text
+    assert "it has lmtui 0.0.1, the head has " in text
+    assert "its disk is full: 1 MB free in" in text
+    assert not server.requests
+
+
+async def test_ctrl_c_leaves_nothing_running_on_the_workers(program: Program, serve: Serve, machines: Machines) -> None:
+    server = await serve(scenario(1, 0.5))
+    await machines.scheduler()
+    worker = await machines.worker()
+    process = await program.start(*batch(program, server.url, 1, "--cluster", machines.address))
+    await until(lambda: bool(server.requests))
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert process.returncode == 130, err.decode()
+    await until(lambda: not psutil.Process(worker.pid).children(), 25)
+    assert worker.returncode is None
