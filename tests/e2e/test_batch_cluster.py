@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -41,14 +38,7 @@ class Machines:
     async def scheduler(self) -> asyncio.subprocess.Process:
         host, port = self.address.removeprefix("tcp://").split(":")
         process = await self._start("scheduler", "--host", host, "--port", port, "--no-dashboard")
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection(host, int(port))
-                    break
-                except OSError:
-                    await asyncio.sleep(0.05)
-        writer.close()
+        await until(lambda: is_open(host, int(port)))
         return process
 
     async def worker(self, *more: str, environ: dict[str, str] | None = None) -> asyncio.subprocess.Process:
@@ -67,6 +57,11 @@ class Machines:
         )
         self._stack.push_async_callback(kill, process)
         return process
+
+
+def is_open(host: str, port: int) -> bool:
+    with socket.socket() as found:
+        return found.connect_ex((host, port)) == 0
 
 
 async def kill(process: asyncio.subprocess.Process) -> None:
@@ -100,32 +95,21 @@ async def until(is_so: Callable[[], bool], most_s: float = 60) -> None:
             await asyncio.sleep(0.05)
 
 
-def of_tasks() -> list[psutil.Process]:
-    """Return the processes that do tasks for a worker of these tests."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if "cluster_worker batch" in line:
-            found.append(process)
-    return found
-
-
 async def test_a_worker_that_is_killed_in_the_middle_costs_no_task_and_none_is_done_twice(
     program: Program, serve: Serve, machines: Machines
 ) -> None:
-    server = await serve(*(scenario(number, 5.0) for number in range(1, 5)))
+    server = await serve(*(scenario(number, 10.0) for number in range(1, 4)))
     await machines.scheduler()
     workers = [await machines.worker() for _ in range(2)]
-    process = await program.start(*batch(program, server.url, 4, "--cluster", machines.address))
-    await until(lambda: bool(results(program)))
-    await until(lambda: len(server.requests) >= 4)
+    process = await program.start(*batch(program, server.url, 3, "--cluster", machines.address))
+    await until(lambda: bool(server.requests))
     victim = psutil.Process(workers[0].pid)
     below = victim.children(recursive=True)
     workers[0].send_signal(signal.SIGKILL)
     _, err = await process.communicate()
     assert process.returncode == 0, err.decode()
     assert "has gone" in err.decode()
-    assert Counter(each["id"] for each in results(program)) == dict.fromkeys(("t1", "t2", "t3", "t4"), 1)
+    assert Counter(each["id"] for each in results(program)) == dict.fromkeys(("t1", "t2", "t3"), 1)
     await until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in below), 25)
 
 
@@ -155,23 +139,18 @@ async def test_without_its_scheduler_a_batch_ends_clearly_and_is_resumed_on_anot
     assert sorted(after) == ["t1", "t2", "t3"]
 
 
-async def test_workers_that_cannot_do_tasks_are_named_and_the_others_go_on(
+async def test_a_worker_of_another_version_and_one_without_disk_space_are_named_and_get_no_tasks(
     program: Program, serve: Serve, machines: Machines
 ) -> None:
     server = await serve(*(scenario(number, 0.0) for number in range(1, 3)))
     await machines.scheduler()
     older = program.home / "older.py"
     older.write_text("import lmtui\nlmtui.__version__ = '0.0.1'\n")
-    full = program.home / "small"
-    full.mkdir()
-    alone = ("unshare", "--map-root-user", "--mount", "sh", "-c")
-    del alone
     await machines.worker("--preload", str(older))
     tiny = program.home / "tiny.py"
     tiny.write_text("import shutil\nshutil.disk_usage = lambda path: type('', (), {'free': 1_000_000})()\n")
     await machines.worker("--preload", str(tiny))
     process = await program.start(*batch(program, server.url, 2, "--cluster", machines.address))
-    await asyncio.sleep(0)
     _, err = await process.communicate()
     text = err.decode()
     assert process.returncode == 64, text

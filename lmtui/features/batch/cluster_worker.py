@@ -77,7 +77,13 @@ def digest_of(files: Iterable[tuple[str, bool, bytes]]) -> str:
 
 async def check_worker(version: str, python: str, sandbox: str) -> str:
     """Return why this worker can do no tasks, empty where it can."""
-    return await asyncio.to_thread(_check, version, python, sandbox)
+    why = await asyncio.to_thread(_check, version, python, sandbox)
+    if not why:
+        _CHECKED.add((version, python, sandbox))
+    return why
+
+
+_CHECKED: set[tuple[str, str, str]] = set()  # what this process need not check again for a task
 
 
 def _check(version: str, python: str, sandbox: str) -> str:
@@ -188,9 +194,6 @@ def _copied(digest: str, work: Path) -> bool:
         return True
     shutil.rmtree(files, ignore_errors=True)
     return False
-
-
-_CHECKED: set[tuple[str, str, str]] = set()
 
 
 def run_task(sent: WorkerTask) -> WorkerAnswer:
