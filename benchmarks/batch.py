@@ -86,7 +86,7 @@ def _serve(scenarios: Sequence[Scenario], pipe: Connection) -> None:
 
 
 @contextmanager
-def _batch(urls: Sequence[str], count: int, *more: str) -> Iterator[tuple[psutil.Popen, Path]]:
+def run_batch(urls: Sequence[str], count: int, *more: str) -> Iterator[tuple[psutil.Popen, Path]]:
     """Run `lmtui batch` over some tasks in a fresh folder; yield its process and the folder of its results."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -110,7 +110,7 @@ def _timed(servers: int, count: int) -> tuple[float, list[dict[str, object]]]:
     scenarios = _scenarios(count, 12 / _SECONDS_A_TURN)
     with _servers(servers, scenarios) as (urls, _):
         began = time.monotonic()
-        with _batch(urls, count) as (process, out):
+        with run_batch(urls, count) as (process, out):
             assert process.wait() == 0
             elapsed_s = time.monotonic() - began
             return elapsed_s, _results(out)
@@ -126,7 +126,7 @@ def _killed(times: int) -> tuple[int, int]:
     lost = repeated = 0
     chance = random.Random(7)
     for _ in range(times):
-        with _servers(3, _scenarios(6, 24.0)) as (urls, running), _batch(urls, 6) as (process, out):
+        with _servers(3, _scenarios(6, 24.0)) as (urls, running), run_batch(urls, 6) as (process, out):
             while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and not _results(out):
                 time.sleep(0.02)
             time.sleep(chance.random())
@@ -164,7 +164,7 @@ def _head_ms() -> float:
     """Return the processor time of the head for each further step of a task, as the difference of two batches."""
     spent = []
     for steps in (2, 22):
-        with _servers(3, _scenarios(4, 0.0, steps)) as (urls, _), _batch(urls, 4) as (process, _):
+        with _servers(3, _scenarios(4, 0.0, steps)) as (urls, _), run_batch(urls, 4) as (process, _):
             times = process.cpu_times()
             while process.poll() is None:
                 with ExitStack() as quiet:
@@ -177,7 +177,7 @@ def _head_ms() -> float:
 
 def _waiting_mb() -> float:
     """Return the memory of the head while 1,000 tasks wait."""
-    with _servers(1, _scenarios(1000, 2.0)) as (urls, _), _batch(urls, 1000) as (process, out):
+    with _servers(1, _scenarios(1000, 2.0)) as (urls, _), run_batch(urls, 1000) as (process, out):
         while not (out / "tasks.jsonl").exists():
             time.sleep(0.1)
         time.sleep(8)
