@@ -38,10 +38,14 @@ def figures() -> list[Figure]:
     one_s, _ = _timed(1, _TASKS)
     three_s, _ = _timed(3, _TASKS)
     lost, repeated = _killed(_KILLS)
+    lost_here, repeated_here = _killed_workers(_KILLS)
     return [
         Figure(f"{_TASKS} tasks on three servers: time ÷ that on one", three_s / one_s, "×", 1 / 2.6),
         Figure(f"servers killed in the middle ({_KILLS}): tasks lost", float(lost), "tasks", 0.0),
         Figure("tasks done twice for each kill, at most", float(repeated), "tasks", 1.0),
+        Figure(f"workers of a cluster killed in the middle ({_KILLS}): tasks lost", float(lost_here), "tasks", 0.0),
+        Figure("tasks done twice for each kill of a worker, at most", float(repeated_here), "tasks", 1.0),
+        Figure("tasks with checks of 6 s on two Dask workers: time ÷ that on one", _two_workers(), "×", 1 / 1.7),
         Figure("later requests of a conversation that go where its prompt is not", 100 * asyncio.run(_cold()), "%", 5.0),
         Figure("processor time of the head for each step of a batch", _head_ms(), "ms", 20.0),
         Figure("memory of the head with 1,000 tasks waiting", _waiting_mb(), "MB", 150.0),
@@ -86,17 +90,21 @@ def _serve(scenarios: Sequence[Scenario], pipe: Connection) -> None:
 
 
 @contextmanager
-def run_batch(urls: Sequence[str], count: int, *more: str) -> Iterator[tuple[psutil.Popen, Path]]:
-    """Run `lmtui batch` over some tasks in a fresh folder; yield its process and the folder of its results."""
+def run_batch(urls: Sequence[str], count: int, *more: str, checks: Sequence[str] = ()) -> Iterator[tuple[psutil.Popen, Path]]:
+    """Run `lmtui batch` over some tasks in a fresh folder; yield its process and the folder of its results.
+
+    What it says goes to `said` beside that folder.
+    """
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "work").mkdir()
-        lines = (json.dumps({"id": f"t{number}", "task": f"do number {number};"}) for number in range(1, count + 1))
-        (place / "tasks.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        tasks = ({"id": f"t{number}", "task": f"do number {number};", "checks": checks} for number in range(1, count + 1))
+        (place / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
         run = [sys.executable, "-m", "lmtui", "batch", str(place / "tasks.jsonl"), "--out", str(place / "out"), "--tries", "1"]
         run += ["--sandbox", "bubblewrap", "-c", f"servers={json.dumps(list(urls))}", "-c", "titles=off", *more]
         environ = {**os.environ, "LMTUI_HOME": str(place / "home"), "PYTHONPATH": str(Path(__file__).parents[1])}
-        process = psutil.Popen(run, cwd=place / "work", env=environ, stderr=-3)
+        with (place / "said").open("wb") as said:
+            process = psutil.Popen(run, cwd=place / "work", env=environ, stderr=said)
         try:
             yield process, place / "out"
         finally:
@@ -136,6 +144,52 @@ def _killed(times: int) -> tuple[int, int]:
             lost += 6 - len(ends)
             repeated = max(repeated, max(ends.values(), default=0) - 1)
     return lost, repeated
+
+
+def _killed_workers(times: int) -> tuple[int, int]:
+    """Kill one of two workers of a cluster in the middle of a batch, so many times; return what `_killed` does."""
+    lost = repeated = 0
+    chance = random.Random(11)
+    for number in range(times):
+        with (
+            _servers(1, _scenarios(4, 24.0)) as (urls, _),
+            run_batch(urls, 4, "--cluster", "local", "--workers", "2") as (head, out),
+        ):
+            while head.poll() is None and not _results(out):
+                time.sleep(0.02)
+            time.sleep(2 * chance.random())
+            workers = [each for each in head.children() if "spawn_main" in " ".join(each.cmdline())]
+            chance.choice(workers).kill()
+            head.wait()
+            ends = Counter(str(each["id"]) for each in _results(out) if each["status"] in ("unverified", "green"))
+            lost += 4 - len(ends)
+            repeated = max(repeated, max(ends.values(), default=0) - 1)
+            is_noticed = "has gone" in (out.parent / "said").read_text(encoding="utf-8")
+            print(f"kill {number + 1}: {len(ends)} of 4 done, noticed: {is_noticed}", file=sys.stderr, flush=True)
+    return lost, repeated
+
+
+def _two_workers() -> float:
+    """Return the time of six tasks, each with a check of 6 s of processor time, on two workers ÷ that on one.
+
+    The time is that from when the workers are ready.
+    """
+    burn = "import time; end = time.process_time() + 6; [None for _ in iter(lambda: time.process_time() < end, False)]"
+    took: list[float] = []
+    for workers in (1, 2):
+        more = ("--cluster", "local", "--workers", str(workers))
+        with (
+            _servers(1, _scenarios(6, 0.0)) as (urls, _),
+            run_batch(urls, 6, *more, checks=[f"python3 -c '{burn}'"]) as (process, out),
+        ):
+            while process.poll() is None and "results:" not in (out.parent / "said").read_text(encoding="utf-8"):
+                time.sleep(0.05)
+            began = time.monotonic()
+            code = process.wait()
+            assert code == 0, (out.parent / "said").read_text(encoding="utf-8")
+            took.append(time.monotonic() - began)
+            print(f"{workers} workers: {took[-1]:.1f} s", file=sys.stderr, flush=True)
+    return took[1] / took[0]
 
 
 async def _cold() -> float:
