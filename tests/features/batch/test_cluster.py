@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui import __version__
+from lmtui.core.budgets import SessionBudget
+from lmtui.features.batch import cluster_worker
+from lmtui.features.batch.batch_folder import TaskResult
+from lmtui.features.batch.cluster import Cluster, checked_result, pack
+from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, check_worker, has_files, keep_files, run_task
+from lmtui.features.batch.task_file import BatchTask
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
+from lmtui.settings import Config
+
+TASK = BatchTask("a-1", "Fix a.py")
+GOOD = TaskResult("a-1", "green", "Fix a.py", ("a.py",), 1, 0, "diffs/a-1.patch", tokens=7)
+
+
+@pytest.fixture
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, str]:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    work = tmp_path / "work"
+    (work / "bin").mkdir(parents=True)
+    (work / "a.py").write_text("x = 1\n")
+    (work / "bin" / "run.sh").write_text("#!/bin/sh\n")
+    (work / "bin" / "run.sh").chmod(0o755)
+    (work / "ü.txt").write_text("ü")
+    (work / ".env").write_text("KEY=secret\n")
+    (work / "link").symlink_to("a.py")
+    return pack(work, ["ü.txt", "bin/run.sh", "a.py", ".env", "link", ".lmagent/x"])
+
+
+def kept(tmp_path: Path, digest: str) -> Path:
+    return tmp_path / "home" / "state" / "cluster" / digest
+
+
+async def test_files_are_kept_by_their_digest_without_secrets_and_links(packed: tuple[bytes, str], tmp_path: Path) -> None:
+    archive, digest = packed
+    assert not await has_files(digest)
+    assert await keep_files(digest, archive) == ""
+    assert await has_files(digest)
+    assert await keep_files(digest, b"not read again") == ""
+    files = kept(tmp_path, digest)
+    assert sorted(path.name for path in files.rglob("*")) == ["a.py", "bin", "run.sh", "ü.txt"]
+    assert os.access(files / "bin" / "run.sh", os.X_OK)
+    assert cluster_worker._copied(digest, tmp_path / "copy")
+    assert [path.name for path in kept(tmp_path, "").iterdir()] == [digest]
+
+
+@pytest.mark.parametrize("change", ["content", "mode", "missing", "more", "link"])
+async def test_files_that_were_changed_are_removed_and_not_used(change: str, packed: tuple[bytes, str], tmp_path: Path) -> None:
+    archive, digest = packed
+    await keep_files(digest, archive)
+    files = kept(tmp_path, digest)
+    match change:
+        case "content":
+            (files / "a.py").write_text("x = 2\n")
+        case "mode":
+            (files / "a.py").chmod(0o755)
+        case "missing":
+            (files / "a.py").unlink()
+        case "more":
+            (files / "conftest.py").touch()
+        case _:
+            (files / "more").symlink_to("/etc")
+    assert not cluster_worker._copied(digest, tmp_path / "copy")
+    assert not await has_files(digest)
+
+
+async def test_a_damaged_archive_is_refused_and_leaves_nothing(packed: tuple[bytes, str], tmp_path: Path) -> None:
+    archive, digest = packed
+    assert "its disk" in await keep_files(digest, archive[: len(archive) // 2])
+    assert await keep_files("f" * 32, archive) == "the files arrived damaged"
+    assert [*kept(tmp_path, "").iterdir()] == []
+
+
+async def test_files_of_long_ago_and_more_than_eight_are_removed(packed: tuple[bytes, str], tmp_path: Path) -> None:
+    archive, digest = packed
+    now = time.time()
+    ages_s = {f"{number:032}": number * 60 for number in range(1, 11)} | {
+        "e" * 32: 8 * 86_400,
+        ".draft": 2 * 86_400,
+        ".new": 60,
+    }
+    for name, age_s in ages_s.items():
+        folder = kept(tmp_path, name)
+        folder.mkdir(parents=True)
+        os.utime(folder, (now - age_s, now - age_s))
+    assert await keep_files(digest, archive) == ""
+    left = {path.name for path in kept(tmp_path, "").iterdir()}
+    assert left == {f"{number:032}" for number in range(1, 9)} | {digest, ".new"}
+
+
+async def test_another_version_another_python_and_a_full_disk_are_named(
+    packed: tuple[bytes, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = platform.python_version()
+    assert await check_worker("0.1", python, "auto") == f"it has lmtui {__version__}, the head has 0.1"
+    assert await check_worker(__version__, "3.99.1", "auto") == f"it has Python {python}, the head has 3.99.1"
+    usage = shutil.disk_usage("/")._replace(free=1_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    assert "its disk is full: 1 MB free in" in await check_worker(__version__, python, "auto")
+
+
+def sent(digest: str, *flags: str, limit_s: float = 60.0) -> WorkerTask:
+    return WorkerTask(__version__, platform.python_version(), "bubblewrap", digest, limit_s, flags, TASK)
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_worker, "_CHECKED", {(__version__, platform.python_version(), "bubblewrap")})
+
+
+@pytest.mark.usefixtures("checked")
+async def test_a_disk_that_fills_up_during_a_task_is_the_workers_fault_not_the_tasks(
+    packed: tuple[bytes, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, digest = packed
+    assert run_task(sent(digest)).lacks_files
+    await keep_files(digest, archive)
+    real = shutil.disk_usage("/")
+    free = iter([real.free, real.free, 0])
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=next(free)))
+    answer = run_task(sent(digest, "--no-such-flag"))
+    assert "its disk is full" in answer.refused
+    assert not answer.result
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.usefixtures("checked")
+async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_processes(packed: tuple[bytes, str]) -> None:
+    archive, digest = packed
+    await keep_files(digest, archive)
+    async with ScriptedServer(Scenario((ScriptedTurn("word " * 500, rate=0.2),))) as server:
+        flags = ("--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]', "--tries", "1")
+        answer = await asyncio.to_thread(run_task, sent(digest, *flags, limit_s=6.0))
+    result = json.loads(answer.result)
+    assert (result["status"], result["error"]) == ("failed", "it took more than 6 s")
+
+
+@pytest.mark.usefixtures("checked")
+async def test_a_program_that_dies_says_why(packed: tuple[bytes, str]) -> None:
+    archive, digest = packed
+    await keep_files(digest, archive)
+    assert "no-such-flag" in json.loads(run_task(sent(digest, "--no-such-flag")).result)["error"]
+
+
+def test_the_head_decides_on_id_title_and_diff() -> None:
+    lie = replace(
+        GOOD, id="../../x", task="Other", diff="/etc/passwd", decision="kept", files=("a\x1b[2J.py",), error="\x1b]0;x"
+    )
+    result, patch = checked_result(TASK, WorkerAnswer(json.dumps(asdict(lie)), b"patch"))
+    assert (result.id, result.task, result.diff, result.decision) == ("a-1", "Fix a.py", "", "")
+    assert "\x1b" not in result.files[0] + result.error
+    assert (result.status, result.tokens, patch) == ("green", 7, b"patch")
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"status": "waiting"}, "not a result"),
+        ({"tokens": "many"}, "not a result"),
+        ({"files": None}, "not a result"),
+        ({"checks": ["a"]}, "not a result"),
+        ({"added": 1e400}, "not a result"),
+    ],
+)
+def test_an_odd_answer_is_a_failed_task(change: dict[str, Any], error: str) -> None:
+    result, patch = checked_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD) | change), b"patch"))
+    assert (result.id, result.status, patch) == ("a-1", "failed", b"")
+    assert error in result.error
+
+
+def test_a_giant_patch_and_no_json_are_failed_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtui.features.batch.cluster.MAX_PATCH_BYTES", 10)
+    result, patch = checked_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD)), b"x" * 11))
+    assert (result.status, patch) == ("failed", b"")
+    assert "larger than" in result.error
+    assert checked_result(TASK, WorkerAnswer("{" * 5_000))[0].status == "failed"
+
+
+def test_the_budget_of_the_head_goes_to_the_workers_and_limits_a_task() -> None:
+    def made(budget: SessionBudget) -> WorkerTask:
+        return Cluster(None, (b"", "d"), Config(), tries=2, budget=budget, tell=print)._task
+
+    task = made(SessionBudget(50_000, 20, 600.0))
+    assert task.flags[-4:] == ("--tries", "2", "--budget", "600s 20 steps 50000 tokens")
+    assert task.limit_s == 2 * 1.2 * 600 + 300
+    assert made(SessionBudget()).limit_s == 86_400
