@@ -136,7 +136,7 @@ class HostApproval(Protocol):
     async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
         """Return whether a host may be reached; may ask the user, unless `is_listed`: a setting allows it, a rule may not.
 
-        `what` says what lmtui itself would do there, where it is no command.
+        `what` says what lmtui itself would do there, if it is not a command.
         """
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:

@@ -1,4 +1,4 @@
-"""Asking the user: an open question is a pair of events around a wait.  Without a user, the answer is no at once."""
+"""Asking the user: an open question is a pair of events around a wait.  Without a user, everything is denied at once."""
 
 from __future__ import annotations
 

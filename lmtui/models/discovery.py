@@ -66,7 +66,7 @@ def _choice(found: dict[str, Any]) -> ServerChoice:
 
 
 def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
-    """Keep a server; with `is_next` the next start uses it, else only if there is no other.
+    """Keep a server; with `is_next` the next start uses it, else only if no other is known.
 
     Where it cannot be written the next start asks again.
     """

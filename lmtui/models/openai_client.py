@@ -45,7 +45,7 @@ _MOST_IN_A_ROW = 8
 
 @contextlib.contextmanager
 def _without_aiohttp() -> Iterator[None]:
-    """Have the SDK not load another transport of its own that nobody uses here: 10 MB and 0.1 s."""
+    """Have the SDK not load a second transport that nobody uses here: 10 MB and 0.1 s."""
     hides = "openai" not in sys.modules and "aiohttp" not in sys.modules
     if hides:
         sys.modules["aiohttp"] = cast("ModuleType", None)  # Python's way to say that it cannot be imported

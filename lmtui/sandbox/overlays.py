@@ -63,7 +63,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def full_disk(workspace: Path) -> str:
-    """Return in words that there is no room for overlays over a workspace, empty where there is.  Blocks (disk)."""
+    """Return in words that the disk has no room for overlays over a workspace, empty where there is.  Blocks (disk)."""
     folder = overlays_dir(workspace)
     free = free_bytes(next(each for each in (folder, *folder.parents) if each.exists()))
     return f"{_LITTLE_ROOM}s: {folder}" if free <= _LEAST_FREE_BYTES else ""

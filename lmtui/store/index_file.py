@@ -1,6 +1,6 @@
 """The index of a workspace, `<workspace>/.lmagent/index.db` (SQLite, WAL): tables whose rows are signed.
 
-A row that this user's lmtui did not sign for this folder is nobody's; a file that is no database, or whose table has another
+A row that this user's lmtui did not sign for this folder is nobody's; a file that is not a database, or whose table has another
 shape, is moved aside and a new one begun.
 """
 

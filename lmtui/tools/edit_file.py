@@ -186,7 +186,7 @@ def _check_known(content: FileContent | None, file: TextFile | None, arguments: 
 
 
 def _check_whole(path: str, text: str, old: str) -> None:
-    """Refuse a text in which a line stands for some of the old one.
+    """Refuse a text in which a line represents some of the old one.
 
     Raises:
         ToolError: one does.

@@ -72,7 +72,7 @@ class TextFile:
 
 
 def elided_line(text: str, known: str) -> str:
-    """Return the first line that only stands for text of a file (“# ... rest of the code”), empty where none does."""
+    """Return the first line that only represents text of a file (“# ... rest of the code”), empty where none does."""
     there = {line.strip() for line in lines_of(known)}
     lines = (line.strip() for line in lines_of(text))
     return next((line for line in lines if _ELIDED.fullmatch(line) and line not in there), "")

@@ -69,7 +69,7 @@ WorkspacePath = Annotated[str, AfterValidator(below_root)]
 
 
 class Told(Enum):
-    """When the model is told of a tool: always, where the settings or a skill ask for it, or never (another does the same)."""
+    """When the model learns of a tool: always, where the settings or a skill ask for it, or never (another does the same)."""
 
     ALWAYS = auto()
     SELDOM = auto()
@@ -101,7 +101,7 @@ class Tool(Generic[A]):
         title: the arguments in a few words, for one line.
         preview: what an approval shows; by default the title.
         aliases: names that other programs use; accepted, never listed.
-        told: when the model is told of it; it can be called all the same.
+        told: when the model learns of it; it can be called all the same.
         others: what models invent for some of its calls.
         read: reads the arguments, where they may be written more freely than as one whole JSON object.
     """

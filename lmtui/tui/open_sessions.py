@@ -1,6 +1,6 @@
 """The open sessions of the app: opens, drives and closes them.
 
-Each is driven in a Textual worker whose group is its id, and each agent at work in one of its own, `agent:SESSION/AGENT`.
+Each is driven in a Textual worker whose group is its id, and each working agent in another, `agent:SESSION/AGENT`.
 """
 
 from __future__ import annotations

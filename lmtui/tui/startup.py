@@ -326,7 +326,7 @@ class AppStartup:
         )
 
     async def run(self, open_host: Callable[[], SessionHost]) -> None:
-        """Start everything; `open_host` runs in a thread.  Ends the app where there can be no host."""
+        """Start everything; `open_host` runs in a thread.  Ends the app if no host can be started."""
         app, workbench = self._app, self._workbench
         starting = workbench.state
         await self._mount()

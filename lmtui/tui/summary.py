@@ -463,7 +463,7 @@ class KeyPlace:
 
 
 def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
-    """Return the commands of the screen on top, and what escape does there; None where it is no dialog."""
+    """Return the commands of the screen on top, and what escape does there; None if it is not a dialog."""
     question = getattr(top, "question", None)
     if question is not None:
         found = question.choices()

@@ -55,7 +55,7 @@ def question(ending: str, limit_s: int, asked: Mapping[str, object]) -> str:
 
 
 def read_answer(output: str) -> dict[str, Any]:
-    """Return the server's answer; an empty object if there is no server, or no Python to run the client."""
+    """Return the server's answer; an empty object without a server, or without a Python to run the client."""
     for line in reversed(output.strip().splitlines()):
         try:
             found = json.loads(line)

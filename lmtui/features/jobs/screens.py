@@ -178,7 +178,7 @@ class JobController(FeatureController):
         return {"jobs.show": lambda _: self._show()}
 
     def start(self) -> None:
-        """Run what is due from now on; costs nothing but a look at a file name where there are no jobs."""
+        """Run what is due from now on; costs nothing but a look at a file name without jobs."""
         work = self._serve()
         _ = self.workbench.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
 

@@ -147,7 +147,7 @@ class ApprovalController:
                     _ = self._workbench.app.pop_screen()
                 self._postponed.add(approval_id)
                 self._behind_text.add(approval_id)
-                self._workbench.say(f"Question set aside · {key} to return")
+                self._workbench.say(f"Question postponed · {key} to return")
             case Dismissed():
                 self._postponed.add(approval_id)
                 self._workbench.say(f"Set aside · {key} to return")

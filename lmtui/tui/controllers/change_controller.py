@@ -280,7 +280,7 @@ class ChangeController:
         return ChangesScreen(read, self.restore, self._comment, path=path, view=view, panes=panes, listen=session.subscribe)
 
     def _comment(self, text: str) -> None:
-        """Put what was written about a hunk into the prompt, on a line of its own."""
+        """Put what was written about a hunk into the prompt, on a separate line."""
         prompt = self._workbench.prompt
         prompt.insert(f"{text}\n", prompt.document.end)
         self._tell(f"{text.partition(' ')[0]} is in the prompt")

@@ -165,7 +165,7 @@ class PaneController:
     # -- an agent's conversation ----------------------------------------------------------------------------------------
 
     def open(self, agent: str, call_id: str = "") -> None:
-        """Show the conversation of an agent, with the cursor on one of its calls: the root's in the chat, others beside it."""
+        """Show the conversation of an agent, with the cursor on one of its calls: the root's in the chat, others next to it."""
         panes, active = self._workbench.panes, self._workbench.active
         if panes.current is None or active is None:
             return

@@ -115,7 +115,7 @@ class PlanQuestion(Question[PlanAnswer]):
         return titled(f"Plan: {escape_invisible_line(self._proposal.title)}", steps, "$text-muted", width)
 
     def notes(self) -> Content:
-        """Return what holds until then, or why what was written is no plan."""
+        """Return what holds until then, or why what was written is not a plan."""
         if self._problem:
             return Content.styled(sanitize(self._problem), "$error")
         return Content.styled("Plan mode: read-only until you approve", "$text-muted")

@@ -67,7 +67,7 @@ class DiffLines(LineSource):
         return self._files[at].path, hunk - bisect_left(tops, files[at])
 
     def mention_of(self, hunk: int) -> str:
-        """Return the file of a hunk with the lines that are new in it, else the first; empty where there is no hunk."""
+        """Return the file of a hunk with the lines that are new in it, else the first; empty without hunks."""
         path, number = self.place_of(hunk)
         lines = [each for file in self._files if file.path == path and number >= 0 for each in file.hunks[number].lines]
         new = [line.new for line in lines if line.sign == "+"] or [line.new for line in lines if line.new][:1]

@@ -224,7 +224,7 @@ def _run_of(old: Sequence[str], new: Sequence[str], span: Span) -> Run:
 def draft_patch(path: str, arguments: Mapping[str, str], text: str | None) -> FilePatch | None:
     """Return what an edit does as far as it is written to the text of a file (None: there is none); None where it is not known.
 
-    A text that is written anew is compared with as many lines of the old one.
+    A text that is written whole is compared with as many lines of the old one.
     """
     if "content" in arguments:
         new = split_lines(arguments["content"])

@@ -24,7 +24,7 @@ _SAFE = "!#$%&'()*+,-./:;=?@[]_~"
 
 
 def link_role(target: str) -> str:
-    """Return the role of a text that leads to a target; empty for one that is no address on the web."""
+    """Return the role of a text that leads to a target; empty for one that is not a web address."""
     address = quote(target.strip(), safe=_SAFE, errors="replace")
     return f"{PREFIX}{address}" if len(address) <= _LONGEST and _TARGET.fullmatch(address) else ""
 

@@ -256,7 +256,7 @@ class LogRows(LineSource):
         self._entries[-1].decision = decision
 
     def _add_ended(self, envelope: events.Envelope, call_id: str, what: tuple[str, str], state: CallState, ms: int) -> None:
-        """Add a line for what is no call and has ended already; `what` is the tool and its title."""
+        """Add a line for something that is not a call and has ended already; `what` is the tool and its title."""
         agent, title = sanitize_line(envelope.event.agent), sanitize_path(what[1])
         self._entries.append(LogEntry(call_id, envelope.time, agent, what[0], title, state, ms))
         self._changed(len(self._entries) - 1)

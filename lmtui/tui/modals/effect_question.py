@@ -71,7 +71,7 @@ class EffectApproval(RequestQuestion):
         return self._parts.decisions
 
     def resume(self, choice: EffectDecisions) -> None:
-        """Begin with what was kept before the question was set aside."""
+        """Begin with what was kept before the question was postponed."""
         self._parts.decisions = choice
 
     def begin(self) -> None:

@@ -83,7 +83,7 @@ class _Bars:
         self.show_keys(self._keys)
 
     def show_keys(self, keys: Parts) -> None:
-        """Draw what the keys do, or what runs where there is no other row for it."""
+        """Draw what the keys do, or what runs where no other row shows it."""
         self._keys = keys
         if not self.hints.is_attached:  # the app is being closed
             return

@@ -26,7 +26,7 @@ async def test_a_slash_command_goes_into_the_prompt_and_the_question_comes_back_
         await ask(driver)
         await driver.press(*"/perf")
         assert driver.app.workbench.prompt.text == "/perf"
-        assert "Question set aside" in driver.text()
+        assert "Question postponed" in driver.text()
         await driver.press("enter")
         await driver.until_screen("Approval")
         assert not driver.host.session.answers
