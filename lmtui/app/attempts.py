@@ -204,7 +204,9 @@ class Attempts:
         """
         await self._require()
         self._title, self._begin = title, begin
-        config = replace(self._host.config, review="off")
+        config = self._host.config
+        limits = [each for each in (config.timeout_s, self._budget.seconds) if each]
+        config = replace(config, review="off", timeout_s=min(limits, default=0.0))
         await self._run(self._prepare(task, plans_of(config, count, earlier), lambda _: None))
         return self.best
 
@@ -213,6 +215,11 @@ class Attempts:
         overlay = self._works[attempt.number].overlay
         assert overlay is not None
         return overlay.sandbox
+
+    def spent_of(self, attempt: Attempt) -> SessionBudget:
+        """Return what an attempt has cost."""
+        session = self._works[attempt.number].session
+        return session.budget.in_force()[1] if session is not None else NO_BUDGET
 
     def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
         """Return the checks that failed at the end of an attempt."""

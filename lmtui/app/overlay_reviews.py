@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from lmtui.features.service import Ended, FeatureHost
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-_PATCH = ".lmtui-review.patch"
+_PATCH, _MOST_NAMED = ".lmtui-review.patch", 5
 _APPLY = f"git apply --whitespace=nowarn {_PATCH}; code=$?; rm -f {_PATCH}; exit $code"
 
 
@@ -141,8 +141,7 @@ class PatchReview:
     def __init__(self, patch: Path, title: str, session: EngineSession, host: FeatureHost, ended: Ended) -> None:
         self._patch, self._title = patch, title
         self._session, self._host, self._ended = session, host, ended
-        self._overlay: WorkspaceOverlay[WorkspaceSandbox] | None = None
-        self._effect: CommandEffect | None = None
+        self._seen: list[str] | None = None
 
     async def parts(self) -> Sequence[EffectPart]:
         """Return what the patch would change.
@@ -150,49 +149,56 @@ class PatchReview:
         Raises:
             SandboxError: it does not fit the files as they are now.
         """
-        overlay, effect = await self._applied()
-        del overlay
-        return await with_tracked(effect.parts, await self._host.sandbox())
+        async with self._applied() as (_, effect):
+            self._seen = [each.diff for each in effect.ordered]
+            return await with_tracked(effect.parts, await self._host.sandbox())
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Keep some units, or all with None, and record that in the session; return notes."""
-        overlay, effect = await self._applied()
-        about = ("batch", self._title, f"The user kept these changes: {self._title}")
+        """Keep some units, or all with None, and record that in the session; return notes.
 
-        async def keep() -> Sequence[str]:
-            return await overlay.keep(effect, units)
+        Raises:
+            SandboxError: it does not fit the files as they are now; nothing was kept.
+        """
+        async with self._applied() as (overlay, effect):
+            if units is not None and self._seen != [each.diff for each in effect.ordered]:
+                raise SandboxError("its files have changed since you looked at it", "Open the review again.")
 
-        notes = await to_the_end(keep_as_step(self._session, self._host, effect, units, keep=keep, about=about))
-        await self._close()
+            async def keep() -> Sequence[str]:
+                return await overlay.keep(effect, units)
+
+            about = ("batch", self._title, f"The user kept these changes: {self._title}")
+            notes = await to_the_end(keep_as_step(self._session, self._host, effect, units, keep=keep, about=about))
         await self._ended("kept" if units is None else "kept in part")
         return notes
 
     async def drop(self) -> None:
         """Drop the changes; the patch stays."""
-        await self._close()
         await self._ended("rejected")
 
-    async def _applied(self) -> tuple[WorkspaceOverlay[WorkspaceSandbox], CommandEffect]:
-        if self._overlay is not None and self._effect is not None:
-            return self._overlay, self._effect
+    @contextlib.asynccontextmanager
+    async def _applied(self) -> AsyncIterator[tuple[WorkspaceOverlay[WorkspaceSandbox], CommandEffect]]:
+        """Yield an overlay in which the patch is applied, and what that changes."""
         data = await asyncio.to_thread(_read, self._patch)
-        async with contextlib.AsyncExitStack() as on_failure:
-            overlay = (await self._host.sandbox()).overlay(stays=True)
-            on_failure.push_async_callback(overlay.close)
+        overlay = (await self._host.sandbox()).overlay(stays=True)
+        try:
             await overlay.sandbox.write_file(_PATCH, data)
             ended = await overlay.sandbox.run_command(_APPLY)
             if ended.exit_code != 0:
-                why = sanitize_line(ended.output.strip().partition("\n")[0])
-                raise SandboxError(f"its files have changed since: {why}", "Undo the other change first, or do the task again.")
-            effect = await overlay.effect()
-            on_failure.pop_all()
-        self._overlay, self._effect = overlay, effect
-        return overlay, effect
-
-    async def _close(self) -> None:
-        overlay, self._overlay, self._effect = self._overlay, None, None
-        if overlay is not None:
+                why = _conflicts(ended.output)
+                raise SandboxError(f"it no longer fits: {why}", "Undo the other change first, or do the task again.")
+            yield overlay, await overlay.effect()
+        finally:
             await overlay.close()
+
+
+def _conflicts(output: str) -> str:
+    """Return what of a patch does not fit, as git says it, without its prefixes."""
+    lines = [line.removeprefix("error: ") for line in output.strip().splitlines() if line.startswith("error: ")]
+    failed = [line.removeprefix("patch failed: ") for line in lines if line.startswith("patch failed: ")]
+    others = [line for line in lines if not line.startswith("patch failed: ") and not line.endswith(": patch does not apply")]
+    found = [*(f"{place.rpartition(':')[0]} at line {place.rpartition(':')[2]}" for place in failed), *others]
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return sanitize_line("; ".join(found[:_MOST_NAMED]) or output.strip().partition("\n")[0]) + more
 
 
 def _read(patch: Path) -> bytes:

@@ -107,6 +107,9 @@ class TaskAttempts(Protocol):
     def sandbox_of(self, attempt: Attempt) -> WorkspaceSandbox:
         """Return the workspace as an attempt sees it."""
 
+    def spent_of(self, attempt: Attempt) -> SessionBudget:
+        """Return what an attempt has cost."""
+
     def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
         """Return the checks that failed at the end of an attempt."""
 

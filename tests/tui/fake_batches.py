@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from lmtui.core.batch_values import BatchRow, BatchState, with_overlaps
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.workspace import EffectPart, EffectReview
 
+STARTED_S = datetime(2026, 3, 14, 14, 1, 20, tzinfo=UTC).timestamp()
 ROWS = (
     BatchRow(
         "1",
@@ -29,9 +31,16 @@ ROWS = (
         "4", "Add type hints to parser/ast.py", "red", ("parser/ast.py",), 22, 7, has_diff=True, tries=2, error="2 tests fail"
     ),
     BatchRow("5", "Add type hints to parser/__init__.py", "unchanged", elapsed_s=4.0),
-    BatchRow("6", "Add type hints to parser/errors.py"),
+    BatchRow("6", "Add type hints to parser/errors.py", since_s=STARTED_S),
+    BatchRow(
+        "7", "Add type hints to parser/grammar.py", "green", ("parser/grammar.py",), 31, 12, has_diff=True, elapsed_s=44.0
+    ),
+    BatchRow("8", "Add type hints to parser/visitor.py"),
 )
-PROGRESS = "3 of 6 done · 2 failed · 1 running · about 2 min left\nhttp://gpu1:8080/v1: in the pool, 5 answered, 41 tokens/s"
+PROGRESS = (
+    "4 of 8 done · 2 failed · 1 running · 1 waiting · about 2 min left\n"
+    "http://gpu1:8080/v1: in the pool, 5 answered, 41 tokens/s"
+)
 
 
 class FakeReview:
@@ -60,6 +69,7 @@ class FakeBatches:
         self.rows: Sequence[BatchRow] = ()
         self.progress = ""
         self.stale: set[str] = set()
+        self.opened = ""
 
     def decide(self, task_id: str, decision: str) -> None:
         self.rows = [replace(row, decision=decision) if row.id == task_id else row for row in self.rows]
@@ -73,3 +83,19 @@ class FakeBatches:
 
     async def reject(self, path: str, task_id: str) -> None:
         self.decide(task_id, "rejected")
+
+    async def open(self, words: str, session_id: str) -> str:
+        assert session_id
+        self.opened = words
+        if words == "nothing":
+            raise UsageError("nothing cannot be read", "Name a file with one task a line.")
+        return ""
+
+    async def resume(self, path: str, session_id: str) -> None:
+        assert path
+        assert session_id
+        self.progress = PROGRESS
+
+    async def halt(self, path: str) -> None:
+        assert path
+        self.progress = ""

@@ -6,9 +6,11 @@ Results are only ever appended, so that a kill loses at most the line that was b
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -16,9 +18,10 @@ from pathlib import Path
 from lmtui.core.errors import UsageError
 from lmtui.features.batch.task_file import BatchTask, checked
 
-TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.txt"
+TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
 GOOD = frozenset({"green", "unverified"})
+_LOCK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class TaskResult:
     decision: str = ""
 
 
+_NAMES = frozenset(each.name for each in fields(TaskResult))
+
+
 class BatchFolder:
     """The files of one batch.
 
@@ -57,6 +63,8 @@ class BatchFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = -1
+        self._results: dict[str, TaskResult] = {}
+        self._read_to = (0, 0)  # which file, and how many bytes of it
 
     def begin(self, tasks: Sequence[BatchTask], options: Mapping[str, object]) -> None:
         """Make the folder and write down the tasks.
@@ -84,7 +92,7 @@ class BatchFolder:
             UsageError: there is no batch, or it cannot be read.
         """
         try:
-            lines = (self.path / TASKS).read_text(encoding="utf-8").splitlines()
+            lines = (self.path / TASKS).read_text(encoding="utf-8").rstrip("\n").split("\n")
             options = json.loads((self.path / OPTIONS).read_text(encoding="utf-8"))
             given = [json.loads(line) for line in lines]
             tasks = [
@@ -98,21 +106,26 @@ class BatchFolder:
         return checked(tasks), options if isinstance(options, dict) else {}
 
     def results(self) -> dict[str, TaskResult]:
-        """Return the last result of each task; a torn line is left out."""
-        found: dict[str, TaskResult] = {}
-        names = {each.name for each in fields(TaskResult)}
+        """Return the last result of each task; a torn line is left out, and only what is new in the file is read."""
         try:
-            text = (self.path / RESULTS).read_text(encoding="utf-8", errors="replace")
+            with (self.path / RESULTS).open("rb") as file:
+                about = os.fstat(file.fileno())
+                if self._read_to[0] != about.st_ino or about.st_size < self._read_to[1]:
+                    self._results, self._read_to = {}, (about.st_ino, 0)
+                _ = file.seek(self._read_to[1])
+                data = file.read()
         except OSError:
-            return found
-        for line in text.splitlines():
+            return {}
+        data = data[: data.rfind(b"\n") + 1]
+        self._read_to = (about.st_ino, self._read_to[1] + len(data))
+        for line in data.splitlines():
             try:
-                given = json.loads(line)
-                result = TaskResult(**{key: value for key, value in given.items() if key in names})
-            except (ValueError, TypeError, AttributeError):
+                given = json.loads(line.decode("utf-8", "replace"))
+                result = TaskResult(**{key: value for key, value in given.items() if key in _NAMES})
+            except (ValueError, TypeError, AttributeError, RecursionError):
                 continue
-            found[result.id] = result
-        return found
+            self._results[result.id] = result
+        return dict(self._results)
 
     def add(self, result: TaskResult, patch: bytes = b"") -> TaskResult:
         """Write down the end of a task, with its patch, and return it as written.
@@ -126,35 +139,52 @@ class BatchFolder:
                 diff = f"{DIFFS}/{result.id}.patch"
                 (self.path / diff).write_bytes(patch)
             line = json.dumps(asdict(result) | {"diff": diff}, ensure_ascii=False)
-            with (self.path / RESULTS).open("a", encoding="utf-8", errors="replace") as file:
-                file.write(f"{line}\n")
+            with (self.path / RESULTS).open("rb+") as file:
+                if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+                    file.write(b"\n")  # a full disk or a kill tore the line before
+                file.write(f"{line}\n".encode("utf-8", "replace"))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Free some space, then resume.") from error
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            hint = "Free some space, then `lmtui batch resume`." if is_full else "Was it deleted? Begin another batch."
+            raise UsageError(f"{self.path} cannot be written: {error.strerror}", hint) from error
         return replace(result, diff=diff)
 
     def patch_of(self, task_id: str) -> Path:
         """Return the file with the changes of a task."""
         return self.path / DIFFS / f"{task_id}.patch"
 
-    def tell(self, text: str) -> None:
-        """Say how the work goes, for who looks at the batch meanwhile."""
+    def tell(self, text: str, running: Mapping[str, float]) -> None:
+        """Say how the work goes, and which tasks run since when (seconds since 1970), for who looks at the batch meanwhile."""
+        draft = self.path / f".{PROGRESS}"
         with contextlib.suppress(OSError):
-            (self.path / PROGRESS).write_text(text, encoding="utf-8")
+            draft.write_text(json.dumps({"text": text, "running": running}), encoding="utf-8")
+            draft.replace(self.path / PROGRESS)
 
-    def told(self) -> str:
-        """Return how the work goes, empty where nobody works on it."""
-        if not (self.path / ".lock").exists():
-            return ""
+    def told(self) -> tuple[str, dict[str, float]]:
+        """Return how the work goes and what runs since when, nothing where nobody works on it."""
+        if not self.is_locked():
+            return "", {}
         try:
-            self.lock()
-        except UsageError:
-            with contextlib.suppress(OSError):
-                return (self.path / PROGRESS).read_text(encoding="utf-8")[:2_000]
-            return ""
-        self.unlock()
-        return ""
+            found = json.loads((self.path / PROGRESS).read_text(encoding="utf-8"))
+            return str(found["text"])[:4_000], {str(name): float(since) for name, since in found["running"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return "", {}
+
+    def is_locked(self) -> bool:
+        """Tell whether somebody works on the batch."""
+        try:
+            handle = os.open(self.path / ".lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(handle)
+        return False
 
     def lock(self) -> None:
         """Keep other processes from working on the batch.
@@ -162,12 +192,22 @@ class BatchFolder:
         Raises:
             UsageError: another does.
         """
-        self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            os.close(self._lock)
-            raise UsageError(f"another lmtui works on {self.path}", "Wait for it, or stop it.") from error
+            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Name another with --out.") from error
+        until = time.monotonic() + _LOCK_S  # who only looks at the batch has the lock for a moment
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if time.monotonic() < until:
+                    time.sleep(0.02)
+                    continue
+                os.close(handle)
+                raise UsageError(f"another lmtui works on {self.path}", "Wait for it, or stop it.") from error
+            self._lock = handle
+            return
 
     def unlock(self) -> None:
         """Let others work on it."""

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.attempt_values import Attempt
@@ -15,65 +15,35 @@ from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
-from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.cluster import Cluster
+from lmtui.features.batch.progress import BatchProgress, waiting_tasks
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.service import Begin, FeatureHost
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _AWAY = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
+TASK_S = 7_200.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 5.0, 300.0
 _MORE_WORKERS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """How a batch is worked on: `workers` tasks at once (0: by slots), `tries` for each, budgets for one and for all."""
+    """How a batch is worked on: `workers` tasks at once (0: by slots), `tries` for each.
+
+    `budget` is what a task may spend with all its tries, at most `TASK_S` seconds; `total` what one run may spend.
+    """
 
     workers: int = 0
     tries: int = 2
     budget: SessionBudget = NO_BUDGET
     total: SessionBudget = NO_BUDGET
 
-
-@dataclass(slots=True)
-class BatchProgress:
-    """How far a batch is."""
-
-    total: int = 0
-    results: dict[str, TaskResult] = field(default_factory=dict)
-    running: dict[str, str] = field(default_factory=dict)
-    began_s: float = field(default_factory=time.monotonic)
-    ended: int = 0
-
     @property
-    def done(self) -> int:
-        """Return how many ended well."""
-        return sum(each.status in GOOD for each in self.results.values())
-
-    @property
-    def failed(self) -> int:
-        """Return how many ended otherwise."""
-        return sum(each.status in FINAL - GOOD for each in self.results.values())
-
-    @property
-    def left_s(self) -> float | None:
-        """Return how many seconds the rest will take at the speed so far, None before the first end."""
-        left = self.total - self.done - self.failed
-        return (time.monotonic() - self.began_s) / self.ended * left if self.ended else None
-
-    @property
-    def line(self) -> str:
-        """Return how far it is, in one line."""
-        parts = [f"{self.done} of {self.total} done", f"{self.failed} failed", f"{len(self.running)} running"]
-        left_s = self.left_s
-        parts += [f"about {left_s / 60:.0f} min left"] if left_s and left_s >= 60 else []
-        return " · ".join(parts)
-
-    @property
-    def tokens(self) -> int:
-        """Return how many tokens were computed."""
-        return sum(each.tokens for each in self.results.values())
+    def task_budget(self) -> SessionBudget:
+        """Return what a task may spend; there is always a limit of time."""
+        return replace(self.budget, seconds=self.budget.seconds or TASK_S)
 
 
 class BatchRunner:
@@ -106,16 +76,16 @@ class BatchRunner:
         Raises:
             LmtuiError: the work cannot go on at all (no overlays, a full disk).
         """
-        progress = self.progress
         known = await asyncio.to_thread(self._folder.results)
-        keep = GOOD | {"unchanged"} if retries_failed else FINAL
-        progress.results = {name: each for name, each in known.items() if each.status in keep}
-        progress.total = len(tasks)
-        self._queue.extend(each for each in tasks if each.id not in progress.results)
+        left, found = waiting_tasks(tasks, known, retries_failed=retries_failed)
+        progress = self.progress
+        progress.total, progress.done, progress.failed = found.total, found.done, found.failed
+        self._queue.extend(left)
         if self._cluster is not None:
             workers = 2 * self._cluster.slots + _MORE_WORKERS  # workers that join later are used too
         else:
             workers = self._options.workers or max(1, await self._host.slot_count())
+        progress.began_s = time.monotonic()
         await together(self._work() for _ in range(min(workers, max(1, len(self._queue)))))
         return progress
 
@@ -123,29 +93,32 @@ class BatchRunner:
         wait_s = _FIRST_WAIT_S
         while self._queue:
             async with self._cluster.turn() if self._cluster else contextlib.nullcontext():
-                if not self._queue or self._is_spent():
+                if not self._queue or self.is_spent:
                     return
                 task = self._queue.popleft()
                 result, patch = await (self._do(task) if self._cluster is None else self._send(task, self._cluster))
             result = await to_the_end(asyncio.to_thread(self._folder.add, result, patch))
             if result.status == "away":
                 self._queue.append(task)
+                self.progress.add(result)
                 self._tell(result, self.progress)
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
                 continue
             wait_s = _FIRST_WAIT_S
-            self.progress.results[task.id] = result
-            self.progress.ended += 1
+            self.progress.add(result)
             self._tell(result, self.progress)
 
-    def _is_spent(self) -> bool:
-        spent = SessionBudget(self.progress.tokens, 0, time.monotonic() - self.progress.began_s)
+    @property
+    def is_spent(self) -> bool:
+        """Tell whether the budget of this run is used up."""
+        progress = self.progress
+        spent = SessionBudget(progress.tokens, progress.steps, progress.elapsed_s)
         return bool(self._options.total) and self._options.total.used(spent) >= 1
 
     async def _send(self, task: BatchTask, cluster: Cluster) -> tuple[TaskResult, bytes]:
         """Have a worker of the cluster do a task."""
-        self.progress.running[task.id] = task.title
+        self.progress.running[task.id] = task.title, time.time()
         self._sent += 1
         try:
             return await cluster.run(task, self._sent)
@@ -154,27 +127,38 @@ class BatchRunner:
 
     async def _do(self, task: BatchTask) -> tuple[TaskResult, bytes]:
         """Try a task until it ends well, and return the best result with its patch."""
-        self.progress.running[task.id] = task.title
+        self.progress.running[task.id] = task.title, time.time()
         best, patch = TaskResult(task.id, "failed", task.title, tries=0), b""
-        tokens, began_s = 0, time.monotonic()
+        budget, spent, tokens, began_s = self._options.task_budget, NO_BUDGET, 0, time.monotonic()
         try:
             for number in range(self._options.tries):
-                attempts = self._host.new_attempts(self._options.budget)
+                attempts = self._host.new_attempts(_left(budget, spent))
                 try:
                     found = await attempts.try_task(task.text, task.title, 1, number, _beginning(task))
+                    cost = attempts.spent_of(found)
                 finally:
                     await to_the_end(attempts.close())
-                tokens += found.tokens
+                tokens, spent = tokens + found.tokens, spent + cost
+                self.progress.steps += cost.steps
                 result, data = _result(task, found, number + 1), await asyncio.to_thread(_taken, found.patch)
                 if not best.tries or _rank(result) > _rank(best):
                     best, patch = result, data
-                if best.status in GOOD or result.status == "away":
+                if best.status in GOOD or result.status == "away" or budget.used(spent) >= 1:
                     break
         except SandboxError as error:
             best = best if best.tries else replace(best, tries=1, error=error.full_text())
         finally:
             self.progress.running.pop(task.id, None)
         return replace(best, tokens=tokens, elapsed_s=round(time.monotonic() - began_s, 1)), patch
+
+
+def _left(budget: SessionBudget, spent: SessionBudget) -> SessionBudget:
+    """Return what is left of a budget that is not used up."""
+    return SessionBudget(
+        budget.tokens and max(1, budget.tokens - spent.tokens),
+        budget.steps and max(1, budget.steps - spent.steps),
+        budget.seconds and max(0.1, budget.seconds - spent.seconds),
+    )
 
 
 def _taken(patch: str) -> bytes:

@@ -16,7 +16,8 @@ async def show_batch(context: CommandContext, argument: str) -> OpenView:
     batches = context.host.extensions.batches
 
     async def lines() -> Iterable[str]:
-        found = await batches.read(argument.strip())
+        folder = await batches.open(argument.strip(), context.active.id if context.active is not None else "")
+        found = await batches.read(folder)
         return [found.summary, *map(row_text, found.rows)] if found.rows else [NO_BATCH]
 
     return OpenView("batch.show", argument.strip(), text=lines, instead="`lmtui batch status`")
@@ -29,9 +30,13 @@ def row_text(row: BatchRow) -> str:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("batch.show", Scope.WORKBENCH, "Batch", "Review the changes of the newest batch of tasks.", slash=("batch",),
-        argument="[DIR]", handler=show_batch, instead="`lmtui batch status`"),
+    Command("batch.show", Scope.WORKBENCH, "Batch", "Begin a batch of tasks, or review the changes of the newest one.",
+        slash=("batch",), argument="[--glob PATTERN TASK | FILE | DIR]", handler=show_batch, instead="`lmtui batch status`"),
     Command("batch.review", SCOPE, "Review", "Review the changes of the selected task.", ("enter",), "review"),
     Command("batch.accept", SCOPE, "Accept", "Accept all changes of the selected task.", ("y",), "accept"),
+    Command("batch.accept_all", SCOPE, "Accept all", "Accept the changes of all tasks that are green and in no other's way.",
+        ("a",), "accept all"),
     Command("batch.reject", SCOPE, "Reject", "Reject the changes of the selected task; its diff stays.", ("n",), "reject"),
+    Command("batch.resume", SCOPE, "Resume", "Continue the batch in the background.", ("r",), "resume"),
+    Command("batch.halt", SCOPE, "Stop", "Stop the batch that runs in the background; it can be resumed.", ("s",), "stop"),
 )  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from textual.binding import BindingType
 
-from lmtui.core.batch_values import GOOD, NO_BATCH, BatchRow, WorkspaceBatches
+from lmtui.core.batch_values import GOOD, NO_BATCH, BatchRow, BatchState, WorkspaceBatches, mergeable
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import EffectReview
@@ -15,10 +16,11 @@ from lmtui.features.batch.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.workbench_api import FeatureController, Handler
 
-_LOOK_S = 2.0
+_LOOK_S, _MOST_LINES = 2.0, 5
 _SIGNS = {"green": ("✓", "good"), "unverified": ("✓", "good"), "unchanged": ("–", "muted"), "": ("○", "muted")}
 
 
@@ -27,21 +29,34 @@ class BatchList(ListDialog[BatchRow, None]):
 
     Args:
         batches: the port.
-        path: the folder of the batch, empty for the newest.
-        review: returns the changes of a task.
+        words: the folder of the batch, empty for the newest, or the words with which one begins.
+        session_id: returns the id of the session that takes the changes.
+        now: returns the time.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
     NAME, HEADING, SCOPE, FILTER = "batch", "Batch", SCOPE, "task or file"
 
-    def __init__(self, batches: WorkspaceBatches, path: str, review: Callable[[str, str], EffectReview]) -> None:
+    def __init__(
+        self, batches: WorkspaceBatches, words: str, session_id: Callable[[], str], now: Callable[[], datetime]
+    ) -> None:
         super().__init__()
-        self._batches, self._path, self._review = batches, path, review
+        self._batches, self._words, self._session_id, self._now = batches, words, session_id, now
+        self._state = BatchState("")
         self.noun = "task"
 
     def on_mount(self) -> None:
         """List the tasks, and again while somebody works on them."""
-        self._reload()
+        self.run_worker(self._open(), group="batch", exclusive=True)
+
+    async def _open(self) -> None:
+        try:
+            path = await self._batches.open(self._words, self._session_id())
+        except LmtuiError as error:
+            self.say(error.full_text(), "$error")
+            return
+        self._state = BatchState(path)
+        await self._read()
         _ = self.set_interval(_LOOK_S, self._reload)
 
     def _reload(self) -> None:
@@ -49,13 +64,19 @@ class BatchList(ListDialog[BatchRow, None]):
 
     async def _read(self) -> None:
         try:
-            found = await self._batches.read(self._path)
+            found = await self._batches.read(self._state.path)
         except LmtuiError as error:
             self.say(error.full_text(), "$error")
             return
-        self._path = found.path
-        self.box.count(found.summary)
-        self.box.show_head(sanitize(found.progress))
+        if found is self._state:
+            if found.progress:
+                self.table.redraw()  # since when the tasks run
+            return
+        self._state = found
+        left = sum(row.is_open for row in found.rows)
+        self.box.count(found.summary if not found.progress else f"{left} to review" if left else "")
+        servers = found.progress.split("\n")
+        self.box.show_head(sanitize("\n".join(servers[:_MOST_LINES])))
         self.show(found.rows, at=self.current.id if self.current else "")
 
     def key(self, row: BatchRow) -> str:
@@ -70,6 +91,8 @@ class BatchList(ListDialog[BatchRow, None]):
         """Return a task in aligned columns."""
         sign, style = _SIGNS.get(row.status, ("✗", "bad"))
         state = row.decision or ("overlaps" if row.overlaps and row.is_open else row.status or "waiting")
+        if row.since_s:
+            sign, style, state = "▸", "accent", f"running {_time_text(self._now().timestamp() - row.since_s)}"
         room = max(10, width - 3 - 8 - 14 - 13)
         lines = f"+{row.added} −{row.removed}" if row.has_diff else ""
         return (
@@ -85,13 +108,18 @@ class BatchList(ListDialog[BatchRow, None]):
         if row is None:
             return NO_BATCH, ()
         parts = [
-            row.status or "waiting",
+            "running" if row.since_s else row.status or "waiting",
             f"in {row.elapsed_s:.0f} s" if row.elapsed_s else "",
             pluralize(len(row.files), "file") if row.files else "",
             f"also changed by {', '.join(row.overlaps[:5])}" if row.overlaps else "",
             sanitize_line(row.error)[:200],
         ]
-        known = of_scope(SCOPE) if row.has_diff else ()
+        is_at_work = bool(self._state.progress)
+        left = set() if is_at_work else {"batch.halt"}
+        left |= {"batch.resume"} if is_at_work or all(each.status for each in self._state.rows) else set()
+        left |= set() if row.has_diff else {"batch.review", "batch.accept", "batch.reject"}
+        left |= set() if mergeable(self._state.rows) else {"batch.accept_all"}
+        known = [each for each in of_scope(SCOPE) if each.id not in left]
         return " · ".join(filter(None, parts)), known
 
     def action_batch_review(self) -> None:
@@ -100,40 +128,103 @@ class BatchList(ListDialog[BatchRow, None]):
         if row is None or not row.has_diff:
             self.say("this task has no changes", "$warning")
             return
-        try:
-            review = self._review(self._path, row.id)
-        except LmtuiError as error:
-            self.say(error.full_text(), "$error")
+        review = self._review(row)
+        if review is None:
             return
         about = "" if row.status in GOOD else f"ended {row.status}"
         _ = self.app.push_screen(EffectReviewScreen(review, f"Task {row.id}", about), lambda _: self._reload())
 
     act = action_batch_review
 
-    def action_batch_accept(self) -> None:
-        """Accept all changes of the marked task."""
-        row = self.current
-        if row is not None and row.has_diff:
-            self.run_worker(self._accept(row), group="batch-accept", exclusive=True)
-
-    async def _accept(self, row: BatchRow) -> None:
+    def _review(self, row: BatchRow) -> EffectReview | None:
         try:
-            notes = await self._review(self._path, row.id).keep(None)
+            return self._batches.review(self._state.path, row.id, self._session_id())
         except LmtuiError as error:
             self.say(error.full_text(), "$error")
+            return None
+
+    def action_batch_accept(self) -> None:
+        """Accept all changes of the marked task; ask first if other tasks changed the same files."""
+        row = self.current
+        if row is None or not row.has_diff:
             return
-        self._reload()
-        self.say("; ".join(notes) or f"task {row.id} is accepted; /undo takes it back", "$success")
+        if row.decision.startswith("kept"):
+            self.say(f"task {row.id} was accepted before; /undo takes it back", "$warning")
+        elif row.overlaps:
+            text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may no longer fit then."
+            _ = self.app.push_screen(
+                Confirm(f"Accept task {row.id}?", text), lambda is_sure: self._accept_if(is_sure=is_sure, rows=[row])
+            )
+        else:
+            self._accept_if(is_sure=True, rows=[row])
+
+    def action_batch_accept_all(self) -> None:
+        """Accept all green tasks that are in no other's way, after a question."""
+        rows = mergeable(self._state.rows)
+        if not rows:
+            self.say("no task can be accepted without a look: review them one by one", "$warning")
+            return
+        is_green = rows[0].status == "green"
+        what = "Their checks pass" if is_green else "They are unverified: there are no checks"
+        left = sum(row.is_open for row in self._state.rows) - len(rows)
+        rest = f" {left} more stay to be reviewed." if left else ""
+        title = f"Accept {pluralize(len(rows), 'task')}?"
+        text = f"{what}, and no other task changed the same files.{rest}"
+        _ = self.app.push_screen(Confirm(title, text), lambda is_sure: self._accept_if(is_sure=is_sure, rows=rows))
+
+    def _accept_if(self, *, is_sure: bool | None, rows: Sequence[BatchRow]) -> None:
+        if is_sure:
+            self.run_worker(self._accept(rows), group="batch-accept", exclusive=True)
+
+    async def _accept(self, rows: Sequence[BatchRow]) -> None:
+        problems: list[str] = []
+        notes: list[str] = []
+        for number, row in enumerate(rows, 1):
+            review = self._review(row)
+            if review is None:
+                return
+            if len(rows) > 1:
+                self.say(f"accepting {number} of {len(rows)}", "$text-muted")
+            try:
+                notes += await review.keep(None)
+            except LmtuiError as error:
+                problems.append(f"task {row.id}: {error.full_text()} {self._state.why_not(row)}".rstrip())
+        await self._read()
+        if problems:
+            more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+            self.say(f"{'; '.join(problems[:3])}{more}", "$error")
+            return
+        what = f"task {rows[0].id} is" if len(rows) == 1 else f"{len(rows)} tasks are"
+        self.say("; ".join(notes[:3]) or f"{what} accepted; /undo takes it back", "$success")
 
     def action_batch_reject(self) -> None:
         """Reject the changes of the marked task."""
         row = self.current
         if row is not None and row.has_diff:
+            if row.decision.startswith("kept"):
+                self.say(f"task {row.id} was accepted before; /undo takes it back", "$warning")
+                return
             self.run_worker(self._reject(row), group="batch-reject", exclusive=True)
 
+    def action_batch_resume(self) -> None:
+        """Continue the batch in the background."""
+        self.run_worker(self._do(self._batches.resume(self._state.path, self._session_id())), group="batch-work")
+
+    def action_batch_halt(self) -> None:
+        """Stop the batch that runs in the background."""
+        self.run_worker(self._do(self._batches.halt(self._state.path)), group="batch-work")
+
+    async def _do(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except LmtuiError as error:
+            self.say(error.full_text(), "$error")
+            return
+        await self._read()
+
     async def _reject(self, row: BatchRow) -> None:
-        await self._batches.reject(self._path, row.id)
-        self._reload()
+        await self._batches.reject(self._state.path, row.id)
+        await self._read()
 
 
 class BatchController(FeatureController):
@@ -144,10 +235,14 @@ class BatchController(FeatureController):
         return {"batch.show": self._show}
 
     def _show(self, path: str) -> None:
-        batches = self.host.extensions.batches
-
-        def review(folder: str, task_id: str) -> EffectReview:
+        def session_id() -> str:
             active = self.workbench.active
-            return batches.review(folder, task_id, active.session.id if active is not None else "")
+            return active.session.id if active is not None else ""
 
-        _ = self.workbench.app.push_screen(BatchList(batches, path, review))
+        _ = self.workbench.app.push_screen(
+            BatchList(self.host.extensions.batches, path.strip(), session_id, self.workbench.now)
+        )
+
+
+def _time_text(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -1,41 +1,55 @@
-"""The batches of a workspace, for who reviews their changes; implements `core.batch_values.WorkspaceBatches`."""
+"""The batches of a workspace: read, begun and continued in the background, and reviewed.
+
+Implements `core.batch_values.WorkspaceBatches`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from lmtui.core.batch_values import BatchRow, BatchState, with_overlaps
-from lmtui.core.errors import UsageError
+from lmtui.core.budgets import NO_BUDGET, whole_budget
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.events import Level, Notice
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
-from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
+from lmtui.features.batch.progress import ProgressReport
+from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
+from lmtui.features.service import FeatureHost, Workspace, WorkspaceExtensions, WorkspaceFeature
 from lmtui.paths import batches_dir
+
+_GLOB = re.compile(r"""--glob[ =]+(?:"([^"]+)"|'([^']+)'|(\S+))\s+(.+)""", re.DOTALL)
 
 
 class BatchService(WorkspaceFeature):
-    """Reads batches and the user's decisions about them."""
+    """Reads batches and the user's decisions about them, and works on one in the background."""
 
     def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
         super().__init__(host, extensions)
         extensions.batches = self
+        self._reader: BatchReader | None = None
+        self._working: tuple[Path, asyncio.Task[None]] | None = None
 
     async def read(self, path: str = "") -> BatchState:
-        """Return a batch by its folder, the newest where none is named."""
+        """Return a batch by its folder, the newest where none is named; the same object while nothing has changed."""
         return await asyncio.to_thread(self._read, path)
 
     def _read(self, path: str) -> BatchState:
         folder = Path(path) if path else newest(batches_dir(self.host.workspace))
         if folder is None:
             return BatchState("")
-        found = BatchFolder(folder)
-        tasks, _ = found.read()
-        results = found.results()
-        rows = [_row(results.get(task.id, TaskResult(task.id, "", task.title))) for task in tasks]
-        return BatchState(str(folder), with_overlaps(rows), found.told())
+        reader = self._reader
+        if reader is None or reader.folder.path != folder:
+            reader = self._reader = BatchReader(folder)
+        return reader.read()
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
         """Return the changes of a task, to be kept in parts."""
@@ -49,7 +63,195 @@ class BatchService(WorkspaceFeature):
         await self._decide(path, task_id, "rejected")
 
     async def _decide(self, path: str, task_id: str, decision: str) -> None:
-        await asyncio.to_thread(decide, BatchFolder(Path(path)), task_id, decision)
+        reader = self._reader
+        known = reader.folder if reader is not None and reader.folder.path == Path(path) else BatchFolder(Path(path))
+        await asyncio.to_thread(decide, known, task_id, decision)
+
+    async def open(self, words: str, session_id: str) -> str:
+        """Return the folder of a batch that is named, or of one that is begun."""
+        if not words:
+            return ""
+        if await asyncio.to_thread((self.host.workspace / words / "tasks.jsonl").exists):
+            return str(self.host.workspace / words)
+        self._check_free()
+        given, pattern = _split(words)
+        tasks, problems = await tasks_of(self.host, given, pattern, self.host.workspace)
+        options: dict[str, object] = {"budget": self.host.config.budget}
+        folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(self.host.workspace)))
+        await asyncio.to_thread(folder.begin, tasks, options)
+        if problems:
+            self._notify(session_id, Level.WARNING, f"left out: {'; '.join(problems[:5])}")
+        await self._start(folder, tasks, options, session_id)
+        return str(folder.path)
+
+    async def resume(self, path: str, session_id: str) -> None:
+        """Continue a batch in the background."""
+        self._check_free()
+        folder = BatchFolder(Path(path))
+        tasks, options = await asyncio.to_thread(folder.read)
+        await self._start(folder, tasks, options, session_id)
+
+    def _check_free(self) -> None:
+        if self._working is not None:
+            raise UsageError(f"a batch runs already: {self._working[0]}", "Wait for it, or stop it: /batch")
+
+    async def _start(
+        self, folder: BatchFolder, tasks: Sequence[BatchTask], options: Mapping[str, object], session_id: str
+    ) -> None:
+        if options.get("cluster"):
+            raise UsageError("this batch runs on a cluster", f"Continue it in a shell: lmtui batch resume {folder.path}")
+        await self.host.require_sandbox()
+        await asyncio.to_thread(folder.lock)
+        self._check_free()
+        self._working = folder.path, asyncio.create_task(self._work(folder, tasks, options_of(options), session_id))
+
+    async def _work(self, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions, session_id: str) -> None:
+        report = ProgressReport(folder, self.host.servers.pool)
+        runner = BatchRunner(self.host, folder, options, report.ended)
+        try:
+            async with report.following(runner.progress):
+                await runner.run(tasks)
+            self._notify(session_id, Level.INFO, f"The batch has ended: {runner.progress.line}. /batch reviews it.")
+        except LmtuiError as error:
+            self._notify(session_id, Level.ERROR, f"The batch stopped: {error.full_text()}")
+        finally:
+            folder.unlock()
+            self._working = None
+
+    def _notify(self, session_id: str, level: Level, text: str) -> None:
+        for session in self.host.sessions:
+            if session.id == session_id and not session.is_closed:
+                session.emit(Notice(level=level, text=text))
+
+    async def halt(self, path: str) -> None:
+        """Stop a batch that runs in the background."""
+        working = self._working
+        if working is None or working[0] != Path(path):
+            raise UsageError("no batch runs here", "Press Ctrl+C where `lmtui batch` runs.")
+        working[1].cancel()
+        await asyncio.gather(working[1], return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Stop the batch that runs in the background; it can be resumed."""
+        if self._working is not None:
+            await self.halt(str(self._working[0]))
+
+    async def close(self) -> None:
+        """Stop it too."""
+        await self.stop()
+
+
+class BatchReader:
+    """Reads a batch again and again; what has not changed is not read, nor made, again.  Blocks.
+
+    Args:
+        path: its folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.folder = BatchFolder(path)
+        self._titles: list[tuple[str, str]] = []
+        self._state = BatchState("")
+        self._results: dict[str, TaskResult] = {}
+        self._running: dict[str, float] = {}
+        self._rows: dict[str, BatchRow] = {}
+
+    def read(self) -> BatchState:
+        """Return the batch as it is."""
+        if not self._titles or not (self.folder.path / "tasks.jsonl").exists():
+            self._titles = [(task.id, task.title) for task in self.folder.read()[0]]
+        results, (progress, running) = self.folder.results(), self.folder.told()
+        if self._rows and results == self._results and (progress, running) == (self._state.progress, self._running):
+            return self._state
+        rows = []
+        for name, title in self._titles:
+            row, result = self._rows.get(name), results.get(name)
+            if row is None or result is not self._results.get(name):
+                row = _row(result or TaskResult(name, "", title))
+            since_s = 0.0 if result is not None and result.status != "away" else running.get(name, 0.0)
+            rows.append(replace(row, since_s=since_s) if row.since_s != since_s else row)
+        found = with_overlaps(rows)
+        self._rows, self._results, self._running = {row.id: row for row in found}, results, running
+        self._state = BatchState(str(self.folder.path), found, progress)
+        return self._state
+
+
+async def tasks_of(workspace: Workspace, words: Sequence[str], pattern: str, base: Path) -> tuple[list[BatchTask], list[str]]:
+    """Return the tasks of a file, or those for the files of a pattern; and what is wrong with lines of the file.
+
+    A file is named from the folder `base`.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if pattern:
+        files = await (await workspace.sandbox()).glob(pattern, MOST_TASKS + 1)
+        return tasks_for_files(" ".join(words), sorted(files)), []
+    if len(words) != 1:
+        raise UsageError("name one file of tasks", 'Or give a pattern and a task: --glob "src/*.py" "Fix {file}"')
+    tasks, problems = read_tasks(decoded(await asyncio.to_thread(_bytes_of, base / words[0]), words[0]))
+    if not tasks:
+        raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
+    return tasks, [sanitize_line(each) for each in problems]
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "Name a file with one task a line.") from error
+
+
+def _split(words: str) -> tuple[list[str], str]:
+    """Return the words of `/batch` and the pattern of `--glob` in them."""
+    if not words.startswith("--"):
+        return [words], ""
+    found = _GLOB.fullmatch(words)
+    if found is None:
+        raise UsageError("name a pattern and a task", '/batch --glob "src/*.py" Fix {file}')
+    task = found[4].strip()
+    is_quoted = len(task) > 1 and task[0] in "\"'" and task[-1] == task[0]
+    return [task[1:-1] if is_quoted else task], found[1] or found[2] or found[3]
+
+
+def options_of(given: Mapping[str, object]) -> BatchOptions:
+    """Return the options of a batch from what was written down or given.
+
+    Raises:
+        UsageError: they make no sense.
+    """
+    try:
+        workers, tries = int(str(given.get("workers") or 0)), int(str(given.get("tries") or 2))
+    except ValueError as error:
+        raise UsageError("the options of this batch cannot be read", "Give --workers and --tries.") from error
+    if workers < 0 or tries < 1:
+        raise UsageError("--workers and --tries have to be positive", "Leave them out for the defaults.")
+    budget, total = (str(given.get(name) or "") for name in ("budget", "total"))
+    return BatchOptions(
+        workers, tries, whole_budget(budget) if budget else NO_BUDGET, whole_budget(total) if total else NO_BUDGET
+    )
+
+
+def new_folder(folders: Path) -> Path:
+    """Make and return an empty folder for a batch that is named by the time.  Blocks.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    name = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
+    try:
+        folders.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 100):
+            folder = folders / (name if number == 1 else f"{name}_{number}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise UsageError(f"{folders} cannot be written: {error.strerror}", "Name another folder with --out.") from error
+    raise UsageError("too many batches begin at once", "Name a folder with --out.")
 
 
 def newest(folder: Path) -> Path | None:

@@ -6,45 +6,45 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.command_line import Parser, add_common, make_parser
-from lmtui.core.budgets import NO_BUDGET, whole_budget
-from lmtui.core.errors import UsageError
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.servers import pool_text
-from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
-from lmtui.features.batch.batch_runner import BatchOptions, BatchProgress, BatchRunner
+from lmtui.core.batch_values import mergeable
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.ports import Policy
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
+from lmtui.features.batch.batch_folder import FINAL, GOOD, TASKS, BatchFolder, TaskResult
+from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
-from lmtui.features.batch.service import newest
-from lmtui.features.batch.task_file import MOST_TASKS, BatchTask, read_tasks, tasks_for_files
+from lmtui.features.batch.progress import ProgressReport, result_line
+from lmtui.features.batch.service import BatchReader, new_folder, newest, options_of, tasks_of
+from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
 from lmtui.features.service import CommandCall, FeatureHost, stopping
 from lmtui.paths import batches_dir
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
-_MAX_BYTES = 268_435_456
-_SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "away": "…"}
 
 
 def batch_parser() -> Parser:
     """Return the parser of `lmtui batch`."""
     doc = "Work on many tasks, each in its own overlay; results and diffs go to a folder.\n"
     doc += "Tasks are lines of a file (JSON or text; - reads standard input), or one for each file of --glob.\n"
-    doc += "`lmtui batch status [DIR]` shows a batch, `lmtui batch resume [DIR]` continues it."
+    doc += "`lmtui batch status [DIR]` shows a batch, `lmtui batch resume [DIR]` continues it,\n"
+    doc += "`lmtui batch apply [DIR] ID… | --all` applies changes to the folder."
     parser = make_parser("batch", doc, 'lmtui batch --glob "src/*.py" "Add type hints to {file}"')
     add = parser.add_argument
-    add("words", nargs="*", metavar="FILE|TASK", help="a file of tasks, the task of --glob, or status|resume DIR")
+    add("words", nargs="*", metavar="FILE|TASK", help="a file of tasks, the task of --glob, or status|resume|apply DIR")
     add("--glob", metavar="PATTERN", help="one task for each file; {file} in the task is its path")
     add("--out", metavar="DIR", help="folder for results (default: .lmagent/batches/TIME)")
-    add("--workers", type=int, default=0, metavar="N", help="tasks at once (default: the slots of the servers)")
-    add("--tries", type=int, default=2, metavar="N", help="tries for each task until its checks pass (default: 2)")
-    add("--cluster", default="", metavar="local|ADDRESS", help="run tasks on Dask workers: started here, or of a scheduler")
-    add("--total", default="", metavar="BUDGET", help='budget for all tasks: "8h 5M tokens"; --budget is for each')
+    add("--workers", type=int, metavar="N", help="tasks at once (default: the slots of the servers)")
+    add("--tries", type=int, metavar="N", help="tries for each task until its checks pass (default: 2)")
+    add("--cluster", metavar="local|ADDRESS", help="run tasks on Dask workers: started here, or of a scheduler")
+    add("--total", metavar="BUDGET", help='budget of this run: "8h 5M tokens"; --budget is for each task (default: 2h)')
     add("--retry-failed", action="store_true", help="resume: do tasks again that ended red or failed")
+    add("--all", action="store_true", help="apply: all that are green and in no other task's way")
     add("--json", action="store_true", help="print the results as JSON lines")
     add_common(parser)
     return parser
@@ -56,11 +56,13 @@ async def batch(call: CommandCall) -> int:
     folders = batches_dir(call.workspace.workspace)
     match words:
         case ["status", *rest]:
-            return await asyncio.to_thread(_status, _folder_of(rest, folders), is_json=call.arguments.json)
+            return await asyncio.to_thread(_status, rest, folders, is_json=call.arguments.json)
         case ["resume", *rest]:
-            folder = BatchFolder(_folder_of(rest, folders))
+            folder = BatchFolder(await asyncio.to_thread(_folder_of, rest, folders))
             tasks, options = await asyncio.to_thread(folder.read)
-            return await _run(call, folder, tasks, options)
+            return await _run(call, folder, tasks, options | _given(call))
+        case ["apply", *rest]:
+            return await _apply(call, rest, folders)
         case _:
             return await _begin(call, folders)
 
@@ -75,108 +77,121 @@ def _folder_of(rest: Sequence[str], folders: Path) -> Path:
     return found
 
 
+def _given(call: CommandCall) -> dict[str, object]:
+    """Return the options that were given; the others are those of the batch, or the defaults."""
+    found = {name: getattr(call.arguments, name) for name in ("workers", "tries", "total", "budget", "cluster")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 async def _begin(call: CommandCall, folders: Path) -> int:
     arguments, words = call.arguments, call.arguments.words
-    if arguments.glob:
-        files = await (await call.workspace.sandbox()).glob(arguments.glob, MOST_TASKS + 1)
-        tasks = tasks_for_files(" ".join(words), sorted(files))
+    if words == ["-"] and not arguments.glob:
+        data = await asyncio.to_thread(sys.stdin.buffer.read, MOST_BYTES + 1)
+        tasks, problems = read_tasks(decoded(data, "standard input"))
     else:
-        tasks, problems = read_tasks(await asyncio.to_thread(_read, words))
-        for problem in problems:
-            print(f"lmtui: {sanitize_line(problem)}", file=sys.stderr)
-        if not tasks:
-            raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
-    options = {name: getattr(arguments, name) for name in ("workers", "tries", "total", "budget", "cluster")}
-    folder = BatchFolder(Path(arguments.out) if arguments.out else folders / f"{datetime.now(UTC):%Y%m%d_%H%M%S}")
-    _ = _options(options)
+        tasks, problems = await tasks_of(call.workspace, words, arguments.glob, Path())
+    for problem in problems:
+        print(f"lmtui: {sanitize_line(problem)}", file=sys.stderr)
+    if not tasks:
+        raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
+    options = _given(call)
+    _ = options_of(options)
+    folder = BatchFolder(Path(arguments.out) if arguments.out else await asyncio.to_thread(new_folder, folders))
     await asyncio.to_thread(folder.begin, tasks, options)
     return await _run(call, folder, tasks, options)
 
 
-def _read(words: Sequence[str]) -> str:
-    if len(words) != 1:
-        raise UsageError("name one file of tasks", 'Or use --glob: lmtui batch --glob "src/*.py" "Fix {file}"')
-    try:
-        data = sys.stdin.buffer.read(_MAX_BYTES) if words[0] == "-" else Path(words[0]).read_bytes()[:_MAX_BYTES]
-    except OSError as error:
-        raise UsageError(f"{words[0]} cannot be read: {error.strerror}", "Name a file with one task a line.") from error
-    return data.decode("utf-8", "replace")
-
-
-def _options(given: dict[str, object]) -> BatchOptions:
-    workers, tries = int(str(given.get("workers") or 0)), int(str(given.get("tries") or 1))
-    if workers < 0 or tries < 1:
-        raise UsageError("--workers and --tries have to be positive", "Leave them out for the defaults.")
-    budget, total = (str(given.get(name) or "") for name in ("budget", "total"))
-    return BatchOptions(
-        workers, tries, whole_budget(budget) if budget else NO_BUDGET, whole_budget(total) if total else NO_BUDGET
-    )
-
-
 async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: dict[str, object]) -> int:
-    chosen, cluster = _options(options), call.arguments.cluster or str(options.get("cluster") or "")
+    chosen, cluster = options_of(options), str(options.get("cluster") or "")
     await asyncio.to_thread(folder.lock)
     try:
         async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
             _ = await host.choose_server()
-            remote = await stack.enter_async_context(await _joined(cluster, host, chosen)) if cluster else None
+            report = ProgressReport(folder, host.servers.pool, sys.stderr)
+            remote = await stack.enter_async_context(await _joined(cluster, host, chosen, report)) if cluster else None
             if remote is None:
                 await host.require_sandbox()
             print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
-            return await _work(BatchRunner(host, folder, chosen, _teller(host, folder), remote), tasks, call)
+            return await _work(BatchRunner(host, folder, chosen, report.ended, remote), report, folder, tasks, call)
     finally:
         folder.unlock()
 
 
-async def _joined(address: str, host: FeatureHost, options: BatchOptions) -> AbstractAsyncContextManager[Cluster]:
+async def _joined(
+    address: str, host: FeatureHost, options: BatchOptions, report: ProgressReport
+) -> AbstractAsyncContextManager[Cluster]:
     """Return what opens a cluster for the files of the workspace."""
     packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES))
-
-    def tell(text: str) -> None:
-        print(f"lmtui: {text}", file=sys.stderr)
-
     tries, budget = options.tries, options.budget
-    return open_cluster(address, options.workers, packed, host.config, tries=tries, budget=budget, tell=tell)
+    return open_cluster(address, options.workers, packed, host.config, tries=tries, budget=budget, tell=report.note)
 
 
-async def _work(runner: BatchRunner, tasks: Sequence[BatchTask], call: CommandCall) -> int:
-    running = asyncio.ensure_future(runner.run(tasks, retries_failed=call.arguments.retry_failed))
-    with stopping(running):
-        await asyncio.wait({running})
+async def _work(
+    runner: BatchRunner, report: ProgressReport, folder: BatchFolder, tasks: Sequence[BatchTask], call: CommandCall
+) -> int:
+    async with report.following(runner.progress):
+        running = asyncio.ensure_future(runner.run(tasks, retries_failed=call.arguments.retry_failed))
+        with stopping(running):
+            await asyncio.wait({running})
+    resume = f"`lmtui batch resume {folder.path}` continues"
     if running.cancelled():
-        print("lmtui: interrupted; `lmtui batch resume` continues", file=sys.stderr)
+        print(f"lmtui: interrupted; {resume}", file=sys.stderr)
         return EXIT_INTERRUPTED
     progress = running.result()
     if call.arguments.json:
+        results = await asyncio.to_thread(folder.results)
         for task in tasks:
-            if task.id in progress.results:
-                print(json.dumps(asdict(progress.results[task.id]), ensure_ascii=False))
-    print(progress.line, file=sys.stderr)
+            if task.id in results:
+                print(json.dumps(asdict(results[task.id]), ensure_ascii=False))
+    if runner.is_spent and progress.waiting:
+        print(f"lmtui: the budget of this run is used up; {resume}", file=sys.stderr)
     return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
-def _teller(host: FeatureHost, folder: BatchFolder) -> Callable[[TaskResult, BatchProgress], None]:
-    """Return what says each end of a task, and how the work goes."""
+async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
+    """Apply the changes of tasks to the folder, each whole or not at all, as steps of a session that can be undone."""
+    is_folder = bool(rest) and await asyncio.to_thread((Path(rest[0]) / TASKS).exists)
+    path = await asyncio.to_thread(_folder_of, rest[:1] if is_folder else (), folders)
+    ids, is_json = rest[1:] if is_folder else rest, call.arguments.json
+    if bool(ids) == call.arguments.all:
+        raise UsageError("name tasks by their ids, or give --all", "`lmtui batch status` lists them.")
+    reader = BatchReader(path)
+    state = await asyncio.to_thread(reader.read)
+    by_id = {row.id: row for row in state.rows}
+    for name in ids:
+        if name not in by_id or not by_id[name].has_diff:
+            raise UsageError(f"task {sanitize_line(name)} has no changes", "`lmtui batch status` lists the tasks.")
+    rows = [by_id[name] for name in ids] or mergeable(state.rows)
+    if not rows:
+        raise UsageError("no task can be applied without a look", "Name tasks by their ids, or review them with /batch.")
+    failed = 0
+    async with call.open_host() as host:
+        await host.require_sandbox()
+        session = await host.new_session(Policy(is_attended=False), has_model=False)
+        session.rename(f"changes of {path.name}")
+        for row in rows:
+            problem = ""
+            try:
+                if row.decision == "kept":
+                    raise UsageError("it is applied already")
+                _ = await host.extensions.batches.review(str(path), row.id, session.id).keep(None)
+            except LmtuiError as error:
+                now = await asyncio.to_thread(reader.read)
+                problem, failed = f"{error.full_text()} {now.why_not(row)}".rstrip(), failed + 1
+            if is_json:
+                print(json.dumps({"id": row.id, "applied": not problem, "error": problem}, ensure_ascii=False), flush=True)
+            else:
+                print(
+                    f"{'✗' if problem else '✓'} {row.id:>5}  {sanitize_line(row.title)[:60]}  {sanitize_line(problem)}".rstrip()
+                )
+        undo = f"; `lmtui resume {session.id}`, then /undo takes them back" if failed < len(rows) else ""
+        print(f"{len(rows) - failed} of {len(rows)} applied{undo}", file=sys.stderr)
+        await session.close()
+    return EXIT_NOT_DONE if failed else 0
 
-    def tell(result: TaskResult, progress: BatchProgress) -> None:
-        boxes = [f"{sanitize_line(row.url)}: {pool_text(row)}" for row in host.servers.pool()]
-        print(f"{result_line(result)}\n  {progress.line}", file=sys.stderr, flush=True)
-        folder.tell("\n".join([progress.line, *boxes]))
 
-    return tell
-
-
-def result_line(result: TaskResult) -> str:
-    """Return how a task ended, in one line."""
-    about = [f"{result.elapsed_s:.0f} s"] if result.elapsed_s else []
-    about += [f"+{result.added} −{result.removed}"] if result.diff else []
-    about += [f"try {result.tries}"] if result.tries > 1 else []
-    about += [sanitize_line(result.error)[:120]] if result.error else []
-    return f"{_SIGNS[result.status]} {result.id:>5}  {result.status:<10} {result.task[:60]}  {' · '.join(about)}".rstrip()
-
-
-def _status(path: Path, *, is_json: bool) -> int:
-    folder = BatchFolder(path)
+def _status(rest: Sequence[str], folders: Path, *, is_json: bool) -> int:
+    folder = BatchFolder(_folder_of(rest, folders))
     tasks, _ = folder.read()
     results = folder.results()
     found = [results.get(task.id, TaskResult(task.id, "waiting", task.title)) for task in tasks]
@@ -187,4 +202,6 @@ def _status(path: Path, *, is_json: bool) -> int:
         ended = sum(each.status in FINAL for each in found)
         done = sum(each.status in GOOD for each in found)
         print(f"{done} of {len(found)} done · {ended - done} failed · {len(found) - ended} waiting")
+        if progress := folder.told()[0]:
+            print(f"at work now: {sanitize(progress)}")
     return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE

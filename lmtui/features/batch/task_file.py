@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 
 MOST_TASKS = 10_000
+MOST_BYTES = 67_108_864
 _MOST_CHARS = 100_000
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 _FORM = 'A line is a text, or an object such as {"task": "Fix a.py", "checks": ["pytest -q"]}.'
@@ -39,14 +41,33 @@ def read_tasks(text: str) -> tuple[list[BatchTask], list[str]]:
     """
     found: list[BatchTask] = []
     problems: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if not line.strip():
             continue
+        if len(found) > MOST_TASKS:
+            break
         try:
             found.append(_task(line, len(found) + 1))
         except ValueError as error:
             problems.append(f"line {number}: {error}")
     return checked(found), problems
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Return the text of a file of tasks.
+
+    Raises:
+        UsageError: it is too large, or not text.
+    """
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{name} is larger than {MOST_BYTES // 1_048_576} MiB", "Split it into several batches.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not text in UTF-8", "Name a file with one task a line.") from error
+    if "\0" in text:
+        raise UsageError(f"{name} is not a text file", "Name a file with one task a line.")
+    return text
 
 
 def tasks_for_files(words: str, files: Sequence[str]) -> list[BatchTask]:
@@ -74,7 +95,7 @@ def checked(tasks: Iterable[BatchTask]) -> list[BatchTask]:
             raise UsageError(f"two tasks have the id {task.id}", "Give each its own, or none.")
         found[task.id] = task
     if len(found) > MOST_TASKS:
-        raise UsageError(f"{len(found):,} tasks are too many", f"A batch has at most {MOST_TASKS:,}.")
+        raise UsageError(f"these are more than {MOST_TASKS:,} tasks", "Split them into several batches.")
     return [*found.values()]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,3 +60,48 @@ def test_only_one_process_works_on_a_batch(folder: BatchFolder) -> None:
     other = BatchFolder(folder.path)
     other.lock()
     other.unlock()
+
+
+def test_a_line_that_was_torn_does_not_swallow_the_next_one(folder: BatchFolder) -> None:
+    with (folder.path / "results.jsonl").open("a") as file:
+        file.write('{"id": "1", "sta')
+    folder.add(TaskResult("2", "green"))
+    assert {name: each.status for name, each in BatchFolder(folder.path).results().items()} == {"2": "green"}
+
+
+def test_results_are_read_on_from_where_they_were_read(folder: BatchFolder) -> None:
+    folder.add(TaskResult("1", "red"))
+    before = folder.results()["1"]
+    with (folder.path / "results.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "2", "status": "green"}))
+    assert set(folder.results()) == {"1"}
+    folder.add(TaskResult("1", "green"))
+    assert {name: each.status for name, each in folder.results().items()} == {"1": "green", "2": "green"}
+    assert folder.results()["1"] is not before
+    assert folder.results()["1"] is folder.results()["1"]
+
+
+def test_a_task_may_have_any_separator_of_lines_in_it(tmp_path: Path) -> None:
+    tasks = [BatchTask("1", "one\u2028two\x85three\nfour")]
+    folder = BatchFolder(tmp_path / "other")
+    folder.begin(tasks, {})
+    assert folder.read()[0] == tasks
+
+
+def test_what_runs_is_told_while_somebody_works_on_it(folder: BatchFolder) -> None:
+    folder.tell("1 of 2 done", {"2": 5.0})
+    assert folder.told() == ("", {})
+    folder.lock()
+    assert folder.told() == ("1 of 2 done", {"2": 5.0})
+    (folder.path / "progress.json").write_text("[")
+    assert folder.told() == ("", {})
+    folder.unlock()
+
+
+def test_a_folder_that_was_deleted_is_named(folder: BatchFolder) -> None:
+    shutil.rmtree(folder.path)
+    with pytest.raises(UsageError, match=r"cannot be written.*No such file"):
+        folder.add(TaskResult("1", "green"), b"patch")
+    folder.tell("1 of 2 done", {})
+    with pytest.raises(UsageError, match="cannot be written"):
+        folder.lock()

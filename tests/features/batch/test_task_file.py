@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.features.batch.task_file import BatchTask, read_tasks, tasks_for_files
+from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
 
 
 def test_a_line_is_an_object_a_text_or_a_json_text() -> None:
@@ -66,4 +66,32 @@ def test_any_text_is_read_and_every_line_is_a_task_or_a_problem(lines: list[str]
         tasks, problems = read_tasks(text)
     except UsageError:
         return
-    assert len(tasks) + len(problems) == sum(bool(line.strip()) for line in text.splitlines())
+    assert len(tasks) + len(problems) == sum(
+        bool(line.strip()) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    )
+
+
+def test_a_line_ends_at_a_newline_and_nowhere_else() -> None:
+    tasks, problems = read_tasks('{"task": "one\u2028two"}\r\nthree\x0bfour')
+    assert [task.text for task in tasks] == ["one\u2028two", "three\x0bfour"]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\xff\xfe\x00", "x is not text in UTF-8"),
+        (b"a\0b", "x is not a text file"),
+        (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
+    ],
+)
+def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        decoded(data, "x")
+
+
+def test_ten_thousand_tasks_are_the_most() -> None:
+    lines = "\n".join(f"do {number}" for number in range(MOST_TASKS))
+    assert len(read_tasks(lines)[0]) == MOST_TASKS
+    with pytest.raises(UsageError, match="more than 10,000 tasks"):
+        read_tasks(f"{lines}\none more\nand more")

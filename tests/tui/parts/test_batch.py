@@ -22,7 +22,7 @@ async def test_tasks_say_how_they_ended_and_which_of_them_overlap() -> None:
         await listed(driver)
         text = driver.text()
         assert "about 2 min left" in text
-        assert "3 of 6 done" in text
+        assert "4 of 8 done" in text
         assert "[red]" in text
         assert "\x1b" not in text
         await driver.press("down")
@@ -33,24 +33,75 @@ async def test_a_key_accepts_all_changes_or_rejects_them() -> None:
     host = host_with_batch()
     async with running(host) as driver:
         await listed(driver)
-        await driver.press("down", "y")
-        await driver.until_shown("task 2 is accepted")
-        await driver.press("down", "n")
+        await driver.press("down", "down", "down", "y")
+        await driver.until_shown("task 4 is accepted")
+        await driver.press("y")
+        await driver.until_shown("was accepted before")
+        await driver.press("up", "n")
         await driver.until(lambda: host.extensions.batches.rows[2].decision == "rejected")
-        assert [row.decision for row in host.extensions.batches.rows] == ["kept", "kept", "rejected", "", "", ""]
+        assert [row.decision for row in host.extensions.batches.rows] == ["kept", "", "rejected", "kept", "", "", "", ""]
         await driver.press("down", "down", "y")
         await driver.until_shown("unchanged")
         assert host.extensions.batches.rows[4].decision == ""
 
 
-async def test_changes_that_do_not_fit_any_more_are_said_and_stay_open() -> None:
+async def test_a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_longer_fits() -> None:
     host = host_with_batch()
-    host.extensions.batches.stale.add("2")
+    host.extensions.batches.stale.add("3")
     async with running(host) as driver:
         await listed(driver)
         await driver.press("down", "y")
-        await driver.until_shown("its files have changed since")
+        await driver.until_screen("Confirm")
+        await driver.until_shown("Other tasks")
+        await driver.press("n")
         assert host.extensions.batches.rows[1].decision == ""
+        await driver.press("y")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until_shown("task 2 is accepted")
+        await driver.press("down", "y")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until_shown("have changed since")
+        await driver.until_shown("Accepted before")
+        assert host.extensions.batches.rows[2].decision == ""
+
+
+async def test_one_key_and_one_answer_accept_all_that_are_green_and_free() -> None:
+    host = host_with_batch()
+    async with running(host) as driver:
+        await listed(driver)
+        await driver.press("a")
+        await driver.until_screen("Confirm")
+        await driver.until_shown("Accept 1 task?")
+        await driver.until_shown("stay")
+        await driver.press("y")
+        await driver.until_shown("task 7 is accepted")
+        assert [row.decision for row in host.extensions.batches.rows] == ["kept", "", "", "", "", "", "kept", ""]
+        await driver.press("a")
+        await driver.until_shown("no task can be accepted without a look")
+
+
+async def test_running_tasks_are_marked_and_the_batch_is_stopped_and_resumed() -> None:
+    host = host_with_batch()
+    async with running(host) as driver:
+        await listed(driver)
+        await driver.until_shown("running 40 s")
+        await driver.press("s")
+        await driver.until(lambda: not host.extensions.batches.progress)
+        await driver.press("r")
+        await driver.until(lambda: bool(host.extensions.batches.progress))
+
+
+async def test_words_begin_a_batch_and_what_is_wrong_with_them_is_said() -> None:
+    host = host_with_batch()
+    async with running(host) as driver:
+        await driver.type('/batch --glob "*.py" Fix {file}')
+        await driver.until_shown("lexer.py")
+        assert host.extensions.batches.opened == '--glob "*.py" Fix {file}'
+        await driver.press("escape")
+        await driver.type("/batch nothing")
+        await driver.until_shown("nothing cannot be read")
 
 
 async def test_enter_opens_the_review_of_a_task_with_changes() -> None:

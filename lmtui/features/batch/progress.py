@@ -1,0 +1,204 @@
+"""How far a batch is: counted as tasks end, told in its folder, and on standard error as a table that is drawn in place.
+
+Where standard error is not a terminal, each end of a task is a line.  All functions that write block for a moment only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.servers import PoolRow, pool_text
+from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
+from lmtui.features.batch.task_file import BatchTask
+
+_TICK_S, _WRITE_S, _LINE_S = 1.0, 2.0, 10.0
+_MOST_RUNNING = 8
+_SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "away": "…"}
+_COLORS = {"✓": "32", "✗": "31", "…": "33"}
+
+
+@dataclass(slots=True)
+class BatchProgress:
+    """How far a batch is: what ended (in earlier runs too), and what runs since when (seconds since 1970).
+
+    `ended`, `tokens`, `steps` and the time are those of this run.
+    """
+
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    ended: int = 0
+    tokens: int = 0
+    steps: int = 0
+    running: dict[str, tuple[str, float]] = field(default_factory=dict)
+    began_s: float = field(default_factory=time.monotonic)
+
+    def count(self, status: str) -> None:
+        """Count a task that has ended."""
+        self.done += status in GOOD
+        self.failed += status in FINAL - GOOD
+
+    def add(self, result: TaskResult) -> None:
+        """Count a task that ended in this run, or was tried."""
+        self.tokens += result.tokens
+        self.count(result.status)
+        self.ended += result.status in FINAL
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return how long this run takes so far."""
+        return time.monotonic() - self.began_s
+
+    @property
+    def waiting(self) -> int:
+        """Return how many were not begun."""
+        return max(0, self.total - self.done - self.failed - len(self.running))
+
+    @property
+    def left_s(self) -> float | None:
+        """Return how many seconds the rest will take at the speed of this run, None before its first end."""
+        left = self.total - self.done - self.failed
+        return self.elapsed_s / self.ended * left if self.ended else None
+
+    @property
+    def line(self) -> str:
+        """Return how far it is and how long the rest will take, in one line."""
+        left_s = self.left_s
+        return self.ending + (f" · about {_time_text(left_s)} left" if left_s else "")
+
+    @property
+    def ending(self) -> str:
+        """Return how far it is, in one line."""
+        parts = [f"{self.done} of {self.total} done", f"{self.failed} failed"]
+        parts += [f"{len(self.running)} running"] if self.running else []
+        parts += [f"{self.waiting} waiting"] if self.waiting else []
+        parts += [f"{self.tokens:,} tokens"] if self.tokens else []
+        return " · ".join(parts)
+
+
+def _time_text(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def result_line(result: TaskResult) -> str:
+    """Return how a task ended, in one line."""
+    about = [f"{result.elapsed_s:.0f} s"] if result.elapsed_s else []
+    about += [f"+{result.added} −{result.removed}"] if result.diff else []
+    about += [f"try {result.tries}"] if result.tries > 1 else []
+    about += [result.decision] if result.decision else []
+    about += [sanitize_line(result.error)[:120]] if result.error else []
+    sign, task = _SIGNS.get(result.status, "○"), sanitize_line(result.task)[:60]
+    return f"{sign} {result.id:>5}  {result.status:<10} {task}  {' · '.join(about)}".rstrip()
+
+
+class ProgressReport:
+    """Tells how a batch goes: in its folder, and on a stream where there is one.
+
+    Args:
+        folder: of the batch.
+        pool: returns the servers and what they do.
+        stream: takes lines; a terminal gets a table that is drawn in place.
+    """
+
+    def __init__(self, folder: BatchFolder, pool: Callable[[], Sequence[PoolRow]], stream: TextIO | None = None) -> None:
+        self._folder, self._pool, self._stream = folder, pool, stream
+        self._is_live = stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
+        self._has_colors = self._is_live and not os.environ.get("NO_COLOR")
+        self._drawn: list[str] = []
+        self._told_s = self._written_s = 0.0
+
+    @contextlib.asynccontextmanager
+    async def following(self, progress: BatchProgress) -> AsyncIterator[None]:
+        """Tell how it goes every second until the end, when the last line says how it went."""
+        ticking = asyncio.create_task(self._tick(progress))
+        try:
+            yield
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
+            self._draw([])
+            self._print(progress.ending)
+
+    async def _tick(self, progress: BatchProgress) -> None:
+        while True:
+            if time.monotonic() - self._written_s >= _WRITE_S:
+                self._written_s = time.monotonic()
+                running = {name: since for name, (_, since) in progress.running.items()}
+                await asyncio.to_thread(self._folder.tell, "\n".join([progress.line, *self._servers()]), running)
+            if self._is_live:
+                self._draw(self._table(progress))
+            await asyncio.sleep(_TICK_S)
+
+    def ended(self, result: TaskResult, progress: BatchProgress) -> None:
+        """Say how a task ended."""
+        self._say(self._colored(result_line(result)))
+        if not self._is_live and time.monotonic() - self._told_s >= _LINE_S:
+            self._told_s = time.monotonic()
+            self._print(f"  {progress.line}")
+
+    def note(self, text: str) -> None:
+        """Say something else."""
+        self._say(f"lmtui: {sanitize_line(text)}")
+
+    def _say(self, line: str) -> None:
+        if self._is_live:
+            self._draw(self._drawn, above=line)
+        else:
+            self._print(line)
+
+    def _servers(self) -> list[str]:
+        return [f"{sanitize_line(row.url)}: {pool_text(row)}" for row in self._pool()]
+
+    def _table(self, progress: BatchProgress) -> list[str]:
+        now, running = time.time(), list(progress.running.items())
+        lines = [
+            f"  ▸ {name:>5}  {_time_text(now - since):<10} {title[:60]}" for name, (title, since) in running[:_MOST_RUNNING]
+        ]
+        lines += [f"  and {len(running) - _MOST_RUNNING} more run"] if len(running) > _MOST_RUNNING else []
+        return [progress.line, *lines, *(f"  {line}" for line in self._servers())]
+
+    def _colored(self, line: str) -> str:
+        color = _COLORS.get(line[:1]) if self._has_colors else None
+        return f"\x1b[{color}m{line[:1]}\x1b[0m{line[1:]}" if color else line
+
+    def _draw(self, lines: list[str], above: str = "") -> None:
+        """Draw the table in the place of the one before, in one write; long lines are cut at the edge of the terminal."""
+        if not self._is_live or self._stream is None or (lines == self._drawn and not above):
+            return
+        up = f"\x1b[{len(self._drawn)}F" if self._drawn else ""
+        rows = "".join(f"{line}\x1b[K\n" for line in ([above] if above else []) + lines)
+        self._write(f"\x1b[?2026h\x1b[?7l{up}{rows}\x1b[J\x1b[?7h\x1b[?2026l")
+        self._drawn = lines
+
+    def _print(self, line: str) -> None:
+        self._write(f"{line}\n")
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                _ = self._stream.write(text)
+                self._stream.flush()
+
+
+def waiting_tasks(
+    tasks: Sequence[BatchTask], known: dict[str, TaskResult], *, retries_failed: bool
+) -> tuple[list[BatchTask], BatchProgress]:
+    """Return what is left of a batch, and how far it is."""
+    keep = GOOD | {"unchanged"} if retries_failed else FINAL
+    progress, left = BatchProgress(len(tasks)), []
+    for task in tasks:
+        if task.id in known and known[task.id].status in keep:
+            progress.count(known[task.id].status)
+        else:
+            left.append(task)
+    return left, progress
