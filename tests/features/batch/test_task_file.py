@@ -84,6 +84,7 @@ def test_a_line_ends_at_a_newline_and_nowhere_else() -> None:
         (b"a\0b", "x is not a text file"),
         (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
     ],
+    ids=["not UTF-8", "with a zero byte", "too large"],
 )
 def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
