@@ -41,13 +41,18 @@ class Machines:
         await until(lambda: is_open(host, int(port)))
         return process
 
-    async def worker(self, *more: str, environ: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+    async def worker(
+        self, *more: str, environ: dict[str, str] | None = None, launcher: tuple[str, ...] = ()
+    ) -> asyncio.subprocess.Process:
         self._count += 1
         options = ("--nthreads", "1", "--resources", "slot=1", "--no-dashboard", "--no-nanny", "--name", f"w{self._count}")
-        return await self._start("worker", self.address, *options, *more, environ=environ or {})
+        return await self._start("worker", self.address, *options, *more, environ=environ, launcher=launcher)
 
-    async def _start(self, *arguments: str, environ: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+    async def _start(
+        self, *arguments: str, environ: dict[str, str] | None = None, launcher: tuple[str, ...] = ()
+    ) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
+            *launcher,
             sys.executable,
             *("-P", "-m", "dask", *arguments),
             cwd=self.program.home,
@@ -147,26 +152,39 @@ async def test_a_worker_of_another_version_and_one_without_disk_space_are_named_
     older = program.home / "older.py"
     older.write_text("import lmtui\nlmtui.__version__ = '0.0.1'\n")
     await machines.worker("--preload", str(older))
-    tiny = program.home / "tiny.py"
-    tiny.write_text("import shutil\nshutil.disk_usage = lambda path: type('', (), {'free': 1_000_000})()\n")
-    await machines.worker("--preload", str(tiny))
+    small = program.home / "small"
+    small.mkdir()
+    in_small = (
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o size=8m none {small} && exec "$@"',
+        "sh",
+    )
+    await machines.worker(environ={"TMPDIR": str(small)}, launcher=in_small)
     process = await program.start(*batch(program, server.url, 2, "--cluster", machines.address))
     _, err = await process.communicate()
     text = err.decode()
     assert process.returncode == 64, text
     assert "it has lmtui 0.0.1, the head has " in text
-    assert "its disk is full: 1 MB free in" in text
+    assert f"its disk is full: 8 MB free in {small}" in text
     assert not server.requests
 
 
-async def test_ctrl_c_leaves_nothing_running_on_the_workers(program: Program, serve: Serve, machines: Machines) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+async def test_a_head_that_stops_or_is_killed_leaves_nothing_running_on_the_workers(
+    number: signal.Signals, code: int, program: Program, serve: Serve, machines: Machines
+) -> None:
     server = await serve(scenario(1, 0.5))
     await machines.scheduler()
     worker = await machines.worker()
     process = await program.start(*batch(program, server.url, 1, "--cluster", machines.address))
     await until(lambda: bool(server.requests))
-    process.send_signal(signal.SIGINT)
+    assert psutil.Process(worker.pid).children()
+    process.send_signal(number)
     _, err = await process.communicate()
-    assert process.returncode == 130, err.decode()
+    assert process.returncode == code, err.decode()
     await until(lambda: not psutil.Process(worker.pid).children(), 25)
     assert worker.returncode is None

@@ -52,7 +52,7 @@ EXTRA = "Install it with `pip install 'lmtui[batch]'`."
 RESUME = "Continue with `lmtui batch resume`."
 _MAX_FILE_BYTES, _MAX_ALL_BYTES = 64_000_000, 1_000_000_000
 _CONNECT_S, _LOOK_S, _NO_WORKER_S, _CANCEL_S = 20, 1.0, 60.0, 5.0
-_TASK_S, _SPARE_S = 86_400.0, 300.0
+_ASK_S, _TASK_S, _SPARE_S = 600.0, 86_400.0, 300.0
 _MOST_DEATHS, _MOST_SENDS = 3, 3
 
 
@@ -267,7 +267,11 @@ class Cluster:
 
     async def _ask(self, address: str, function: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
         """Run a function on a worker beside its tasks; what fails there is returned as a text."""
-        found = await self._client.run(function, *arguments, workers=[address], on_error="return")
+        try:
+            async with asyncio.timeout(_ASK_S):
+                found = await self._client.run(function, *arguments, workers=[address], on_error="return")
+        except OSError as error:
+            return f"it does not answer: {error}"
         answer = found.get(address, "it does not answer")
         return f"{type(answer).__name__}: {answer}" if isinstance(answer, Exception) else answer
 
@@ -301,7 +305,7 @@ class Cluster:
             if is_so():
                 return
             none_since_s = 0.0 if self._workers or self._joining else none_since_s or time.monotonic()
-            if none_since_s and (self._refused or time.monotonic() - none_since_s > _NO_WORKER_S):
+            if none_since_s and time.monotonic() - none_since_s > _NO_WORKER_S:
                 raise LmtuiError("no worker of the cluster is left", "Start one, then `lmtui batch resume`.")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), _LOOK_S)

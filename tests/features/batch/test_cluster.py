@@ -6,6 +6,9 @@ import os
 import platform
 import shutil
 import time
+from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError as FutureCancelled
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 
 from lmtui import __version__
 from lmtui.core.budgets import SessionBudget
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.features.batch import cluster_worker
 from lmtui.features.batch.batch_folder import TaskResult
 from lmtui.features.batch.cluster import Cluster, checked_result, pack
@@ -198,3 +202,139 @@ def test_the_budget_of_the_head_goes_to_the_workers_and_limits_a_task() -> None:
     assert task.flags[-4:] == ("--tries", "2", "--budget", "600s 20 steps 50000 tokens")
     assert task.limit_s == 2 * 1.2 * 600 + 300
     assert made(SessionBudget()).limit_s == 86_400
+
+
+class FakeClient:
+    """A scheduler and its workers as far as the head sees them.  `does` says what each worker makes of a task."""
+
+    def __init__(self, does: dict[str, Any]) -> None:
+        self.does, self.status, self.scheduler = does, "running", self
+        self.refusing: dict[str, str] = {}
+        self.asked: list[tuple[str, str]] = []
+        self.cancelled: list[str] = []
+
+    async def ncores(self) -> dict[str, int]:
+        return dict.fromkeys(self.does, 1)
+
+    async def identity(self, n_workers: int) -> dict[str, Any]:
+        return {"workers": {name: {"nthreads": 1, "resources": {"slot": 1.0}} for name in self.does}}
+
+    async def run(self, function: Any, *arguments: object, workers: list[str], on_error: str) -> dict[str, Any]:
+        (name,) = workers
+        self.asked.append((name, function.__name__))
+        answers = {"check_worker": self.refusing.get(name, ""), "has_files": False, "keep_files": ""}
+        return {name: answers[function.__name__]}
+
+    def submit(
+        self, function: Any, sent: WorkerTask, *, key: str, pure: bool, workers: list[str], resources: Any
+    ) -> FakeFuture:
+        assert resources == {"slot": 1}
+        return FakeFuture(key, self.does[workers[0]], workers[0], self)
+
+    async def cancel(self, futures: list[FakeFuture]) -> None:
+        self.cancelled += [each.key for each in futures]
+
+
+class FakeFuture:
+    def __init__(self, key: str, does: Any, worker: str, client: FakeClient) -> None:
+        self.key, self._does, self._worker, self._client = key, does, worker, client
+
+    async def exception(self) -> Exception | None:
+        if self._does == "die":
+            del self._client.does[self._worker]
+            await asyncio.Event().wait()
+        if self._does == "lose":
+            self._client.status = "connecting"
+        return self._does if isinstance(self._does, MemoryError) else None
+
+    def __await__(self) -> Any:
+        return self._result().__await__()
+
+    async def _result(self) -> Any:
+        if self._does == "lose":
+            raise FutureCancelled
+        return self._does
+
+
+DONE = WorkerAnswer(json.dumps(asdict(GOOD)), b"patch")
+
+
+@asynccontextmanager
+async def cluster_of(does: dict[str, Any], **refusing: str) -> AsyncIterator[tuple[Cluster, FakeClient, list[str]]]:
+    client, told = FakeClient(does), list[str]()
+    client.refusing = refusing
+    cluster = Cluster(client, (b"archive", "d" * 32), Config(), tries=1, budget=SessionBudget(), tell=told.append)
+    try:
+        await cluster.begin()
+        yield cluster, client, told
+    finally:
+        await cluster.close()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtui.features.batch.cluster._LOOK_S", 0.01)
+
+
+async def test_a_task_whose_worker_dies_is_done_by_one_that_joins_later() -> None:
+    async with cluster_of({"a": "die"}) as (cluster, client, told):
+        working = asyncio.ensure_future(cluster.run(TASK, 1))
+        await asyncio.sleep(0.1)
+        client.does["b"] = DONE
+        result, patch = await working
+        assert (result.status, patch) == ("green", b"patch")
+        assert told == ["worker a has gone"]
+        assert ("b", "check_worker") in client.asked
+        assert cluster.slots == 1
+
+
+async def test_a_task_that_kills_three_workers_has_failed_and_the_batch_goes_on() -> None:
+    async with cluster_of({"a": "die", "b": "die", "c": "die", "d": "die"}) as (cluster, client, _):
+        result, _ = await cluster.run(TASK, 1)
+        assert (result.id, result.status) == ("a-1", "failed")
+        assert "3 workers died" in result.error
+        assert list(client.does) == ["d"]
+        assert len(client.cancelled) == 3
+
+
+async def test_an_exception_on_a_worker_is_a_failed_task() -> None:
+    async with cluster_of({"a": MemoryError("none left")}) as (cluster, _, _):
+        result, _ = await cluster.run(TASK, 1)
+        assert (result.status, result.error) == ("failed", "the worker failed: MemoryError: none left")
+
+
+async def test_a_worker_that_refuses_gets_no_more_tasks() -> None:
+    full = WorkerAnswer(refused="its disk is full")
+    async with cluster_of({"a": full, "b": DONE, "c": DONE}, c="it has lmtui 0.1") as (cluster, client, told):
+        assert (await cluster.run(TASK, 1))[0].status == "green"
+        assert (await cluster.run(TASK, 2))[0].status == "green"
+        assert sorted(told) == ["worker a gets no tasks: its disk is full", "worker c gets no tasks: it has lmtui 0.1"]
+        assert cluster.slots == 1
+        assert len(client.cancelled) == 3
+
+
+async def test_files_are_sent_again_only_to_a_worker_that_lost_them() -> None:
+    async with cluster_of({"a": DONE}) as (cluster, client, _):
+        for number in range(3):
+            await cluster.run(TASK, number)
+        assert [name for _, name in client.asked] == ["check_worker", "has_files", "keep_files"]
+        client.does["a"] = WorkerAnswer(lacks_files=True)
+        working = asyncio.ensure_future(cluster.run(TASK, 4))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.005)
+        client.does["b"] = DONE
+        assert (await working)[0].status == "green"
+        assert [name for worker, name in client.asked if worker == "a"].count("keep_files") == 3
+
+
+async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster_of({"a": "lose"}) as (cluster, _, _):
+        with pytest.raises(LmtuiError, match="the cluster is gone: "):
+            await cluster.run(TASK, 1)
+    monkeypatch.setattr("lmtui.features.batch.cluster._NO_WORKER_S", 0.05)
+    async with cluster_of({"a": "die"}) as (cluster, _, _):
+        with pytest.raises(LmtuiError, match="no worker of the cluster is left"):
+            await cluster.run(TASK, 1)
+    with pytest.raises(UsageError, match="no worker of the cluster can do tasks"):
+        async with cluster_of({"a": DONE}, a="it has lmtui 0.1"):
+            pass
