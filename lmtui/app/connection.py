@@ -18,10 +18,10 @@ from lmtui.core.messages import Completion, ModelRequest, StreamChunk
 from lmtui.core.ports import Provider
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles
 from lmtui.core.sanitize import Redactor, sanitize_line
-from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound, ServerKind, pool_text
+from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.endpoint import is_reachable
-from lmtui.models.endpoint_pool import PoolMember, ServerPool
+from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool
 from lmtui.models.keys import resolve_key
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
@@ -48,7 +48,7 @@ class ModelConnection:
             base_url(self._choice.url)
         key = resolve_key(config.api_key)
         self.own_key = "" if _has_profile_key(config) else key  # a profile's goes to its own server alone
-        self._key = key if self._choice.url else ""
+        self._key = (key if config.url else self._pool_key(self._choice.url, key)) if self._choice.url else ""
         self._providers: dict[tuple[str, str], OpenAICompatible] = {}
         self._retired: list[OpenAICompatible | ServerPool] = []
         self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
@@ -73,7 +73,8 @@ class ModelConnection:
     @property
     def redactor(self) -> Redactor:
         """Return what takes the keys out of events."""
-        return key_redactor(replace(self._config, api_key=self._key or self.own_key))
+        more = [self.own_key, *(each.api_key for each in self._pooled)]
+        return key_redactor(replace(self._config, api_key=self._key or self.own_key), more=more)
 
     def provider(self) -> OpenAICompatible | ServerPool:
         """Return the provider for the server in use, or for all of the pool that it belongs to.
@@ -83,30 +84,62 @@ class ModelConnection:
         """
         if not self._choice.url:
             raise UsageError("no model server is chosen yet", "Name one with --url; `lmtui models` shows what is running.")
-        if any(is_same_server(self._choice.url, each.url) for each in self._pooled):
-            return self._pool()
-        return self.provider_at(self._choice.url, self._key)
+        return self._pool() if self.is_pooled(self._choice.url) else self.provider_at(self._choice.url, self._key)
+
+    def is_pooled(self, url: str) -> bool:
+        """Tell whether a server is one of the pool."""
+        is_found = self._made_pool is not None and self._made_pool.member_at(url) is not None
+        return is_found or any(is_same_server(url, each.url) for each in self._pooled)
+
+    def is_in_use(self, url: str) -> bool:
+        """Tell whether a server is the one in use, or of the pool in use."""
+        if not self._choice.url:
+            return False
+        return is_same_server(url, self._choice.url) or (self.is_pooled(url) and self.is_pooled(self._choice.url))
+
+    def session_provider(self, url: str, key: str) -> OpenAICompatible | ServerPool:
+        """Return the provider for a session on a server: the pool where it belongs to that."""
+        return self._pool() if self.is_pooled(url) else self.provider_at(url, key)
 
     def _pool(self) -> ServerPool:
         """Return the servers of the pool as one, made when it is first asked for."""
         if self._made_pool is None:
-            once = RetryPolicy(retries=0)  # the pool asks the next one
-            self._made_pool = ServerPool(
-                [
-                    PoolMember(self._new_provider(each.url, key, once), key, each.weight)
-                    for each in self._pooled
-                    for key in (resolve_key(each.api_key) or self.own_key,)
-                ],
-                RetryPolicy(retries=self._config.max_retries, first_delay_s=self._config.retry_delay_s),
-            )
+            retry = RetryPolicy(retries=self._config.max_retries, first_delay_s=self._config.retry_delay_s)
+            named = [
+                self._member(each.url, self._pool_key(each.url, self.own_key), each.weight)
+                for each in self._pooled
+                if not each.is_host
+            ]
+            hosts = [
+                PoolHost(each.url, partial(self._member, weight=each.weight), each.weight)
+                for each in self._pooled
+                if each.is_host
+            ]
+            self._made_pool = ServerPool(named, retry, hosts=hosts)
         return self._made_pool
 
+    def _member(self, url: str, key: str = "", weight: float = 1.0) -> PoolMember:
+        once = RetryPolicy(retries=0, loading_limit_s=0)  # the pool asks the next one
+        return PoolMember(self._new_provider(url, key, once), key, weight)
+
+    def _pool_key(self, url: str, own: str) -> str:
+        """Return the key of a server: its profile's, none on a host that was only looked at, else the user's own."""
+        entry = next((each for each in self._pooled if is_same_server(each.url, url)), None)
+        if entry is None:
+            is_found = self._made_pool is not None and self._made_pool.member_at(url) is not None
+            return "" if is_found else own
+        return resolve_key(entry.api_key) if entry.api_key else "" if entry.is_host else own
+
     def pool_rows(self) -> Sequence[PoolRow]:
-        """Return the servers of the pool, none without one."""
-        return self._made_pool.rows() if self._made_pool is not None else ()
+        """Return the servers of the pool, none where there is none or another server is in use."""
+        is_used = self._made_pool is not None and bool(self._choice.url) and self.is_pooled(self._choice.url)
+        return self._made_pool.rows() if self._made_pool is not None and is_used else ()
 
     def provider_at(self, url: str, key: str) -> OpenAICompatible:
         """Return the provider for a server; sessions on the same server share its slots."""
+        member = self._pool().member_at(url) if self.is_pooled(url) else None
+        if member is not None:
+            return member.provider
         config, at = self._config, (base_url(url), key)
         if at not in self._providers:
             retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
@@ -131,13 +164,20 @@ class ModelConnection:
 
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, at the server in use, at those of the pool and at those that were used before."""
-        rows = self.pool_rows() or [PoolRow(each.url, weight=each.weight) for each in self._pooled]
-        own = (self._choice.url,) if self._choice.url else ()
-        found = await find_servers(own, self._key, (*self.kept(), *(row.url for row in rows)))
+        pool = self._pool() if self._pooled else None
+        if pool is not None:
+            await pool.look(is_now=True)
+        own = (self._choice.url,) if self._choice.url and not self.is_pooled(self._choice.url) else ()
+        found = await find_servers(own, self._key, tuple(url for url in self.kept() if not self.is_pooled(url)))
+        if pool is None:
+            return found
+        members = [each.found for each in pool.members if each.found is not None]
+        found = [*members, *(each for each in found if not any(is_same_server(each.url, its.url) for its in members))]
+        rows = self.pool_rows()
         silent = [row for row in rows if not any(is_same_server(row.url, each.url) for each in found)]
         return [
-            *(replace(each, note=_pool_note(each, rows)) for each in found),
-            *(ServerFound(ServerKind.KEPT, root_url(row.url), (), f"{NO_ANSWER}; {pool_text(row)}") for row in silent),
+            *(replace(each, pool=_row_of(each.url, rows)) for each in found),
+            *(ServerFound(ServerKind.POOL, _shown_url(row.url), (), NO_ANSWER, pool=row) for row in silent),
         ]
 
     def kept(self) -> tuple[str, ...]:
@@ -145,7 +185,12 @@ class ModelConnection:
         return tuple(each.url for each in self._kept)
 
     def key_for(self, url: str) -> str:
-        """Return the key for an address: the user's own for the server in use, none for any other."""
+        """Return the key for an address: its profile's, the user's own for the servers that the user named, else none."""
+        if self.is_pooled(url):
+            try:
+                return self._pool_key(url, self.own_key)
+            except ConfigError:
+                return ""  # it is told when the pool is used
         if self._choice.url and is_same_server(url, self._choice.url):
             return self._key
         profile = connection_of(self._config.profiles, url)
@@ -171,7 +216,7 @@ class ModelConnection:
 
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
-        self.use(root_url(url), model, self.own_key)
+        self.use(root_url(url) if "//" in url else url, model, self.key_for(url) if self.is_pooled(url) else self.own_key)
         self.was_asked = True
         self._keep(self._choice)
 
@@ -232,7 +277,7 @@ class ModelConnection:
         return f"using {server.kind} at {server.url}, model {model}"
 
     async def _require_one_model(self, among: Sequence[str]) -> None:
-        found = None if self._choice.model else await look_at(self._choice.url, self._key)
+        found = None if self._choice.model else await self._look()
         models = found.chat_models if found is not None else ()
         if found is not None and found.kind is ServerKind.OTHER and len(models) == 1:
             self._choice = replace(self._choice, model=models[0].name)  # LiteLLM rejects a request that names no model
@@ -244,8 +289,15 @@ class ModelConnection:
             more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
 
+    async def _look(self) -> ServerFound | None:
+        """Look at the server in use, or at the pool as at one server."""
+        if not self.is_pooled(self._choice.url):
+            return await look_at(self._choice.url, self._key)
+        await self._pool().look(is_now=True)
+        return self._pool().as_one()
+
     async def _require_roles(self) -> None:
-        found = await look_at(self._choice.url, self._key) if _named_models(self._config) else None
+        found = await self._look() if _named_models(self._config) else None
         if found is not None and (lacks := lacking_models(self._config, found)):
             there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
             raise UsageError(
@@ -264,9 +316,12 @@ class ModelConnection:
             await provider.close()
 
 
-def _pool_note(server: ServerFound, rows: Sequence[PoolRow]) -> str:
-    own = [pool_text(row) for row in rows if is_same_server(row.url, server.url)]
-    return "; ".join(filter(None, (server.note, *own)))
+def _row_of(url: str, rows: Sequence[PoolRow]) -> PoolRow | None:
+    return next((row for row in rows if is_same_server(row.url, url)), None)
+
+
+def _shown_url(url: str) -> str:
+    return root_url(url) if "//" in url else url
 
 
 def _has_profile_key(config: Config) -> bool:
@@ -328,6 +383,7 @@ class SessionProvider:
     def __init__(self, provider: Provider, names: Mapping[tuple[str, str], str]) -> None:
         self._provider, self._names = provider, names
         self.cache: SessionPromptCache | None = None
+        self.session_id = ""  # set once the session is open
 
     @property
     def url(self) -> str:
@@ -341,6 +397,8 @@ class SessionProvider:
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer."""
         asked, provider = replace(request, model=self._name(request.model)), self._provider
+        if request.conversation:
+            asked = replace(asked, conversation=f"{self.session_id}/{request.conversation}")
         if self.cache is not None and isinstance(provider, OpenAICompatible) and is_conversation(request):
             return _with_cache(provider, self.cache, asked)
         return provider.stream(asked)
@@ -402,7 +460,7 @@ class SessionModels:
     def at(self, url: str, model: str) -> AskedModel:
         """Return a server and a model; where one is not named, it is that in use."""
         connection = self._connection
-        provider = connection.provider_at(url, self._key_for(url)) if url else connection.provider()
+        provider = connection.session_provider(url, self._key_for(url)) if url else connection.provider()
         return AskedModel(SessionProvider(provider, connection.asked_as), model or connection.model)
 
     @staticmethod
@@ -416,21 +474,22 @@ class SessionModels:
         is_just_chosen = connection.was_asked and not self._providers
         if used is None or self._is_forced or is_just_chosen:
             return self.in_use()
-        is_same = connection.is_chosen and is_same_server(used.url, connection.provider().url)
+        is_same = connection.is_in_use(used.url)
         if is_same and used.model == connection.model:
             return self.in_use()
         key = self._key_for(used.url) or (connection.own_key if connection.is_kept(used.url) else "")
-        lacks = await _lacks(used, key, is_only_choice=is_same)
+        lacks = "" if connection.is_pooled(used.url) else await _lacks(used, key, is_only_choice=is_same)
         if lacks:
             at = "" if is_same else f" at {connection.provider().url}"
             model = sanitize_line(connection.model) or "the default model"
             return self.in_use(f"{lacks}, which this session used last. It goes on with {model}{at}.")
-        provider = connection.provider() if is_same else connection.provider_at(used.url, key)
+        provider = connection.provider() if is_same else connection.session_provider(used.url, key)
         return AskedModel(SessionProvider(provider, connection.asked_as), used.model)
 
     def keep(self, session_id: str, asked: AskedModel, tell: Callable[[events.Notice], object]) -> None:
         """Take note of what an open session asks; `tell` takes what there is to say of its prompt cache."""
         self._providers[session_id] = asked.provider
+        asked.provider.session_id = session_id
         if asked.provider.cache is not None:
             asked.provider.cache.tell = tell
 

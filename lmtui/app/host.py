@@ -309,7 +309,7 @@ class Runtime:
     async def slot_count(self, url: str = "") -> int:
         """Ask a server, or the one in use, how many requests it works on at once."""
         connection = self._connection
-        provider = connection.provider_at(url, self.servers.key_for(url)) if url else connection.provider()
+        provider = connection.session_provider(url, self.servers.key_for(url)) if url else connection.provider()
         await provider.served("" if url else connection.model)
         return provider.slot_count
 

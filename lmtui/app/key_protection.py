@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from lmtui.config import SETTINGS, Config
 from lmtui.core.errors import ConfigError
@@ -11,10 +11,10 @@ from lmtui.core.sanitize import Redactor
 from lmtui.models.keys import FILE, resolve_key
 
 
-def key_redactor(config: Config, environ: Mapping[str, str] = os.environ) -> Redactor:
-    """Return what takes keys (the model server's, the search engine's) out of logs, sessions and requests."""
+def key_redactor(config: Config, environ: Mapping[str, str] = os.environ, more: Iterable[str] = ()) -> Redactor:
+    """Return what takes keys (the model server's, the search engine's, `more`) out of logs, sessions and requests."""
     names = [name for each in SETTINGS.values() if each.metadata["is_secret"] for name in each.metadata["env"]]
-    keys = (config.api_key, config.web_search_key, *(environ.get(name, "").strip() for name in names))
+    keys = (config.api_key, config.web_search_key, *(environ.get(name, "").strip() for name in names), *more)
     return Redactor([_key(key) for key in keys])
 
 

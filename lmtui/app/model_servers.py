@@ -305,8 +305,10 @@ class Servers:
 
     async def silent(self) -> str:
         """Return the address in use where nothing takes connections there, else an empty string."""
-        url = self._connection.provider().url
-        return "" if await is_reachable(url) else url
+        url, rows = self._connection.provider().url, self.pool()
+        urls = [row.url for row in rows] or [url]
+        is_there = any(await asyncio.gather(*(is_reachable(each) for each in urls if "//" in each)))
+        return "" if is_there or not all("//" in each for each in urls) else url
 
     async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return vectors that the server in use makes; see `features.service.ModelAnswers.embed`."""
@@ -353,8 +355,8 @@ class Servers:
         """Measure a model and keep the result; on the server in use the session's own requests go first."""
         if url in (FILES_URL, PROFILES_URL):
             raise UsageError(f"{model} does not run yet", "Load it first." if url == FILES_URL else "Use the profile first.")
-        is_in_use = self._connection.is_chosen and is_same_server(url, self._connection.provider().url)
-        provider = self._connection.provider() if is_in_use else OpenAICompatible(url, self.key_for(url))
+        is_in_use, key = self._connection.is_in_use(url), self.key_for(url)
+        provider = self._connection.provider_at(url, key) if is_in_use else OpenAICompatible(url, key)
         try:
             return await self._examiner.examine(provider, model, on_step, is_quick=is_quick)
         finally:

@@ -89,14 +89,19 @@ def connection_of(texts: Iterable[str], url: str) -> ConnectionProfile | None:
 
 @dataclass(frozen=True, slots=True)
 class PoolEntry:
-    """A server of the setting `servers`; `api_key` says where its key is, empty for the key of the settings."""
+    """A server of the setting `servers`; `api_key` says where its key is, empty for the key of the settings.
+
+    With `is_host` the address is only a host's name: all servers on its usual ports are meant, and none gets a key.
+    """
 
     url: str
     weight: float = 1.0
     api_key: str = ""
+    is_host: bool = False
 
 
-_POOL_HINT = 'Write it as "http://gpu2:8080 weight=2", or with the name of a profile.'
+_POOL_HINT = 'Write it as "http://gpu2:8080 weight=2", or with the name of a host or of a profile.'
+_HOST = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 
 
 def parse_pool(texts: Iterable[str], profiles: Iterable[str]) -> tuple[PoolEntry, ...]:
@@ -118,9 +123,12 @@ def parse_pool(texts: Iterable[str], profiles: Iterable[str]) -> tuple[PoolEntry
         try:
             _ = base_url(url)
         except UsageError as error:
-            raise ConfigError(f"servers: {text[:60]!r} is neither an address nor a profile with a url", _POOL_HINT) from error
+            raise ConfigError(
+                f"servers: {text[:60]!r} is not an address, a host or a profile with a url", _POOL_HINT
+            ) from error
         if not any(is_same_server(url, each.url) for each in found):
-            found.append(PoolEntry(url, weight, profile.api_key if profile is not None else ""))
+            key = profile.api_key if profile is not None else ""
+            found.append(PoolEntry(url, weight, key, is_host=profile is None and bool(_HOST.fullmatch(url))))
     return tuple(found)
 
 

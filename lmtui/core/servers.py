@@ -99,7 +99,7 @@ class ExamState:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """A server of a pool as a list shows it: its slots, what runs, waits and was answered, its speed, why it rests."""
+    """A server of a pool as a list shows it: slots, what runs, waits and was answered, speed, why it rests, its model."""
 
     url: str
     is_up: bool = True
@@ -110,6 +110,7 @@ class PoolRow:
     answered: int = 0
     tokens_per_s: float = 0.0
     problem: str = ""
+    model: str = ""
 
 
 def pool_text(row: PoolRow) -> str:
@@ -163,6 +164,7 @@ class ServerKind(StrEnum):
     OTHER = "OpenAI-compatible"
     FILES = "model files"
     KEPT = "used before"
+    POOL = "server pool"
     PROFILES = "profiles"
     UNKNOWN = "no model server"
 
@@ -224,7 +226,7 @@ class ServerFound:
     """A model server that answered.  `note` says what is wrong with it; `can_load`: it loads and unloads models when asked.
     `saves_prompts`: it keeps prompt caches in files; None where it does not tell.
 
-    `kind` is one of `ServerKind` or another name that a server gives itself.
+    `kind` is one of `ServerKind` or another name that a server gives itself; `pool` says how it does in the pool in use.
     """
 
     kind: str
@@ -233,6 +235,7 @@ class ServerFound:
     note: str = ""
     can_load: bool = False
     saves_prompts: bool | None = None
+    pool: PoolRow | None = None
 
     @property
     def chat_models(self) -> tuple[ServedModel, ...]:

@@ -25,7 +25,17 @@ from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import escape_invisible, sanitize_line
-from lmtui.core.servers import ExamState, Grade, ServedModel, ServerFound, abilities, size_text, state_text, window_words
+from lmtui.core.servers import (
+    ExamState,
+    Grade,
+    ServedModel,
+    ServerFound,
+    abilities,
+    pool_text,
+    size_text,
+    state_text,
+    window_words,
+)
 from lmtui.core.sessions import chosen_words
 from lmtui.core.times import moment_text, zone_of
 from lmtui.core.workspace import EFFECT_TOOL
@@ -54,6 +64,8 @@ def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[st
         note = f"  ({sanitize_line(server.note)})" if server.note else ""
         if server.saves_prompts is not None:
             note += f"  saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
+        if server.pool is not None:
+            note += f"  {sanitize_line(pool_text(server.pool))}"
         yield f"{sanitize_line(server.kind)}  {sanitize_line(server.url)}{note}"
         for model in server.models:
             cells = [cell.ljust(width) for cell, width in zip(_cells(model), widths, strict=True)]

@@ -187,6 +187,7 @@ def _model(item: dict[str, Any], load: LoadState) -> ServedModel:
 
 
 PROBE_TIMEOUT_S = 0.9
+USUAL_PORTS = tuple(int(url.rpartition(":")[2]) for _, url in KNOWN_ADDRESSES)
 _PATIENT_S = 4.0  # for one that is far away, or that the user named: it may be busy with loading a model
 _KNOWN_SERVER_TIMEOUT_S = 10.0
 _FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do

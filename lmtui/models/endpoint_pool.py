@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import math
+import re
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import Completion, ModelRequest, RetryChunk, StreamChunk
-from lmtui.core.servers import PoolRow, ServedModel, ServerFound
-from lmtui.models.discovery import known_server, model_of
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
+from lmtui.core.hosts import is_same_server
+from lmtui.core.messages import Completion, Message, ModelRequest, RetryChunk, StreamChunk, ToolCallFormat
+from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound
+from lmtui.models.discovery import USUAL_PORTS, look_at, model_of
+from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.provider_errors import RetryPolicy, with_retries
+from lmtui.models.provider_errors import RetryPolicy, unreachable, with_retries
 
 _MOST_OWNERS = 4096
-_LOOK_EVERY_S = 30.0
-_LOOK_LIMIT_S = 5.0
+_LOOK_EVERY_S, _LOOK_AGAIN_S = 30.0, 2.0
+_LOOK_LIMIT_S, _SERVER_LIMIT_S = 5.0, 4.5
+_PULSE_S = 15.0
 _FIRST_REST_S, _LONGEST_REST_S = 2.0, 60.0
-_SAME_EVERYWHERE = frozenset({Fault.REJECTED, Fault.NO_TOOLS, Fault.OVERFLOW})
-"""Faults that lie in the request: another server would answer the same."""
+_OVER_WHEN_IT_ANSWERS = frozenset({Fault.UNREACHABLE, Fault.CUT, Fault.LOADING})
+_LACKS = frozenset({Fault.UNKNOWN_MODEL, Fault.NO_TOOLS})
+"""Faults that say what a server does not have; it is well otherwise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +42,8 @@ class PoolMember:
     """One server of a pool.
 
     `weight` is how fast it is compared to the others (1.0 is usual).  `found` is what it told when it was looked at last; it
-    rests until `rests_until_s` because of `problem`.
+    rests until `rests_until_s` because of `error`.  `windows` are those that models turned out to have; `lacks`
+    says what it refused for which model.  `active` requests were sent to it and are not answered yet.
     """
 
     provider: OpenAICompatible
@@ -45,9 +53,12 @@ class PoolMember:
     answered: int = 0
     tokens: int = 0
     decode_s: float = 0.0
-    problem: str = ""
+    error: ProviderError | None = None
     rests_until_s: float = 0.0
     rest_s: float = field(default=_FIRST_REST_S, repr=False)
+    windows: dict[str, int] = field(default_factory=dict)
+    lacks: set[tuple[Fault, str]] = field(default_factory=set)
+    active: int = 0
 
     @property
     def url(self) -> str:
@@ -57,15 +68,41 @@ class PoolMember:
     def load(self) -> float:
         """Return how many requests it has for each of its slots and its weight, with one more."""
         slots = self.provider.slots
-        return (slots.busy + slots.waiting + 1) / (slots.count * self.weight)
+        return (max(slots.busy + slots.waiting, self.active) + 1) / (slots.count * self.weight)
+
+    def share(self, key: Hashable) -> float:
+        """Return a number that is the same for a conversation at each start, and smallest at each server by its weight."""
+        if not isinstance(key, str):
+            return self.answered / self.weight
+        digest = hashlib.sha256(f"{key} {self.url}".encode()).digest()
+        return -math.log((int.from_bytes(digest[:8]) + 1) / 2**64) / self.weight
+
+    def name_of(self, model: str) -> str | None:
+        """Return what it calls a model, None if it has none such; one that lists no models may have any."""
+        if not model or self.found is None or not self.found.models or model_of(self.found, model) is not None:
+            return model
+        alike = [each.name for each in self.found.models if plain_name(each.name) == plain_name(model)]
+        return alike[0] if len(alike) == 1 else None
 
     def offers(self, model: str) -> bool:
-        """Tell whether it may have a model; one that lists none may."""
-        return self.found is None or not self.found.models or self.served(model) is not None
+        """Tell whether it may have a model."""
+        return self.name_of(model) is not None and (Fault.UNKNOWN_MODEL, model) not in self.lacks
+
+    def takes_tools(self, request: ModelRequest) -> bool:
+        """Tell whether it takes the tools of a request in the form that they have there."""
+        if not request.tools or request.call_form is not ToolCallFormat.NATIVE:
+            return True
+        served = self.served(request.model)
+        return (Fault.NO_TOOLS, request.model) not in self.lacks and (served is None or served.has_tools is not False)
 
     def served(self, model: str) -> ServedModel | None:
-        """Return what it tells of a model."""
-        return model_of(self.found, model) if self.found is not None else None
+        """Return what it tells of a model, its window as it turned out to be."""
+        name = self.name_of(model)
+        served = model_of(self.found, name) if self.found is not None and name is not None else None
+        known = self.windows.get(model, 0)
+        if served is None or not known:
+            return served
+        return replace(served, window_tokens=min(known, served.window_tokens or known))
 
     def is_warm(self, model: str) -> bool:
         """Tell whether it has a model loaded, as far as it says."""
@@ -73,52 +110,100 @@ class PoolMember:
         return served is not None and served.is_loaded is not False
 
 
+def plain_name(model: str) -> str:
+    """Return a model's name as all kinds of servers would write it: `qwen/Qwen3-8B` and `qwen3:8b` are one model."""
+    name = model.lower().rpartition("/")[2].removesuffix(":latest").removesuffix(".gguf")
+    return re.sub(r"[^a-z0-9.]+", "-", name)
+
+
+@dataclass(slots=True, eq=False)
+class PoolHost:
+    """A host of which all servers on the usual ports join; `make` returns one by its address, with no key."""
+
+    name: str
+    make: Callable[[str], PoolMember]
+    weight: float = 1.0
+
+
 class ServerPool:
     """Implements `core.ports.Provider` over several servers.
 
     Args:
-        members: at least one; their own retries are few, so that another server is asked soon.
+        members: their own retries are few, so that another server is asked soon.
         retry: how often all of them are tried.
         now: returns seconds of a monotonic clock.
+        hosts: where more servers are looked for.
+        pulse_s: how long a server may be silent before it is checked whether it still takes connections.
     """
 
     def __init__(
-        self, members: Sequence[PoolMember], retry: RetryPolicy | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        members: Sequence[PoolMember],
+        retry: RetryPolicy | None = None,
+        now: Callable[[], float] = time.monotonic,
+        hosts: Sequence[PoolHost] = (),
+        pulse_s: float = _PULSE_S,
     ) -> None:
-        self.members = tuple(members)
+        self.members, self.hosts = tuple(members), tuple(hosts)
         self._retry = retry or RetryPolicy()
         self._now = now
-        self._owners: OrderedDict[int, PoolMember] = OrderedDict()
-        self._looked_s = -_LOOK_EVERY_S
+        self._pulse_s = pulse_s
+        self._owners: OrderedDict[Hashable, tuple[PoolMember, Message | None]] = OrderedDict()
+        self._looked_s = -math.inf
+        self._has_looked = False
         self._looking: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
         """Return the address of the first server that answers."""
-        return min(self.members, key=lambda each: each.rests_until_s > self._now()).url
+        first = min(self.members, key=lambda each: each.rests_until_s > self._now(), default=None)
+        return first.url if first is not None else self.hosts[0].name
 
     @property
     def slot_count(self) -> int:
         """Return how many requests those that answer work on at once."""
         return sum(each.provider.slots.count for each in self._up()) or 1
 
+    def as_one(self) -> ServerFound | None:
+        """Return the pool as if it were one server, each model once; None where nothing is known of any."""
+        known = [each.found for each in self._up() if each.found is not None and each.found.models]
+        models: dict[str, ServedModel] = {}
+        for model in (each for server in known for each in server.models):
+            before = models.get(plain_name(model.name))
+            if before is None or (model.is_loaded and not before.is_loaded):
+                models[plain_name(model.name)] = model
+        return ServerFound(known[0].kind, self.url, tuple(models.values())) if known else None
+
+    def member_at(self, url: str) -> PoolMember | None:
+        """Return the server at an address, None where it is not of the pool."""
+        return next((each for each in self.members if is_same_server(each.url, url)), None)
+
     def rows(self) -> Sequence[PoolRow]:
-        """Return each server as a list shows it."""
-        now = self._now()
-        return [
-            PoolRow(
-                each.url,
-                each.rests_until_s <= now,
-                each.provider.slots.count,
-                each.provider.slots.busy,
-                each.provider.slots.waiting,
-                each.weight,
-                each.answered,
-                round(each.tokens / each.decode_s, 1) if each.decode_s else 0.0,
-                each.problem if each.rests_until_s > now else "",
-            )
-            for each in self.members
-        ]
+        """Return each server as a list shows it, and each host without one."""
+        return [*map(self._row, self.members), *self._empty_hosts()]
+
+    def _row(self, member: PoolMember) -> PoolRow:
+        slots, is_up = member.provider.slots, member.rests_until_s <= self._now()
+        models = member.found.chat_models if member.found is not None else ()
+        return PoolRow(
+            member.url,
+            is_up,
+            slots.count,
+            slots.busy,
+            slots.waiting,
+            member.weight,
+            member.answered,
+            round(member.tokens / member.decode_s, 1) if member.decode_s else 0.0,
+            str(member.error or "") if not is_up else "",
+            next((each.name for each in models if each.is_loaded), models[0].name if len(models) == 1 else ""),
+        )
+
+    def _empty_hosts(self) -> Iterator[PoolRow]:
+        ports = ", ".join(map(str, USUAL_PORTS))
+        why = f"no model server on its ports {ports}" if self._has_looked else "not looked at yet"
+        for host in self.hosts:
+            if not any(is_same_server(each.url, url) for url in _addresses(host) for each in self.members):
+                yield PoolRow(host.name, is_up=False, weight=host.weight, problem=why)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer; a `RetryChunk` says that another server starts it again.
@@ -126,94 +211,208 @@ class ServerPool:
         Raises:
             ProviderError: the request itself is refused, or no server answers.
         """
-        async with contextlib.aclosing(with_retries(partial(self._attempt, request), self._retry)) as pieces:
+        policy = self._retry.for_known_server() if any(each.answered for each in self.members) else self._retry
+        async with contextlib.aclosing(with_retries(partial(self._attempt, request), policy)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Ask the servers one after the other until one answers."""
-        await self._look()
-        owner = id(request.messages[0]) if request.messages else 0
+        await self.look()
         tried: list[PoolMember] = []
-        while True:
-            member = self._choose(owner, request.model, tried)
+        window = 0
+        member = self._choose(request, tried)
+        while member is not None:
             tried.append(member)
+            is_last = self._choose(request, tried) is None
             try:
-                async with contextlib.aclosing(member.provider.stream(request)) as pieces:
+                async with contextlib.aclosing(self._ask(member, request, is_last=is_last)) as pieces:
                     async for piece in pieces:
-                        if isinstance(piece, Completion):
-                            member.tokens += piece.usage.completion_tokens if piece.usage else 0
-                            member.decode_s += piece.decode_s
                         yield piece
             except ProviderError as error:
-                if error.fault in _SAME_EVERYWHERE:
-                    raise
-                self._fail(member, error)
-                if len(tried) == len(self.members):
-                    raise
-                following = self._choose(owner, request.model, tried)
+                if isinstance(error, ContextOverflow):
+                    window = max(window, error.window_tokens, 1)
+                self._judge(member, request, error)
+                following = self._choose(request, tried, window)
+                if following is None:
+                    raise self._final(error, request, tried) from error
                 yield RetryChunk(len(tried), len(self.members) - 1, 0.0, f"{error}; {following.url} is asked")
+                member = following
             else:
-                self._succeed(member, owner)
+                self._succeed(member, request)
                 return
+        raise unreachable(self.url, "no server of the pool was found")
 
-    def _choose(self, owner: int, model: str, tried: Collection[PoolMember]) -> PoolMember:
-        """Return the server for a request: that of its conversation, else the one that is warm and has least to do."""
+    async def _ask(self, member: PoolMember, request: ModelRequest, *, is_last: bool) -> AsyncGenerator[StreamChunk, None]:
+        """Ask one server; its silence ends at the limit, whoever is there, as long as another can be asked.
+
+        Raises:
+            ProviderError: it fails, or takes no connections any more.
+        """
+        name = member.name_of(request.model)
+        asked = replace(request, model=request.model if name is None else name, is_attended=request.is_attended and is_last)
+        member.active += 1
+        try:
+            async with contextlib.aclosing(member.provider.stream(asked)) as pieces:
+                while (piece := await self._next(member, pieces)) is not None:
+                    if isinstance(piece, Completion):
+                        member.tokens += piece.usage.completion_tokens if piece.usage else 0
+                        member.decode_s += piece.decode_s
+                    yield piece
+        finally:
+            member.active -= 1
+
+    async def _next(self, member: PoolMember, pieces: AsyncGenerator[StreamChunk, None]) -> StreamChunk | None:
+        """Return the next piece, None at the end, as long as its server takes connections: a pulled cable tells nothing."""
+        step = asyncio.ensure_future(anext(pieces, None))
+        missed = 0
+        try:
+            while not (await asyncio.wait({step}, timeout=self._pulse_s))[0]:
+                missed = 0 if await is_reachable(member.url) else missed + 1
+                if missed == 2 and not step.done():
+                    raise unreachable(member.url, "it takes no connections any more")
+        finally:
+            if not step.done():
+                step.cancel()
+                await asyncio.wait({step})
+        return step.result()
+
+    def _choose(self, request: ModelRequest, tried: Collection[PoolMember], window: int = 0) -> PoolMember | None:
+        """Return the server for a request: that of its conversation, else the one that is warm and has least to do.
+
+        With a `window` only those that tell of a larger one come into question.
+        """
+        model, key = request.model, _key(request)
         left = [each for each in self.members if each not in tried]
-        up = [each for each in left if each.rests_until_s <= self._now()] or left
-        fitting = [each for each in up if each.offers(model)] or up
-        kept = self._owners.get(owner)
+        if window:
+            left = [each for each in left if (served := each.served(model)) is not None and served.window_tokens > window]
+        if any(each.offers(model) for each in self.members):
+            left = [each for each in left if each.offers(model)]
+        left = [each for each in left if each.takes_tools(request)] or left
+        fitting = [each for each in left if each.rests_until_s <= self._now()] or left
+        kept = self._owners.get(key, (None, None))[0]
         if kept in fitting:
-            self._owners.move_to_end(owner)
+            self._owners.move_to_end(key)
             return kept
-        return min(fitting, key=lambda each: (not each.is_warm(model), each.load(), each.answered / each.weight))
+        order = partial(self._order, model, key)
+        return min(fitting, key=order, default=None)
 
-    def _succeed(self, member: PoolMember, owner: int) -> None:
+    @staticmethod
+    def _order(model: str, key: Hashable, member: PoolMember) -> tuple[bool, float, float, float]:
+        return not member.is_warm(model), member.load(), member.share(key), member.answered / member.weight
+
+    def _succeed(self, member: PoolMember, request: ModelRequest) -> None:
         member.answered += 1
-        member.problem, member.rests_until_s, member.rest_s = "", 0.0, _FIRST_REST_S
-        self._owners[owner] = member
-        self._owners.move_to_end(owner)
+        member.error, member.rests_until_s, member.rest_s = None, 0.0, _FIRST_REST_S
+        key = _key(request)
+        # the message is kept with it, so that no other gets its id
+        self._owners[key] = member, None if request.conversation or not request.messages else request.messages[0]
+        self._owners.move_to_end(key)
         while len(self._owners) > _MOST_OWNERS:
             self._owners.popitem(last=False)
 
+    def _judge(self, member: PoolMember, request: ModelRequest, error: ProviderError) -> None:
+        """Take note of what an error says of a server.
+
+        Raises:
+            ProviderError: it lies in the request, so that another server would answer the same.
+        """
+        if error.fault is Fault.REJECTED:
+            raise error
+        if isinstance(error, ContextOverflow):
+            if error.window_tokens:
+                member.windows[request.model] = error.window_tokens
+        elif error.fault in _LACKS:
+            member.lacks.add((error.fault, request.model))
+        else:
+            self._fail(member, error)
+
     def _fail(self, member: PoolMember, error: ProviderError) -> None:
-        member.problem = str(error)
-        member.rests_until_s = self._now() + max(error.retry_after_s, member.rest_s)
+        member.error = error
+        rest_s = _LONGEST_REST_S if error.fault is Fault.TIMEOUT else member.rest_s
+        member.rests_until_s = self._now() + max(error.retry_after_s, rest_s)
         member.rest_s = min(2 * member.rest_s, _LONGEST_REST_S)
+
+    def _final(self, error: ProviderError, request: ModelRequest, tried: Collection[PoolMember]) -> ProviderError:
+        """Return the error that ends an attempt: with the shortest wait, and who else cannot help."""
+        if error.retry_after_s:
+            error.retry_after_s = max(0.1, min(each.rests_until_s for each in tried) - self._now())
+        if isinstance(error, ContextOverflow) or len(tried) == len(self.members) or not request.model:
+            return error
+        told = f"{error}; no other server of the pool has the model {request.model!r}"
+        return ProviderError(error.fault, told, error.hint, error.retry_after_s)
 
     def _up(self) -> list[PoolMember]:
         return [each for each in self.members if each.rests_until_s <= self._now()]
 
-    async def _look(self) -> None:
-        """Look at the servers now and then; the first look is waited for."""
-        if self._looking is None or (self._looking.done() and self._now() - self._looked_s >= _LOOK_EVERY_S):
-            is_first = self._looking is None
+    async def look(self, *, is_now: bool = False) -> None:
+        """Look at the servers now and then; the first look is waited for, a few seconds at most, and with `is_now` each."""
+        age_s = self._now() - self._looked_s
+        is_due = self._looking is None or (self._looking.done() and age_s >= (_LOOK_AGAIN_S if is_now else _LOOK_EVERY_S))
+        if is_due:
             self._looked_s = self._now()
             self._looking = asyncio.get_running_loop().create_task(self._look_at_all())
-            if is_first:
-                await asyncio.wait({self._looking}, timeout=_LOOK_LIMIT_S)
+        if self._looking is not None and (is_now or not self._has_looked):
+            await asyncio.wait({self._looking}, timeout=_LOOK_LIMIT_S)
+            self._has_looked = True
 
     async def _look_at_all(self) -> None:
-        _ = await asyncio.gather(*map(self._look_at, self.members))
+        _ = await asyncio.gather(*map(self._look_at, self.members), *map(self._search, self.hosts))
 
     async def _look_at(self, member: PoolMember) -> None:
-        found = await known_server(member.url, member.key)
-        if found is not None:
-            member.found, member.rests_until_s = found, 0.0
-            _ = await member.provider.served("")
+        found = await look_at(member.url, member.key, _SERVER_LIMIT_S)
+        if found is None:
+            if not member.provider.slots.busy and not await is_reachable(member.url):
+                self._fail(member, unreachable(member.url, NO_ANSWER))
+            return
+        if member.found is not None and member.found.models != found.models:
+            member.lacks.clear()
+            member.windows.clear()
+        member.found = found
+        _ = member.provider.learn(found, "")
+        if found.models and member.error is not None and member.error.fault in _OVER_WHEN_IT_ANSWERS:
+            member.error, member.rests_until_s = None, 0.0
+
+    async def _search(self, host: PoolHost) -> None:
+        """Look for the servers of a host that are not known yet."""
+        new = [url for url in _addresses(host) if self.member_at(url) is None]
+        for found in await asyncio.gather(*(look_at(url, "", _SERVER_LIMIT_S) for url in new)):
+            if found is not None:
+                member = host.make(found.url)
+                member.found = found
+                _ = member.provider.learn(found, "")
+                self.members += (member,)
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the servers tell of a model: the smallest window, so that a conversation can go on at each."""
-        found = [each for each in await asyncio.gather(*(each.provider.served(model) for each in self._up())) if each]
+        await self.look(is_now=True)
+        found = [served for each in self._up() if (served := self._served_by(each, model)) is not None]
         if not found:
             return None
         windows = [each.window_tokens for each in found if each.window_tokens]
-        return replace(found[0], window_tokens=min(windows, default=0), slots=self.slot_count)
+        can_see = False if any(each.has_vision is False for each in found) else found[0].has_vision
+        has_tools = True if any(each.has_tools for each in found) else found[0].has_tools
+        return replace(
+            found[0],
+            window_tokens=min(windows, default=0),
+            slots=self.slot_count,
+            has_vision=can_see,
+            has_tools=has_tools,
+            drops_tools=all(each.drops_tools for each in found),
+        )
+
+    @staticmethod
+    def _served_by(member: PoolMember, model: str) -> ServedModel | None:
+        name = member.name_of(model)
+        told = member.provider.learn(member.found, model if name is None else name)
+        known = member.windows.get(model, 0)
+        return replace(told, window_tokens=min(known, told.window_tokens or known)) if told is not None and known else told
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[array[float]]:
         """Return vectors of the first server that has the model; see `OpenAICompatible.embed`."""
-        await self._look()
-        up = self._up() or list(self.members)
+        await self.look()
+        if not (up := self._up() or self.members):
+            raise unreachable(self.url, "no server of the pool was found")
         return await next((each for each in up if each.offers(model)), up[0]).provider.embed(model, texts)
 
     async def close(self) -> None:
@@ -223,3 +422,12 @@ class ServerPool:
             await asyncio.wait({self._looking})
         for each in self.members:
             await each.provider.close()
+
+
+def _key(request: ModelRequest) -> Hashable:
+    """Return what tells a conversation apart; outside of sessions it is its first message."""
+    return request.conversation or (id(request.messages[0]) if request.messages else 0)
+
+
+def _addresses(host: PoolHost) -> list[str]:
+    return [f"http://{host.name}:{port}" for port in USUAL_PORTS]

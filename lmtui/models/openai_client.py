@@ -25,7 +25,7 @@ from urllib.request import getproxies
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.hosts import base_url
 from lmtui.core.messages import ModelRequest, Priority, QueuedChunk, RetryChunk, SilenceChunk, StreamChunk, ToolCallFormat
-from lmtui.core.servers import ServedModel, ServerKind
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import known_server, model_of
 from lmtui.models.endpoint import LOCAL_KEY, is_local
 from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
@@ -279,15 +279,19 @@ class OpenAICompatible:
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the server tells of a model; see `core.ports.Provider.served`."""
-        server = await known_server(self._url, self._key)
+        return self.learn(await known_server(self._url, self._key), model)
+
+    def learn(self, server: ServerFound | None, model: str) -> ServedModel | None:
+        """Take up what a server tells of itself, and return what it tells of a model."""
         found = model_of(server, model) if server is not None else None
         if server is not None and found is not None:
             is_llama_cpp = found.server == ServerKind.LLAMA_CPP
             self._extra = {"return_progress": True} if is_llama_cpp else {}
             self.saves_prompts = server.saves_prompts if is_llama_cpp else False
             self.is_router = is_llama_cpp and server.can_load
-        if not self._slots_by_hand:
-            self.slots.resize((found.slots if found else 0) or self._usual_slots(found.server if found else ""))
+        if not self._slots_by_hand and server is not None:
+            told = found.slots if found else max((each.slots for each in server.models), default=0)
+            self.slots.resize(told or self._usual_slots(str(server.kind)))
         window_tokens = self._windows.get(model, self._context_tokens)
         if window_tokens and not (found and found.window_tokens):
             return replace(found or ServedModel(model), window_tokens=window_tokens)

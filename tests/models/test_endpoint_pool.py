@@ -1,21 +1,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
-from lmtui.core.errors import ProviderError
-from lmtui.core.messages import Completion, Message, ModelRequest, RetryChunk, Role
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
+from lmtui.core.messages import Completion, Message, ModelRequest, RetryChunk, Role, ToolSpec
+from lmtui.models import discovery, endpoint_pool
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
-from lmtui.models.endpoint_pool import PoolMember, ServerPool
+from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, plain_name
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
 
-NO_RETRY = RetryPolicy(retries=0)
+NO_RETRY = RetryPolicy(retries=0, loading_limit_s=0)
 TEN = ScriptedTurn(" ".join(["word"] * 10), rate=100.0)
 Start = Callable[..., Awaitable[ScriptedServer]]
 
@@ -24,8 +27,8 @@ Start = Callable[..., Awaitable[ScriptedServer]]
 async def start() -> AsyncIterator[Start]:
     async with AsyncExitStack() as stack:
 
-        async def begin(*turns: ScriptedTurn, models: tuple[str, ...] = ("scripted",)) -> ScriptedServer:
-            scenario = Scenario(turns or (TEN,) * 50, models=models)
+        async def begin(*turns: ScriptedTurn, models: tuple[str, ...] = ("scripted",), window: int = 32_768) -> ScriptedServer:
+            scenario = Scenario(turns or (TEN,) * 50, models=models, window_tokens=window)
             return await stack.enter_async_context(ScriptedServer(scenario))
 
         yield begin
@@ -40,8 +43,13 @@ def pool_of(*servers: ScriptedServer | str, weights: tuple[float, ...] = ()) -> 
     return ServerPool(members, NO_RETRY)
 
 
-def request(words: str = "hello", model: str = "scripted") -> ModelRequest:
-    return ModelRequest((Message(Role.SYSTEM, f"be good: {words}"), Message(Role.USER, words)), (), model)
+def request(words: str = "hello", model: str = "scripted", **more: Any) -> ModelRequest:
+    return ModelRequest((Message(Role.SYSTEM, f"be good: {words}"), Message(Role.USER, words)), (), model, **more)
+
+
+def refusal(status: int, text: str, **more: Any) -> ScriptedTurn:
+    body = json.dumps({"error": {"message": text}})
+    return ScriptedTurn("no", fault=ScriptedFault(FaultKind.STATUS, status=status, body=body, **more))
 
 
 async def answer(pool: ServerPool, asked: ModelRequest) -> tuple[str, list[str]]:
@@ -56,6 +64,19 @@ async def answer(pool: ServerPool, asked: ModelRequest) -> tuple[str, list[str]]
 
 def asked(server: ScriptedServer) -> int:
     return len(server.requests)
+
+
+def count_streams(server: ScriptedServer) -> list[int]:
+    """Return a list that gets how many answers the server gives at once, at each request."""
+    counts: list[int] = []
+    complete = server._complete
+
+    async def counted(*given: Any) -> bool:
+        counts.append(server.open_streams + 1)
+        return await complete(*given)
+
+    vars(server)["_complete"] = counted
+    return counts
 
 
 async def run_all(pool: ServerPool, count: int) -> float:
@@ -157,4 +178,288 @@ async def test_a_request_that_is_refused_is_not_sent_again(start: Start) -> None
     with pytest.raises(ProviderError):
         await answer(pool, request())
     assert sorted(asked(server) for server in servers) == [0, 1]
+    await pool.close()
+
+
+async def test_a_conversation_is_known_by_its_name_though_its_messages_are_rebuilt(start: Start) -> None:
+    servers = [await start() for _ in range(3)]
+    pool = pool_of(*servers)
+    for turn in range(4):
+        await answer(pool, request(f"turn {turn}", conversation="session/root"))
+        await answer(pool, request(f"other {turn}"))
+    own = [server for server in servers if any("turn" in str(each.body) for each in server.requests)]
+    assert len(own) == 1
+    await pool.close()
+
+
+async def test_a_conversation_goes_to_the_same_server_after_a_restart(start: Start) -> None:
+    servers = [await start() for _ in range(3)]
+    for _ in range(2):
+        pool = pool_of(*servers)
+        for number in range(6):
+            await answer(pool, request(f"talk-{number}-", conversation=f"session {number}"))
+        await pool.close()
+    for number in range(6):
+        assert sorted(str(server.requests).count(f"be good: talk-{number}-") // 2 for server in servers) == [0, 0, 2]
+    assert sum(asked(server) > 0 for server in servers) > 1
+
+
+async def test_the_id_of_a_message_that_is_gone_is_not_taken_for_its_conversation(start: Start) -> None:
+    servers = [await start(), await start()]
+    pool = pool_of(*servers)
+    for number in range(8):
+        await answer(pool, request(str(number)))
+    assert [asked(server) for server in servers] == [4, 4]
+    await pool.close()
+
+
+async def test_a_server_is_never_asked_for_more_at_once_than_it_has_slots(start: Start) -> None:
+    servers = [await start(ScriptedTurn("one two three", rate=100.0)) for _ in range(2)]
+    counts = [count_streams(server) for server in servers]
+    pool = pool_of(*servers)
+    for member, slots in zip(pool.members, (1, 2), strict=True):
+        member.provider._slots_by_hand = slots
+        member.provider.slots.resize(slots)
+    assert pool.slot_count == 3
+    await run_all(pool, 12)
+    assert [max(each) for each in counts] == [1, 2]
+    assert [asked(server) for server in servers] == [4, 8]
+    await pool.close()
+
+
+async def test_a_conversation_that_one_refuses_for_its_size_goes_on_where_there_is_room(start: Start) -> None:
+    liar = await start(*[refusal(400, "the request exceeds the available context size (8192 tokens)")] * 2)
+    honest = await start(window=32_000)
+    pool = pool_of(liar, honest, weights=(2.0, 1.0))
+    talk = request()
+    text, retries = await answer(pool, talk)
+    assert (text, len(retries)) == (TEN.text, 1)
+    assert [row.is_up for row in pool.rows()] == [True, True]
+    served = await pool.served("scripted")
+    assert served is not None
+    assert served.window_tokens == 8192
+    assert (await answer(pool, talk))[1] == []
+    await pool.close()
+
+
+async def test_where_no_server_has_room_the_engine_is_told_the_window(start: Start) -> None:
+    small = [
+        await start(refusal(400, f"the request exceeds the available context size ({size} tokens)")) for size in (8192, 4096)
+    ]
+    pool = pool_of(*small)
+    with pytest.raises(ContextOverflow) as raised:
+        await answer(pool, request())
+    assert raised.value.window_tokens in (4096, 8192)
+    await pool.close()
+
+
+async def test_a_server_without_tool_calls_leaves_them_to_one_that_has_them(start: Start) -> None:
+    servers = [await start(*[refusal(400, "this model does not support tools")] * 3), await start()]
+    pool = pool_of(*servers, weights=(9.0, 1.0))
+    tools = (ToolSpec("read", "Read.", {"type": "object", "properties": {}}),)
+    for number in range(3):
+        text, _ = await answer(pool, ModelRequest(request(str(number)).messages, tools, "scripted"))
+        assert text == TEN.text
+    assert [asked(server) for server in servers] == [1, 3]
+    assert pool.rows()[0].is_up
+    await pool.close()
+
+
+async def test_a_silent_server_is_left_for_another_at_the_limit(start: Start) -> None:
+    stall = ScriptedTurn("x", fault=ScriptedFault(FaultKind.STALL, after_pieces=0))
+    servers = [await start(stall), await start()]
+    members = [PoolMember(OpenAICompatible(each.url, retry=NO_RETRY, stall_timeout_s=0.3)) for each in servers]
+    members[0].weight = 2.0
+    pool = ServerPool(members, NO_RETRY)
+    text, retries = await answer(pool, request(is_attended=True))
+    assert text == TEN.text
+    assert "has not answered for" in retries[0]
+    assert members[0].error is not None
+    assert members[0].error.fault is Fault.TIMEOUT
+    assert members[0].rests_until_s - time.monotonic() > 50
+    await pool.close()
+
+
+async def test_a_server_that_is_gone_without_a_word_is_noticed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    stall = ScriptedTurn("x", fault=ScriptedFault(FaultKind.STALL, after_pieces=0))
+    servers = [await start(stall), await start()]
+    members = [PoolMember(OpenAICompatible(each.url, retry=NO_RETRY)) for each in servers]
+    members[0].weight = 2.0
+
+    async def is_there(url: str) -> bool:
+        return url != servers[0].url
+
+    monkeypatch.setattr(endpoint_pool, "is_reachable", is_there)
+    pool = ServerPool(members, NO_RETRY, pulse_s=0.05)
+    text, retries = await asyncio.wait_for(answer(pool, request()), 10)
+    assert text == TEN.text
+    assert "takes no connections any more" in retries[0]
+    await pool.close()
+
+
+async def test_a_busy_server_is_left_alone_as_long_as_it_says(start: Start) -> None:
+    servers = [await start(refusal(429, "busy", retry_after_s=30.0)), await start()]
+    pool = pool_of(*servers, weights=(9.0, 1.0))
+    for number in range(4):
+        assert (await answer(pool, request(str(number))))[0] == TEN.text
+    assert [asked(server) for server in servers] == [1, 4]
+    assert pool.members[0].rests_until_s - time.monotonic() > 20
+    await pool.close()
+
+
+async def test_the_wait_is_the_shortest_that_a_server_asks_for(start: Start) -> None:
+    servers = [await start(refusal(429, "busy", retry_after_s=wait_s)) for wait_s in (5.0, 60.0)]
+    pool = pool_of(*servers)
+    with pytest.raises(ProviderError) as raised:
+        await answer(pool, request())
+    assert 3 < raised.value.retry_after_s <= 5
+    await pool.close()
+
+
+async def test_a_loading_server_is_skipped(start: Start) -> None:
+    servers = [await start(ScriptedTurn("x", fault=ScriptedFault(FaultKind.LOADING))), await start()]
+    pool = pool_of(*servers, weights=(9.0, 1.0))
+    assert (await answer(pool, request()))[0] == TEN.text
+    assert "loading" in pool.rows()[0].problem
+    await pool.close()
+
+
+async def test_a_server_that_returns_is_taken_back_when_it_is_looked_at(start: Start) -> None:
+    now = 0.0
+    servers = [await start(), await start()]
+    pool = ServerPool([PoolMember(OpenAICompatible(each.url, retry=NO_RETRY)) for each in servers], NO_RETRY, lambda: now)
+    port = int(servers[0].url.split(":")[2].partition("/")[0])
+    await servers[0].__aexit__(None)
+    await answer(pool, request("one"))
+    assert [row.is_up for row in pool.rows()] == [False, True]
+    pool.members[0].rests_until_s = 1e9
+    returned = ScriptedServer(Scenario((TEN,) * 9))
+    returned._server = await asyncio.start_server(returned._accept, "127.0.0.1", port, limit=1 << 20)
+    now = 31.0
+    await pool.look(is_now=True)
+    assert [row.is_up for row in pool.rows()] == [True, True]
+    await returned.__aexit__(None)
+    await pool.close()
+
+
+async def test_a_server_that_fails_at_answers_is_not_taken_back_for_listing_its_models(start: Start) -> None:
+    now = 0.0
+    servers = [await start(*[refusal(500, "broken")] * 9), await start()]
+    members = [PoolMember(OpenAICompatible(each.url, retry=NO_RETRY)) for each in servers]
+    members[0].weight = 2.0
+    pool = ServerPool(members, NO_RETRY, lambda: now)
+    await answer(pool, request("one"))
+    members[0].rests_until_s = 100.0
+    now = 31.0
+    await pool.look(is_now=True)
+    assert not pool.rows()[0].is_up
+    await pool.close()
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "qwen3:8b", "qwen3-8b", "/models/Qwen3-8B.gguf"])
+def test_names_of_one_model_are_alike(name: str) -> None:
+    assert plain_name(name) == "qwen3-8b"
+    assert plain_name("qwen3-4b") != plain_name(name)
+
+
+async def test_each_server_is_asked_for_the_model_by_its_own_name(start: Start) -> None:
+    servers = [await start(models=("qwen3:8b", "other")), await start(models=("qwen/qwen3-8b",))]
+    pool = pool_of(*servers)
+    await run_with_model(pool, 4, "qwen3:8b")
+    assert [{each.body["model"] for each in server.requests} for server in servers] == [{"qwen3:8b"}, {"qwen/qwen3-8b"}]
+    merged = pool.as_one()
+    assert merged is not None
+    assert [each.name for each in merged.models] == ["qwen3:8b", "other"]
+    await pool.close()
+
+
+async def run_with_model(pool: ServerPool, count: int, model: str) -> None:
+    await asyncio.gather(*(answer(pool, request(str(number), model)) for number in range(count)))
+
+
+async def test_where_the_only_server_with_a_model_is_down_the_error_names_both(start: Start) -> None:
+    servers = [await start(models=("wanted",)), await start(models=("other",))]
+    pool = pool_of(*servers)
+    await answer(pool, request("one", "wanted"))
+    await servers[0].__aexit__(None)
+    with pytest.raises(ProviderError, match="no other server of the pool has the model 'wanted'") as raised:
+        await answer(pool, request("two", "wanted"))
+    assert pool.members[0].url in str(raised.value)
+    assert asked(servers[1]) == 0
+    await pool.close()
+
+
+async def test_no_server_gets_the_key_of_another() -> None:
+    async with ScriptedServer(Scenario((TEN,) * 20), key="one-1") as one, ScriptedServer(Scenario((TEN,) * 20)) as two:
+        seen: dict[str, set[str]] = {}
+        for server in (one, two):
+            heads = seen.setdefault(server.url, set())
+            read = server._accept
+
+            async def accept(reader: Any, writer: Any, heads: set[str] = heads, read: Any = read) -> None:
+                until = reader.readuntil
+
+                async def noted(end: bytes) -> bytes:
+                    head: bytes = await until(end)
+                    heads.update(line for line in head.decode().lower().split("\r\n") if line.startswith("authorization"))
+                    return head
+
+                reader.readuntil = noted
+                await read(reader, writer)
+
+            assert server._server is not None
+            server._server.close()
+            server._server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 20)
+        heads_of = list(seen.values())
+        members = [
+            PoolMember(OpenAICompatible(each.url, key, retry=NO_RETRY), key) for each, key in ((one, "one-1"), (two, "two-2"))
+        ]
+        pool = ServerPool(members, NO_RETRY)
+        await run_all(pool, 8)
+        await pool.served("scripted")
+        await pool.close()
+        assert heads_of == [{"authorization: bearer one-1"}, {"authorization: bearer two-2"}]
+
+
+async def test_all_servers_of_a_host_join(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = [await start(), await start()]
+    ports = tuple(int(each.url.split(":")[2].partition("/")[0]) for each in servers)
+    monkeypatch.setattr(endpoint_pool, "USUAL_PORTS", (*ports, 9))
+    keys: list[str] = []
+
+    def make(url: str, key: str = "") -> PoolMember:
+        keys.append(key)
+        return PoolMember(OpenAICompatible(url, key, retry=NO_RETRY), key, 2.0)
+
+    pool = ServerPool([], NO_RETRY, hosts=[PoolHost("127.0.0.1", make, 2.0), PoolHost("nosuch.invalid", make)])
+    assert [row.problem for row in pool.rows()] == ["not looked at yet"] * 2
+    await run_all(pool, 6)
+    assert [asked(server) for server in servers] == [3, 3]
+    assert [(row.url, row.weight) for row in pool.rows() if row.is_up] == [(each.url, 2.0) for each in servers]
+    down = pool.rows()[-1]
+    assert (down.url, down.is_up) == ("nosuch.invalid", False)
+    assert down.problem == f"no model server on its ports {ports[0]}, {ports[1]}, 9"
+    await pool.look(is_now=True)
+    assert len(pool.members) == 2
+    assert keys == ["", ""]
+    await pool.close()
+
+
+async def test_a_host_that_swallows_connections_holds_up_the_first_request_a_few_seconds(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await start()
+    look = discovery.look_at
+
+    async def slow(url: str, *given: Any) -> Any:
+        if "black-hole" in url:
+            await asyncio.sleep(3600)
+        return await look(url, *given)
+
+    monkeypatch.setattr(endpoint_pool, "look_at", slow)
+    monkeypatch.setattr(endpoint_pool, "_LOOK_LIMIT_S", 0.3)
+    pool = pool_of(server)
+    pool.hosts = (PoolHost("black-hole", lambda url: PoolMember(OpenAICompatible(url))),)
+    assert await run_all(pool, 3) < 3
+    assert asked(server) == 3
     await pool.close()

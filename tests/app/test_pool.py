@@ -1,0 +1,165 @@
+"""The pool of servers as each kind of work uses it: sub-agents, attempts, plans and jobs, on two real scripted servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.connection import ModelConnection
+from lmtui.app.host import Runtime
+from lmtui.config import Config
+from lmtui.core.connection_profiles import PoolEntry, parse_pool
+from lmtui.core.errors import ConfigError
+from lmtui.core.events import RetryScheduled
+from lmtui.core.jobs import NewJob
+from lmtui.models.demo_scripts import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
+from tests.app.conftest import DONE, WRITE, Open, Serve, run
+from tests.app.test_jobs import one_pass
+from tests.app.test_pipeline import plan_of, service_of
+
+# A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+SLOW = 40.0
+REPORT = ScriptedTurn(calls=(ScriptedCall("report_result", {"status": "ok", "summary": "seen"}),), rate=SLOW)
+SEND = ScriptedTurn(calls=tuple(ScriptedCall("delegate", {"objective": f"look at part {number}"}) for number in range(3)))
+FILES = ("one.txt", "two.txt")
+Work = Callable[[Runtime, Path], Awaitable[object]]
+
+
+async def subagents(runtime: Runtime, _: Path) -> None:
+    await run(await runtime.new_session())
+
+
+async def attempts(runtime: Runtime, _: Path) -> None:
+    await runtime.attempts.run("Make it so.", 4, (), lambda session: session.submit("Make it so."))
+
+
+async def pipeline(runtime: Runtime, workspace: Path) -> None:
+    (workspace / "PLAN.md").write_text(plan_of(*FILES))
+    service = service_of(runtime)
+    await service.work("PLAN.md", service.options())
+
+
+async def jobs(runtime: Runtime, _: Path) -> None:
+    for number in range(4):
+        await runtime.jobs.add(NewJob(text=f"say hello {number}"))
+    await one_pass(runtime)
+
+
+SCRIPTS: dict[str, tuple[Work, tuple[ScriptedTurn, ...]]] = {
+    "subagents": (subagents, (SEND, DONE)),
+    "attempts": (attempts, (WRITE, DONE)),
+    "pipeline": (pipeline, (ScriptedTurn("Done.", rate=SLOW),)),
+    "jobs": (jobs, (ScriptedTurn("Hello.", rate=SLOW),)),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_work_is_shared_by_all_servers(name: str, open_one: Open, serve: Serve, workspace: Path) -> None:
+    work, turns = SCRIPTS[name]
+    servers = [await serve(*turns) for _ in range(2)]
+    config = {"sandbox": "bubblewrap", "mode": "auto", "titles": "off", "verify": "off"}
+    runtime = open_one(servers=tuple(each.url for each in servers), **config)
+    async with asyncio.timeout(60):
+        await work(runtime, workspace)
+    counts = [len(each.requests) for each in servers]
+    assert all(counts), counts
+    assert sum(row.answered for row in runtime.servers.pool()) == sum(counts)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_work_goes_on_when_a_server_breaks_off(name: str, open_one: Open, serve: Serve, workspace: Path) -> None:
+    work, turns = SCRIPTS[name]
+    cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
+    servers = [await serve(*[cut] * 9), await serve(*turns)]
+    config = {"sandbox": "bubblewrap", "mode": "auto", "titles": "off", "verify": "off"}
+    runtime = open_one(servers=(f"{servers[0].url} weight=9", servers[1].url), **config)
+    async with asyncio.timeout(60):
+        await work(runtime, workspace)
+    assert servers[0].requests
+    assert [row.is_up for row in runtime.servers.pool()] == [False, True]
+
+
+async def test_the_slots_of_all_servers_are_counted(open_one: Open, serve: Serve) -> None:
+    runtime = open_one(servers=tuple([(await serve(DONE)).url for _ in range(3)]), slots=2)
+    assert await runtime.slot_count() == 6
+
+
+async def test_a_failover_is_told_as_a_retry_that_names_both_servers(open_one: Open, serve: Serve) -> None:
+    cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
+    servers = [await serve(cut), await serve(DONE)]
+    runtime = open_one(servers=(f"{servers[0].url} weight=9", servers[1].url), titles="off")
+    found = await run(await runtime.new_session())
+    retries = [each for each in found if isinstance(each, RetryScheduled)]
+    assert len(retries) == 1
+    assert retries[0].wait_s == 0
+    assert servers[0].url in retries[0].reason
+    assert f"{servers[1].url} is asked" in retries[0].reason
+
+
+async def test_a_session_that_is_opened_again_uses_the_pool_though_its_first_server_is_gone(
+    open_one: Open, serve: Serve
+) -> None:
+    servers = [await serve(DONE, DONE), await serve(DONE, DONE)]
+    urls = tuple(each.url for each in servers)
+    first = open_one(servers=urls, titles="off")
+    session = await first.new_session()
+    await run(session)
+    await first.close()
+    await servers[0].__aexit__(None)
+    again = open_one(servers=urls, titles="off")
+    opened = await again.open_session(session.id)
+    await run(opened, "more")
+    assert servers[1].requests
+    assert len(again.servers.pool()) == 2
+
+
+async def test_each_server_gets_its_own_key_and_a_host_gets_none(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("profile-key-0123456789")
+    file.chmod(0o600)
+    config = Config(
+        servers=("gpu", "http://10.0.0.8:8080", "127.0.0.1"),
+        profiles=(f"gpu: url=http://10.0.0.7:8080 api_key=file:{file}",),
+        api_key="user-key-0123456789",
+    )
+    connection = ModelConnection(config)
+    keys = [connection.key_for(url) for url in ("http://10.0.0.7:8080", "http://10.0.0.8:8080", "127.0.0.1")]
+    assert keys == ["profile-key-0123456789", "user-key-0123456789", ""]
+    assert connection.key_for("http://10.0.0.9:8080") == ""
+    provider = connection.provider()
+    assert connection.provider_at("http://10.0.0.7:8080", "other") is not connection.provider_at("http://10.0.0.8:8080", "")
+    assert connection.redactor.text("profile-key-0123456789 user-key-0123456789") == " ".join(["[key redacted]"] * 2)
+    await provider.close()
+
+
+async def test_the_list_of_models_shows_how_each_server_of_the_pool_does(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE)
+    runtime = open_one(servers=(f"{server.url} weight=2", "http://127.0.0.1:9"), slots=3)
+    found = {each.url: each.pool for each in await runtime.servers.find() if each.pool is not None}
+    up, down = (found[url] for url in (server.url.removesuffix("/v1"), "http://127.0.0.1:9"))
+    assert (up.is_up, up.model, up.slots, up.weight) == (True, "scripted", 3, 2.0)
+    assert (down.is_up, "no answer" in down.problem) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("gpu3", PoolEntry("gpu3", is_host=True)),
+        ("gpu3.lan weight=2", PoolEntry("gpu3.lan", 2.0, is_host=True)),
+        ("10.0.0.7", PoolEntry("10.0.0.7", is_host=True)),
+        ("gpu3:8080", PoolEntry("gpu3:8080")),
+        ("http://gpu3", PoolEntry("http://gpu3")),
+        ("mine", PoolEntry("http://gpu4:1")),
+    ],
+)
+def test_an_entry_is_a_profile_before_it_is_a_host(text: str, entry: PoolEntry) -> None:
+    assert parse_pool([text], ["mine: url=http://gpu4:1"]) == (entry,)
+
+
+def test_a_server_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not an address, a host or a profile"):
+        parse_pool(["ftp://x"], [])
