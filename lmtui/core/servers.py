@@ -279,6 +279,9 @@ class ModelServers(Protocol):
         A server that was used and does not answer is listed too, last, with that as its note.
         """
 
+    def pool(self) -> Sequence[PoolRow]:
+        """Return how the servers of the pool in use do now, none without one; asks nobody."""
+
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again, None where it does not answer."""
 

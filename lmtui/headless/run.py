@@ -476,7 +476,7 @@ class Reporter:
                 line = _call_line(event, self._titles.pop(event.call_id, ""))
             case events.RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
                 times = f" ({attempt} of {attempts})" if attempt else ""
-                line = f"{sanitize_line(reason)}; again in {wait_s:g} s{times}"
+                line = sanitize_line(reason) + (f"; again in {wait_s:g} s" if wait_s else "") + times
             case WaitSet(until=until, why=why):
                 when = moment_text(until, datetime.now(UTC), LocalZone())
                 line = f"waits until {when}: {sanitize_line(why)}  (lmtui or `lmtui scheduler` resumes it then)"

@@ -194,7 +194,7 @@ class ServerPool:
             member.weight,
             member.answered,
             round(member.tokens / member.decode_s, 1) if member.decode_s else 0.0,
-            str(member.error or "") if not is_up else "",
+            "" if is_up else _short(member.error, member.url),
             next((each.name for each in models if each.is_loaded), models[0].name if len(models) == 1 else ""),
         )
 
@@ -431,3 +431,8 @@ def _key(request: ModelRequest) -> Hashable:
 
 def _addresses(host: PoolHost) -> list[str]:
     return [f"http://{host.name}:{port}" for port in USUAL_PORTS]
+
+
+def _short(error: ProviderError | None, url: str) -> str:
+    """Return an error without the address, which stands next to it."""
+    return str(error or "").replace(f" at {url}", "").removeprefix(f"{url} ")

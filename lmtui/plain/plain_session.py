@@ -71,7 +71,8 @@ class EventPrinter:
                 times = f", attempt {retry.attempt} of {retry.attempts}" if retry.attempt else ""
                 began = " What was said of this answer does not count." if self._streamed else ""
                 self._forget_stream()
-                yield f"{sanitize_line(retry.reason)}. Again in {_seconds(retry.wait_s)}{times}.{began}"
+                again = f". Again in {_seconds(retry.wait_s)}" if retry.wait_s else ""
+                yield f"{sanitize_line(retry.reason)}{again}{times}.{began}"
             case events.TurnEnded() as end:
                 yield from self._rest()
                 if end.error:

@@ -32,7 +32,7 @@ from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_s
 from lmtui.tui.editor import has_job_control
 from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import fit, pad
-from lmtui.tui.modals.models import short_address
+from lmtui.tui.modals.model_rows import short_address
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.open_sessions import OpenSessions

@@ -9,7 +9,17 @@ from typing import Protocol
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.servers import ExamRow, ExamState, LoadProgress, LoadState, ModelProfile, OnStep, ServedModel, ServerFound
+from lmtui.core.servers import (
+    ExamRow,
+    ExamState,
+    LoadProgress,
+    LoadState,
+    ModelProfile,
+    OnStep,
+    PoolRow,
+    ServedModel,
+    ServerFound,
+)
 
 
 class Choosing(Protocol):
@@ -23,6 +33,7 @@ class FakeServers:
     def __init__(self, host: Choosing) -> None:
         self._host = host
         self.found: Sequence[ServerFound] = SERVERS
+        self.pooled: Sequence[PoolRow] = ()
         self.looked = 0
         self.loads: list[tuple[str, str, int]] = []
         self.unloads: list[str] = []
@@ -37,6 +48,9 @@ class FakeServers:
     async def find(self) -> Sequence[ServerFound]:
         self.looked += 1
         return self.found
+
+    def pool(self) -> Sequence[PoolRow]:
+        return self.pooled
 
     async def look(self, url: str) -> ServerFound | None:
         self.looked += 1

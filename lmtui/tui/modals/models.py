@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,148 +26,21 @@ from lmtui.core.servers import (
     LoadProgress,
     ModelProfile,
     ModelServers,
+    PoolRow,
     ServedModel,
     ServerFound,
-    abilities,
     exam_words,
     model_details,
     profile_details,
-    size_text,
 )
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals.list_dialog import ListDialog
+from lmtui.tui.modals.model_rows import ModelRow, head_row, list_row, pool_count, with_pool
 from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.path_index import FuzzyPaths
-from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
-
-IN_USE, LOADED, LOADING, UNLOADED = "●", "○", "◐", "·"
-BAR_CELLS = 12
-_MARK_CELLS = 2
-_WINDOW_CELLS, _QUANT_CELLS, _SIZE_CELLS = 10, 10, 8
-_LEAST_NAME, _NAME_SHARE, _MOST_NAME = 14, 0.42, 48
-_LITTLE_ROOM, _MUCH_ROOM = 56, 84
-_BAD = ("drops tools", "no tools", "embeds only")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """A line of the list; without a model it is a server's own."""
-
-    server: ServerFound
-    model: ServedModel | None = None
-    is_in_use: bool = False
-    roles: tuple[str, ...] = ()
-
-    @property
-    def id(self) -> tuple[str, str]:
-        """Return what a model is known by: the address of its server, and its name."""
-        return self.server.url, self.model.name if self.model else ""
-
-
-def list_row(row: ModelRow, width: int, progress: Mapping[tuple[str, str], LoadProgress]) -> Line:
-    """Return a server's line or a model's."""
-    return server_row(row.server, width) if row.model is None else model_row(row, width, progress.get(row.id))
-
-
-def server_row(server: ServerFound, width: int) -> Line:
-    """Return a server's line: its kind, its address and what is wrong with it."""
-    address = short_address(server.url)
-    head = f"{sanitize_line(server.kind)}  "
-    note = f"  {sanitize_line(server.note)}" if server.note else ""
-    room = max(0, width - len(head) - len(address))
-    return (head, "strong"), (sanitize_line(address), "muted"), (fit(note, room), "warn")
-
-
-def short_address(url: str) -> str:
-    """Return an address as a list shows it; the files of this machine have none."""
-    if "//" not in url:
-        return "from your settings" if url == PROFILES_URL else "on this machine"
-    return sanitize_line(url.removeprefix("http://").rstrip("/").removesuffix("/v1"))
-
-
-def columns(width: int) -> tuple[int, int, int]:
-    """Return how wide name, quantisation and size are; where there is little room the last two are left out."""
-    if width < _LITTLE_ROOM:
-        return max(_LEAST_NAME, width - _MARK_CELLS - _WINDOW_CELLS - _SIZE_CELLS), 0, 0
-    name = min(_MOST_NAME, max(_LEAST_NAME, int(width * _NAME_SHARE)))
-    return name, _QUANT_CELLS if width >= _MUCH_ROOM else 0, _SIZE_CELLS
-
-
-def head_row(width: int) -> Line:
-    """Return the names of the columns."""
-    name, quant, size = columns(width)
-    own = f"{'quantised':<{quant}}" if quant else ""
-    sized = f"{'size':<{size}}" if size else ""
-    return ((f"{'':<{_MARK_CELLS}}{'model':<{name}}{'window':<{_WINDOW_CELLS}}{own}{sized}it can", "muted"),)
-
-
-def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -> Line:
-    """Return one model in columns; while it is loaded, how far that is."""
-    model = row.model
-    assert model is not None
-    name_cells, quant_cells, size_cells = columns(width)
-    sign, role = (LOADING, "warn") if model.is_loading or progress else _sign(row, model)
-    name = pad(fit(sanitize_line(model.name) or "(its own model)", name_cells - 1), name_cells)
-    head: Line = (
-        (f"{sign} ", role),
-        (name, "strong" if row.is_in_use else ""),
-    )
-    room = max(0, width - _MARK_CELLS - name_cells)
-    if row.server.url == PROFILES_URL:
-        return (*head, (fit(sanitize_line(model.instance), room), "muted"))
-    if progress is not None:
-        text = progress.text.replace(f" {model.name}", "", 1)
-        return (*head, (fit(bar(progress.ratio) + sanitize_line(text), room), "accent"))
-    quant = (
-        pad(fit(sanitize_line(model.quantisation).replace(" - Medium", "_M"), quant_cells - 1), quant_cells)
-        if quant_cells
-        else ""
-    )
-    size = f"{size_text(model.size_bytes):<{size_cells}}" if size_cells else ""
-    window, window_role = _window(model)
-    rest = room - _WINDOW_CELLS - quant_cells - size_cells
-    return (
-        *head,
-        (pad(fit(window, _WINDOW_CELLS - 1), _WINDOW_CELLS), window_role),
-        (quant + size, "muted"),
-        *_able(row, model, rest),
-    )
-
-
-def bar(ratio: float) -> str:
-    """Return how far something is as a bar; nothing where that is unknown."""
-    if not 0 <= ratio <= 1:
-        return ""
-    done = round(ratio * BAR_CELLS)
-    return "━" * done + "╌" * (BAR_CELLS - done) + f" {ratio:.0%} "
-
-
-def _sign(row: ModelRow, model: ServedModel) -> tuple[str, str]:
-    if row.is_in_use:
-        return IN_USE, "accent"
-    if model.is_loaded is None:
-        return " ", ""
-    return (LOADED, "good") if model.is_loaded else (UNLOADED, "muted")
-
-
-def _window(model: ServedModel) -> tuple[str, str]:
-    if model.window_tokens:
-        return window_text(model.window_tokens), ""
-    return (f"to {window_text(model.max_window_tokens)}", "muted") if model.max_window_tokens else ("unknown", "muted")
-
-
-def _able(row: ModelRow, model: ServedModel, room: int) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for word in dict.fromkeys((*row.roles, *abilities(model))):
-        if len(word) > room:
-            break
-        found.append((f"{word} ", "accent" if word in row.roles else "warn" if word in _BAD else "muted"))
-        room -= len(word) + 1
-    return found
-
 
 ModelId = tuple[str, str]
 _Ending = tuple[str, LmtuiError | None]
@@ -262,6 +135,7 @@ ROLE_NOTES = {
     ModelRole.EMBEDDER: "not used yet",
 }
 LEAST_WINDOW = 512
+_POOL_S = 1.0
 NOTHING = "No model server answers. Start one and refresh, or add one by its address."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
@@ -289,6 +163,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     def on_mount(self) -> None:
         """Look for servers."""
         self._actions.loads.changed = self._progressed
+        self.set_interval(_POOL_S, self._show_pool)
         self.show()
         self.action_models_again()
 
@@ -346,7 +221,13 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     def show(self, rows: Sequence[ModelRow] | None = None, at: object = None) -> None:
         """Show rows, and how many models they are."""
         super().show(rows, at)
-        self.box.count(str(sum(row.model is not None for row in self.table.rows)))
+        self.box.count(pool_count(self.all_rows) + str(sum(row.model is not None for row in self.table.rows)))
+
+    def _show_pool(self) -> None:
+        """Show how the servers of the pool do now; where nothing changed nothing is drawn."""
+        rows = with_pool(self.all_rows, self._actions.pool())
+        if rows != self.all_rows:
+            self.show(rows)
 
     def _progressed(self) -> None:
         self.table.redraw()
@@ -486,6 +367,11 @@ class ModelController:
         """Look for servers."""
         host = self._workbench.sessions.host
         return await host.servers.find() if host is not None else ()
+
+    def pool(self) -> Sequence[PoolRow]:
+        """Return how the servers of the pool do."""
+        host = self._workbench.sessions.host
+        return host.servers.pool() if host is not None else ()
 
     async def add(self, url: str) -> str:
         """Use a server for new sessions and keep it, if it answers; return what is wrong with it, empty for nothing."""

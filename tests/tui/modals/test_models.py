@@ -8,11 +8,12 @@ from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
 from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.models import ROLE_NOTES, ModelRow, bar, model_row, read_window, server_row
+from lmtui.tui.modals.model_rows import ModelRow, bar, model_row, pool_count, server_row, with_pool
+from lmtui.tui.modals.models import ROLE_NOTES, read_window
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
-from tests.tui.scenes_models import GEMMA, NOMIC, PHI, QWEN, QWEN3, RICH, SMOLLM
+from tests.tui.scenes_models import GEMMA, NOMIC, PHI, POOL, POOLED, QWEN, QWEN3, RICH, SMOLLM
 
 OLLAMA = "http://127.0.0.1:11434"
 FREE = ProviderError(Fault.REJECTED, "no memory for it", "Unload another model.")
@@ -390,3 +391,32 @@ async def test_profiles_are_on_top_and_connect_the_session() -> None:
         await driver.press("home", "enter")
         await driver.until(lambda: driver.host.used == ("profile:", "gpu"))
         await driver.until(lambda: "now using gpu as your settings say" in driver.text())
+
+
+async def test_the_pool_is_shown_as_it_is_while_the_list_is_open() -> None:
+    host = FakeHost()
+    host.servers.found, host.servers.pooled = POOLED, POOL
+    async with running(host) as driver:
+        await driver.press("alt+e")
+        await driver.until_shown("pool 2 of 4 up, 3/6 busy")
+        await driver.until_shown("2/2 busy · 3 queued")
+        host.servers.pooled = (
+            replace(POOL[0], busy=1, waiting=0),
+            *POOL[1:3],
+            replace(POOL[3], is_up=True, slots=1, problem=""),
+        )
+        await driver.until_shown("pool 3 of 4 up, 2/7 busy")
+        await driver.until_shown("gpu4  ● 0/1 busy")
+
+
+def test_a_server_of_the_pool_says_why_it_is_down() -> None:
+    assert plain(server_row(POOLED[2], 100)) == "server pool  gpu3:11434  ○ down  no model server answers (connection refused)"
+    assert plain(server_row(POOLED[1], 100)) == "LM Studio  gpu2:1234  ● 1/4 busy · 72 tok/s · weight 2"
+    assert plain(server_row(POOLED[1], 30)).endswith("…")
+
+
+def test_rows_of_which_nothing_changed_are_the_same() -> None:
+    rows = [ModelRow(server) for server in POOLED]
+    assert with_pool(rows, POOL) == rows
+    assert with_pool(rows, POOL[1:]) != rows
+    assert (pool_count(rows), pool_count(rows[4:])) == ("pool 2 of 4 up, 3/6 busy · ", "")
