@@ -397,8 +397,8 @@ class SessionProvider:
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer."""
         asked, provider = replace(request, model=self._name(request.model)), self._provider
-        if request.conversation:
-            asked = replace(asked, conversation=f"{self.session_id}/{request.conversation}")
+        if isinstance(provider, ServerPool) and is_conversation(request):
+            return provider.stream(asked, self.session_id)
         if self.cache is not None and isinstance(provider, OpenAICompatible) and is_conversation(request):
             return _with_cache(provider, self.cache, asked)
         return provider.stream(asked)

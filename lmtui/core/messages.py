@@ -191,8 +191,7 @@ class ModelRequest:
     answer is held to.  If the model cannot see (`sees`), pictures are described in words. `shows_example`: a short worked
     example goes before the conversation, for weak models.  `is_attended`: a user is present who can stop the wait for the first
     token; otherwise that wait has the same limit as silence in the middle of an answer.  `hidden` are tools that the model is
-    not told of and whose calls are taken.  `conversation` names the session and agent whose conversation this is, empty for a
-    question outside of one.
+    not told of and whose calls are taken.
     """
 
     messages: tuple[Message, ...]
@@ -210,7 +209,6 @@ class ModelRequest:
     sees: bool = True
     is_attended: bool = True
     hidden: tuple[ToolSpec, ...] = ()
-    conversation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,6 @@ def _request(agent: Agent) -> ModelRequest:
         urgency=agent.priority,
         shows_example=is_shown,
         is_attended=agent.services.approvals.is_attended,
-        conversation=agent.id,
         hidden=tuple(spec for spec in agent.services.toolbox.specs(ToolSet.HIDDEN) if spec.is_hidden),
     )
 

@@ -205,26 +205,29 @@ class ServerPool:
             if not any(is_same_server(each.url, url) for url in _addresses(host) for each in self.members):
                 yield PoolRow(host.name, is_up=False, weight=host.weight, problem=why)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+    async def stream(self, request: ModelRequest, conversation: str = "") -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of one answer; a `RetryChunk` says that another server starts it again.
+
+        `conversation` names the one that this belongs to; without a name it is known by its first message.
 
         Raises:
             ProviderError: the request itself is refused, or no server answers.
         """
+        key = conversation or (id(request.messages[0]) if request.messages else 0)
         policy = self._retry.for_known_server() if any(each.answered for each in self.members) else self._retry
-        async with contextlib.aclosing(with_retries(partial(self._attempt, request), policy)) as pieces:
+        async with contextlib.aclosing(with_retries(partial(self._attempt, request, key), policy)) as pieces:
             async for piece in pieces:
                 yield piece
 
-    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+    async def _attempt(self, request: ModelRequest, key: Hashable) -> AsyncGenerator[StreamChunk, None]:
         """Ask the servers one after the other until one answers."""
         await self.look()
         tried: list[PoolMember] = []
         window = 0
-        member = self._choose(request, tried)
+        member = self._choose(request, key, tried)
         while member is not None:
             tried.append(member)
-            is_last = self._choose(request, tried) is None
+            is_last = self._choose(request, key, tried) is None
             try:
                 async with contextlib.aclosing(self._ask(member, request, is_last=is_last)) as pieces:
                     async for piece in pieces:
@@ -233,13 +236,13 @@ class ServerPool:
                 if isinstance(error, ContextOverflow):
                     window = max(window, error.window_tokens, 1)
                 self._judge(member, request, error)
-                following = self._choose(request, tried, window)
+                following = self._choose(request, key, tried, window)
                 if following is None:
                     raise self._final(error, request, tried) from error
                 yield RetryChunk(len(tried), len(self.members) - 1, 0.0, f"{error}; {following.url} is asked")
                 member = following
             else:
-                self._succeed(member, request)
+                self._succeed(member, request, key)
                 return
         raise unreachable(self.url, "no server of the pool was found")
 
@@ -277,12 +280,14 @@ class ServerPool:
                 await asyncio.wait({step})
         return step.result()
 
-    def _choose(self, request: ModelRequest, tried: Collection[PoolMember], window: int = 0) -> PoolMember | None:
+    def _choose(
+        self, request: ModelRequest, key: Hashable, tried: Collection[PoolMember], window: int = 0
+    ) -> PoolMember | None:
         """Return the server for a request: that of its conversation, else the one that is warm and has least to do.
 
         With a `window` only those that tell of a larger one come into question.
         """
-        model, key = request.model, _key(request)
+        model = request.model
         left = [each for each in self.members if each not in tried]
         if window:
             left = [each for each in left if (served := each.served(model)) is not None and served.window_tokens > window]
@@ -301,12 +306,11 @@ class ServerPool:
     def _order(model: str, key: Hashable, member: PoolMember) -> tuple[bool, float, float, float]:
         return not member.is_warm(model), member.load(), member.share(key), member.answered / member.weight
 
-    def _succeed(self, member: PoolMember, request: ModelRequest) -> None:
+    def _succeed(self, member: PoolMember, request: ModelRequest, key: Hashable) -> None:
         member.answered += 1
         member.error, member.rests_until_s, member.rest_s = None, 0.0, _FIRST_REST_S
-        key = _key(request)
         # the message is kept with it, so that no other gets its id
-        self._owners[key] = member, None if request.conversation or not request.messages else request.messages[0]
+        self._owners[key] = member, request.messages[0] if request.messages and isinstance(key, int) else None
         self._owners.move_to_end(key)
         while len(self._owners) > _MOST_OWNERS:
             self._owners.popitem(last=False)
@@ -422,11 +426,6 @@ class ServerPool:
             await asyncio.wait({self._looking})
         for each in self.members:
             await each.provider.close()
-
-
-def _key(request: ModelRequest) -> Hashable:
-    """Return what tells a conversation apart; outside of sessions it is its first message."""
-    return request.conversation or (id(request.messages[0]) if request.messages else 0)
 
 
 def _addresses(host: PoolHost) -> list[str]:

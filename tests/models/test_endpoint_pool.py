@@ -52,9 +52,9 @@ def refusal(status: int, text: str, **more: Any) -> ScriptedTurn:
     return ScriptedTurn("no", fault=ScriptedFault(FaultKind.STATUS, status=status, body=body, **more))
 
 
-async def answer(pool: ServerPool, asked: ModelRequest) -> tuple[str, list[str]]:
+async def answer(pool: ServerPool, asked: ModelRequest, conversation: str = "") -> tuple[str, list[str]]:
     retries, text = [], ""
-    async for piece in pool.stream(asked):
+    async for piece in pool.stream(asked, conversation):
         if isinstance(piece, RetryChunk):
             retries.append(piece.reason)
         if isinstance(piece, Completion):
@@ -185,7 +185,7 @@ async def test_a_conversation_is_known_by_its_name_though_its_messages_are_rebui
     servers = [await start() for _ in range(3)]
     pool = pool_of(*servers)
     for turn in range(4):
-        await answer(pool, request(f"turn {turn}", conversation="session/root"))
+        await answer(pool, request(f"turn {turn}"), "session")
         await answer(pool, request(f"other {turn}"))
     own = [server for server in servers if any("turn" in str(each.body) for each in server.requests)]
     assert len(own) == 1
@@ -197,7 +197,7 @@ async def test_a_conversation_goes_to_the_same_server_after_a_restart(start: Sta
     for _ in range(2):
         pool = pool_of(*servers)
         for number in range(6):
-            await answer(pool, request(f"talk-{number}-", conversation=f"session {number}"))
+            await answer(pool, request(f"talk-{number}-"), f"session {number}")
         await pool.close()
     for number in range(6):
         assert sorted(str(server.requests).count(f"be good: talk-{number}-") // 2 for server in servers) == [0, 0, 2]

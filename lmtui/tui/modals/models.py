@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
@@ -163,7 +164,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     def on_mount(self) -> None:
         """Look for servers."""
         self._actions.loads.changed = self._progressed
-        self.set_interval(_POOL_S, self._show_pool)
+        self.set_interval(_POOL_S, partial(_show_pool, self, self._actions))
         self.show()
         self.action_models_again()
 
@@ -222,12 +223,6 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         """Show rows, and how many models they are."""
         super().show(rows, at)
         self.box.count(pool_count(self.all_rows) + str(sum(row.model is not None for row in self.table.rows)))
-
-    def _show_pool(self) -> None:
-        """Show how the servers of the pool do now; where nothing changed nothing is drawn."""
-        rows = with_pool(self.all_rows, self._actions.pool())
-        if rows != self.all_rows:
-            self.show(rows)
 
     def _progressed(self) -> None:
         self.table.redraw()
@@ -310,6 +305,13 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
             self.say("it embeds only: there is nothing to examine", "$warning")
         elif current is not None:
             self._actions.examine(current.id)
+
+
+def _show_pool(screen: Models, actions: ModelController) -> None:
+    """Show how the servers of the pool do now; where nothing changed nothing is drawn."""
+    rows = with_pool(screen.all_rows, actions.pool())
+    if rows != screen.all_rows:
+        screen.show(rows)
 
 
 def cannot_text(server: ServerFound) -> str:
