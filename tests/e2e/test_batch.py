@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -131,3 +132,82 @@ async def test_a_scheduler_that_is_not_there_and_a_worker_without_a_sandbox_are_
     assert found.code == 64, found.err
     assert "gets no tasks: no sandbox with overlays works there" in found.err
     assert not server.requests
+
+
+async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is_named(program: Program, serve: Serve) -> None:
+    (program.workspace / "shared.txt").write_text("old\n")
+    writes = [ScriptedCall("write", {"path": "shared.txt", "content": f"{number}\n"}) for number in (1, 2)]
+    turns = [(ScriptedTurn("I write.", calls=(call,)), ScriptedTurn("All is done.")) for call in writes]
+    same = [Scenario(each, match=f"number {number};") for number, each in enumerate(turns, 1)]
+    server = await serve(*same, scenario(3), scenario(4))
+    found = await program.run(*base(server.url), "--json", tasks(program, 4))
+    assert found.code == 0, found.err
+    assert [each["id"] for each in found.events] == ["t1", "t2", "t3", "t4"]
+    apply = ("batch", "apply", "--sandbox", "bubblewrap")
+    every = await program.run(*apply, "--all")
+    assert every.code == 0, every.err
+    assert "2 of 2 applied" in every.err
+    assert (program.workspace / "out" / "4.txt").read_text() == "4\n"
+    assert (program.workspace / "shared.txt").read_text() == "old\n"
+    both = await program.run(*apply, "t2", "t1")
+    assert both.code == 1
+    assert "it no longer fits: shared.txt at line 1" in both.out
+    assert "Accepted before, with changes to the same files: t2." in both.out
+    assert (program.workspace / "shared.txt").read_text() == "2\n"
+    assert "no task can be applied without a look" in (await program.run(*apply, "--all")).err
+    assert "task t9 has no changes" in (await program.run(*apply, "t9")).err
+    assert (await program.run(*apply)).code == 64
+
+
+async def test_a_task_has_one_budget_for_all_its_tries_and_the_run_has_its_own(program: Program, serve: Serve) -> None:
+    server = await serve(*(scenario(number, rate=2.0) for number in range(1, 3)))
+    many = ("batch", "--sandbox", "bubblewrap", "--tries", "9", "--workers", "1", "-c", f'servers=["{server.url}"]')
+    found = await program.run(*many, "--budget", "2 s", "--out", "one", tasks(program, 1))
+    assert found.code == 1
+    assert "the time limit of 2 s was reached" in found.err
+    (one,) = [json.loads(line) for line in (program.workspace / "one" / "results.jsonl").read_text().splitlines()]
+    assert (one["status"], one["tries"]) == ("failed", 1)
+    fast = await serve(*(scenario(number) for number in range(1, 4)))
+    some = (*base(fast.url), "--workers", "1", "--total", "2 steps", "--out", "two")
+    stopped = await program.run(*some, tasks(program, 3))
+    assert stopped.code == 1
+    assert "1 of 3 done · 0 failed · 2 waiting" in stopped.err
+    assert "the budget of this run is used up; `lmtui batch resume two` continues" in stopped.err
+    resume = ("batch", "resume", "two", "--sandbox", "bubblewrap", "-c", f'servers=["{fast.url}"]', "--total", "1h")
+    rest = await program.run(*resume)
+    assert rest.code == 0, rest.err
+    assert "3 of 3 done" in rest.err
+
+
+async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_c_end_one(
+    program: Program, serve: Serve
+) -> None:
+    server = await serve(*(scenario(number, rate=1.0) for number in range(1, 3)))
+    process = await program.start(*base(server.url), "--out", "one", tasks(program, 2))
+    async with asyncio.timeout(60):
+        while not server.requests:
+            await asyncio.sleep(0.05)
+    second = await program.run("batch", "resume", "one", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
+    assert second.code == 64
+    assert "another lmtui works on one" in second.err
+    process.send_signal(signal.SIGINT)
+    await asyncio.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(30):
+        _, err = await process.communicate()
+    assert process.returncode in (130, -signal.SIGINT), err  # the second may come when all is closed
+    assert b"Traceback" not in err
+    assert b"`lmtui batch resume one` continues" in err or process.returncode != 130
+
+
+async def test_a_folder_that_is_deleted_in_the_middle_ends_the_batch_with_words(program: Program, serve: Serve) -> None:
+    server = await serve(scenario(1, rate=5.0))
+    process = await program.start(*base(server.url), "--out", "one", tasks(program, 1))
+    async with asyncio.timeout(60):
+        while not server.requests:
+            await asyncio.sleep(0.05)
+    shutil.rmtree(program.workspace / "one")
+    async with asyncio.timeout(60):
+        _, err = await process.communicate()
+    assert process.returncode == 64
+    assert b"one cannot be written: No such file or directory" in err

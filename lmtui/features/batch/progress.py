@@ -131,6 +131,9 @@ class ProgressReport:
 
     async def _tick(self, progress: BatchProgress) -> None:
         while True:
+            if not progress.total:  # it has not looked yet
+                await asyncio.sleep(_TICK_S / 10)
+                continue
             if time.monotonic() - self._written_s >= _WRITE_S:
                 self._written_s = time.monotonic()
                 running = {name: since for name, (_, since) in progress.running.items()}

@@ -105,16 +105,32 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
     chosen, cluster = options_of(options), str(options.get("cluster") or "")
     await asyncio.to_thread(folder.lock)
     try:
-        async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
-            _ = await host.choose_server()
-            report = ProgressReport(folder, host.servers.pool, sys.stderr)
-            remote = await stack.enter_async_context(await _joined(cluster, host, chosen, report)) if cluster else None
-            if remote is None:
-                await host.require_sandbox()
-            print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
-            return await _work(BatchRunner(host, folder, chosen, report.ended, remote), report, folder, tasks, call)
+        running = asyncio.ensure_future(_opened(call, folder, tasks, chosen, cluster))
+        with stopping(running):  # until all is closed: who presses Ctrl+C again only makes it quicker
+            await asyncio.wait({running})
+        if not running.cancelled():
+            return running.result()
+        print(f"lmtui: interrupted; {_resume_text(folder)}", file=sys.stderr)
+        return EXIT_INTERRUPTED
     finally:
         folder.unlock()
+
+
+def _resume_text(folder: BatchFolder) -> str:
+    return f"`lmtui batch resume {folder.path}` continues"
+
+
+async def _opened(
+    call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions, cluster: str
+) -> int:
+    async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
+        _ = await host.choose_server()
+        report = ProgressReport(folder, host.servers.pool, sys.stderr)
+        remote = await stack.enter_async_context(await _joined(cluster, host, options, report)) if cluster else None
+        if remote is None:
+            await host.require_sandbox()
+        print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
+        return await _work(BatchRunner(host, folder, options, report.ended, remote), report, folder, tasks, call)
 
 
 async def _joined(
@@ -130,21 +146,14 @@ async def _work(
     runner: BatchRunner, report: ProgressReport, folder: BatchFolder, tasks: Sequence[BatchTask], call: CommandCall
 ) -> int:
     async with report.following(runner.progress):
-        running = asyncio.ensure_future(runner.run(tasks, retries_failed=call.arguments.retry_failed))
-        with stopping(running):
-            await asyncio.wait({running})
-    resume = f"`lmtui batch resume {folder.path}` continues"
-    if running.cancelled():
-        print(f"lmtui: interrupted; {resume}", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    progress = running.result()
+        progress = await runner.run(tasks, retries_failed=call.arguments.retry_failed)
     if call.arguments.json:
         results = await asyncio.to_thread(folder.results)
         for task in tasks:
             if task.id in results:
                 print(json.dumps(asdict(results[task.id]), ensure_ascii=False))
     if runner.is_spent and progress.waiting:
-        print(f"lmtui: the budget of this run is used up; {resume}", file=sys.stderr)
+        print(f"lmtui: the budget of this run is used up; {_resume_text(folder)}", file=sys.stderr)
     return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
