@@ -74,7 +74,7 @@ class BatchService(WorkspaceFeature):
         if await asyncio.to_thread((self.host.workspace / words / "tasks.jsonl").exists):
             return str(self.host.workspace / words)
         self._check_free()
-        given, pattern = _split(words)
+        given, pattern = split_words(words)
         tasks, problems = await tasks_of(self.host, given, pattern, self.host.workspace)
         options: dict[str, object] = {"budget": self.host.config.budget}
         folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(self.host.workspace)))
@@ -203,7 +203,7 @@ def _bytes_of(file: Path) -> bytes:
         raise UsageError(f"{file} cannot be read: {error.strerror}", "Name a file with one task a line.") from error
 
 
-def _split(words: str) -> tuple[list[str], str]:
+def split_words(words: str) -> tuple[list[str], str]:
     """Return the words of `/batch` and the pattern of `--glob` in them."""
     if not words.startswith("--"):
         return [words], ""

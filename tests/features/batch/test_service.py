@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.batch_values import MOST_OVERLAPS, BatchRow, mergeable, with_overlaps
+from lmtui.core.errors import UsageError
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.progress import waiting_tasks
+from lmtui.features.batch.service import BatchReader, new_folder, split_words
+from lmtui.features.batch.task_file import BatchTask
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("tasks.jsonl", (["tasks.jsonl"], "")),
+        ('--glob "src/*.py" Fix {file}', (["Fix {file}"], "src/*.py")),
+        ("--glob=*.py 'Fix {file}, please'", (["Fix {file}, please"], "*.py")),
+    ],
+)
+def test_the_words_of_the_command_are_a_file_or_a_pattern_and_a_task(words: str, found: tuple[list[str], str]) -> None:
+    assert split_words(words) == found
+
+
+def test_a_pattern_without_a_task_is_refused() -> None:
+    with pytest.raises(UsageError, match="name a pattern and a task"):
+        split_words("--glob *.py")
+
+
+def test_overlaps_stay_few_though_all_tasks_changed_one_file() -> None:
+    rows = with_overlaps([BatchRow(str(number), "", "green", ("a.py",), has_diff=True) for number in range(2_000)])
+    assert {len(row.overlaps) for row in rows} == {MOST_OVERLAPS}
+    assert mergeable(rows) == []
+
+
+def test_green_tasks_are_merged_before_unverified_ones() -> None:
+    one, two = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("green", "unverified"))
+    assert mergeable([one, two]) == [one]
+    assert mergeable([two]) == [two]
+
+
+def test_a_batch_is_made_again_only_where_it_has_changed(tmp_path: Path) -> None:
+    tasks = [BatchTask(str(number), "do it") for number in range(3)]
+    folder = BatchFolder(tmp_path)
+    folder.begin(tasks, {})
+    reader = BatchReader(tmp_path)
+    first = reader.read()
+    assert reader.read() is first
+    folder.add(TaskResult("1", "green", "do it"))
+    second = reader.read()
+    assert [row.status for row in second.rows] == ["", "green", ""]
+    assert second.rows[0] is first.rows[0]
+    folder.lock()
+    folder.tell("1 of 3 done", {"2": 5.0})
+    assert [row.since_s for row in reader.read().rows] == [0.0, 0.0, 5.0]
+    folder.unlock()
+
+
+def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> None:
+    tasks = [BatchTask(str(number), "do it") for number in range(4)]
+    known = {"0": TaskResult("0", "green"), "1": TaskResult("1", "red"), "gone": TaskResult("gone", "green")}
+    left, progress = waiting_tasks(tasks, known, retries_failed=False)
+    assert ([task.id for task in left], progress.done, progress.failed, progress.left_s) == (["2", "3"], 1, 1, None)
+    assert [task.id for task in waiting_tasks(tasks, known, retries_failed=True)[0]] == ["1", "2", "3"]
+    progress.began_s -= 10
+    progress.add(TaskResult("2", "green", tokens=5))
+    assert progress.left_s == pytest.approx(10, abs=1)
+    assert (progress.done, progress.tokens) == (2, 5)
+
+
+def test_two_batches_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    assert len({new_folder(tmp_path / "batches") for _ in range(5)}) == 5
