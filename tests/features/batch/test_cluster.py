@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError as FutureCancelled
@@ -338,3 +339,27 @@ async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatc
     with pytest.raises(UsageError, match="no worker of the cluster can do tasks"):
         async with cluster_of({"a": DONE}, a="it has lmtui 0.1"):
             pass
+
+
+@pytest.mark.bubblewrap
+async def test_lmtui_under_a_worker_stops_when_its_standard_input_closes(packed: tuple[bytes, str], tmp_path: Path) -> None:
+    (tmp_path / "tasks.txt").write_text("do it\n")
+    async with ScriptedServer(Scenario((ScriptedTurn("word " * 500, rate=0.2),))) as server:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "lmtui.features.batch.cluster_worker", "batch", str(tmp_path / "tasks.txt")),
+            *("--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]'),
+            cwd=tmp_path / "work",
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        async with asyncio.timeout(30):
+            while not server.requests:
+                await asyncio.sleep(0.05)
+        process.stdin.close()  # as the death of the worker does
+        try:
+            async with asyncio.timeout(19):
+                assert await process.wait() == 130
+        finally:
+            if process.returncode is None:
+                process.kill()
