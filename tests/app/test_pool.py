@@ -80,7 +80,8 @@ async def test_work_goes_on_when_a_server_breaks_off(name: str, open_one: Open, 
     async with asyncio.timeout(60):
         await work(runtime, workspace)
     assert servers[0].requests
-    assert [row.is_up for row in runtime.servers.pool()] == [False, True]
+    broken, other = runtime.servers.pool()
+    assert (broken.answered, other.answered > 0) == (0, True)
 
 
 async def test_the_slots_of_all_servers_are_counted(open_one: Open, serve: Serve) -> None:
