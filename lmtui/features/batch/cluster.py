@@ -418,7 +418,7 @@ async def open_cluster(
                     threads_per_worker=1,
                     resources={SLOT: 1},
                     asynchronous=True,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",  # any free port: a second batch gets no warning
                     silence_logs=logging.CRITICAL,
                 )
             )
