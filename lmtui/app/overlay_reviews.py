@@ -18,6 +18,8 @@ from lmtui.engine.file_changes import to_the_end
 from lmtui.engine.session import EngineSession
 from lmtui.engine.trial import kept_in_part, with_tracked
 from lmtui.features.service import Ended, FeatureHost
+from lmtui.plain_files import NotPlain, read_plain
+from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -202,7 +204,11 @@ def _conflicts(output: str) -> str:
 
 
 def _read(patch: Path) -> bytes:
+    """Return a patch.  In a cloned folder it may be a link to anything, so only a regular file is read."""
     try:
-        return patch.read_bytes()
-    except OSError as error:
-        raise SandboxError(f"{patch} cannot be read: {error.strerror}") from error
+        data = read_plain(patch.parent, patch.name, MAX_UPLOAD_BYTES + 1)
+    except NotPlain as error:
+        raise SandboxError(f"{patch} cannot be read: {error}") from error
+    if data is None:
+        raise SandboxError(f"{patch} is missing", "Do the task again: lmtui batch resume --retry-failed")
+    return data

@@ -12,11 +12,13 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lmtui.core.errors import UsageError
-from lmtui.features.batch.task_file import BatchTask, checked
+from lmtui.core.sanitize import sanitize_line
+from lmtui.features.batch.task_file import BatchTask, read_tasks
 
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
@@ -50,7 +52,41 @@ class TaskResult:
     decision: str = ""
 
 
-_NAMES = frozenset(each.name for each in fields(TaskResult))
+def parse_result(line: bytes | str) -> TaskResult:
+    """Return the result in a line of JSON, its texts without what a terminal would obey.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        given: dict[str, Any] = json.loads(line)  # Any: JSON
+        added, removed, tries, tokens = (max(0, int(given.get(name, 0))) for name in ("added", "removed", "tries", "tokens"))
+        task, diff, session, model, error, decision = (
+            sanitize_line(str(given.get(name, "")))[:1_000]
+            for name in ("task", "diff", "session", "model", "error", "decision")
+        )
+        result = TaskResult(
+            str(given["id"]),
+            str(given["status"]),
+            task,
+            tuple(sanitize_line(str(each)) for each in given.get("files", ())),
+            added,
+            removed,
+            diff,
+            session,
+            model,
+            tries,
+            tokens,
+            max(0.0, float(given.get("elapsed_s", 0.0))),
+            {sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given.get("checks", {}).items()},
+            error,
+            decision,
+        )
+    except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        raise ValueError("it is not a result") from error
+    if result.status not in FINAL | {"away"}:
+        raise ValueError("it has an unknown status")
+    return result
 
 
 class BatchFolder:
@@ -92,39 +128,34 @@ class BatchFolder:
             UsageError: there is no batch, or it cannot be read.
         """
         try:
-            lines = (self.path / TASKS).read_text(encoding="utf-8").rstrip("\n").split("\n")
+            tasks, problems = read_tasks((self.path / TASKS).read_text(encoding="utf-8"))
             options = json.loads((self.path / OPTIONS).read_text(encoding="utf-8"))
-            given = [json.loads(line) for line in lines]
-            tasks = [
-                BatchTask(str(g["id"]), str(g["task" if "task" in g else "text"]), (*g["files"],), (*g["checks"],))
-                for g in given
-            ]
         except FileNotFoundError as error:
             raise UsageError(f"{self.path} has no batch", 'Begin one: lmtui batch --glob "src/*.py" "Fix {file}"') from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"{self.path} cannot be read: {error}", "Begin another batch.") from error
-        return checked(tasks), options if isinstance(options, dict) else {}
+        if problems:
+            raise UsageError(f"{self.path / TASKS} cannot be read: {sanitize_line(problems[0])}", "Begin another batch.")
+        return tasks, options if isinstance(options, dict) else {}
 
     def results(self) -> dict[str, TaskResult]:
         """Return the last result of each task; a torn line is left out, and only what is new in the file is read."""
         try:
             with (self.path / RESULTS).open("rb") as file:
                 about = os.fstat(file.fileno())
-                if self._read_to[0] != about.st_ino or about.st_size < self._read_to[1]:
-                    self._results, self._read_to = {}, (about.st_ino, 0)
-                _ = file.seek(self._read_to[1])
+                inode, start = self._read_to
+                if inode != about.st_ino or about.st_size < start:
+                    self._results, start = {}, 0
+                _ = file.seek(start)
                 data = file.read()
         except OSError:
             return {}
         data = data[: data.rfind(b"\n") + 1]
-        self._read_to = (about.st_ino, self._read_to[1] + len(data))
+        self._read_to = (about.st_ino, start + len(data))
         for line in data.splitlines():
-            try:
-                given = json.loads(line.decode("utf-8", "replace"))
-                result = TaskResult(**{key: value for key, value in given.items() if key in _NAMES})
-            except (ValueError, TypeError, AttributeError, RecursionError):
-                continue
-            self._results[result.id] = result
+            with contextlib.suppress(ValueError):
+                result = parse_result(line.decode("utf-8", "replace"))
+                self._results[result.id] = result
         return dict(self._results)
 
     def add(self, result: TaskResult, patch: bytes = b"") -> TaskResult:
@@ -137,9 +168,11 @@ class BatchFolder:
             diff = result.diff
             if patch:
                 diff = f"{DIFFS}/{result.id}.patch"
-                (self.path / diff).write_bytes(patch)
+                with os.fdopen(_opened(self.path / diff, os.O_TRUNC), "wb") as file:
+                    _ = file.write(patch)
             line = json.dumps(asdict(result) | {"diff": diff}, ensure_ascii=False)
-            with (self.path / RESULTS).open("rb+") as file:
+            with os.fdopen(_opened(self.path / RESULTS, os.O_APPEND), "ab+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # other tasks end, and the user decides about others, at the same time
                 if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                     file.write(b"\n")  # a full disk or a kill tore the line before
                 file.write(f"{line}\n".encode("utf-8", "replace"))
@@ -169,7 +202,7 @@ class BatchFolder:
         try:
             found = json.loads((self.path / PROGRESS).read_text(encoding="utf-8"))
             return str(found["text"])[:4_000], {str(name): float(since) for name, since in found["running"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return "", {}
 
     def is_locked(self) -> bool:
@@ -214,3 +247,8 @@ class BatchFolder:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def _opened(path: Path, flag: int) -> int:
+    """Open a file of a batch to write to it; a link, as a cloned folder may have it, would lead anywhere."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flag, 0o666)

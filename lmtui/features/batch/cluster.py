@@ -30,7 +30,7 @@ from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.batch.batch_folder import FINAL, TaskResult
+from lmtui.features.batch.batch_folder import TaskResult, parse_result
 from lmtui.features.batch.cluster_worker import (
     MAX_PATCH_BYTES,
     WorkerAnswer,
@@ -102,27 +102,8 @@ def checked_result(task: BatchTask, answer: WorkerAnswer) -> tuple[TaskResult, b
     """Return what a worker says of a task as far as it can be true: its id, title and diff are never the worker's to say."""
     problem = TaskResult(task.id, "failed", task.title)
     try:
-        given = json.loads(answer.result)
-        added, removed, tries, tokens = (max(0, int(given[name])) for name in ("added", "removed", "tries", "tokens"))
-        session, model, error = (sanitize_line(str(given[name]))[:1_000] for name in ("session", "model", "error"))
-        result = TaskResult(
-            task.id,
-            str(given["status"]),
-            task.title,
-            tuple(sanitize_line(str(each)) for each in given["files"]),
-            added,
-            removed,
-            session=session,
-            model=model,
-            tries=tries,
-            tokens=tokens,
-            elapsed_s=max(0.0, float(given["elapsed_s"])),
-            checks={sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given["checks"].items()},
-            error=error,
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        return replace(problem, error="the worker's answer is not a result"), b""
-    if result.status not in FINAL | {"away"} or not isinstance(answer.patch, bytes):
+        result = replace(parse_result(answer.result), id=task.id, task=task.title, diff="", decision="")
+    except ValueError:
         return replace(problem, error="the worker's answer is not a result"), b""
     if len(answer.patch) > MAX_PATCH_BYTES:
         return replace(problem, error=f"its changes are larger than {MAX_PATCH_BYTES // 1_000_000} MB"), b""

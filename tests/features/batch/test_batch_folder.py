@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,3 +107,50 @@ def test_a_folder_that_was_deleted_is_named(folder: BatchFolder) -> None:
     folder.tell("1 of 2 done", {})
     with pytest.raises(UsageError, match="cannot be written"):
         folder.lock()
+
+
+def test_tasks_that_end_at_the_same_time_are_all_written_down(folder: BatchFolder) -> None:
+    names = [str(number) for number in range(200)]
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda name: BatchFolder(folder.path).add(TaskResult(name, "green", "t" * 200)), names))
+    assert sorted(folder.results()) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"id": ["1"]}, {"status": "\x1b[2J"}, {"files": 5}, {"elapsed_s": "long"}, {"added": 1e400}, {"checks": "all"}],
+)
+def test_a_result_that_is_none_is_left_out(folder: BatchFolder, odd: dict[str, Any]) -> None:
+    with (folder.path / "results.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "1", "status": "green"} | odd) + "\n" + "[" * 100_000 + "\n")
+    assert {each.status for each in folder.results().values() if each.id == "1"} == set()
+
+
+def test_texts_of_results_cannot_write_to_the_terminal(folder: BatchFolder) -> None:
+    bad = "a\x1b]0;x\x07"
+    folder.add(
+        TaskResult("1", "red", bad, (bad,), diff=bad, session=bad, model=bad, checks={bad: bad}, error=bad, decision=bad)
+    )
+    assert r"\x1b" not in repr(asdict(folder.results()["1"]))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ['{"id": "../../x", "text": "do it", "files": [], "checks": []}', '{"id": "1"}', "[" * 100_000],
+    ids=["path", "no text", "deep"],
+)
+def test_tasks_that_lmtui_would_not_write_are_refused(folder: BatchFolder, odd: str) -> None:
+    (folder.path / "tasks.jsonl").write_text(odd + "\n")
+    with pytest.raises(UsageError, match="cannot be read"):
+        folder.read()
+
+
+def test_links_in_the_folder_of_a_batch_are_not_followed(folder: BatchFolder, tmp_path: Path) -> None:
+    for name in ("results.jsonl", "diffs/1.patch"):
+        (folder.path / name).unlink(missing_ok=True)
+        (tmp_path / "target").write_text("")
+        (folder.path / name).symlink_to(tmp_path / "target")
+        with pytest.raises(UsageError, match="cannot be written"):
+            folder.add(TaskResult("1", "green"), b"patch")
+        assert (tmp_path / "target").read_text() == ""
+        (folder.path / name).unlink()
