@@ -62,7 +62,9 @@ class BatchState:
 
     @property
     def summary(self) -> str:
-        """Return how far it is, in one line."""
+        """Return how far it is, in one line; nothing without tasks."""
+        if not self.rows:
+            return ""
         ended = [row for row in self.rows if row.status]
         done = sum(row.status in GOOD for row in ended)
         left = sum(row.is_open for row in ended)

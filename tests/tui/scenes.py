@@ -27,7 +27,7 @@ from tests.tui.scenes_hooks import HOOK_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
 from tests.tui.scenes_mcp import MCP_SCENES
 from tests.tui.scenes_memory import MEMORY_SCENES
-from tests.tui.scenes_models import MODEL_SCENES
+from tests.tui.scenes_models import MODEL_SCENES, POOL_SCENES
 from tests.tui.scenes_pipeline import PIPELINE_SCENES, pipeline_plans
 from tests.tui.scenes_plan import PLAN_SCENES
 from tests.tui.scenes_projects import PROJECT_SCENES
@@ -389,4 +389,5 @@ SCENES = (
     *(Scene(name, steps) for name, steps in USAGE_SCENES),
     *(Scene(name, steps) for name, steps in MEMORY_SCENES),
     *(Scene(name, steps) for name, steps in AGENT_SCENES),
+    *(Scene(name, steps) for name, steps in POOL_SCENES),  # new ones come last: the theme of each follows from its place
 )

@@ -131,9 +131,9 @@ MODEL_SCENES = (
     ("models", models),
     ("model_loading", model_loading),
     ("models_found", models_found),
-    ("models_pool", models_pool),
     ("model_role", model_role),
     ("model_roles", model_roles),
     ("model_exam", model_exam),
     ("model_examined", model_examined),
 )
+POOL_SCENES = (("models_pool", models_pool),)
