@@ -31,18 +31,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="what an answer takes (default: 3)")
     parser.add_argument("--servers", type=int, nargs="+", default=_COUNTS)
     chosen = parser.parse_args()
-    print("| servers | tasks a minute | × one | head, % of a core | without files: tasks a minute | × one | head, % |")
+    print("| servers | tasks a minute | × one | head, sandboxes: % of a core | without files: tasks a minute | × one | head |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     first: list[float] = []
     for count in chosen.servers:
         found = [_measured(count, chosen.seconds, writes=writes) for writes in (True, False)]
-        first = first or [rate for rate, _ in found]
-        cells = [f"{rate:.1f} | {rate / one:.1f} | {share:.0f}" for (rate, share), one in zip(found, first, strict=True)]
+        first = first or [rate for rate, _, _ in found]
+        (rate, head, boxes), (bare, bare_head, _) = found
+        cells = [f"{rate:.1f} | {rate / first[0]:.1f} | {head:.0f}, {boxes:.0f}"]
+        cells += [f"{bare:.1f} | {bare / first[1]:.1f} | {bare_head:.0f}"]
         print(f"| {count} | {' | '.join(cells)} |", flush=True)
 
 
-def _measured(count: int, seconds: float, *, writes: bool) -> tuple[float, float]:
-    """Return the tasks that end in a minute, and the head's share of a core meanwhile."""
+def _measured(count: int, seconds: float, *, writes: bool) -> tuple[float, float, float]:
+    """Return the tasks that end in a minute, and the shares of a core that the head and its sandboxes need meanwhile (%)."""
     tasks = count * _TASKS_A_BOX
     with (
         _boxes(count, _scenarios(tasks, _WORDS / seconds, writes=writes)) as urls,
@@ -57,7 +59,8 @@ def _measured(count: int, seconds: float, *, writes: bool) -> tuple[float, float
                 times = process.cpu_times() if process.status() != psutil.STATUS_ZOMBIE else times
             time.sleep(0.05)
         elapsed_s = time.monotonic() - began_s
-    return 60 * tasks / elapsed_s, 100 * (times.user + times.system - before_s) / elapsed_s
+    head_s, sandboxes_s = times.user + times.system - before_s, times.children_user + times.children_system
+    return 60 * tasks / elapsed_s, 100 * head_s / elapsed_s, 100 * sandboxes_s / elapsed_s
 
 
 def _scenarios(count: int, words_per_s: float, *, writes: bool) -> Sequence[Scenario]:
