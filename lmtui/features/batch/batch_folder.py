@@ -108,7 +108,7 @@ class BatchFolder:
         Raises:
             UsageError: there is a batch already, or it cannot be written.
         """
-        if (self.path / TASKS).exists():
+        if self.exists():
             raise UsageError(f"{self.path} has a batch already", f"Continue it: lmtui batch resume {self.path}")
         try:
             (self.path / DIFFS).mkdir(parents=True, exist_ok=True)
@@ -120,6 +120,13 @@ class BatchFolder:
             draft.replace(self.path / TASKS)  # last: with it the batch is whole
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Name another with --out.") from error
+
+    def exists(self) -> bool:
+        """Tell whether there is a batch; its path may be any text."""
+        try:
+            return (self.path / TASKS).exists()
+        except OSError:  # too long for a path
+            return False
 
     def read(self) -> tuple[list[BatchTask], dict[str, object]]:
         """Return the tasks and the options.

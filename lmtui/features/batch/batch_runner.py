@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,9 @@ from lmtui.features.service import Begin, FeatureHost
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _AWAY = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
+_BROKEN_OFF = frozenset({Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
+"""Faults of a server that took the request: it may be the task that breaks it."""
+_MOST_BROKEN_OFF = 5
 TASK_S = 7_200.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 5.0, 300.0
 _MORE_WORKERS = 32
@@ -69,6 +72,7 @@ class BatchRunner:
         self.progress = BatchProgress()
         self._queue: deque[BatchTask] = deque()
         self._sent = 0
+        self._broken_off: Counter[str] = Counter()
 
     async def run(self, tasks: Sequence[BatchTask], *, retries_failed: bool = False) -> BatchProgress:
         """Work until every task has ended.  Cancelled, what is under way is done by the next run.
@@ -141,7 +145,10 @@ class BatchRunner:
                 tokens, spent = tokens + found.tokens, spent + cost
                 self.progress.steps += cost.steps
                 result, data = _result(task, found, number + 1), await asyncio.to_thread(_taken, found.patch)
-                if not best.tries or _rank(result) > _rank(best):
+                self._broken_off[task.id] += found.end is not None and found.end.fault in _BROKEN_OFF
+                if result.status == "away" and self._broken_off[task.id] >= _MOST_BROKEN_OFF:
+                    result = replace(result, status="failed")
+                if result.status == "away" or not best.tries or _rank(result) > _rank(best):
                     best, patch = result, data
                 if best.status in GOOD or result.status == "away" or budget.used(spent) >= 1:
                     break
@@ -181,7 +188,7 @@ def _beginning(task: BatchTask) -> Begin:
     return begin
 
 
-_RANKS = ("away", "failed", "red", "unchanged", "unverified", "green")
+_RANKS = ("failed", "red", "unchanged", "unverified", "green")
 
 
 def _rank(result: TaskResult) -> int:

@@ -71,7 +71,7 @@ class BatchService(WorkspaceFeature):
         """Return the folder of a batch that is named, or of one that is begun."""
         if not words:
             return ""
-        if await asyncio.to_thread((self.host.workspace / words / "tasks.jsonl").exists):
+        if await asyncio.to_thread(BatchFolder(self.host.workspace / words).exists):
             return str(self.host.workspace / words)
         self._check_free()
         given, pattern = split_words(words)
@@ -102,7 +102,11 @@ class BatchService(WorkspaceFeature):
             raise UsageError("this batch runs on a cluster", f"Continue it in a shell: lmtui batch resume {folder.path}")
         await self.host.require_sandbox()
         await asyncio.to_thread(folder.lock)
-        self._check_free()
+        try:
+            self._check_free()
+        except UsageError:
+            folder.unlock()
+            raise
         self._working = folder.path, asyncio.create_task(self._work(folder, tasks, options_of(options), session_id))
 
     async def _work(self, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions, session_id: str) -> None:
@@ -158,7 +162,7 @@ class BatchReader:
 
     def read(self) -> BatchState:
         """Return the batch as it is."""
-        if not self._titles or not (self.folder.path / "tasks.jsonl").exists():
+        if not self._titles or not self.folder.exists():
             self._titles = [(task.id, task.title) for task in self.folder.read()[0]]
         results, (progress, running) = self.folder.results(), self.folder.told()
         if self._rows and results == self._results and (progress, running) == (self._state.progress, self._running):

@@ -16,7 +16,7 @@ from lmtui.core.batch_values import mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.features.batch.batch_folder import FINAL, GOOD, TASKS, BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
 from lmtui.features.batch.progress import ProgressReport, result_line
@@ -159,7 +159,7 @@ async def _work(
 
 async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
     """Apply the changes of tasks to the folder, each whole or not at all, as steps of a session that can be undone."""
-    is_folder = bool(rest) and await asyncio.to_thread((Path(rest[0]) / TASKS).exists)
+    is_folder = bool(rest) and await asyncio.to_thread(BatchFolder(Path(rest[0])).exists)
     path = await asyncio.to_thread(_folder_of, rest[:1] if is_folder else (), folders)
     ids, is_json = rest[1:] if is_folder else rest, call.arguments.json
     if bool(ids) == call.arguments.all:
