@@ -11,7 +11,14 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache, is_conversation
 from lmtui.config import Config
 from lmtui.core import events
-from lmtui.core.connection_profiles import ConnectionProfile, connection_of, find_connection, parse_connections, parse_pool
+from lmtui.core.connection_profiles import (
+    ConnectionProfile,
+    PoolEntry,
+    connection_of,
+    find_connection,
+    parse_connections,
+    parse_pool,
+)
 from lmtui.core.errors import ConfigError, Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import Completion, ModelRequest, StreamChunk
@@ -21,7 +28,7 @@ from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.endpoint import is_reachable
-from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool
+from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, host_addresses
 from lmtui.models.keys import resolve_key
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
@@ -88,8 +95,13 @@ class ModelConnection:
 
     def is_pooled(self, url: str) -> bool:
         """Tell whether a server is one of the pool."""
-        is_found = self._made_pool is not None and self._made_pool.member_at(url) is not None
-        return is_found or any(is_same_server(url, each.url) for each in self._pooled)
+        return self._entry(url) is not None
+
+    def _entry(self, url: str) -> PoolEntry | None:
+        """Return the entry of the pool to which a server belongs: its own, or its host's, found there or not."""
+        own = next((each for each in self._pooled if is_same_server(url, each.url)), None)
+        hosts = (each for each in self._pooled if each.is_host)
+        return own or next((each for each in hosts if any(is_same_server(url, at) for at in host_addresses(each.url))), None)
 
     def is_in_use(self, url: str) -> bool:
         """Tell whether a server is the one in use, or of the pool in use."""
@@ -124,10 +136,9 @@ class ModelConnection:
 
     def _pool_key(self, url: str, own: str) -> str:
         """Return the key of a server: its profile's, none on a host that was only looked at, else the user's own."""
-        entry = next((each for each in self._pooled if is_same_server(each.url, url)), None)
+        entry = self._entry(url)
         if entry is None:
-            is_found = self._made_pool is not None and self._made_pool.member_at(url) is not None
-            return "" if is_found else own
+            return own
         return resolve_key(entry.api_key) if entry.api_key else "" if entry.is_host else own
 
     def pool_rows(self) -> Sequence[PoolRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lmtui.core.errors import ConfigError, UsageError
@@ -104,8 +104,8 @@ _POOL_HINT = 'Write it as "http://gpu2:8080 weight=2", or with the name of a hos
 _HOST = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 
 
-def parse_pool(texts: Iterable[str], profiles: Iterable[str]) -> tuple[PoolEntry, ...]:
-    """Read the setting `servers`; the same server counts once.
+def parse_pool(texts: Iterable[str], profiles: Sequence[str]) -> tuple[PoolEntry, ...]:
+    """Read the setting `servers`; the same server counts once, and one that a profile names has the key of that.
 
     Raises:
         ConfigError: an entry cannot be read, or names no address and no profile.
@@ -127,8 +127,9 @@ def parse_pool(texts: Iterable[str], profiles: Iterable[str]) -> tuple[PoolEntry
                 f"servers: {text[:60]!r} is not an address, a host or a profile with a url", _POOL_HINT
             ) from error
         if not any(is_same_server(url, each.url) for each in found):
-            key = profile.api_key if profile is not None else ""
-            found.append(PoolEntry(url, weight, key, is_host=profile is None and bool(_HOST.fullmatch(url))))
+            is_host = profile is None and bool(_HOST.fullmatch(url))
+            named = profile or (None if is_host else connection_of(profiles, url))
+            found.append(PoolEntry(url, weight, named.api_key if named is not None else "", is_host=is_host))
     return tuple(found)
 
 

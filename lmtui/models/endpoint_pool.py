@@ -202,7 +202,7 @@ class ServerPool:
         ports = ", ".join(map(str, USUAL_PORTS))
         why = f"no model server on its ports {ports}" if self._has_looked else "not looked at yet"
         for host in self.hosts:
-            if not any(is_same_server(each.url, url) for url in _addresses(host) for each in self.members):
+            if not any(is_same_server(each.url, url) for url in host_addresses(host.name) for each in self.members):
                 yield PoolRow(host.name, is_up=False, weight=host.weight, problem=why)
 
     async def stream(self, request: ModelRequest, conversation: str = "") -> AsyncGenerator[StreamChunk, None]:
@@ -379,7 +379,7 @@ class ServerPool:
 
     async def _search(self, host: PoolHost) -> None:
         """Look for the servers of a host that are not known yet."""
-        new = [url for url in _addresses(host) if self.member_at(url) is None]
+        new = [url for url in host_addresses(host.name) if self.member_at(url) is None]
         for found in await asyncio.gather(*(look_at(url, "", _SERVER_LIMIT_S) for url in new)):
             if found is not None:
                 member = host.make(found.url)
@@ -428,8 +428,9 @@ class ServerPool:
             await each.provider.close()
 
 
-def _addresses(host: PoolHost) -> list[str]:
-    return [f"http://{host.name}:{port}" for port in USUAL_PORTS]
+def host_addresses(name: str) -> list[str]:
+    """Return where the servers of a host are looked for."""
+    return [f"http://{name}:{port}" for port in USUAL_PORTS]
 
 
 def _short(error: ProviderError | None, url: str) -> str:

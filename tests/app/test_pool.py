@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,8 +129,12 @@ async def test_each_server_gets_its_own_key_and_a_host_gets_none(tmp_path: Path)
         api_key="user-key-0123456789",
     )
     connection = ModelConnection(config)
-    keys = [connection.key_for(url) for url in ("http://10.0.0.7:8080", "http://10.0.0.8:8080", "127.0.0.1")]
-    assert keys == ["profile-key-0123456789", "user-key-0123456789", ""]
+    urls = ("http://10.0.0.7:8080", "http://10.0.0.8:8080", "127.0.0.1", "http://127.0.0.1:11434/v1")
+    keys = [connection.key_for(url) for url in urls]
+    assert keys == ["profile-key-0123456789", "user-key-0123456789", "", ""]
+    assert connection.is_pooled(urls[3])  # a session that is opened again asks the pool, though nobody has looked yet
+    by_address = ModelConnection(replace(config, servers=urls[:2]))
+    assert by_address.key_for(urls[0]) == "profile-key-0123456789"
     assert connection.key_for("http://10.0.0.9:8080") == ""
     provider = connection.provider()
     assert connection.provider_at("http://10.0.0.7:8080", "other") is not connection.provider_at("http://10.0.0.8:8080", "")
