@@ -113,11 +113,22 @@ class PoolRow:
     model: str = ""
 
 
+def pool_cells(row: PoolRow) -> str:
+    """Return how a server of the pool does, for a table: slots, queue, speed and weight, or that it is down."""
+    if not row.is_up:
+        return "down"
+    cells = [f"{row.busy}/{row.slots} busy"]
+    cells += [f"{row.waiting} queued"] if row.waiting else []
+    cells += [f"{row.tokens_per_s:.0f} tok/s"] if row.tokens_per_s else []
+    cells += [f"weight {row.weight:g}"] if row.weight != 1 else []
+    return " · ".join(cells)
+
+
 def pool_text(row: PoolRow) -> str:
     """Return how a server of the pool does, in words."""
     parts = [f"in the pool, weight {row.weight:g}" if row.weight != 1 else "in the pool"]
-    parts += [f"rests: {row.problem}"] if row.problem else []
-    parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} waiting"] if row.slots else []
+    parts += [f"down: {row.problem}"] if row.problem else []
+    parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} waiting"] if row.slots and row.is_up else []
     parts += [f"{row.answered} answered"] if row.answered else []
     parts += [f"{row.tokens_per_s:g} tokens/s"] if row.tokens_per_s else []
     return ", ".join(parts)

@@ -61,7 +61,8 @@ def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[st
     rows = [_cells(model) for server in servers for model in server.models]
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(5)]
     for server in servers:
-        note = f"  ({sanitize_line(server.note)})" if server.note else ""
+        is_told = server.pool is not None and bool(server.pool.problem)
+        note = f"  ({sanitize_line(server.note)})" if server.note and not is_told else ""
         if server.saves_prompts is not None:
             note += f"  saves prompt caches: {'yes' if server.saves_prompts else 'no'}"
         if server.pool is not None:

@@ -65,6 +65,11 @@ class PoolMember:
         """Return the address."""
         return self.provider.url
 
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether it did not answer when it was asked last."""
+        return self.error is not None and self.error.fault in _OVER_WHEN_IT_ANSWERS
+
     def load(self) -> float:
         """Return how many requests it has for each of its slots and its weight, with one more."""
         slots = self.provider.slots
@@ -179,11 +184,13 @@ class ServerPool:
         return next((each for each in self.members if is_same_server(each.url, url)), None)
 
     def rows(self) -> Sequence[PoolRow]:
-        """Return each server as a list shows it, and each host without one."""
+        """Return each server as a list shows it, and each host without one; who was lost is looked at again after its rest."""
+        if any(each.is_lost and each.rests_until_s <= self._now() for each in self.members):
+            self._begin_look(_LOOK_AGAIN_S)
         return [*map(self._row, self.members), *self._empty_hosts()]
 
     def _row(self, member: PoolMember) -> PoolRow:
-        slots, is_up = member.provider.slots, member.rests_until_s <= self._now()
+        slots, is_up = member.provider.slots, member.rests_until_s <= self._now() and not member.is_lost
         models = member.found.chat_models if member.found is not None else ()
         return PoolRow(
             member.url,
@@ -351,14 +358,16 @@ class ServerPool:
 
     async def look(self, *, is_now: bool = False) -> None:
         """Look at the servers now and then; the first look is waited for, a few seconds at most, and with `is_now` each."""
-        age_s = self._now() - self._looked_s
-        is_due = self._looking is None or (self._looking.done() and age_s >= (_LOOK_AGAIN_S if is_now else _LOOK_EVERY_S))
-        if is_due:
-            self._looked_s = self._now()
-            self._looking = asyncio.get_running_loop().create_task(self._look_at_all())
+        self._begin_look(_LOOK_AGAIN_S if is_now else _LOOK_EVERY_S)
         if self._looking is not None and (is_now or not self._has_looked):
             await asyncio.wait({self._looking}, timeout=_LOOK_LIMIT_S)
             self._has_looked = True
+
+    def _begin_look(self, every_s: float) -> None:
+        is_due = self._looking is None or (self._looking.done() and self._now() - self._looked_s >= every_s)
+        if is_due:
+            self._looked_s = self._now()
+            self._looking = asyncio.get_running_loop().create_task(self._look_at_all())
 
     async def _look_at_all(self) -> None:
         _ = await asyncio.gather(*map(self._look_at, self.members), *map(self._search, self.hosts))
@@ -374,7 +383,7 @@ class ServerPool:
             member.windows.clear()
         member.found = found
         _ = member.provider.learn(found, "")
-        if found.models and member.error is not None and member.error.fault in _OVER_WHEN_IT_ANSWERS:
+        if found.models and member.is_lost:
             member.error, member.rests_until_s = None, 0.0
 
     async def _search(self, host: PoolHost) -> None:
@@ -435,4 +444,9 @@ def host_addresses(name: str) -> list[str]:
 
 def _short(error: ProviderError | None, url: str) -> str:
     """Return an error without the address, which stands next to it."""
-    return str(error or "").replace(f" at {url}", "").removeprefix(f"{url} ")
+    told = str(error or "").replace(f" at {url}", "").removeprefix(f"{url} ")
+    return (
+        told.removeprefix("no model server answers (").removesuffix(")")
+        if told.startswith("no model server answers (")
+        else told
+    )

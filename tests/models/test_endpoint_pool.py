@@ -342,6 +342,26 @@ async def test_a_server_that_returns_is_taken_back_when_it_is_looked_at(start: S
     await pool.close()
 
 
+async def test_a_server_that_is_gone_stays_down_until_it_answers_and_is_looked_at_when_listed(start: Start) -> None:
+    now = 0.0
+    servers = [await start(), await start()]
+    pool = ServerPool([PoolMember(OpenAICompatible(each.url, retry=NO_RETRY)) for each in servers], NO_RETRY, lambda: now)
+    port = int(servers[0].url.split(":")[2].partition("/")[0])
+    await servers[0].__aexit__(None)
+    await pool.look(is_now=True)
+    now = 20.0
+    down = pool.rows()[0]
+    assert (down.is_up, down.problem) == (False, "no answer")
+    returned = ScriptedServer(Scenario((TEN,) * 9))
+    returned._server = await asyncio.start_server(returned._accept, "127.0.0.1", port, limit=1 << 20)
+    async with asyncio.timeout(9):
+        while not pool.rows()[0].is_up:
+            now += 5.0
+            await asyncio.sleep(0.05)
+    await pool.close()
+    await returned.__aexit__(None)
+
+
 async def test_a_server_that_fails_at_answers_is_not_taken_back_for_listing_its_models(start: Start) -> None:
     now = 0.0
     servers = [await start(*[refusal(500, "broken")] * 9), await start()]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.hosts import is_same_server
-from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import LoadProgress, PoolRow, ServedModel, ServerFound, abilities, size_text
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.servers import LoadProgress, PoolRow, ServedModel, ServerFound, abilities, pool_cells, size_text
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.wording import window_text
 
@@ -47,7 +47,7 @@ def server_row(server: ServerFound, width: int) -> Line:
     head = f"{sanitize_line(server.kind)}  "
     row = server.pool
     pool: Line = (
-        () if row is None else (("  ● " if row.is_up else "  ○ ", "good" if row.is_up else "bad"), (_pool_cells(row), "muted"))
+        () if row is None else (("  ● " if row.is_up else "  ○ ", "good" if row.is_up else "bad"), (pool_cells(row), "muted"))
     )
     why = row.problem if row is not None and row.problem else server.note
     note = f"  {sanitize_line(why)}" if why else ""
@@ -59,31 +59,20 @@ def server_row(server: ServerFound, width: int) -> Line:
     return tuple(line)
 
 
-def _pool_cells(row: PoolRow) -> str:
-    """Return a server's weight, slots, queue and speed."""
-    if not row.is_up:
-        return "down"
-    cells = [f"{row.busy}/{row.slots} busy"]
-    cells += [f"{row.waiting} queued"] if row.waiting else []
-    cells += [f"{row.tokens_per_s:.0f} tok/s"] if row.tokens_per_s else []
-    cells += [f"weight {row.weight:g}"] if row.weight != 1 else []
-    return " · ".join(cells)
-
-
 def with_pool(rows: Sequence[ModelRow], pool: Sequence[PoolRow]) -> list[ModelRow]:
     """Return the rows with how the servers of the pool do now."""
     now = {row.server.url: next((each for each in pool if is_same_server(each.url, row.server.url)), None) for row in rows}
     return [replace(row, server=replace(row.server, pool=now[row.server.url])) for row in rows]
 
 
-def pool_count(rows: Sequence[ModelRow]) -> str:
-    """Return how many servers of the pool answer and how busy they are, empty where there is none."""
+def count_text(rows: Sequence[ModelRow], shown: int) -> str:
+    """Return how many models are shown; with a pool also how many of its servers answer and how busy they are."""
     pool = [row.server.pool for row in rows if row.model is None and row.server.pool is not None]
     if not pool:
-        return ""
+        return str(shown)
     up = [each for each in pool if each.is_up]
     busy, slots = sum(each.busy for each in up), sum(each.slots for each in up)
-    return f"pool {len(up)} of {len(pool)} up, {busy}/{slots} busy · "
+    return f"pool {len(up)} of {len(pool)} up, {busy}/{slots} busy · {pluralize(shown, 'model')}"
 
 
 def short_address(url: str) -> str:

@@ -37,7 +37,7 @@ from lmtui.core.servers import (
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals.list_dialog import ListDialog
-from lmtui.tui.modals.model_rows import ModelRow, head_row, list_row, pool_count, with_pool
+from lmtui.tui.modals.model_rows import ModelRow, count_text, head_row, list_row, with_pool
 from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.path_index import FuzzyPaths
@@ -222,7 +222,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     def show(self, rows: Sequence[ModelRow] | None = None, at: object = None) -> None:
         """Show rows, and how many models they are."""
         super().show(rows, at)
-        self.box.count(pool_count(self.all_rows) + str(sum(row.model is not None for row in self.table.rows)))
+        self.box.count(count_text(self.all_rows, sum(row.model is not None for row in self.table.rows)))
 
     def _progressed(self) -> None:
         self.table.redraw()

@@ -8,7 +8,7 @@ from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
 from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.model_rows import ModelRow, bar, model_row, pool_count, server_row, with_pool
+from lmtui.tui.modals.model_rows import ModelRow, bar, count_text, model_row, server_row, with_pool
 from lmtui.tui.modals.models import ROLE_NOTES, read_window
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
@@ -419,4 +419,4 @@ def test_rows_of_which_nothing_changed_are_the_same() -> None:
     rows = [ModelRow(server) for server in POOLED]
     assert with_pool(rows, POOL) == rows
     assert with_pool(rows, POOL[1:]) != rows
-    assert (pool_count(rows), pool_count(rows[4:])) == ("pool 2 of 4 up, 3/6 busy · ", "")
+    assert (count_text(rows, 1), count_text(rows[4:], 2)) == ("pool 2 of 4 up, 3/6 busy · 1 model", "2")
