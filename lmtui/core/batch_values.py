@@ -67,8 +67,10 @@ class BatchState:
             return ""
         ended = [row for row in self.rows if row.status]
         done = sum(row.status in GOOD for row in ended)
+        unchanged = sum(row.status == "unchanged" for row in ended)
         left = sum(row.is_open for row in ended)
-        parts = [f"{done} of {len(self.rows)} done", f"{len(ended) - done} failed"]
+        parts = [f"{done} of {len(self.rows)} done", f"{len(ended) - done - unchanged} failed"]
+        parts += [f"{unchanged} unchanged"] if unchanged else []
         running = sum(row.since_s > 0 for row in self.rows)
         waiting = len(self.rows) - len(ended) - running
         parts += [f"{running} running"] if running else []
@@ -96,10 +98,10 @@ def _with_overlaps(row: BatchRow, by_file: Mapping[str, Sequence[str]]) -> Batch
 def mergeable(rows: Sequence[BatchRow]) -> list[BatchRow]:
     """Return the tasks that can be accepted together: green, not decided about, none in the way of another.
 
-    Where no task is green because there are no checks, those that are unverified.
+    Where no task of the batch has checks, those that are unverified.
     """
-    free = [row for row in rows if row.is_open and not row.overlaps and row.status in GOOD]
-    return [row for row in free if row.status == "green"] or free
+    wanted = "green" if any(row.status in ("green", "red") for row in rows) else "unverified"
+    return [row for row in rows if row.is_open and not row.overlaps and row.status == wanted]
 
 
 class WorkspaceBatches(Protocol):

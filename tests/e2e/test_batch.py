@@ -41,6 +41,7 @@ async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(pro
     assert found.code == 0, found.err
     assert "line 5: not valid JSON" in found.err
     assert "4 of 4 done · 0 failed" in found.err
+    assert "`lmtui batch apply --all` applies them" in found.err
     assert all(server.requests for server in servers)
     assert sorted(each["id"] for each in results(program)) == ["t1", "t2", "t3", "t4"]
     assert {each["status"] for each in results(program)} == {"unverified"}
@@ -48,7 +49,7 @@ async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(pro
     assert "+3\n" in (folder / "diffs" / "t3.patch").read_text()
     assert not (program.workspace / "out").exists()
     status = await program.run("batch", "status")
-    assert status.out.splitlines()[-1] == "4 of 4 done · 0 failed · 0 waiting"
+    assert status.out.splitlines()[-1] == f"4 of 4 done · 0 failed · results: {folder}"
 
 
 async def test_a_killed_batch_is_resumed_and_does_nothing_twice(program: Program, serve: Serve) -> None:
@@ -88,11 +89,12 @@ async def test_a_task_for_each_file_and_clear_errors(program: Program, serve: Se
         ("unchanged", "Look at b.py"),
     ]
     for arguments, words in (
-        (("batch",), "name one file of tasks"),
+        (("batch",), "there are no tasks"),
         (("batch", str(Path("/nowhere"))), "cannot be read"),
         (("batch", "--glob", "*.none", "Look at {file}"), "no file matches"),
         (("batch", "resume", "elsewhere"), "has no batch"),
         (("batch", "--total", "much", "x"), "cannot be read"),
+        (("batch", "apply", "99"), "there is no task 99"),
     ):
         bad = await program.run(*arguments)
         assert bad.code == 64, (arguments, bad.err)
@@ -155,7 +157,7 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
     assert "Accepted before, with changes to the same files: t2." in both.out
     assert (program.workspace / "shared.txt").read_text() == "2\n"
     assert "no task can be applied without a look" in (await program.run(*apply, "--all")).err
-    assert "task t9 has no changes" in (await program.run(*apply, "t9")).err
+    assert "there is no task t9" in (await program.run(*apply, "t9")).err
     assert (await program.run(*apply)).code == 64
 
 

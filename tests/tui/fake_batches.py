@@ -38,8 +38,9 @@ ROWS = (
     BatchRow("8", "Add type hints to parser/visitor.py"),
 )
 PROGRESS = (
-    "4 of 8 done · 2 failed · 1 running · 1 waiting · about 2 min left\n"
-    "http://gpu1:8080/v1: in the pool, 5 answered, 41 tokens/s"
+    "4 of 8 done · 1 failed · 1 unchanged · 1 running · 1 waiting · about 2 min left\n"
+    "● gpu1:8080  1/2 busy · 41 tok/s\n"
+    "○ gpu2:8080  down  it takes no connections any more"
 )
 
 

@@ -83,7 +83,12 @@ class BatchRunner:
         known = await asyncio.to_thread(self._folder.results)
         left, found = waiting_tasks(tasks, known, retries_failed=retries_failed)
         progress = self.progress
-        progress.total, progress.done, progress.failed = found.total, found.done, found.failed
+        progress.total, progress.done, progress.failed, progress.unchanged = (
+            found.total,
+            found.done,
+            found.failed,
+            found.unchanged,
+        )
         self._queue.extend(left)
         if self._cluster is not None:
             workers = 2 * self._cluster.slots + _MORE_WORKERS  # workers that join later are used too

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import PoolRow, pool_text
+from lmtui.core.servers import PoolRow, pool_cells
 from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.task_file import BatchTask
 
@@ -34,6 +34,7 @@ class BatchProgress:
     total: int = 0
     done: int = 0
     failed: int = 0
+    unchanged: int = 0
     ended: int = 0
     tokens: int = 0
     steps: int = 0
@@ -43,7 +44,8 @@ class BatchProgress:
     def count(self, status: str) -> None:
         """Count a task that has ended."""
         self.done += status in GOOD
-        self.failed += status in FINAL - GOOD
+        self.unchanged += status == "unchanged"
+        self.failed += status in FINAL - GOOD - {"unchanged"}
 
     def add(self, result: TaskResult) -> None:
         """Count a task that ended in this run, or was tried."""
@@ -59,13 +61,17 @@ class BatchProgress:
     @property
     def waiting(self) -> int:
         """Return how many were not begun."""
-        return max(0, self.total - self.done - self.failed - len(self.running))
+        return max(0, self.open - len(self.running))
+
+    @property
+    def open(self) -> int:
+        """Return how many have not ended."""
+        return self.total - self.done - self.failed - self.unchanged
 
     @property
     def left_s(self) -> float | None:
         """Return how many seconds the rest will take at the speed of this run, None before its first end."""
-        left = self.total - self.done - self.failed
-        return self.elapsed_s / self.ended * left if self.ended else None
+        return self.elapsed_s / self.ended * self.open if self.ended else None
 
     @property
     def line(self) -> str:
@@ -77,6 +83,7 @@ class BatchProgress:
     def ending(self) -> str:
         """Return how far it is, in one line."""
         parts = [f"{self.done} of {self.total} done", f"{self.failed} failed"]
+        parts += [f"{self.unchanged} unchanged"] if self.unchanged else []
         parts += [f"{len(self.running)} running"] if self.running else []
         parts += [f"{self.waiting} waiting"] if self.waiting else []
         parts += [f"{self.tokens:,} tokens"] if self.tokens else []
@@ -99,6 +106,11 @@ def result_line(result: TaskResult) -> str:
     about += [sanitize_line(result.error)[:120]] if result.error else []
     sign, task = _SIGNS.get(result.status, "○"), sanitize_line(result.task)[:60]
     return f"{sign} {result.id:>5}  {result.status:<10} {task}  {' · '.join(about)}".rstrip()
+
+
+def _server_line(row: PoolRow) -> str:
+    address = sanitize_line(row.url.removeprefix("http://").removesuffix("/v1"))
+    return f"{'●' if row.is_up else '○'} {address}  {pool_cells(row)}  {sanitize_line(row.problem)}".rstrip()
 
 
 class ProgressReport:
@@ -137,7 +149,7 @@ class ProgressReport:
             if time.monotonic() - self._written_s >= _WRITE_S:
                 self._written_s = time.monotonic()
                 running = {name: since for name, (_, since) in progress.running.items()}
-                await asyncio.to_thread(self._folder.tell, "\n".join([progress.line, *self._servers()]), running)
+                await asyncio.to_thread(self._folder.tell, "\n".join([progress.line, *self.server_lines()]), running)
             if self._is_live:
                 self._draw(self._table(progress))
             await asyncio.sleep(_TICK_S)
@@ -145,7 +157,7 @@ class ProgressReport:
     def ended(self, result: TaskResult, progress: BatchProgress) -> None:
         """Say how a task ended."""
         self._say(self._colored(result_line(result)))
-        if not self._is_live and time.monotonic() - self._told_s >= _LINE_S:
+        if not self._is_live and progress.open and time.monotonic() - self._told_s >= _LINE_S:
             self._told_s = time.monotonic()
             self._print(f"  {progress.line}")
 
@@ -159,8 +171,9 @@ class ProgressReport:
         else:
             self._print(line)
 
-    def _servers(self) -> list[str]:
-        return [f"{sanitize_line(row.url)}: {pool_text(row)}" for row in self._pool()]
+    def server_lines(self) -> list[str]:
+        """Return a line for each server."""
+        return [_server_line(row) for row in self._pool()]
 
     def _table(self, progress: BatchProgress) -> list[str]:
         now, running = time.time(), list(progress.running.items())
@@ -168,7 +181,7 @@ class ProgressReport:
             f"  ▸ {name:>5}  {_time_text(now - since):<10} {title[:60]}" for name, (title, since) in running[:_MOST_RUNNING]
         ]
         lines += [f"  and {len(running) - _MOST_RUNNING} more run"] if len(running) > _MOST_RUNNING else []
-        return [progress.line, *lines, *(f"  {line}" for line in self._servers())]
+        return [progress.line, *lines, *(f"  {line}" for line in self.server_lines())]
 
     def _colored(self, line: str) -> str:
         color = _COLORS.get(line[:1]) if self._has_colors else None

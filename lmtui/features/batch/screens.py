@@ -34,6 +34,7 @@ class BatchList(ListDialog[BatchRow, None]):
         now: returns the time.
     """
 
+    DEFAULT_CSS = "BatchList .list-head { text-wrap: nowrap; text-overflow: ellipsis; }"  # its numbers grow
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
     NAME, HEADING, SCOPE, FILTER = "batch", "Batch", SCOPE, "task or file"
 

@@ -26,6 +26,7 @@ from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, de
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceExtensions, WorkspaceFeature
 from lmtui.paths import batches_dir
 
+_FORMS = 'Name a file with one task a line, or give a pattern and a task: --glob "src/*.py" "Fix {file}"'
 _GLOB = re.compile(r"""--glob[ =]+(?:"([^"]+)"|'([^']+)'|(\S+))\s+(.+)""", re.DOTALL)
 
 
@@ -192,7 +193,7 @@ async def tasks_of(workspace: Workspace, words: Sequence[str], pattern: str, bas
         files = await (await workspace.sandbox()).glob(pattern, MOST_TASKS + 1)
         return tasks_for_files(" ".join(words), sorted(files)), []
     if len(words) != 1:
-        raise UsageError("name one file of tasks", 'Or give a pattern and a task: --glob "src/*.py" "Fix {file}"')
+        raise UsageError("there are no tasks", _FORMS)
     tasks, problems = read_tasks(decoded(await asyncio.to_thread(_bytes_of, base / words[0]), words[0]))
     if not tasks:
         raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
@@ -204,7 +205,7 @@ def _bytes_of(file: Path) -> bytes:
         with file.open("rb") as opened:
             return opened.read(MOST_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}", "Name a file with one task a line.") from error
+        raise UsageError(f"{file} cannot be read: {error.strerror}", f"{_FORMS}.") from error
 
 
 def split_words(words: str) -> tuple[list[str], str]:
@@ -226,10 +227,10 @@ def options_of(given: Mapping[str, object]) -> BatchOptions:
         UsageError: they make no sense.
     """
     try:
-        workers, tries = int(str(given.get("workers") or 0)), int(str(given.get("tries") or 2))
+        workers, tries = (int(str(given.get(name, default))) for name, default in (("workers", 0), ("tries", 2)))
     except ValueError as error:
         raise UsageError("the options of this batch cannot be read", "Give --workers and --tries.") from error
-    if workers < 0 or tries < 1:
+    if workers < 0 or tries < 1:  # 0 workers: the default
         raise UsageError("--workers and --tries have to be positive", "Leave them out for the defaults.")
     budget, total = (str(given.get(name) or "") for name in ("budget", "total"))
     return BatchOptions(

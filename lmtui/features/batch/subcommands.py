@@ -16,10 +16,10 @@ from lmtui.core.batch_values import mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.features.batch.batch_folder import FINAL, GOOD, BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
-from lmtui.features.batch.progress import ProgressReport, result_line
+from lmtui.features.batch.progress import ProgressReport, result_line, waiting_tasks
 from lmtui.features.batch.service import BatchReader, new_folder, newest, options_of, tasks_of
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
 from lmtui.features.service import CommandCall, FeatureHost, stopping
@@ -53,6 +53,7 @@ def batch_parser() -> Parser:
 async def batch(call: CommandCall) -> int:
     """Run the action."""
     words = call.arguments.words
+    check_action(words, retries_failed=call.arguments.retry_failed, has_all=call.arguments.all)
     folders = batches_dir(call.workspace.workspace)
     match words:
         case ["status", *rest]:
@@ -65,6 +66,17 @@ async def batch(call: CommandCall) -> int:
             return await _apply(call, rest, folders)
         case _:
             return await _begin(call, folders)
+
+
+def check_action(words: Sequence[str], *, retries_failed: bool, has_all: bool) -> None:
+    """Refuse what the action does not take."""
+    action = words[0] if words else ""
+    if retries_failed and action != "resume":
+        raise UsageError("--retry-failed is a flag of resume", "Write: lmtui batch resume --retry-failed")
+    if has_all and action != "apply":
+        raise UsageError("--all is a flag of apply", "Write: lmtui batch apply --all")
+    if action in ("status", "resume") and len(words) > 2:
+        raise UsageError(f"{action} takes one folder", f"Write: lmtui batch {action} {sanitize_line(words[1])}")
 
 
 def _folder_of(rest: Sequence[str], folders: Path) -> Path:
@@ -154,6 +166,12 @@ async def _work(
                 print(json.dumps(asdict(results[task.id]), ensure_ascii=False))
     if runner.is_spent and progress.waiting:
         print(f"lmtui: the budget of this run is used up; {_resume_text(folder)}", file=sys.stderr)
+    name = "" if folder.path.parent == batches_dir(call.workspace.workspace) else f" {folder.path}"
+    if progress.failed:
+        print(f"lmtui: `lmtui batch resume{name} --retry-failed` does the failed tasks again", file=sys.stderr)
+    if progress.done:
+        text = f"lmtui: /batch{name} in the app reviews the changes; `lmtui batch apply{name} --all` applies them"
+        print(text, file=sys.stderr)
     return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
@@ -168,7 +186,9 @@ async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
     state = await asyncio.to_thread(reader.read)
     by_id = {row.id: row for row in state.rows}
     for name in ids:
-        if name not in by_id or not by_id[name].has_diff:
+        if name not in by_id:
+            raise UsageError(f"there is no task {sanitize_line(name)}", "`lmtui batch status` lists the tasks.")
+        if not by_id[name].has_diff:
             raise UsageError(f"task {sanitize_line(name)} has no changes", "`lmtui batch status` lists the tasks.")
     rows = [by_id[name] for name in ids] or mergeable(state.rows)
     if not rows:
@@ -208,9 +228,7 @@ def _status(rest: Sequence[str], folders: Path, *, is_json: bool) -> int:
         print("\n".join(json.dumps(asdict(each), ensure_ascii=False) for each in found))
     else:
         print("\n".join(result_line(each) for each in found if each.id in results))
-        ended = sum(each.status in FINAL for each in found)
-        done = sum(each.status in GOOD for each in found)
-        print(f"{done} of {len(found)} done · {ended - done} failed · {len(found) - ended} waiting")
+        print(f"{waiting_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
         if progress := folder.told()[0]:
             print(f"at work now: {sanitize(progress)}")
     return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.batch_values import MOST_OVERLAPS, BatchRow, mergeable, with_overlaps
+from lmtui.core.batch_values import MOST_OVERLAPS, BatchRow, BatchState, mergeable, with_overlaps
 from lmtui.core.errors import UsageError
+from lmtui.core.servers import PoolRow
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
-from lmtui.features.batch.progress import waiting_tasks
-from lmtui.features.batch.service import BatchReader, new_folder, split_words
+from lmtui.features.batch.progress import ProgressReport, waiting_tasks
+from lmtui.features.batch.service import BatchReader, new_folder, options_of, split_words
+from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
 
 
@@ -41,6 +43,12 @@ def test_green_tasks_are_merged_before_unverified_ones() -> None:
     assert mergeable([two]) == [two]
 
 
+def test_unverified_tasks_are_never_merged_together_where_others_have_checks() -> None:
+    kept = BatchRow("1", "", "green", ("a.py",), has_diff=True, decision="kept")
+    red, unverified = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("red", "unverified"))
+    assert mergeable([kept, unverified]) == mergeable([red, unverified]) == []
+
+
 def test_a_batch_is_made_again_only_where_it_has_changed(tmp_path: Path) -> None:
     tasks = [BatchTask(str(number), "do it") for number in range(3)]
     folder = BatchFolder(tmp_path)
@@ -68,6 +76,45 @@ def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> Non
     progress.add(TaskResult("2", "green", tokens=5))
     assert progress.left_s == pytest.approx(10, abs=1)
     assert (progress.done, progress.tokens) == (2, 5)
+
+
+def test_a_task_that_changed_nothing_is_not_counted_as_failed() -> None:
+    tasks = [BatchTask(str(number), "do it") for number in range(3)]
+    known = {"0": TaskResult("0", "unchanged"), "1": TaskResult("1", "red")}
+    progress = waiting_tasks(tasks, known, retries_failed=False)[1]
+    assert progress.ending == "0 of 3 done · 1 failed · 1 unchanged · 1 waiting"
+    state = BatchState("", (BatchRow("0", "", "unchanged"), BatchRow("1", "", "red"), BatchRow("2", "")))
+    assert state.summary == progress.ending
+
+
+def test_tries_have_to_be_positive() -> None:
+    assert options_of({}).tries == 2
+    with pytest.raises(UsageError, match="have to be positive"):
+        options_of({"tries": 0})
+
+
+@pytest.mark.parametrize(
+    ("words", "retries_failed", "has_all", "told"),
+    [
+        (["tasks.jsonl"], True, False, "--retry-failed is a flag of resume"),
+        (["resume"], False, True, "--all is a flag of apply"),
+        (["status", "one", "two"], False, False, "status takes one folder"),
+    ],
+)
+def test_what_an_action_does_not_take_is_refused(words: list[str], retries_failed: bool, has_all: bool, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        check_action(words, retries_failed=retries_failed, has_all=has_all)
+
+
+def test_the_line_of_a_server_is_short_and_says_what_is_wrong(tmp_path: Path) -> None:
+    rows = (
+        PoolRow("http://gpu1:8080/v1", slots=2, busy=1, answered=5, tokens_per_s=20.4, weight=2),
+        PoolRow("http://gpu2:8080/v1", is_up=False, slots=1, problem="connection refused"),
+    )
+    assert ProgressReport(BatchFolder(tmp_path), lambda: rows).server_lines() == [
+        "● gpu1:8080  1/2 busy · 20 tok/s · weight 2",
+        "○ gpu2:8080  down  connection refused",
+    ]
 
 
 def test_two_batches_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -29,6 +29,14 @@ async def test_tasks_say_how_they_ended_and_which_of_them_overlap() -> None:
         await driver.until_shown("also changed by 3")
 
 
+async def test_a_long_line_about_a_server_is_cut_so_that_the_list_does_not_move() -> None:
+    host = host_with_batch()
+    host.extensions.batches.progress = "4 of 8 done\n● gpu1:8080  " + "1/2 busy · " * 20
+    async with running(host) as driver:
+        await listed(driver)
+        assert driver.app.screen.query_one(".list-head").size.height == 2
+
+
 async def test_a_key_accepts_all_changes_or_rejects_them() -> None:
     host = host_with_batch()
     async with running(host) as driver:
