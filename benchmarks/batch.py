@@ -1,4 +1,4 @@
-"""Batches on several scripted servers: throughput against their number, what kills cost, the head's own cost, and routing."""
+"""Batches on scripted servers: throughput by number of servers, cost of kills, overhead of the head, and routing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def figures() -> list[Figure]:
 
 
 def _scenarios(count: int, words_per_s: float, steps: int = 1) -> list[Scenario]:
-    """Return tasks that write a file in each of their steps, and then end."""
+    """Return tasks that write a file in each step."""
     words = " ".join(["word"] * 12)
     found = []
     for number in range(1, count + 1):
@@ -65,7 +65,7 @@ def _scenarios(count: int, words_per_s: float, steps: int = 1) -> list[Scenario]
 
 @contextmanager
 def _servers(count: int, scenarios: Sequence[Scenario]) -> Iterator[tuple[list[str], list[BaseProcess]]]:
-    """Run scripted servers in processes of their own; yield their addresses."""
+    """Run scripted servers, each in its own process; yield their addresses."""
     context = multiprocessing.get_context("spawn")
     urls: list[str] = []
     running: list[BaseProcess] = []
@@ -114,7 +114,7 @@ def run_batch(urls: Sequence[str], count: int, *more: str, checks: Sequence[str]
 
 
 def _timed(servers: int, count: int) -> tuple[float, list[dict[str, object]]]:
-    """Return how long tasks take on so many servers, from the first end to the last, and their results."""
+    """Return the time from the first to the last result on a number of servers, and the results."""
     scenarios = _scenarios(count, 12 / _SECONDS_A_TURN)
     with _servers(servers, scenarios) as (urls, _):
         began = time.monotonic()
@@ -130,7 +130,7 @@ def _results(out: Path) -> list[dict[str, object]]:
 
 
 def _killed(times: int) -> tuple[int, int]:
-    """Kill one of three servers in the middle of a batch, so many times; return the tasks lost, and done twice at worst."""
+    """Kill one of three servers during a batch, a number of times; return how many tasks were lost, and repeated at worst."""
     lost = repeated = 0
     chance = random.Random(7)
     for _ in range(times):
@@ -147,7 +147,7 @@ def _killed(times: int) -> tuple[int, int]:
 
 
 def _killed_workers(times: int) -> tuple[int, int]:
-    """Kill one of two workers of a cluster in the middle of a batch, so many times; return what `_killed` does."""
+    """Kill one of two cluster workers during a batch, a number of times; return the same as `_killed`."""
     lost = repeated = 0
     chance = random.Random(11)
     for number in range(times):
@@ -164,7 +164,7 @@ def _killed_workers(times: int) -> tuple[int, int]:
             ends = Counter(str(each["id"]) for each in _results(out) if each["status"] in ("unverified", "green"))
             lost += 4 - len(ends)
             repeated = max(repeated, max(ends.values(), default=0) - 1)
-            is_noticed = "has gone" in (out.parent / "said").read_text(encoding="utf-8")
+            is_noticed = "was lost" in (out.parent / "said").read_text(encoding="utf-8")
             print(f"kill {number + 1}: {len(ends)} of 4 done, noticed: {is_noticed}", file=sys.stderr, flush=True)
     return lost, repeated
 
@@ -193,7 +193,7 @@ def _two_workers() -> float:
 
 
 async def _cold() -> float:
-    """Return the share of later requests of conversations that go elsewhere than the first one."""
+    """Return the share of follow-up requests that reach another server than the first request of their conversation."""
     scenario = Scenario((ScriptedTurn("word", rate=200.0),) * 40)
     servers = [await ScriptedServer(scenario).__aenter__() for _ in range(3)]
     pool = ServerPool([PoolMember(OpenAICompatible(server.url)) for server in servers])

@@ -1,6 +1,6 @@
-"""How much a batch gets done with more servers, up to 100: a real head and real sandboxes, and boxes that are simulated.
+"""Throughput of a batch with up to 100 servers: a real head and real sandboxes, but simulated servers.
 
-`python -m benchmarks.batch_servers` prints the table of `docs/benchmarks.md`.  A box is a scripted server with one slot that
+`python -m benchmarks.batch_servers` prints the table of `docs/benchmarks.md`.  A server is scripted, has one slot and
 takes some seconds for each answer, as a model would; all of them run in one process.  A task writes a file in each of its
 steps (the sandbox runs on this machine), or only adds todos (as if the sandboxes ran elsewhere).
 """
@@ -22,13 +22,13 @@ from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 
 _COUNTS = (1, 3, 10, 30, 100)
-_TASKS_A_BOX, _STEPS, _WORDS = 3, 4, 12
+_TASKS_PER_SERVER, _STEPS, _WORDS = 3, 4, 12
 
 
 def main() -> None:
     """Measure and print a line for each number of servers."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0, help="what an answer takes (default: 3)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds per answer (default: 3)")
     parser.add_argument("--servers", type=int, nargs="+", default=_COUNTS)
     chosen = parser.parse_args()
     print("| servers | tasks a minute | × one | head, sandboxes: % of a core | without files: tasks a minute | × one | head |")
@@ -44,8 +44,8 @@ def main() -> None:
 
 
 def _measured(count: int, seconds: float, *, writes: bool) -> tuple[float, float, float]:
-    """Return the tasks that end in a minute, and the shares of a core that the head and its sandboxes need meanwhile (%)."""
-    tasks = count * _TASKS_A_BOX
+    """Return the tasks per minute, and the CPU shares of the head and its sandboxes (% of a core)."""
+    tasks = count * _TASKS_PER_SERVER
     with (
         _boxes(count, _scenarios(tasks, _WORDS / seconds, writes=writes)) as urls,
         run_batch(urls, tasks) as (process, out),
@@ -81,7 +81,7 @@ def _call(number: int, step: int, *, writes: bool) -> ScriptedCall:
 
 @contextmanager
 def _boxes(count: int, scenarios: Sequence[Scenario]) -> Iterator[list[str]]:
-    """Run scripted servers in one process of their own; yield their addresses."""
+    """Run scripted servers together in a separate process; yield their addresses."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(count, scenarios, there), daemon=True)

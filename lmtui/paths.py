@@ -60,7 +60,7 @@ def patches_dir(workspace: Path) -> Path:
 
 
 def batches_dir(workspace: Path) -> Path:
-    """Return the folder of batches of many tasks."""
+    """Return the folder of batches."""
     return workspace_dir(workspace) / "batches"
 
 

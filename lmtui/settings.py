@@ -62,7 +62,7 @@ class Config:
         label="Connection profiles",
     )  # fmt: skip
     servers: tuple[str, ...] = _setting(
-        (), "servers that share the work: addresses, hosts or names of profiles, each with weight=2 if it is twice as fast",
+        (), "servers to use as one pool: addresses, host names or profile names, each with an optional weight=N (default: 1)",
         label="Server pool",
     )  # fmt: skip
     profile: str = _setting("", "name of the profile to use", "LLM_PROFILE", label="Connection profile")

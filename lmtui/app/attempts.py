@@ -217,7 +217,7 @@ class Attempts:
         return overlay.sandbox
 
     def spent_of(self, attempt: Attempt) -> SessionBudget:
-        """Return what an attempt has cost."""
+        """Return what an attempt spent."""
         session = self._works[attempt.number].session
         return session.budget.in_force()[1] if session is not None else NO_BUDGET
 
@@ -402,7 +402,7 @@ class Attempts:
         sessions = {each.id: each for each in self._host.sessions if each.id not in own}
         session = sessions.get(self._session_id) or sessions.get(session_id)
         if session is None:
-            raise UsageError("no open session can take the changes", "Open the session that began the attempts.")
+            raise UsageError("no open session for the changes", "Open the session that began the attempts.")
         if not attempt.is_over:
             raise UsageError(f"attempt {number} is still running", "Wait for it to end, or stop it.")
         if attempt.effect is None or not attempt.effect.can_keep:
@@ -410,14 +410,14 @@ class Attempts:
         return AttemptReview(self, attempt, attempt.effect, session, self._host)
 
     def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:
-        """Return the changes of a patch, to be kept in parts as a step of an open session; `ended` is told what became of them.
+        """Return the changes of a patch, to be kept in parts as a step of an open session; `ended` is called with the decision.
 
         Raises:
             UsageError: the session is not open.
         """
         session = next((each for each in self._host.sessions if each.id == session_id), None)
         if session is None:
-            raise UsageError("no open session can take the changes", "Open a session first.")
+            raise UsageError("no open session for the changes", "Open a session first.")
         return PatchReview(patch, title, session, self._host, ended)
 
     async def drop(self, number: int) -> None:

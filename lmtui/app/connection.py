@@ -84,7 +84,7 @@ class ModelConnection:
         return key_redactor(replace(self._config, api_key=self._key or self.own_key), more=more)
 
     def provider(self) -> OpenAICompatible | ServerPool:
-        """Return the provider for the server in use, or for all of the pool that it belongs to.
+        """Return the provider for the server in use, or the pool if that server belongs to it.
 
         Raises:
             UsageError: none is chosen.
@@ -94,27 +94,27 @@ class ModelConnection:
         return self._pool() if self.is_pooled(self._choice.url) else self.provider_at(self._choice.url, self._key)
 
     def is_pooled(self, url: str) -> bool:
-        """Tell whether a server is one of the pool."""
+        """Tell whether a server belongs to the pool."""
         return self._entry(url) is not None
 
     def _entry(self, url: str) -> PoolEntry | None:
-        """Return the entry of the pool to which a server belongs: its own, or its host's, found there or not."""
+        """Return the pool entry of a server: its own, or that of its host, discovered or not."""
         own = next((each for each in self._pooled if is_same_server(url, each.url)), None)
         hosts = (each for each in self._pooled if each.is_host)
         return own or next((each for each in hosts if any(is_same_server(url, at) for at in host_addresses(each.url))), None)
 
     def is_in_use(self, url: str) -> bool:
-        """Tell whether a server is the one in use, or of the pool in use."""
+        """Tell whether a server is in use, alone or as part of the pool."""
         if not self._choice.url:
             return False
         return is_same_server(url, self._choice.url) or (self.is_pooled(url) and self.is_pooled(self._choice.url))
 
     def session_provider(self, url: str, key: str) -> OpenAICompatible | ServerPool:
-        """Return the provider for a session on a server: the pool where it belongs to that."""
+        """Return the provider for a session on a server: the pool if the server belongs to it."""
         return self._pool() if self.is_pooled(url) else self.provider_at(url, key)
 
     def _pool(self) -> ServerPool:
-        """Return the servers of the pool as one, made when it is first asked for."""
+        """Return the pool, created on first use."""
         if self._made_pool is None:
             retry = RetryPolicy(retries=self._config.max_retries, first_delay_s=self._config.retry_delay_s)
             named = [
@@ -131,18 +131,18 @@ class ModelConnection:
         return self._made_pool
 
     def _member(self, url: str, key: str = "", weight: float = 1.0) -> PoolMember:
-        once = RetryPolicy(retries=0, loading_limit_s=0)  # the pool asks the next one
+        once = RetryPolicy(retries=0, loading_limit_s=0)  # the pool tries the next server
         return PoolMember(self._new_provider(url, key, once), key, weight)
 
     def _pool_key(self, url: str, own: str) -> str:
-        """Return the key of a server: its profile's, none on a host that was only looked at, else the user's own."""
+        """Return the key for a server: its profile's, none for one on a host entry, otherwise the user's own."""
         entry = self._entry(url)
         if entry is None:
             return own
         return resolve_key(entry.api_key) if entry.api_key else "" if entry.is_host else own
 
     def pool_rows(self) -> Sequence[PoolRow]:
-        """Return the servers of the pool, none where there is none or another server is in use."""
+        """Return the servers of the pool, empty without a pool or if another server is in use."""
         is_used = self._made_pool is not None and bool(self._choice.url) and self.is_pooled(self._choice.url)
         return self._made_pool.rows() if self._made_pool is not None and is_used else ()
 
@@ -201,7 +201,7 @@ class ModelConnection:
             try:
                 return self._pool_key(url, self.own_key)
             except ConfigError:
-                return ""  # it is told when the pool is used
+                return ""  # reported when the pool is used
         if self._choice.url and is_same_server(url, self._choice.url):
             return self._key
         profile = connection_of(self._config.profiles, url)
@@ -301,7 +301,7 @@ class ModelConnection:
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
 
     async def _look(self) -> ServerFound | None:
-        """Look at the server in use, or at the pool as at one server."""
+        """Return what the server in use, or the pool as one server, reports."""
         if not self.is_pooled(self._choice.url):
             return await look_at(self._choice.url, self._key)
         await self._pool().look(is_now=True)

@@ -300,7 +300,7 @@ class Servers:
         return await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
 
     def pool(self) -> Sequence[PoolRow]:
-        """Return the servers that share the work; see `features.service.ModelAnswers.pool`."""
+        """Return the servers of the pool; see `features.service.ModelAnswers.pool`."""
         return self._connection.pool_rows()
 
     async def silent(self) -> str:

@@ -1,4 +1,4 @@
-"""Changes in an overlay that the user reviews, and keeps as a step of a session: those of an attempt, or of a patch."""
+"""Reviews of overlay changes, from an attempt or a patch; what the user keeps becomes a step of a session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _APPLY = f"git apply --whitespace=nowarn {_PATCH}; code=$?; rm -f {_PATCH}; exit
 
 
 class ReviewedAttempts(Protocol):
-    """What a review asks of the attempts that it is about."""
+    """The attempts that a review belongs to."""
 
     task: str
 
@@ -133,11 +133,11 @@ class PatchReview:
     """The changes of a patch, applied in an overlay; implements `core.sessions.EffectReview`.
 
     Args:
-        patch: a file in git's form; it stays.
-        title: of the step that is kept.
-        session: takes the step.
+        patch: a patch file for git; it is not deleted.
+        title: of the step.
+        session: gets the step.
         host: of the workspace.
-        ended: called with what became of it: `kept`, `kept in part` or `rejected`.
+        ended: called with the decision: `accepted`, `partly accepted` or `rejected`.
     """
 
     def __init__(self, patch: Path, title: str, session: EngineSession, host: FeatureHost, ended: Ended) -> None:
@@ -149,7 +149,7 @@ class PatchReview:
         """Return what the patch would change.
 
         Raises:
-            SandboxError: it does not fit the files as they are now.
+            SandboxError: it does not apply to the current files.
         """
         async with self._applied() as (_, effect):
             self._seen = [each.diff for each in effect.ordered]
@@ -159,18 +159,18 @@ class PatchReview:
         """Keep some units, or all with None, and record that in the session; return notes.
 
         Raises:
-            SandboxError: it does not fit the files as they are now; nothing was kept.
+            SandboxError: it does not apply to the current files; nothing was kept.
         """
         async with self._applied() as (overlay, effect):
             if units is not None and self._seen != [each.diff for each in effect.ordered]:
-                raise SandboxError("its files have changed since you looked at it", "Open the review again.")
+                raise SandboxError("its files have changed since you opened the review", "Open the review again.")
 
             async def keep() -> Sequence[str]:
                 return await overlay.keep(effect, units)
 
             about = ("batch", self._title, f"The user kept these changes: {self._title}")
             notes = await to_the_end(keep_as_step(self._session, self._host, effect, units, keep=keep, about=about))
-        await self._ended("kept" if units is None else "kept in part")
+        await self._ended("accepted" if units is None else "partly accepted")
         return notes
 
     async def drop(self) -> None:
@@ -179,7 +179,7 @@ class PatchReview:
 
     @contextlib.asynccontextmanager
     async def _applied(self) -> AsyncIterator[tuple[WorkspaceOverlay[WorkspaceSandbox], CommandEffect]]:
-        """Yield an overlay in which the patch is applied, and what that changes."""
+        """Yield an overlay with the patch applied, and its effect."""
         data = await asyncio.to_thread(_read, self._patch)
         overlay = (await self._host.sandbox()).overlay(stays=True)
         try:
@@ -187,14 +187,14 @@ class PatchReview:
             ended = await overlay.sandbox.run_command(_APPLY)
             if ended.exit_code != 0:
                 why = _conflicts(ended.output)
-                raise SandboxError(f"it no longer fits: {why}", "Undo the other change first, or do the task again.")
+                raise SandboxError(f"it no longer applies: {why}", "Undo the other change first, or rerun the task.")
             yield overlay, await overlay.effect()
         finally:
             await overlay.close()
 
 
 def _conflicts(output: str) -> str:
-    """Return what of a patch does not fit, as git says it, without its prefixes."""
+    """Return why a patch does not apply, from git's messages."""
     lines = [line.removeprefix("error: ") for line in output.strip().splitlines() if line.startswith("error: ")]
     failed = [line.removeprefix("patch failed: ") for line in lines if line.startswith("patch failed: ")]
     others = [line for line in lines if not line.startswith("patch failed: ") and not line.endswith(": patch does not apply")]
@@ -204,11 +204,11 @@ def _conflicts(output: str) -> str:
 
 
 def _read(patch: Path) -> bytes:
-    """Return a patch.  In a cloned folder it may be a link to anything, so only a regular file is read."""
+    """Return the content of a patch; only a regular file, because a cloned folder may contain links."""
     try:
         data = read_plain(patch.parent, patch.name, MAX_UPLOAD_BYTES + 1)
     except NotPlain as error:
         raise SandboxError(f"{patch} cannot be read: {error}") from error
     if data is None:
-        raise SandboxError(f"{patch} is missing", "Do the task again: lmtui batch resume --retry-failed")
+        raise SandboxError(f"{patch} is missing", "Rerun the task: lmtui batch resume --retry-failed")
     return data

@@ -1,4 +1,4 @@
-"""Batches as front ends see them: which tasks there are, how they ended, and what became of their changes.  No I/O."""
+"""Batches as front ends see them: tasks, their results, and the user's decisions.  No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
 
 NO_BATCH = (
-    'No batch yet. Type /batch --glob "src/*.py" Fix {file} for a task for each file, or /batch tasks.jsonl for a task a line. '
+    'No batch yet. Type /batch --glob "src/*.py" Fix {file} for one task per file, or /batch tasks.jsonl for one per line. '
     "The changes appear here for review. `lmtui batch` does the same from a shell."
 )
 MOST_OVERLAPS = 20
@@ -21,10 +21,10 @@ GOOD = frozenset({"green", "unverified"})
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A task of a batch: how it ended (empty: not yet) and what the user decided about its changes.
+    """A task of a batch: its status (empty until it ends) and the user's decision about its changes.
 
     `overlaps` are the ids of other tasks (at most `MOST_OVERLAPS`) that changed the same files and are not rejected.  `since_s`
-    is since when it runs, in seconds since 1970, 0 if it does not.
+    is when it started, in seconds since 1970; 0 if it is not running.
     """
 
     id: str
@@ -43,26 +43,31 @@ class BatchRow:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it has changes that the user has not decided about."""
+        """Tell whether it has changes that need a decision."""
         return self.has_diff and not self.decision
+
+    @property
+    def is_accepted(self) -> bool:
+        """Tell whether its changes, or some of them, are in the workspace."""
+        return self.decision.endswith("accepted")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """A batch: its folder, its tasks in their order, and (while somebody works on it) how the work goes, in lines."""
+    """A batch: its folder, its tasks in order, and its progress in lines (while it runs)."""
 
     path: str
     rows: tuple[BatchRow, ...] = ()
     progress: str = ""
 
     def why_not(self, row: BatchRow) -> str:
-        """Return which tasks that were accepted before changed the same files, in a sentence; empty where none did."""
-        kept = [each.id for each in self.rows if each.id in row.overlaps and each.decision.startswith("kept")]
-        return f"Accepted before, with changes to the same files: {', '.join(kept)}." if kept else ""
+        """Return a sentence with the accepted tasks that changed the same files, empty if there are none."""
+        kept = [each.id for each in self.rows if each.id in row.overlaps and each.is_accepted]
+        return f"Already accepted, with changes to the same files: {', '.join(kept)}." if kept else ""
 
     @property
     def summary(self) -> str:
-        """Return how far it is, in one line; nothing without tasks."""
+        """Return the progress in one line, empty without tasks."""
         if not self.rows:
             return ""
         ended = [row for row in self.rows if row.status]
@@ -80,7 +85,7 @@ class BatchState:
 
 
 def with_overlaps(rows: Sequence[BatchRow]) -> tuple[BatchRow, ...]:
-    """Return tasks, each with those that changed the same files."""
+    """Return the tasks with their overlaps."""
     by_file: dict[str, list[str]] = {}
     for row in rows:
         for file in row.files if row.has_diff and row.decision != "rejected" else ():
@@ -96,9 +101,9 @@ def _with_overlaps(row: BatchRow, by_file: Mapping[str, Sequence[str]]) -> Batch
 
 
 def mergeable(rows: Sequence[BatchRow]) -> list[BatchRow]:
-    """Return the tasks that can be accepted together: green, not decided about, none in the way of another.
+    """Return the tasks that can be accepted together: green, undecided and without overlaps.
 
-    Where no task of the batch has checks, those that are unverified.
+    If no task has checks, return the unverified ones.
     """
     wanted = "green" if any(row.status in ("green", "red") for row in rows) else "unverified"
     return [row for row in rows if row.is_open and not row.overlaps and row.status == wanted]
@@ -108,51 +113,51 @@ class WorkspaceBatches(Protocol):
     """The batches of a workspace."""
 
     async def read(self, path: str = "") -> BatchState:
-        """Return a batch by its folder, the newest where none is named; one without tasks where there is none."""
+        """Return a batch by its folder, by default the newest; one without tasks if there is no batch."""
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
-        """Return the changes of a task, to be kept in parts as a step of an open session, or rejected.
+        """Return the changes of a task, to be accepted in parts as a step of an open session, or rejected.
 
         Raises:
             UsageError: the session is not open.
         """
 
     async def reject(self, path: str, task_id: str) -> None:
-        """Note that the changes of a task are not wanted; the diff stays."""
+        """Record that the changes of a task are rejected; the diff stays."""
 
     async def open(self, words: str, session_id: str) -> str:
-        """Return the folder of a batch: the one that is named, or of one that begins with these words in the background.
+        """Return the folder of the given batch, or of one started in the background with these arguments.
 
         The session is notified when it ends.
 
         Raises:
-            UsageError: there are no tasks in it, or another batch runs.
+            UsageError: there are no tasks, or another batch is running.
         """
 
     async def resume(self, path: str, session_id: str) -> None:
         """Continue a batch in the background.
 
         Raises:
-            UsageError: somebody works on it.
+            UsageError: another process is working on it.
         """
 
     async def halt(self, path: str) -> None:
-        """Stop a batch that runs in the background; it can be resumed.
+        """Stop the batch in the background; it can be resumed.
 
         Raises:
-            UsageError: it does not run here.
+            UsageError: it is not running here.
         """
 
 
 class NoBatches:
-    """Has none."""
+    """Implements `WorkspaceBatches` without any batch."""
 
     async def read(self, path: str = "") -> BatchState:
-        """Return an empty one."""
+        """Return an empty batch."""
         return BatchState(path)
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
-        """Refuse.  Raises `UsageError`."""
+        """Raise `UsageError`."""
         del path, session_id
         raise UsageError(f"no task {sanitize_line(task_id)[:40]}")
 
@@ -166,11 +171,11 @@ class NoBatches:
         return ""
 
     async def resume(self, path: str, session_id: str) -> None:
-        """Refuse.  Raises `UsageError`."""
+        """Raise `UsageError`."""
         del path, session_id
-        raise UsageError("there is no batch")
+        raise UsageError("no batch")
 
     async def halt(self, path: str) -> None:
-        """Refuse.  Raises `UsageError`."""
+        """Raise `UsageError`."""
         del path
-        raise UsageError("there is no batch")
+        raise UsageError("no batch")

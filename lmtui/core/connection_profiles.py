@@ -91,7 +91,7 @@ def connection_of(texts: Iterable[str], url: str) -> ConnectionProfile | None:
 class PoolEntry:
     """A server of the setting `servers`; `api_key` says where its key is, empty for the key of the settings.
 
-    With `is_host` the address is only a host's name: all servers on its usual ports are meant, and none gets a key.
+    With `is_host`, the address is a host name: it adds all servers on the usual ports, without a key.
     """
 
     url: str
@@ -100,15 +100,15 @@ class PoolEntry:
     is_host: bool = False
 
 
-_POOL_HINT = 'Write it as "http://gpu2:8080 weight=2", or with the name of a host or of a profile.'
+_POOL_HINT = 'Write it as "http://gpu2:8080 weight=2", or use a host name or a profile name.'
 _HOST = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 
 
 def parse_pool(texts: Iterable[str], profiles: Sequence[str]) -> tuple[PoolEntry, ...]:
-    """Read the setting `servers`; the same server counts once, and one that a profile names has the key of that.
+    """Parse the setting `servers`; drops duplicates, and uses the key of a profile with the same address.
 
     Raises:
-        ConfigError: an entry cannot be read, or names no address and no profile.
+        ConfigError: an entry is invalid.
     """
     known = parse_connections(profiles)
     found: list[PoolEntry] = []
@@ -124,7 +124,7 @@ def parse_pool(texts: Iterable[str], profiles: Sequence[str]) -> tuple[PoolEntry
             _ = base_url(url)
         except UsageError as error:
             raise ConfigError(
-                f"servers: {text[:60]!r} is not an address, a host or a profile with a url", _POOL_HINT
+                f"servers: {text[:60]!r} is not an address, a host name or a profile with a url", _POOL_HINT
             ) from error
         if not any(is_same_server(url, each.url) for each in found):
             is_host = profile is None and bool(_HOST.fullmatch(url))

@@ -99,7 +99,7 @@ class ExamState:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """A server of a pool as a list shows it: slots, what runs, waits and was answered, speed, why it rests, its model."""
+    """A server of a pool for a list: its slots, running, queued and answered requests, speed, why it is down, and its model."""
 
     url: str
     is_up: bool = True
@@ -114,7 +114,7 @@ class PoolRow:
 
 
 def pool_cells(row: PoolRow) -> str:
-    """Return how a server of the pool does, for a table: slots, queue, speed and weight, or that it is down."""
+    """Return the state of a pool server for a table: slots, queue, speed and weight, or that it is down."""
     if not row.is_up:
         return "down"
     cells = [f"{row.busy}/{row.slots} busy"]
@@ -125,10 +125,10 @@ def pool_cells(row: PoolRow) -> str:
 
 
 def pool_text(row: PoolRow) -> str:
-    """Return how a server of the pool does, in words."""
+    """Return the state of a pool server as text."""
     parts = [f"in the pool, weight {row.weight:g}" if row.weight != 1 else "in the pool"]
     parts += [f"down: {row.problem}"] if row.problem else []
-    parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} waiting"] if row.slots and row.is_up else []
+    parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} queued"] if row.slots and row.is_up else []
     parts += [f"{row.answered} answered"] if row.answered else []
     parts += [f"{row.tokens_per_s:g} tokens/s"] if row.tokens_per_s else []
     return ", ".join(parts)
@@ -237,7 +237,7 @@ class ServerFound:
     """A model server that answered.  `note` says what is wrong with it; `can_load`: it loads and unloads models when asked.
     `saves_prompts`: it keeps prompt caches in files; None where it does not tell.
 
-    `kind` is one of `ServerKind` or another name that a server gives itself; `pool` says how it does in the pool in use.
+    `kind` is one of `ServerKind` or another name that a server gives itself; `pool` is its state in the pool.
     """
 
     kind: str
@@ -291,7 +291,7 @@ class ModelServers(Protocol):
         """
 
     def pool(self) -> Sequence[PoolRow]:
-        """Return how the servers of the pool in use do now, none without one; asks nobody."""
+        """Return the current state of the pool's servers, empty without a pool; sends no requests."""
 
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again, None where it does not answer."""

@@ -72,7 +72,7 @@ class ModelAnswers(Protocol):
         """Look for servers and what they offer."""
 
     def pool(self) -> Sequence[PoolRow]:
-        """Return the servers that share the work, none where there is one."""
+        """Return the servers of the pool, empty without one."""
 
     async def silent(self) -> str:
         """Return the address in use where nothing answers there, else an empty string."""
@@ -91,7 +91,7 @@ Begin = Callable[[EngineSession, WorkspaceSandbox], Awaitable[None]]
 
 
 Ended = Callable[[str], Awaitable[None]]
-"""Is told what became of reviewed changes: `kept`, `kept in part` or `rejected`."""
+"""Called with the decision about reviewed changes: `accepted`, `partly accepted` or `rejected`."""
 
 
 class TaskAttempts(Protocol):
@@ -108,7 +108,7 @@ class TaskAttempts(Protocol):
         """Return the workspace as an attempt sees it."""
 
     def spent_of(self, attempt: Attempt) -> SessionBudget:
-        """Return what an attempt has cost."""
+        """Return what an attempt spent."""
 
     def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
         """Return the checks that failed at the end of an attempt."""
@@ -121,7 +121,7 @@ class TaskAttempts(Protocol):
         """
 
     def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:
-        """Return the changes of a patch, to be kept in parts as a step of an open session; `ended` is told what became of them.
+        """Return the changes of a patch, to be kept in parts as a step of an open session; `ended` is called with the decision.
 
         Raises:
             UsageError: the session is not open.
@@ -300,7 +300,7 @@ class CommandCall:
 
 
 @contextlib.contextmanager
-def stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: what comes of it
+def stopping(task: asyncio.Future[Any]) -> Iterator[None]:  # Any: its result
     """Let Ctrl+C and SIGTERM cancel the work of a subcommand."""
     loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
     for number in numbers:

@@ -1,7 +1,8 @@
-"""Several model servers as one: each request goes to the server that can answer it first, and to another if that one fails.
+"""A pool of model servers with load balancing and failover.
 
-A conversation stays where its prompt is cached.  A new one goes where the model is loaded, then where the queue is shortest for
-the server's slots and weight.  A server that fails is left alone for a while, and asked again by looking whether it answers.
+A conversation stays on the server that has its prompt cached.  A new one goes to a server that has the model loaded, then to
+the one with the shortest queue for its slots and weight.  A server that fails gets no requests during a cooldown, or until a
+probe succeeds.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _PULSE_S = 15.0
 _FIRST_REST_S, _LONGEST_REST_S = 2.0, 60.0
 _OVER_WHEN_IT_ANSWERS = frozenset({Fault.UNREACHABLE, Fault.CUT, Fault.LOADING})
 _LACKS = frozenset({Fault.UNKNOWN_MODEL, Fault.NO_TOOLS})
-"""Faults that say what a server does not have; it is well otherwise."""
+"""Faults that mean a missing feature on a server that is otherwise healthy."""
 
 
 @dataclass(slots=True, eq=False)
 class PoolMember:
     """One server of a pool.
 
-    `weight` is how fast it is compared to the others (1.0 is usual).  `found` is what it told when it was looked at last; it
-    rests until `rests_until_s` because of `error`.  `windows` are those that models turned out to have; `lacks`
-    says what it refused for which model.  `active` requests were sent to it and are not answered yet.
+    `weight` is its speed relative to the others (default: 1.0).  `found` is the result of the last probe; it gets no requests
+    until `rests_until_s` because of `error`.  `windows` are the context windows that rejections revealed; `lacks` are features
+    that it rejected, with the model.  `active` is the number of requests in flight.
     """
 
     provider: OpenAICompatible
@@ -67,23 +68,23 @@ class PoolMember:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether it did not answer when it was asked last."""
+        """Tell whether the last request or probe failed."""
         return self.error is not None and self.error.fault in _OVER_WHEN_IT_ANSWERS
 
     def load(self) -> float:
-        """Return how many requests it has for each of its slots and its weight, with one more."""
+        """Return its load with one more request, relative to its slots and weight."""
         slots = self.provider.slots
         return (max(slots.busy + slots.waiting, self.active) + 1) / (slots.count * self.weight)
 
     def share(self, key: Hashable) -> float:
-        """Return a number that is the same for a conversation at each start, and smallest at each server by its weight."""
+        """Return the weighted rendezvous hash of a conversation on this server, which is stable across restarts."""
         if not isinstance(key, str):
             return self.answered / self.weight
         digest = hashlib.sha256(f"{key} {self.url}".encode()).digest()
         return -math.log((int.from_bytes(digest[:8]) + 1) / 2**64) / self.weight
 
     def name_of(self, model: str) -> str | None:
-        """Return what it calls a model, None if it has none such; one that lists no models may have any."""
+        """Return its name for a model, None if it lacks the model; a server that lists no models may have any."""
         if not model or self.found is None or not self.found.models or model_of(self.found, model) is not None:
             return model
         alike = [each.name for each in self.found.models if plain_name(each.name) == plain_name(model)]
@@ -94,14 +95,14 @@ class PoolMember:
         return self.name_of(model) is not None and (Fault.UNKNOWN_MODEL, model) not in self.lacks
 
     def takes_tools(self, request: ModelRequest) -> bool:
-        """Tell whether it takes the tools of a request in the form that they have there."""
+        """Tell whether it supports the tool calls of a request."""
         if not request.tools or request.call_form is not ToolCallFormat.NATIVE:
             return True
         served = self.served(request.model)
         return (Fault.NO_TOOLS, request.model) not in self.lacks and (served is None or served.has_tools is not False)
 
     def served(self, model: str) -> ServedModel | None:
-        """Return what it tells of a model, its window as it turned out to be."""
+        """Return what it reports about a model, with the window that a rejection revealed."""
         name = self.name_of(model)
         served = model_of(self.found, name) if self.found is not None and name is not None else None
         known = self.windows.get(model, 0)
@@ -110,20 +111,20 @@ class PoolMember:
         return replace(served, window_tokens=min(known, served.window_tokens or known))
 
     def is_warm(self, model: str) -> bool:
-        """Tell whether it has a model loaded, as far as it says."""
+        """Tell whether a model is loaded, as far as the server reports."""
         served = self.served(model)
         return served is not None and served.is_loaded is not False
 
 
 def plain_name(model: str) -> str:
-    """Return a model's name as all kinds of servers would write it: `qwen/Qwen3-8B` and `qwen3:8b` are one model."""
+    """Return the normalized name of a model: `qwen/Qwen3-8B` and `qwen3:8b` are the same model."""
     name = model.lower().rpartition("/")[2].removesuffix(":latest").removesuffix(".gguf")
     return re.sub(r"[^a-z0-9.]+", "-", name)
 
 
 @dataclass(slots=True, eq=False)
 class PoolHost:
-    """A host of which all servers on the usual ports join; `make` returns one by its address, with no key."""
+    """A host whose servers on the usual ports join the pool; `make` creates a member from an address, without a key."""
 
     name: str
     make: Callable[[str], PoolMember]
@@ -134,11 +135,11 @@ class ServerPool:
     """Implements `core.ports.Provider` over several servers.
 
     Args:
-        members: their own retries are few, so that another server is asked soon.
-        retry: how often all of them are tried.
+        members: should not retry on their own, so that failover is fast.
+        retry: policy for retrying the whole pool.
         now: returns seconds of a monotonic clock.
-        hosts: where more servers are looked for.
-        pulse_s: how long a server may be silent before it is checked whether it still takes connections.
+        hosts: where to discover more servers.
+        pulse_s: how long a server may be silent before its connection is checked.
     """
 
     def __init__(
@@ -166,11 +167,11 @@ class ServerPool:
 
     @property
     def slot_count(self) -> int:
-        """Return how many requests those that answer work on at once."""
+        """Return the number of slots of all available servers."""
         return sum(each.provider.slots.count for each in self._up()) or 1
 
     def as_one(self) -> ServerFound | None:
-        """Return the pool as if it were one server, each model once; None where nothing is known of any."""
+        """Return the pool as one server with each model once; None if nothing is known yet."""
         known = [each.found for each in self._up() if each.found is not None and each.found.models]
         models: dict[str, ServedModel] = {}
         for model in (each for server in known for each in server.models):
@@ -180,11 +181,11 @@ class ServerPool:
         return ServerFound(known[0].kind, self.url, tuple(models.values())) if known else None
 
     def member_at(self, url: str) -> PoolMember | None:
-        """Return the server at an address, None where it is not of the pool."""
+        """Return the server at an address, None if it does not belong to the pool."""
         return next((each for each in self.members if is_same_server(each.url, url)), None)
 
     def rows(self) -> Sequence[PoolRow]:
-        """Return each server as a list shows it, and each host without one; who was lost is looked at again after its rest."""
+        """Return a row for each server, and for each host without one; starts a probe of lost servers after their cooldown."""
         if any(each.is_lost and each.rests_until_s <= self._now() for each in self.members):
             self._begin_look(_LOOK_AGAIN_S)
         return [*map(self._row, self.members), *self._empty_hosts()]
@@ -207,18 +208,18 @@ class ServerPool:
 
     def _empty_hosts(self) -> Iterator[PoolRow]:
         ports = ", ".join(map(str, USUAL_PORTS))
-        why = f"no model server on its ports {ports}" if self._has_looked else "not looked at yet"
+        why = f"no model server on its ports {ports}" if self._has_looked else "not checked yet"
         for host in self.hosts:
             if not any(is_same_server(each.url, url) for url in host_addresses(host.name) for each in self.members):
                 yield PoolRow(host.name, is_up=False, weight=host.weight, problem=why)
 
     async def stream(self, request: ModelRequest, conversation: str = "") -> AsyncGenerator[StreamChunk, None]:
-        """Yield the pieces of one answer; a `RetryChunk` says that another server starts it again.
+        """Yield the chunks of one answer; a `RetryChunk` means that another server restarts it.
 
-        `conversation` names the one that this belongs to; without a name it is known by its first message.
+        `conversation` identifies the conversation; by default its first message does.
 
         Raises:
-            ProviderError: the request itself is refused, or no server answers.
+            ProviderError: the request is rejected, or no server answers.
         """
         key = conversation or (id(request.messages[0]) if request.messages else 0)
         policy = self._retry.for_known_server() if any(each.answered for each in self.members) else self._retry
@@ -227,7 +228,7 @@ class ServerPool:
                 yield piece
 
     async def _attempt(self, request: ModelRequest, key: Hashable) -> AsyncGenerator[StreamChunk, None]:
-        """Ask the servers one after the other until one answers."""
+        """Try servers until one answers."""
         await self.look()
         tried: list[PoolMember] = []
         window = 0
@@ -246,18 +247,18 @@ class ServerPool:
                 following = self._choose(request, key, tried, window)
                 if following is None:
                     raise self._final(error, request, tried) from error
-                yield RetryChunk(len(tried), len(self.members) - 1, 0.0, f"{error}; {following.url} is asked")
+                yield RetryChunk(len(tried), len(self.members) - 1, 0.0, f"{error}; trying {following.url}")
                 member = following
             else:
                 self._succeed(member, request, key)
                 return
-        raise unreachable(self.url, "no server of the pool was found")
+        raise unreachable(self.url, "no server of the pool answers")
 
     async def _ask(self, member: PoolMember, request: ModelRequest, *, is_last: bool) -> AsyncGenerator[StreamChunk, None]:
-        """Ask one server; its silence ends at the limit, whoever is there, as long as another can be asked.
+        """Send the request to one server; unless it is the last one, the timeout also applies to attended sessions.
 
         Raises:
-            ProviderError: it fails, or takes no connections any more.
+            ProviderError: the server fails, or no longer accepts connections.
         """
         name = member.name_of(request.model)
         asked = replace(request, model=request.model if name is None else name, is_attended=request.is_attended and is_last)
@@ -273,14 +274,14 @@ class ServerPool:
             member.active -= 1
 
     async def _next(self, member: PoolMember, pieces: AsyncGenerator[StreamChunk, None]) -> StreamChunk | None:
-        """Return the next piece, None at the end, as long as its server takes connections: a pulled cable tells nothing."""
+        """Return the next chunk, None at the end; fail if a silent server no longer accepts connections."""
         step = asyncio.ensure_future(anext(pieces, None))
         missed = 0
         try:
             while not (await asyncio.wait({step}, timeout=self._pulse_s))[0]:
                 missed = 0 if await is_reachable(member.url) else missed + 1
                 if missed == 2 and not step.done():
-                    raise unreachable(member.url, "it takes no connections any more")
+                    raise unreachable(member.url, "it no longer accepts connections")
         finally:
             if not step.done():
                 step.cancel()
@@ -290,9 +291,9 @@ class ServerPool:
     def _choose(
         self, request: ModelRequest, key: Hashable, tried: Collection[PoolMember], window: int = 0
     ) -> PoolMember | None:
-        """Return the server for a request: that of its conversation, else the one that is warm and has least to do.
+        """Return the server for a request: the one of its conversation, else the least loaded one that has the model loaded.
 
-        With a `window` only those that tell of a larger one come into question.
+        With a `window`, only servers with a larger one qualify.
         """
         model = request.model
         left = [each for each in self.members if each not in tried]
@@ -316,17 +317,17 @@ class ServerPool:
     def _succeed(self, member: PoolMember, request: ModelRequest, key: Hashable) -> None:
         member.answered += 1
         member.error, member.rests_until_s, member.rest_s = None, 0.0, _FIRST_REST_S
-        # the message is kept with it, so that no other gets its id
+        # keeps the message alive, so that its id is not reused
         self._owners[key] = member, request.messages[0] if request.messages and isinstance(key, int) else None
         self._owners.move_to_end(key)
         while len(self._owners) > _MOST_OWNERS:
             self._owners.popitem(last=False)
 
     def _judge(self, member: PoolMember, request: ModelRequest, error: ProviderError) -> None:
-        """Take note of what an error says of a server.
+        """Record an error of a server.
 
         Raises:
-            ProviderError: it lies in the request, so that another server would answer the same.
+            ProviderError: the request is at fault, so another server would reject it too.
         """
         if error.fault is Fault.REJECTED:
             raise error
@@ -345,7 +346,7 @@ class ServerPool:
         member.rest_s = min(2 * member.rest_s, _LONGEST_REST_S)
 
     def _final(self, error: ProviderError, request: ModelRequest, tried: Collection[PoolMember]) -> ProviderError:
-        """Return the error that ends an attempt: with the shortest wait, and who else cannot help."""
+        """Return the error that ends an attempt, with the shortest wait, and whether other servers lack the model."""
         if error.retry_after_s:
             error.retry_after_s = max(0.1, min(each.rests_until_s for each in tried) - self._now())
         if isinstance(error, ContextOverflow) or len(tried) == len(self.members) or not request.model:
@@ -357,7 +358,7 @@ class ServerPool:
         return [each for each in self.members if each.rests_until_s <= self._now()]
 
     async def look(self, *, is_now: bool = False) -> None:
-        """Look at the servers now and then; the first look is waited for, a few seconds at most, and with `is_now` each."""
+        """Probe the servers periodically; wait for the first probe, or for each with `is_now`, but only a few seconds."""
         self._begin_look(_LOOK_AGAIN_S if is_now else _LOOK_EVERY_S)
         if self._looking is not None and (is_now or not self._has_looked):
             await asyncio.wait({self._looking}, timeout=_LOOK_LIMIT_S)
@@ -387,7 +388,7 @@ class ServerPool:
             member.error, member.rests_until_s = None, 0.0
 
     async def _search(self, host: PoolHost) -> None:
-        """Look for the servers of a host that are not known yet."""
+        """Discover new servers of a host."""
         new = [url for url in host_addresses(host.name) if self.member_at(url) is None]
         for found in await asyncio.gather(*(look_at(url, "", _SERVER_LIMIT_S) for url in new)):
             if found is not None:
@@ -397,7 +398,7 @@ class ServerPool:
                 self.members += (member,)
 
     async def served(self, model: str) -> ServedModel | None:
-        """Return what the servers tell of a model: the smallest window, so that a conversation can go on at each."""
+        """Return what the servers report about a model, with the smallest window, so that a conversation fits on each."""
         await self.look(is_now=True)
         found = [served for each in self._up() if (served := self._served_by(each, model)) is not None]
         if not found:
@@ -422,10 +423,10 @@ class ServerPool:
         return replace(told, window_tokens=min(known, told.window_tokens or known)) if told is not None and known else told
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[array[float]]:
-        """Return vectors of the first server that has the model; see `OpenAICompatible.embed`."""
+        """Return vectors from the first server that has the model; see `OpenAICompatible.embed`."""
         await self.look()
         if not (up := self._up() or self.members):
-            raise unreachable(self.url, "no server of the pool was found")
+            raise unreachable(self.url, "no server of the pool answers")
         return await next((each for each in up if each.offers(model)), up[0]).provider.embed(model, texts)
 
     async def close(self) -> None:
@@ -438,12 +439,12 @@ class ServerPool:
 
 
 def host_addresses(name: str) -> list[str]:
-    """Return where the servers of a host are looked for."""
+    """Return the addresses where a host may have servers."""
     return [f"http://{name}:{port}" for port in USUAL_PORTS]
 
 
 def _short(error: ProviderError | None, url: str) -> str:
-    """Return an error without the address, which stands next to it."""
+    """Return an error without the address, which the list already shows."""
     told = str(error or "").replace(f" at {url}", "").removeprefix(f"{url} ")
     return (
         told.removeprefix("no model server answers (").removesuffix(")")

@@ -45,10 +45,10 @@ _MOST_IN_A_ROW = 8
 
 @contextlib.contextmanager
 def _without_aiohttp() -> Iterator[None]:
-    """Have the SDK not load a second transport that nobody uses here: 10 MB and 0.1 s."""
+    """Keep the SDK from loading a second transport that lmtui does not use: 10 MB and 0.1 s."""
     hides = "openai" not in sys.modules and "aiohttp" not in sys.modules
     if hides:
-        sys.modules["aiohttp"] = cast("ModuleType", None)  # Python's way to say that it cannot be imported
+        sys.modules["aiohttp"] = cast("ModuleType", None)  # makes the import fail
     try:
         yield
     finally:
@@ -84,12 +84,12 @@ class Slots:
 
     @property
     def busy(self) -> int:
-        """Return how many requests run."""
+        """Return how many requests are running."""
         return self._busy
 
     @property
     def waiting(self) -> int:
-        """Return how many requests wait."""
+        """Return how many requests are queued."""
         return len(self._waiting)
 
     def resize(self, count: int) -> None:
@@ -282,7 +282,7 @@ class OpenAICompatible:
         return self.learn(await known_server(self._url, self._key), model)
 
     def learn(self, server: ServerFound | None, model: str) -> ServedModel | None:
-        """Take up what a server tells of itself, and return what it tells of a model."""
+        """Apply what a server reports, and return what it reports about a model."""
         found = model_of(server, model) if server is not None else None
         if server is not None and found is not None:
             is_llama_cpp = found.server == ServerKind.LLAMA_CPP

@@ -63,7 +63,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def full_disk(workspace: Path) -> str:
-    """Return in words that the disk has no room for overlays over a workspace, empty where there is.  Blocks (disk)."""
+    """Return an error if the disk has no space for overlays over a workspace, else an empty string.  Blocks (disk)."""
     folder = overlays_dir(workspace)
     free = free_bytes(next(each for each in (folder, *folder.parents) if each.exists()))
     return f"{_LITTLE_ROOM}s: {folder}" if free <= _LEAST_FREE_BYTES else ""
@@ -120,7 +120,7 @@ class OverlayInstances:
 
     @asynccontextmanager
     async def client(self, kind: InstanceKind, *, writes: bool = True) -> AsyncIterator[Client]:
-        """Yield a supervisor of the workspace with the overlay over it; `writes` is False for who only reads.
+        """Yield a supervisor of the workspace with the overlay over it; `writes` is False for read-only use.
 
         Raises:
             SandboxUnavailable: overlays cannot be made here.
@@ -171,7 +171,7 @@ class OverlayCheckpoints:
         self.ignored, self.read = real.ignored, real.read
 
     async def snapshot(self) -> Snapshot:
-        """Keep the state of now; the last one holds as long as nothing was written since."""
+        """Store the current state; return the last one if nothing was written since."""
         version = self._instances.version()
         if self._last is not None and self._last[0] == version:
             return self._last[1]

@@ -99,7 +99,7 @@ async def test_a_failover_is_told_as_a_retry_that_names_both_servers(open_one: O
     assert len(retries) == 1
     assert retries[0].wait_s == 0
     assert servers[0].url in retries[0].reason
-    assert f"{servers[1].url} is asked" in retries[0].reason
+    assert f"trying {servers[1].url}" in retries[0].reason
 
 
 async def test_a_session_that_is_opened_again_uses_the_pool_though_its_first_server_is_gone(
@@ -167,5 +167,5 @@ def test_an_entry_is_a_profile_before_it_is_a_host(text: str, entry: PoolEntry) 
 
 
 def test_a_server_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ConfigError, match="not an address, a host or a profile"):
+    with pytest.raises(ConfigError, match="not an address, a host name or a profile"):
         parse_pool(["ftp://x"], [])

@@ -94,7 +94,7 @@ async def test_a_task_for_each_file_and_clear_errors(program: Program, serve: Se
         (("batch", "--glob", "*.none", "Look at {file}"), "no file matches"),
         (("batch", "resume", "elsewhere"), "has no batch"),
         (("batch", "--total", "much", "x"), "cannot be read"),
-        (("batch", "apply", "99"), "there is no task 99"),
+        (("batch", "apply", "99"), "no task 99"),
     ):
         bad = await program.run(*arguments)
         assert bad.code == 64, (arguments, bad.err)
@@ -153,11 +153,11 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
     assert (program.workspace / "shared.txt").read_text() == "old\n"
     both = await program.run(*apply, "t2", "t1")
     assert both.code == 1
-    assert "it no longer fits: shared.txt at line 1" in both.out
+    assert "it no longer applies: shared.txt at line 1" in both.out
     assert "Accepted before, with changes to the same files: t2." in both.out
     assert (program.workspace / "shared.txt").read_text() == "2\n"
-    assert "no task can be applied without a look" in (await program.run(*apply, "--all")).err
-    assert "there is no task t9" in (await program.run(*apply, "t9")).err
+    assert "no task can be applied without review" in (await program.run(*apply, "--all")).err
+    assert "no task t9" in (await program.run(*apply, "t9")).err
     assert (await program.run(*apply)).code == 64
 
 
@@ -191,7 +191,7 @@ async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_
             await asyncio.sleep(0.05)
     second = await program.run("batch", "resume", "one", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
     assert second.code == 64
-    assert "another lmtui works on one" in second.err
+    assert "another lmtui process is working on one" in second.err
     process.send_signal(signal.SIGINT)
     await asyncio.sleep(0.1)
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""A batch in a list, for screens: tasks that ended well and not, one of them in the way of another."""
+"""A batch in a list, for screens: tasks with different results, two of them overlapping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = (
         14,
         6,
         has_diff=True,
-        decision="kept",
+        decision="accepted",
         elapsed_s=48.0,
     ),
     BatchRow("2", "Add type hints to parser/tokens.py", "green", ("parser/tokens.py",), 9, 3, has_diff=True, elapsed_s=31.0),
@@ -40,7 +40,7 @@ ROWS = (
 PROGRESS = (
     "4 of 8 done · 1 failed · 1 unchanged · 1 running · 1 waiting · about 2 min left\n"
     "● gpu1:8080  1/2 busy · 41 tok/s\n"
-    "○ gpu2:8080  down  it takes no connections any more"
+    "○ gpu2:8080  down  it no longer accepts connections"
 )
 
 
@@ -56,7 +56,7 @@ class FakeReview:
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
         if self._id in self._batches.stale:
             raise SandboxError("its files have changed since: parser/tokens.py", "Undo the other change first.")
-        self._batches.decide(self._id, "kept" if units is None else "kept in part")
+        self._batches.decide(self._id, "accepted" if units is None else "partly accepted")
         return ()
 
     async def drop(self) -> None:
@@ -89,7 +89,7 @@ class FakeBatches:
         assert session_id
         self.opened = words
         if words == "nothing":
-            raise UsageError("nothing cannot be read", "Name a file with one task a line.")
+            raise UsageError("nothing cannot be read", "Give a file with one task per line.")
         return ""
 
     async def resume(self, path: str, session_id: str) -> None:

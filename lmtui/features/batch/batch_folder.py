@@ -1,6 +1,6 @@
-"""A batch on disk: `batch.json`, `tasks.jsonl`, `results.jsonl` (one line for each end of a task) and `diffs/ID.patch`.
+"""A batch on disk: `batch.json`, `tasks.jsonl`, `results.jsonl` (a line whenever a task ends) and `diffs/ID.patch`.
 
-Results are only ever appended, so that a kill loses at most the line that was being written.  All functions block.
+Results are append-only: a kill loses at most the line that was being written.  All functions block.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batc
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
 GOOD = frozenset({"green", "unverified"})
 _LOCK_S = 0.5
+_OLD_WORDS = {"away": "unreachable", "kept": "accepted", "kept in part": "partly accepted"}
+"""Words of earlier versions in `results.jsonl`."""
+_OLD_WORDS = {"away": "unreachable", "kept": "accepted", "kept in part": "partly accepted"}
+"""Words of earlier versions in `results.jsonl`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ class TaskResult:
     """How a task ended.
 
     `status` is `green` (its checks pass), `unverified` (done, there are no checks), `unchanged`, `red`, `failed` (the turn
-    ended badly) or `away` (no model answered; it is tried again).  `diff` is its patch, relative to the folder of the batch,
-    `decision` what the user said of it: `kept`, `kept in part` or `rejected`.
+    ended with an error) or `unreachable` (no model server answered; it is retried).  `diff` is its patch, relative to the
+    batch folder, `decision` the user's: `accepted`, `partly accepted` or `rejected`.
     """
 
     id: str
@@ -53,10 +57,10 @@ class TaskResult:
 
 
 def parse_result(line: bytes | str) -> TaskResult:
-    """Return the result in a line of JSON, its texts without what a terminal would obey.
+    """Parse a line of JSON, with the texts sanitized for the terminal.
 
     Raises:
-        ValueError: there is none.
+        ValueError: it is not a result.
     """
     try:
         given: dict[str, Any] = json.loads(line)  # Any: JSON
@@ -67,7 +71,7 @@ def parse_result(line: bytes | str) -> TaskResult:
         )
         result = TaskResult(
             str(given["id"]),
-            str(given["status"]),
+            _OLD_WORDS.get(str(given["status"]), str(given["status"])),
             task,
             tuple(sanitize_line(str(each)) for each in given.get("files", ())),
             added,
@@ -80,11 +84,11 @@ def parse_result(line: bytes | str) -> TaskResult:
             max(0.0, float(given.get("elapsed_s", 0.0))),
             {sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given.get("checks", {}).items()},
             error,
-            decision,
+            _OLD_WORDS.get(decision, decision),
         )
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError("it is not a result") from error
-    if result.status not in FINAL | {"away"}:
+    if result.status not in FINAL | {"unreachable"}:
         raise ValueError("it has an unknown status")
     return result
 
@@ -93,23 +97,23 @@ class BatchFolder:
     """The files of one batch.
 
     Args:
-        path: its folder.
+        path: the batch folder.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = -1
         self._results: dict[str, TaskResult] = {}
-        self._read_to = (0, 0)  # which file, and how many bytes of it
+        self._read_to = (0, 0)  # inode, and bytes read
 
     def begin(self, tasks: Sequence[BatchTask], options: Mapping[str, object]) -> None:
-        """Make the folder and write down the tasks.
+        """Create the folder and write the tasks.
 
         Raises:
-            UsageError: there is a batch already, or it cannot be written.
+            UsageError: it already contains a batch, or cannot be written.
         """
         if self.exists():
-            raise UsageError(f"{self.path} has a batch already", f"Continue it: lmtui batch resume {self.path}")
+            raise UsageError(f"{self.path} already contains a batch", f"To continue it: lmtui batch resume {self.path}")
         try:
             (self.path / DIFFS).mkdir(parents=True, exist_ok=True)
             (self.path / OPTIONS).write_text(json.dumps(options, indent=1), encoding="utf-8")
@@ -117,12 +121,12 @@ class BatchFolder:
             lines = "".join(json.dumps(asdict(task), ensure_ascii=False) + "\n" for task in tasks)
             draft = self.path / f".{TASKS}"
             draft.write_text(lines, encoding="utf-8", errors="replace")
-            draft.replace(self.path / TASKS)  # last: with it the batch is whole
+            draft.replace(self.path / TASKS)  # last: a batch exists once it has this file
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Name another with --out.") from error
+            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Choose another folder with --out.") from error
 
     def exists(self) -> bool:
-        """Tell whether there is a batch; its path may be any text."""
+        """Tell whether the folder contains a batch; the path may be any text."""
         try:
             return (self.path / TASKS).exists()
         except OSError:  # too long for a path
@@ -138,15 +142,17 @@ class BatchFolder:
             tasks, problems = read_tasks((self.path / TASKS).read_text(encoding="utf-8"))
             options = json.loads((self.path / OPTIONS).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise UsageError(f"{self.path} has no batch", 'Begin one: lmtui batch --glob "src/*.py" "Fix {file}"') from error
+            raise UsageError(
+                f"{self.path} does not contain a batch", 'Start one: lmtui batch --glob "src/*.py" "Fix {file}"'
+            ) from error
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{self.path} cannot be read: {error}", "Begin another batch.") from error
+            raise UsageError(f"{self.path} cannot be read: {error}", "Start a new batch.") from error
         if problems:
-            raise UsageError(f"{self.path / TASKS} cannot be read: {sanitize_line(problems[0])}", "Begin another batch.")
+            raise UsageError(f"{self.path / TASKS} cannot be read: {sanitize_line(problems[0])}", "Start a new batch.")
         return tasks, options if isinstance(options, dict) else {}
 
     def results(self) -> dict[str, TaskResult]:
-        """Return the last result of each task; a torn line is left out, and only what is new in the file is read."""
+        """Return the last result of each task; skips incomplete lines, and reads only what was appended since the last call."""
         try:
             with (self.path / RESULTS).open("rb") as file:
                 about = os.fstat(file.fileno())
@@ -166,7 +172,7 @@ class BatchFolder:
         return dict(self._results)
 
     def add(self, result: TaskResult, patch: bytes = b"") -> TaskResult:
-        """Write down the end of a task, with its patch, and return it as written.
+        """Append the result of a task with its patch, and return it as written.
 
         Raises:
             UsageError: the disk is full or the folder is gone.
@@ -179,15 +185,15 @@ class BatchFolder:
                     _ = file.write(patch)
             line = json.dumps(asdict(result) | {"diff": diff}, ensure_ascii=False)
             with os.fdopen(_opened(self.path / RESULTS, os.O_APPEND), "ab+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)  # other tasks end, and the user decides about others, at the same time
+                fcntl.flock(file, fcntl.LOCK_EX)  # other tasks and decisions are written concurrently
                 if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
-                    file.write(b"\n")  # a full disk or a kill tore the line before
+                    file.write(b"\n")  # the previous line is incomplete after a kill or a full disk
                 file.write(f"{line}\n".encode("utf-8", "replace"))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            hint = "Free some space, then `lmtui batch resume`." if is_full else "Was it deleted? Begin another batch."
+            hint = "Free some space, then `lmtui batch resume`." if is_full else "Was it deleted? Start a new batch."
             raise UsageError(f"{self.path} cannot be written: {error.strerror}", hint) from error
         return replace(result, diff=diff)
 
@@ -196,14 +202,14 @@ class BatchFolder:
         return self.path / DIFFS / f"{task_id}.patch"
 
     def tell(self, text: str, running: Mapping[str, float]) -> None:
-        """Say how the work goes, and which tasks run since when (seconds since 1970), for who looks at the batch meanwhile."""
+        """Write the progress and when each running task started (seconds since 1970), for other processes."""
         draft = self.path / f".{PROGRESS}"
         with contextlib.suppress(OSError):
             draft.write_text(json.dumps({"text": text, "running": running}), encoding="utf-8")
             draft.replace(self.path / PROGRESS)
 
     def told(self) -> tuple[str, dict[str, float]]:
-        """Return how the work goes and what runs since when, nothing where nobody works on it."""
+        """Return the progress and when each running task started; empty if no process is working on the batch."""
         if not self.is_locked():
             return "", {}
         try:
@@ -213,7 +219,7 @@ class BatchFolder:
             return "", {}
 
     def is_locked(self) -> bool:
-        """Tell whether somebody works on the batch."""
+        """Tell whether a process is working on the batch."""
         try:
             handle = os.open(self.path / ".lock", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -230,13 +236,13 @@ class BatchFolder:
         """Keep other processes from working on the batch.
 
         Raises:
-            UsageError: another does.
+            UsageError: another process is working on it.
         """
         try:
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Name another with --out.") from error
-        until = time.monotonic() + _LOCK_S  # who only looks at the batch has the lock for a moment
+            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Choose another folder with --out.") from error
+        until = time.monotonic() + _LOCK_S  # readers hold the lock for a moment
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -245,17 +251,17 @@ class BatchFolder:
                     time.sleep(0.02)
                     continue
                 os.close(handle)
-                raise UsageError(f"another lmtui works on {self.path}", "Wait for it, or stop it.") from error
+                raise UsageError(f"another lmtui process is working on {self.path}", "Wait for it, or stop it.") from error
             self._lock = handle
             return
 
     def unlock(self) -> None:
-        """Let others work on it."""
+        """Release the lock."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
 def _opened(path: Path, flag: int) -> int:
-    """Open a file of a batch to write to it; a link, as a cloned folder may have it, would lead anywhere."""
+    """Open a batch file for writing; refuses links, which a cloned folder may contain."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flag, 0o666)

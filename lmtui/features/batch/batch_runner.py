@@ -1,4 +1,4 @@
-"""Works on the tasks of a batch, as many at once as the servers have slots; each is tried until its checks pass."""
+"""Runs the tasks of a batch, as many at once as the servers have slots; each is retried until its checks pass."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.service import Begin, FeatureHost
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-_AWAY = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
-_BROKEN_OFF = frozenset({Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
-"""Faults of a server that took the request: it may be the task that breaks it."""
-_MOST_BROKEN_OFF = 5
+_UNREACHABLE = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
+_ABORTED = frozenset({Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
+"""Faults after a server accepted the request; the task itself may cause them."""
+_MOST_ABORTED = 5
 TASK_S = 7_200.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 5.0, 300.0
 _MORE_WORKERS = 32
@@ -33,9 +33,9 @@ _MORE_WORKERS = 32
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """How a batch is worked on: `workers` tasks at once (0: by slots), `tries` for each.
+    """How a batch runs: `workers` tasks at once (0: as many as slots), `tries` for each.
 
-    `budget` is what a task may spend with all its tries, at most `TASK_S` seconds; `total` what one run may spend.
+    `budget` limits a task with all its tries (at most `TASK_S` seconds), `total` one run of the batch.
     """
 
     workers: int = 0
@@ -45,19 +45,19 @@ class BatchOptions:
 
     @property
     def task_budget(self) -> SessionBudget:
-        """Return what a task may spend; there is always a limit of time."""
+        """Return the budget of a task, which always has a time limit."""
         return replace(self.budget, seconds=self.budget.seconds or TASK_S)
 
 
 class BatchRunner:
-    """Works on one batch.
+    """Runs one batch.
 
     Args:
         host: of the workspace.
         folder: where results go.
         options: see `BatchOptions`.
-        tell: called with each end of a task, and the progress.
-        cluster: does the tasks in place of this machine.
+        tell: called with the result and the progress whenever a task ends.
+        cluster: runs the tasks instead of this machine.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class BatchRunner:
         self.progress = BatchProgress()
         self._queue: deque[BatchTask] = deque()
         self._sent = 0
-        self._broken_off: Counter[str] = Counter()
+        self._aborted: Counter[str] = Counter()
 
     async def run(self, tasks: Sequence[BatchTask], *, retries_failed: bool = False) -> BatchProgress:
-        """Work until every task has ended.  Cancelled, what is under way is done by the next run.
+        """Run until every task has ended.  After a cancellation, the next run does the unfinished tasks.
 
         Raises:
-            LmtuiError: the work cannot go on at all (no overlays, a full disk).
+            LmtuiError: the batch cannot continue (no overlays, a full disk).
         """
         known = await asyncio.to_thread(self._folder.results)
         left, found = waiting_tasks(tasks, known, retries_failed=retries_failed)
@@ -91,7 +91,7 @@ class BatchRunner:
         )
         self._queue.extend(left)
         if self._cluster is not None:
-            workers = 2 * self._cluster.slots + _MORE_WORKERS  # workers that join later are used too
+            workers = 2 * self._cluster.slots + _MORE_WORKERS  # leaves room for workers that join later
         else:
             workers = self._options.workers or max(1, await self._host.slot_count())
         progress.began_s = time.monotonic()
@@ -107,7 +107,7 @@ class BatchRunner:
                 task = self._queue.popleft()
                 result, patch = await (self._do(task) if self._cluster is None else self._send(task, self._cluster))
             result = await to_the_end(asyncio.to_thread(self._folder.add, result, patch))
-            if result.status == "away":
+            if result.status == "unreachable":
                 self._queue.append(task)
                 self.progress.add(result)
                 self._tell(result, self.progress)
@@ -126,7 +126,7 @@ class BatchRunner:
         return bool(self._options.total) and self._options.total.used(spent) >= 1
 
     async def _send(self, task: BatchTask, cluster: Cluster) -> tuple[TaskResult, bytes]:
-        """Have a worker of the cluster do a task."""
+        """Run a task on a cluster worker."""
         self.progress.running[task.id] = task.title, time.time()
         self._sent += 1
         try:
@@ -135,7 +135,7 @@ class BatchRunner:
             self.progress.running.pop(task.id, None)
 
     async def _do(self, task: BatchTask) -> tuple[TaskResult, bytes]:
-        """Try a task until it ends well, and return the best result with its patch."""
+        """Try a task until it succeeds, and return the best result with its patch."""
         self.progress.running[task.id] = task.title, time.time()
         best, patch = TaskResult(task.id, "failed", task.title, tries=0), b""
         budget, spent, tokens, began_s = self._options.task_budget, NO_BUDGET, 0, time.monotonic()
@@ -150,12 +150,12 @@ class BatchRunner:
                 tokens, spent = tokens + found.tokens, spent + cost
                 self.progress.steps += cost.steps
                 result, data = _result(task, found, number + 1), await asyncio.to_thread(_taken, found.patch)
-                self._broken_off[task.id] += found.end is not None and found.end.fault in _BROKEN_OFF
-                if result.status == "away" and self._broken_off[task.id] >= _MOST_BROKEN_OFF:
+                self._aborted[task.id] += found.end is not None and found.end.fault in _ABORTED
+                if result.status == "unreachable" and self._aborted[task.id] >= _MOST_ABORTED:
                     result = replace(result, status="failed")
-                if result.status == "away" or not best.tries or _rank(result) > _rank(best):
+                if result.status == "unreachable" or not best.tries or _rank(result) > _rank(best):
                     best, patch = result, data
-                if best.status in GOOD or result.status == "away" or budget.used(spent) >= 1:
+                if best.status in GOOD or result.status == "unreachable" or budget.used(spent) >= 1:
                     break
         except SandboxError as error:
             best = best if best.tries else replace(best, tries=1, error=error.full_text())
@@ -165,7 +165,7 @@ class BatchRunner:
 
 
 def _left(budget: SessionBudget, spent: SessionBudget) -> SessionBudget:
-    """Return what is left of a budget that is not used up."""
+    """Return the rest of a budget, at least 1 of each limit."""
     return SessionBudget(
         budget.tokens and max(1, budget.tokens - spent.tokens),
         budget.steps and max(1, budget.steps - spent.steps),
@@ -174,7 +174,7 @@ def _left(budget: SessionBudget, spent: SessionBudget) -> SessionBudget:
 
 
 def _taken(patch: str) -> bytes:
-    """Return what is in a patch, which the batch keeps from now on.  Blocks."""
+    """Return the content of a patch, and delete the file.  Blocks."""
     if not patch:
         return b""
     file = Path(patch)
@@ -202,8 +202,8 @@ def _rank(result: TaskResult) -> int:
 
 def _result(task: BatchTask, found: Attempt, tries: int) -> TaskResult:
     end, effect = found.end, found.effect
-    if end is not None and end.fault in _AWAY:
-        status = "away"
+    if end is not None and end.fault in _UNREACHABLE:
+        status = "unreachable"
     elif not found.is_good:
         status = "red" if (end is not None and end.exit_code == 0) or found.failing else "failed"
     elif effect is None or not effect.changes:

@@ -1,7 +1,7 @@
-"""Runs the tasks of a batch on a Dask cluster: workers here (`local`), or those of a scheduler that runs somewhere.
+"""Runs the tasks of a batch on a Dask cluster: local workers, or those of a running scheduler.
 
-Dask carries, starts and watches; the head says which worker does what.  Results are kept by the head alone: what is lost with a
-worker is done again by another, what is lost with the scheduler by `lmtui batch resume`.  (https://distributed.dask.org)
+Dask starts and watches processes and transports calls; the head (this process) assigns tasks and alone stores results.  If a
+worker dies, another repeats its task; if the scheduler dies, `lmtui batch resume` does.  (https://distributed.dask.org)
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _MOST_DEATHS, _MOST_SENDS = 3, 3
 def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
     """Return the files of a workspace as an archive, and the digest of their names and contents.
 
-    Files with secrets and those of git and lmtui stay here.  Blocks.
+    Leaves out files with secrets and those of git and lmtui.  Blocks.
 
     Raises:
-        UsageError: they are too large.
+        UsageError: the files are too large.
     """
     packed, total = io.BytesIO(), 0
     found: list[tuple[str, bool, bytes]] = []
@@ -79,7 +79,7 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
                 continue
             total += len(data)
             if len(data) > _MAX_FILE_BYTES or total > _MAX_ALL_BYTES:
-                raise UsageError(f"{sanitize_line(path)} makes the workspace too large to be sent", "Have git ignore it.")
+                raise UsageError(f"{sanitize_line(path)} makes the workspace too large to send", "Add it to .gitignore.")
             about = tarfile.TarInfo(path)
             about.size, about.mode = len(data), 0o755 if can_run else 0o644
             archive.addfile(about, io.BytesIO(data))
@@ -88,7 +88,7 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
 
 
 def flags_of(config: Config) -> tuple[str, ...]:
-    """Return the settings that differ from the defaults as flags, without keys: a worker has its own."""
+    """Return the settings that differ from the defaults as flags, without keys, because each worker has its own."""
     flags: list[str] = []
     for each in fields(Config):
         value = getattr(config, each.name)
@@ -99,20 +99,20 @@ def flags_of(config: Config) -> tuple[str, ...]:
 
 
 def checked_result(task: BatchTask, answer: WorkerAnswer) -> tuple[TaskResult, bytes]:
-    """Return what a worker says of a task as far as it can be true: its id, title and diff are never the worker's to say."""
+    """Validate a worker's result; the id, title and diff path never come from the worker."""
     problem = TaskResult(task.id, "failed", task.title)
     try:
         result = replace(parse_result(answer.result), id=task.id, task=task.title, diff="", decision="")
     except ValueError:
-        return replace(problem, error="the worker's answer is not a result"), b""
+        return replace(problem, error="the worker returned an invalid result"), b""
     if len(answer.patch) > MAX_PATCH_BYTES:
-        return replace(problem, error=f"its changes are larger than {MAX_PATCH_BYTES // 1_000_000} MB"), b""
+        return replace(problem, error=f"the changes are larger than {MAX_PATCH_BYTES // 1_000_000} MB"), b""
     return result, answer.patch
 
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker that may do tasks: how many at once, how many it does; `gone` is set when the scheduler no longer has it."""
+    """A worker that gets tasks, with its slots and how many are in use; `gone` is set when it has left the scheduler."""
 
     address: str
     slots: int
@@ -122,15 +122,15 @@ class _Worker:
 
 
 class Cluster:
-    """The workers of a Dask cluster, from the head's side.  `open_cluster` makes one.
+    """The workers of a Dask cluster as the head sees them.  Created by `open_cluster`.
 
     Args:
-        client: a `distributed.Client` that is asynchronous.
-        packed: the files of the workspace, from `pack`.
-        config: the settings of the head.
-        tries: how often a task is tried.
-        budget: what each try may spend.
-        tell: takes notes for the user.
+        client: an asynchronous `distributed.Client`.
+        packed: the workspace files, from `pack`.
+        config: the settings of this process.
+        tries: tries for each task.
+        budget: of each task.
+        tell: called with notes for the user.
     """
 
     def __init__(
@@ -160,19 +160,21 @@ class Cluster:
 
     @property
     def slots(self) -> int:
-        """Return how many tasks its workers can do at once."""
+        """Return how many tasks its workers can run at once."""
         return sum(worker.slots for worker in self._workers.values())
 
     async def begin(self) -> None:
-        """Check every worker and send it the files; those that join later are taken up when they do.
+        """Check every worker and send it the files; workers can also join later.
 
         Raises:
-            LmtuiError: none can do tasks.
+            LmtuiError: no worker can run tasks.
         """
         await self._look()
         await asyncio.gather(*self._joining.values())
         if not self._workers:
-            raise UsageError("no worker of the cluster can do tasks", "Start workers with lmtui and a sandbox (docs/batch.md).")
+            raise UsageError(
+                "no worker of the cluster can run tasks", "Start workers with lmtui and a sandbox (docs/batch.md)."
+            )
         self._watcher = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -191,7 +193,7 @@ class Cluster:
             self._lose(str(error))
 
     def _lose(self, why: str) -> None:
-        self._lost = self._lost or f"the cluster is gone: {sanitize_line(why)}"
+        self._lost = self._lost or f"lost the cluster: {sanitize_line(why)}"
         self._notify()
 
     def _notify(self) -> None:
@@ -199,10 +201,10 @@ class Cluster:
         self._changed = asyncio.Event()
 
     async def _look(self) -> None:
-        """See which workers have gone, and take up new ones."""
+        """Remove workers that have left, and add new ones."""
         found: Mapping[str, int] = await self._asked(self._client.scheduler.ncores())
         for address in self._workers.keys() - found.keys():
-            self._tell(f"worker {address} has gone")
+            self._tell(f"worker {address} was lost")
             self._workers.pop(address).gone.set()
         self._refused &= found.keys()
         for address in found.keys() - self._workers.keys() - self._refused - self._joining.keys():
@@ -210,18 +212,18 @@ class Cluster:
         self._notify()
 
     async def _asked(self, question: Awaitable[Any]) -> Any:
-        """Return what the scheduler answers.
+        """Return the scheduler's answer to a request.
 
         Raises:
-            OSError: it does not.
+            OSError: it does not answer.
         """
         if self._client.status != "running":
-            raise OSError("the scheduler has gone")
+            raise OSError("lost the connection to the scheduler")
         async with asyncio.timeout(_CONNECT_S):
             return await question
 
     async def _take(self, address: str) -> None:
-        """Check a worker, send it the files, and let it do tasks."""
+        """Check a worker, send it the files, and use it."""
         try:
             why = await self._ask(address, check_worker, self._task.version, self._task.python, self._task.sandbox)
             why = why or await self._send_files(address)
@@ -247,7 +249,7 @@ class Cluster:
         self._notify()
 
     async def _ask(self, address: str, function: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
-        """Run a function on a worker beside its tasks; what fails there is returned as a text."""
+        """Run a function on a worker next to its tasks; errors are returned as text."""
         try:
             async with asyncio.timeout(_ASK_S):
                 found = await self._client.run(function, *arguments, workers=[address], on_error="return")
@@ -257,18 +259,18 @@ class Cluster:
         return f"{type(answer).__name__}: {answer}" if isinstance(answer, Exception) else answer
 
     async def _send_files(self, address: str) -> str:
-        """Send the files to a worker whose machine does not have them; return why that failed, empty if it did not."""
-        async with self._sending[urlsplit(address).hostname or address]:  # the next on the same machine finds them there
+        """Send the files to a worker, unless its machine has them; return an error, empty on success."""
+        async with self._sending[urlsplit(address).hostname or address]:  # one transfer per machine
             if await self._ask(address, has_files, self._digest) is True:
                 return ""
             return str(await self._ask(address, keep_files, self._digest, self._archive))
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until a worker can do one more task, and count that task as its.
+        """Wait for a free slot, and hold it.
 
         Raises:
-            LmtuiError: no worker is left, or the scheduler has gone.
+            LmtuiError: no worker is left, or the scheduler is lost.
         """
         await self._until(lambda: self._taken < self.slots)
         self._taken += 1
@@ -287,15 +289,15 @@ class Cluster:
                 return
             none_since_s = 0.0 if self._workers or self._joining else none_since_s or time.monotonic()
             if none_since_s and time.monotonic() - none_since_s > _NO_WORKER_S:
-                raise LmtuiError("no worker of the cluster is left", "Start one, then `lmtui batch resume`.")
+                raise LmtuiError("no worker of the cluster is left", "Start one, then run `lmtui batch resume`.")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), _LOOK_S)
 
     async def run(self, task: BatchTask, number: int) -> tuple[TaskResult, bytes]:
-        """Do a task on a worker, and on another where that one refuses it or dies.
+        """Run a task on a worker, and on another one if that one refuses it or dies.
 
         Raises:
-            LmtuiError: no worker is left, or the scheduler has gone.
+            LmtuiError: no worker is left, or the scheduler is lost.
         """
         deaths = sends = 0
         while deaths < _MOST_DEATHS:
@@ -314,7 +316,7 @@ class Cluster:
                 return TaskResult(task.id, "failed", task.title, error=f"the worker failed: {why}"), b""
             elif answer.lacks_files:
                 sends += 1
-                why = await self._send_files(worker.address) if sends < _MOST_SENDS else "it does not keep the files"
+                why = await self._send_files(worker.address) if sends < _MOST_SENDS else "it keeps losing the files"
                 if why and not worker.gone.is_set():
                     self._refuse(worker.address, why)
             elif answer.refused:
@@ -323,14 +325,14 @@ class Cluster:
                 return checked_result(task, answer)
             else:
                 deaths += 1
-        why = f"{_MOST_DEATHS} workers died while they did it (out of memory?)"
+        why = f"{_MOST_DEATHS} workers died while running it (out of memory?)"
         return TaskResult(task.id, "failed", task.title, tries=deaths, error=why), b""
 
     async def _answer(self, worker: _Worker, task: BatchTask, key: str) -> object:
-        """Return what a worker answers, the exception that a task ended with, or None where the worker has gone.
+        """Return the answer of a worker, the exception that ended the task, or None if the worker is lost.
 
         Raises:
-            LmtuiError: the scheduler has gone.
+            LmtuiError: the scheduler is lost.
         """
         options = {"resources": {SLOT: 1}} if worker.has_resource else {}
         future = self._client.submit(
@@ -342,20 +344,20 @@ class Cluster:
             return waiting.result() if waiting.done() else None
         except (OSError, FutureCancelled) as error:
             if self._client.status != "running":
-                self._lose(str(error) if isinstance(error, OSError) else "the scheduler has gone")
+                self._lose(str(error) if isinstance(error, OSError) else "lost the connection to the scheduler")
                 raise LmtuiError(self._lost, RESUME) from error
             return None
         finally:
             waiting.cancel()
             gone.cancel()
             await asyncio.gather(waiting, gone, return_exceptions=True)
-            if self._client.status == "running":  # nobody waits for it any more: the worker stops it, or drops its result
+            if self._client.status == "running":  # the worker stops the task, or drops its result
                 with contextlib.suppress(OSError, TimeoutError):
                     await asyncio.wait_for(self._client.cancel([future]), _CANCEL_S)
 
 
 async def _outcome(future: Any) -> object:  # Any: a future of the SDK
-    """Return what a task returned, or the exception that it ended with."""
+    """Return the result of a task, or the exception that ended it."""
     error = await future.exception()
     return error if error is not None else await future
 
@@ -380,16 +382,16 @@ async def open_cluster(
     budget: SessionBudget,
     tell: Callable[[str], None],
 ) -> AsyncIterator[Cluster]:
-    """Yield the checked workers of a scheduler, or (`local`) workers that are started here; see `Cluster` for the rest.
+    """Yield the checked workers of a scheduler, or local ones (`local`); see `Cluster` for the other arguments.
 
     Raises:
-        LmtuiError: Dask is not installed, no scheduler answers, or no worker can do tasks.
+        LmtuiError: Dask is not installed, no scheduler answers, or no worker can run tasks.
     """
     try:
         distributed = await asyncio.to_thread(importlib.import_module, "distributed")
     except ImportError as error:
         raise UsageError("--cluster needs Dask", EXTRA) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it says of lost connections is said here
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # lmtui reports lost connections itself
     async with contextlib.AsyncExitStack() as stack:
         target: Any = address
         if address == "local":

@@ -1,7 +1,7 @@
-"""What runs on the workers of a cluster: checks of the machine, the files of the workspace, and one task at a time.
+"""What runs on cluster workers: checks of the machine, the cache of workspace files, and tasks.
 
-A task is `lmtui batch` in a copy of the files.  It ends with its worker: nothing goes on when the worker, the scheduler or the
-head has gone.  The head imports this module for what it sends; nothing here imports Dask before a task runs.
+A task is `lmtui batch` in a copy of the files.  It is stopped when the worker, the scheduler or the head dies.  The head
+imports this module for the functions that it sends; nothing here imports Dask before a task runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _GIT = ("git", "-c", "user.name=lmtui", "-c", "user.email=lmtui@localhost", "-c"
 class WorkerTask:
     """What a worker gets with each task.  `version` and `python` come first, so that any version of lmtui can read them.
 
-    `limit_s` is when the worker stops a task that does not end by itself.
+    `limit_s` is the time limit.
     """
 
     version: str
@@ -59,7 +59,7 @@ class WorkerTask:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker returns: a result as JSON with its patch, why it does no tasks, or that it needs the files first."""
+    """What a worker returns: a result as JSON with its patch, why it refuses tasks, or that it lacks the files."""
 
     result: str = ""
     patch: bytes = b""
@@ -68,7 +68,7 @@ class WorkerAnswer:
 
 
 def digest_of(files: Iterable[tuple[str, bool, bytes]]) -> str:
-    """Return the digest of files, given in the order of their paths: path, whether it is executable, and the SHA-256 of it."""
+    """Return the digest of files sorted by path: each path, whether it is executable, and the SHA-256 of its content."""
     digest = hashlib.sha256()
     for path, can_run, content in files:
         digest.update(f"{path}\0{int(can_run)}\0{content.hex()}\n".encode("utf-8", "surrogateescape"))
@@ -76,14 +76,14 @@ def digest_of(files: Iterable[tuple[str, bool, bytes]]) -> str:
 
 
 async def check_worker(version: str, python: str, sandbox: str) -> str:
-    """Return why this worker can do no tasks, empty where it can."""
+    """Return why this worker cannot run tasks, empty if it can."""
     why = await asyncio.to_thread(_check, version, python, sandbox)
     if not why:
         _CHECKED.add((version, python, sandbox))
     return why
 
 
-_CHECKED: set[tuple[str, str, str]] = set()  # what this process need not check again for a task
+_CHECKED: set[tuple[str, str, str]] = set()  # checks that passed in this process
 
 
 def _check(version: str, python: str, sandbox: str) -> str:
@@ -101,11 +101,11 @@ def _check(version: str, python: str, sandbox: str) -> str:
             return ""
     except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
         return f"its sandbox cannot be checked: {error}"
-    return "no sandbox with overlays works there (`lmtui sandbox check` says why)"
+    return "no sandbox with overlays works there (run `lmtui sandbox check` there for details)"
 
 
 def _full_disk() -> str:
-    """Return which disk has no room for a task, empty where both have."""
+    """Return which disk is full, empty if none is."""
     for folder in (Path(tempfile.gettempdir()), _made(state_dir())):
         free = shutil.disk_usage(folder).free
         if free < _LEAST_FREE_BYTES:
@@ -123,12 +123,12 @@ def _files_dir() -> Path:
 
 
 async def has_files(digest: str) -> bool:
-    """Tell whether this machine has the files with a digest from before."""
+    """Tell whether this machine has cached the files with this digest."""
     return await asyncio.to_thread((_files_dir() / digest).is_dir)
 
 
 async def keep_files(digest: str, archive: bytes) -> str:
-    """Unpack the files of a workspace, once for all workers of this machine; return why that failed, empty if it did not."""
+    """Unpack workspace files, shared by all workers of this machine; return an error, empty on success."""
     return await asyncio.to_thread(_keep, digest, archive)
 
 
@@ -145,15 +145,15 @@ def _keep(digest: str, archive: bytes) -> str:
                 files.extractall(draft, filter="data")
             if _digest_below(draft) != digest:
                 return "the files arrived damaged"
-            with contextlib.suppress(FileExistsError, OSError):  # another worker of this machine was quicker
+            with contextlib.suppress(FileExistsError, OSError):  # another worker of this machine was faster
                 draft.rename(root / digest)
-        return "" if (root / digest).is_dir() else "its disk: the files cannot be kept"
+        return "" if (root / digest).is_dir() else "its disk: cannot store the files"
     except (OSError, tarfile.TarError, EOFError) as error:
         return f"its disk: {getattr(error, 'strerror', None) or error}"
 
 
 def _clean(root: Path, keep: str) -> None:
-    """Remove the files of batches from long ago, and what a kill left half unpacked."""
+    """Remove old files, and incomplete ones that a kill left."""
     used: list[tuple[float, Path]] = []
     for folder in root.iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -168,7 +168,7 @@ def _clean(root: Path, keep: str) -> None:
 
 
 def _digest_below(folder: Path) -> str:
-    """Return the digest of all files below a folder, empty if something else is among them."""
+    """Return the digest of all files below a folder, empty if there are links or special files."""
     found: list[tuple[str, bool, bytes]] = []
     for place, folders, names in os.walk(folder):
         for path in (Path(place) / name for name in names):
@@ -183,10 +183,10 @@ def _digest_below(folder: Path) -> str:
 
 
 def _copied(digest: str, work: Path) -> bool:
-    """Copy the files with a digest; what is not exactly them is removed instead, and sent again."""
+    """Copy the files with a digest; if the cache is damaged, delete it and return False."""
     files = _files_dir() / digest
     try:
-        os.utime(files)  # in use
+        os.utime(files)  # marks them as recently used
         shutil.copytree(files, work, symlinks=True)
     except (FileNotFoundError, shutil.Error):
         return False
@@ -197,7 +197,7 @@ def _copied(digest: str, work: Path) -> bool:
 
 
 def run_task(sent: WorkerTask) -> WorkerAnswer:
-    """Do one task in a copy of the workspace.  Blocks; returns early with no result where nobody waits for it any more."""
+    """Run one task in a copy of the workspace.  Blocks; returns early without a result if it is cancelled."""
     key = (sent.version, sent.python, sent.sandbox)
     if key not in _CHECKED:
         if refused := _check(*key):
@@ -220,7 +220,7 @@ def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
     if not _copied(sent.digest, work):
         return WorkerAnswer(lacks_files=True)
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "the workspace")):
-        with contextlib.suppress(FileNotFoundError, subprocess.TimeoutExpired):  # without git, tasks do without it
+        with contextlib.suppress(FileNotFoundError, subprocess.TimeoutExpired):  # git is optional
             _ = subprocess.run((*_GIT, *command), cwd=work, capture_output=True, check=False, timeout=_GIT_S)
     about = {name: value for name, value in asdict(sent.task).items() if name != "text"}
     tasks.write_text(json.dumps(about | {"task": sent.task.text}), encoding="utf-8")
@@ -252,7 +252,7 @@ def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
 
 
 def _run_to_the_end(run: list[str], work: Path, errors: int, limit_s: float) -> str | None:
-    """Run lmtui; return why it was ended, None if nobody waits for it any more, empty where it ended by itself."""
+    """Run lmtui; return why it was stopped, None if the task was cancelled, empty if it ended normally."""
     is_wanted, until_s = _watch(), time.monotonic() + limit_s
     process = subprocess.Popen(
         run, cwd=work, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
@@ -263,12 +263,12 @@ def _run_to_the_end(run: list[str], work: Path, errors: int, limit_s: float) -> 
             if not is_wanted():
                 return None
             if time.monotonic() > until_s:
-                return f"it took more than {limit_s:,.0f} s"
+                return f"timed out after {limit_s:,.0f} s"
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_S)
-        return f"lmtui was ended by signal {-process.returncode} (out of memory?)" if process.returncode < 0 else ""
+        return f"lmtui was killed by signal {-process.returncode} (out of memory?)" if process.returncode < 0 else ""
     finally:
-        process.stdin.close()  # for `main` the sign to stop
+        process.stdin.close()  # tells `main` to stop
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_S)
         with contextlib.suppress(ProcessLookupError):
@@ -277,12 +277,12 @@ def _run_to_the_end(run: list[str], work: Path, errors: int, limit_s: float) -> 
 
 
 def _watch() -> Callable[[], bool]:
-    """Return what tells whether the task of this thread is still waited for."""
-    distributed = importlib.import_module("distributed")  # the worker has it; deferred, as nothing else here needs it
+    """Return a function that tells whether the task of this thread is still active."""
+    distributed = importlib.import_module("distributed")  # deferred: only workers need it
     try:
         worker = distributed.get_worker()
         key = worker.get_current_task()
-    except (ValueError, KeyError):  # no worker of Dask runs it
+    except (ValueError, KeyError):  # not run by a Dask worker
         return lambda: True
 
     def is_wanted() -> bool:
@@ -294,7 +294,7 @@ def _watch() -> Callable[[], bool]:
 
 
 def main() -> None:
-    """Run lmtui with the arguments of this process, until standard input closes: the worker stopped it, or is gone."""
+    """Run lmtui with the arguments of this process until standard input closes, because the worker stopped it or died."""
 
     def stop() -> None:
         while os.read(0, 1):

@@ -1,4 +1,4 @@
-"""Commands of batches: look at the newest one, and decide about the changes of its tasks."""
+"""Commands for batches: show the newest one, and accept or reject the changes of its tasks."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def row_text(row: BatchRow) -> str:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("batch.show", Scope.WORKBENCH, "Batch", "Begin a batch of tasks, or review the changes of the newest one.",
+    Command("batch.show", Scope.WORKBENCH, "Batch", "Start a batch of tasks, or review the changes of the newest one.",
         slash=("batch",), argument="[--glob PATTERN TASK | FILE | DIR]", handler=show_batch, instead="`lmtui batch status`"),
     Command("batch.review", SCOPE, "Review", "Review the changes of the selected task.", ("enter",), "review"),
     Command("batch.accept", SCOPE, "Accept", "Accept all changes of the selected task.", ("y",), "accept"),
-    Command("batch.accept_all", SCOPE, "Accept all", "Accept the changes of all tasks that are green and in no other's way.",
+    Command("batch.accept_all", SCOPE, "Accept all", "Accept the changes of all green tasks that do not overlap with others.",
         ("a",), "accept all"),
     Command("batch.reject", SCOPE, "Reject", "Reject the changes of the selected task; its diff stays.", ("n",), "reject"),
     Command("batch.resume", SCOPE, "Resume", "Continue the batch in the background.", ("r",), "resume"),
-    Command("batch.halt", SCOPE, "Stop", "Stop the batch that runs in the background; it can be resumed.", ("s",), "stop"),
+    Command("batch.halt", SCOPE, "Stop", "Stop the batch in the background; it can be resumed.", ("s",), "stop"),
 )  # fmt: skip

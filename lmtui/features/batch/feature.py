@@ -1,4 +1,4 @@
-"""Batches: many tasks, each in its own overlay, on all servers of the pool."""
+"""Batches: many tasks, each in its own overlay, using all servers of the pool."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How far a batch is: counted as tasks end, told in its folder, and on standard error as a table that is drawn in place.
+"""The progress of a batch: written to its folder, and to standard error as a live table.
 
-Where standard error is not a terminal, each end of a task is a line.  All functions that write block for a moment only.
+If standard error is not a terminal, a line is printed whenever a task ends.  Functions that write block only briefly.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lmtui.features.batch.task_file import BatchTask
 
 _TICK_S, _WRITE_S, _LINE_S = 1.0, 2.0, 10.0
 _MOST_RUNNING = 8
-_SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "away": "…"}
+_SIGNS = {"green": "✓", "unverified": "✓", "unchanged": "–", "red": "✗", "failed": "✗", "unreachable": "…"}
 _COLORS = {"✓": "32", "✗": "31", "…": "33"}
 
 
 @dataclass(slots=True)
 class BatchProgress:
-    """How far a batch is: what ended (in earlier runs too), and what runs since when (seconds since 1970).
+    """The progress of a batch: ended tasks (including earlier runs), and when each running task started (seconds since 1970).
 
-    `ended`, `tokens`, `steps` and the time are those of this run.
+    `ended`, `tokens`, `steps` and the time count this run only.
     """
 
     total: int = 0
@@ -48,40 +48,40 @@ class BatchProgress:
         self.failed += status in FINAL - GOOD - {"unchanged"}
 
     def add(self, result: TaskResult) -> None:
-        """Count a task that ended in this run, or was tried."""
+        """Count a task that ended in this run, or will be retried."""
         self.tokens += result.tokens
         self.count(result.status)
         self.ended += result.status in FINAL
 
     @property
     def elapsed_s(self) -> float:
-        """Return how long this run takes so far."""
+        """Return the duration of this run so far."""
         return time.monotonic() - self.began_s
 
     @property
     def waiting(self) -> int:
-        """Return how many were not begun."""
+        """Return how many tasks have not started."""
         return max(0, self.open - len(self.running))
 
     @property
     def open(self) -> int:
-        """Return how many have not ended."""
+        """Return how many tasks have not ended."""
         return self.total - self.done - self.failed - self.unchanged
 
     @property
     def left_s(self) -> float | None:
-        """Return how many seconds the rest will take at the speed of this run, None before its first end."""
+        """Return the estimated seconds left at the speed of this run, None until its first task ends."""
         return self.elapsed_s / self.ended * self.open if self.ended else None
 
     @property
     def line(self) -> str:
-        """Return how far it is and how long the rest will take, in one line."""
+        """Return the progress and the estimated time left, in one line."""
         left_s = self.left_s
         return self.ending + (f" · about {_time_text(left_s)} left" if left_s else "")
 
     @property
     def ending(self) -> str:
-        """Return how far it is, in one line."""
+        """Return the progress, in one line."""
         parts = [f"{self.done} of {self.total} done", f"{self.failed} failed"]
         parts += [f"{self.unchanged} unchanged"] if self.unchanged else []
         parts += [f"{len(self.running)} running"] if self.running else []
@@ -98,14 +98,14 @@ def _time_text(seconds: float) -> str:
 
 
 def result_line(result: TaskResult) -> str:
-    """Return how a task ended, in one line."""
+    """Return the result of a task, in one line."""
     about = [f"{result.elapsed_s:.0f} s"] if result.elapsed_s else []
     about += [f"+{result.added} −{result.removed}"] if result.diff else []
     about += [f"try {result.tries}"] if result.tries > 1 else []
     about += [result.decision] if result.decision else []
     about += [sanitize_line(result.error)[:120]] if result.error else []
     sign, task = _SIGNS.get(result.status, "○"), sanitize_line(result.task)[:60]
-    return f"{sign} {result.id:>5}  {result.status:<10} {task}  {' · '.join(about)}".rstrip()
+    return f"{sign} {result.id:>5}  {result.status:<11} {task}  {' · '.join(about)}".rstrip()
 
 
 def _server_line(row: PoolRow) -> str:
@@ -114,12 +114,12 @@ def _server_line(row: PoolRow) -> str:
 
 
 class ProgressReport:
-    """Tells how a batch goes: in its folder, and on a stream where there is one.
+    """Reports the progress of a batch in its folder, and on a stream if there is one.
 
     Args:
-        folder: of the batch.
-        pool: returns the servers and what they do.
-        stream: takes lines; a terminal gets a table that is drawn in place.
+        folder: the batch folder.
+        pool: returns the servers with their state.
+        stream: gets lines, or a live table if it is a terminal.
     """
 
     def __init__(self, folder: BatchFolder, pool: Callable[[], Sequence[PoolRow]], stream: TextIO | None = None) -> None:
@@ -131,7 +131,7 @@ class ProgressReport:
 
     @contextlib.asynccontextmanager
     async def following(self, progress: BatchProgress) -> AsyncIterator[None]:
-        """Tell how it goes every second until the end, when the last line says how it went."""
+        """Report the progress every second, and the final result at the end."""
         ticking = asyncio.create_task(self._tick(progress))
         try:
             yield
@@ -143,7 +143,7 @@ class ProgressReport:
 
     async def _tick(self, progress: BatchProgress) -> None:
         while True:
-            if not progress.total:  # it has not looked yet
+            if not progress.total:  # the batch has not started yet
                 await asyncio.sleep(_TICK_S / 10)
                 continue
             if time.monotonic() - self._written_s >= _WRITE_S:
@@ -155,14 +155,14 @@ class ProgressReport:
             await asyncio.sleep(_TICK_S)
 
     def ended(self, result: TaskResult, progress: BatchProgress) -> None:
-        """Say how a task ended."""
+        """Report the result of a task."""
         self._say(self._colored(result_line(result)))
         if not self._is_live and progress.open and time.monotonic() - self._told_s >= _LINE_S:
             self._told_s = time.monotonic()
             self._print(f"  {progress.line}")
 
     def note(self, text: str) -> None:
-        """Say something else."""
+        """Print a note."""
         self._say(f"lmtui: {sanitize_line(text)}")
 
     def _say(self, line: str) -> None:
@@ -180,7 +180,7 @@ class ProgressReport:
         lines = [
             f"  ▸ {name:>5}  {_time_text(now - since):<10} {title[:60]}" for name, (title, since) in running[:_MOST_RUNNING]
         ]
-        lines += [f"  and {len(running) - _MOST_RUNNING} more run"] if len(running) > _MOST_RUNNING else []
+        lines += [f"  and {len(running) - _MOST_RUNNING} more running"] if len(running) > _MOST_RUNNING else []
         return [progress.line, *lines, *(f"  {line}" for line in self.server_lines())]
 
     def _colored(self, line: str) -> str:
@@ -188,7 +188,7 @@ class ProgressReport:
         return f"\x1b[{color}m{line[:1]}\x1b[0m{line[1:]}" if color else line
 
     def _draw(self, lines: list[str], above: str = "") -> None:
-        """Draw the table in the place of the one before, in one write; long lines are cut at the edge of the terminal."""
+        """Redraw the table in one write; long lines are cut at the edge of the terminal."""
         if not self._is_live or self._stream is None or (lines == self._drawn and not above):
             return
         up = f"\x1b[{len(self._drawn)}F" if self._drawn else ""
@@ -201,7 +201,7 @@ class ProgressReport:
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            with contextlib.suppress(OSError, ValueError):  # the reader has closed it
                 _ = self._stream.write(text)
                 self._stream.flush()
 
@@ -209,7 +209,7 @@ class ProgressReport:
 def waiting_tasks(
     tasks: Sequence[BatchTask], known: dict[str, TaskResult], *, retries_failed: bool
 ) -> tuple[list[BatchTask], BatchProgress]:
-    """Return what is left of a batch, and how far it is."""
+    """Return the tasks that are left, and the progress."""
     keep = GOOD | {"unchanged"} if retries_failed else FINAL
     progress, left = BatchProgress(len(tasks)), []
     for task in tasks:

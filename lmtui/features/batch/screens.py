@@ -1,4 +1,4 @@
-"""A batch in the app: its tasks, and the review of the changes of each."""
+"""The batch screen: lists tasks, and opens the review of their changes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class BatchList(ListDialog[BatchRow, None]):
 
     Args:
         batches: the port.
-        words: the folder of the batch, empty for the newest, or the words with which one begins.
-        session_id: returns the id of the session that takes the changes.
+        words: a batch folder, arguments that start a batch, or empty for the newest.
+        session_id: returns the id of the session that gets the changes.
         now: returns the time.
     """
 
@@ -47,7 +47,7 @@ class BatchList(ListDialog[BatchRow, None]):
         self.noun = "task"
 
     def on_mount(self) -> None:
-        """List the tasks, and again while somebody works on them."""
+        """List the tasks, and refresh the list while the batch runs."""
         self.run_worker(self._open(), group="batch", exclusive=True)
 
     async def _open(self) -> None:
@@ -71,7 +71,7 @@ class BatchList(ListDialog[BatchRow, None]):
             return
         if found is self._state:
             if found.progress:
-                self.table.redraw()  # since when the tasks run
+                self.table.redraw()  # for the running times
             return
         self._state = found
         left = sum(row.is_open for row in found.rows)
@@ -85,7 +85,7 @@ class BatchList(ListDialog[BatchRow, None]):
         return row.id
 
     def text(self, row: BatchRow) -> str:
-        """Return its words and files."""
+        """Return its text and files, for the filter."""
         return " ".join((row.id, row.title, *row.files))
 
     def line(self, row: BatchRow, width: int) -> Line:
@@ -94,18 +94,18 @@ class BatchList(ListDialog[BatchRow, None]):
         state = row.decision or ("overlaps" if row.overlaps and row.is_open else row.status or "waiting")
         if row.since_s:
             sign, style, state = "▸", "accent", f"running {_time_text(self._now().timestamp() - row.since_s)}"
-        room = max(10, width - 3 - 8 - 14 - 13)
+        room = max(10, width - 3 - 8 - 14 - 15)
         lines = f"+{row.added} −{row.removed}" if row.has_diff else ""
         return (
             (f" {sign} ", style),
             (pad(fit(sanitize_line(row.id), 7), 8), "muted"),
             (pad(fit(sanitize_line(row.title), room), room), ""),
             (pad(lines, 14), "muted"),
-            (fit(state, 13), "warn" if state == "overlaps" else "muted"),
+            (fit(state, 15), "warn" if state == "overlaps" else "muted"),
         )
 
     def about(self, row: BatchRow | None) -> tuple[str, Sequence[Command]]:
-        """Return all there is to know of a task."""
+        """Return the details of a task, and the commands for it."""
         if row is None:
             return NO_BATCH, ()
         parts = [
@@ -124,7 +124,7 @@ class BatchList(ListDialog[BatchRow, None]):
         return " · ".join(filter(None, parts)), known
 
     def action_batch_review(self) -> None:
-        """Review the changes of the marked task."""
+        """Review the changes of the selected task."""
         row = self.current
         if row is None or not row.has_diff:
             self.say("this task has no changes", "$warning")
@@ -145,14 +145,14 @@ class BatchList(ListDialog[BatchRow, None]):
             return None
 
     def action_batch_accept(self) -> None:
-        """Accept all changes of the marked task; ask first if other tasks changed the same files."""
+        """Accept all changes of the selected task; ask first if other tasks changed the same files."""
         row = self.current
         if row is None or not row.has_diff:
             return
-        if row.decision.startswith("kept"):
-            self.say(f"task {row.id} was accepted before; /undo takes it back", "$warning")
+        if row.is_accepted:
+            self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
         elif row.overlaps:
-            text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may no longer fit then."
+            text = f"Other tasks changed the same files: {', '.join(row.overlaps)}. Their changes may then no longer apply."
             _ = self.app.push_screen(
                 Confirm(f"Accept task {row.id}?", text), lambda is_sure: self._accept_if(is_sure=is_sure, rows=[row])
             )
@@ -160,15 +160,15 @@ class BatchList(ListDialog[BatchRow, None]):
             self._accept_if(is_sure=True, rows=[row])
 
     def action_batch_accept_all(self) -> None:
-        """Accept all green tasks that are in no other's way, after a question."""
+        """Accept all green tasks that do not overlap with others, after confirmation."""
         rows = mergeable(self._state.rows)
         if not rows:
-            self.say("no task can be accepted without a look: review them one by one", "$warning")
+            self.say("no task can be accepted without review: review them one by one", "$warning")
             return
         is_green = rows[0].status == "green"
-        what = "Their checks pass" if is_green else "They are unverified: there are no checks"
+        what = "Their checks pass" if is_green else "They are unverified, because there are no checks"
         left = sum(row.is_open for row in self._state.rows) - len(rows)
-        rest = f" {left} more stay to be reviewed." if left else ""
+        rest = f" {left} more need review." if left else ""
         title = f"Accept {pluralize(len(rows), 'task')}?"
         text = f"{what}, and no other task changed the same files.{rest}"
         _ = self.app.push_screen(Confirm(title, text), lambda is_sure: self._accept_if(is_sure=is_sure, rows=rows))
@@ -196,14 +196,14 @@ class BatchList(ListDialog[BatchRow, None]):
             self.say(f"{'; '.join(problems[:3])}{more}", "$error")
             return
         what = f"task {rows[0].id} is" if len(rows) == 1 else f"{len(rows)} tasks are"
-        self.say("; ".join(notes[:3]) or f"{what} accepted; /undo takes it back", "$success")
+        self.say("; ".join(notes[:3]) or f"{what} accepted; /undo reverts {'it' if len(rows) == 1 else 'them'}", "$success")
 
     def action_batch_reject(self) -> None:
-        """Reject the changes of the marked task."""
+        """Reject the changes of the selected task."""
         row = self.current
         if row is not None and row.has_diff:
-            if row.decision.startswith("kept"):
-                self.say(f"task {row.id} was accepted before; /undo takes it back", "$warning")
+            if row.is_accepted:
+                self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
                 return
             self.run_worker(self._reject(row), group="batch-reject", exclusive=True)
 
@@ -212,7 +212,7 @@ class BatchList(ListDialog[BatchRow, None]):
         self.run_worker(self._do(self._batches.resume(self._state.path, self._session_id())), group="batch-work")
 
     def action_batch_halt(self) -> None:
-        """Stop the batch that runs in the background."""
+        """Stop the batch in the background."""
         self.run_worker(self._do(self._batches.halt(self._state.path)), group="batch-work")
 
     async def _do(self, work: Awaitable[None]) -> None:
@@ -229,10 +229,10 @@ class BatchList(ListDialog[BatchRow, None]):
 
 
 class BatchController(FeatureController):
-    """Answers `/batch`."""
+    """Handles `/batch`."""
 
     def handlers(self) -> dict[str, Handler]:
-        """Return what answers the command."""
+        """Return the handler of the command."""
         return {"batch.show": self._show}
 
     def _show(self, path: str) -> None:

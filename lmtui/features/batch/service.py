@@ -1,4 +1,4 @@
-"""The batches of a workspace: read, begun and continued in the background, and reviewed.
+"""The batches of a workspace: reads, reviews, starts and resumes them in the background.
 
 Implements `core.batch_values.WorkspaceBatches`.
 """
@@ -26,12 +26,12 @@ from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, de
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceExtensions, WorkspaceFeature
 from lmtui.paths import batches_dir
 
-_FORMS = 'Name a file with one task a line, or give a pattern and a task: --glob "src/*.py" "Fix {file}"'
+_FORMS = 'Give a file with one task per line, or a pattern and a task: --glob "src/*.py" "Fix {file}"'
 _GLOB = re.compile(r"""--glob[ =]+(?:"([^"]+)"|'([^']+)'|(\S+))\s+(.+)""", re.DOTALL)
 
 
 class BatchService(WorkspaceFeature):
-    """Reads batches and the user's decisions about them, and works on one in the background."""
+    """Reads and reviews batches, and runs one in the background."""
 
     def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
         super().__init__(host, extensions)
@@ -40,7 +40,7 @@ class BatchService(WorkspaceFeature):
         self._working: tuple[Path, asyncio.Task[None]] | None = None
 
     async def read(self, path: str = "") -> BatchState:
-        """Return a batch by its folder, the newest where none is named; the same object while nothing has changed."""
+        """Return a batch by its folder, by default the newest; the same object while nothing has changed."""
         return await asyncio.to_thread(self._read, path)
 
     def _read(self, path: str) -> BatchState:
@@ -53,14 +53,14 @@ class BatchService(WorkspaceFeature):
         return reader.read()
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
-        """Return the changes of a task, to be kept in parts."""
+        """Return the review of a task's changes."""
         folder = BatchFolder(Path(path))
         title = f"task {sanitize_line(task_id)} of {folder.path.name}"
         patch = folder.patch_of(task_id)
         return self.host.new_attempts().review_patch(patch, title, session_id, partial(self._decide, path, task_id))
 
     async def reject(self, path: str, task_id: str) -> None:
-        """Note that the changes of a task are not wanted."""
+        """Record that the changes of a task are rejected."""
         await self._decide(path, task_id, "rejected")
 
     async def _decide(self, path: str, task_id: str, decision: str) -> None:
@@ -69,7 +69,7 @@ class BatchService(WorkspaceFeature):
         await asyncio.to_thread(decide, known, task_id, decision)
 
     async def open(self, words: str, session_id: str) -> str:
-        """Return the folder of a batch that is named, or of one that is begun."""
+        """Return the folder of the given batch, or of one started with these arguments."""
         if not words:
             return ""
         if await asyncio.to_thread(BatchFolder(self.host.workspace / words).exists):
@@ -81,7 +81,7 @@ class BatchService(WorkspaceFeature):
         folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(self.host.workspace)))
         await asyncio.to_thread(folder.begin, tasks, options)
         if problems:
-            self._notify(session_id, Level.WARNING, f"left out: {'; '.join(problems[:5])}")
+            self._notify(session_id, Level.WARNING, f"skipped: {'; '.join(problems[:5])}")
         await self._start(folder, tasks, options, session_id)
         return str(folder.path)
 
@@ -94,7 +94,7 @@ class BatchService(WorkspaceFeature):
 
     def _check_free(self) -> None:
         if self._working is not None:
-            raise UsageError(f"a batch runs already: {self._working[0]}", "Wait for it, or stop it: /batch")
+            raise UsageError(f"a batch is already running: {self._working[0]}", "Wait for it, or stop it in /batch.")
 
     async def _start(
         self, folder: BatchFolder, tasks: Sequence[BatchTask], options: Mapping[str, object], session_id: str
@@ -116,7 +116,7 @@ class BatchService(WorkspaceFeature):
         try:
             async with report.following(runner.progress):
                 await runner.run(tasks)
-            self._notify(session_id, Level.INFO, f"The batch has ended: {runner.progress.line}. /batch reviews it.")
+            self._notify(session_id, Level.INFO, f"The batch has ended: {runner.progress.line}. Review it with /batch.")
         except LmtuiError as error:
             self._notify(session_id, Level.ERROR, f"The batch stopped: {error.full_text()}")
         finally:
@@ -129,28 +129,28 @@ class BatchService(WorkspaceFeature):
                 session.emit(Notice(level=level, text=text))
 
     async def halt(self, path: str) -> None:
-        """Stop a batch that runs in the background."""
+        """Stop the batch in the background."""
         working = self._working
         if working is None or working[0] != Path(path):
-            raise UsageError("no batch runs here", "Press Ctrl+C where `lmtui batch` runs.")
+            raise UsageError("no batch is running here", "Press Ctrl+C where `lmtui batch` is running.")
         working[1].cancel()
         await asyncio.gather(working[1], return_exceptions=True)
 
     async def stop(self) -> None:
-        """Stop the batch that runs in the background; it can be resumed."""
+        """Stop the batch in the background; it can be resumed."""
         if self._working is not None:
             await self.halt(str(self._working[0]))
 
     async def close(self) -> None:
-        """Stop it too."""
+        """Stop the batch."""
         await self.stop()
 
 
 class BatchReader:
-    """Reads a batch again and again; what has not changed is not read, nor made, again.  Blocks.
+    """Reads a batch repeatedly; caches what has not changed.  Blocks.
 
     Args:
-        path: its folder.
+        path: the batch folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -162,7 +162,7 @@ class BatchReader:
         self._rows: dict[str, BatchRow] = {}
 
     def read(self) -> BatchState:
-        """Return the batch as it is."""
+        """Return the current state."""
         if not self._titles or not self.folder.exists():
             self._titles = [(task.id, task.title) for task in self.folder.read()[0]]
         results, (progress, running) = self.folder.results(), self.folder.told()
@@ -173,7 +173,7 @@ class BatchReader:
             row, result = self._rows.get(name), results.get(name)
             if row is None or result is not self._results.get(name):
                 row = _row(result or TaskResult(name, "", title))
-            since_s = 0.0 if result is not None and result.status != "away" else running.get(name, 0.0)
+            since_s = 0.0 if result is not None and result.status != "unreachable" else running.get(name, 0.0)
             rows.append(replace(row, since_s=since_s) if row.since_s != since_s else row)
         found = with_overlaps(rows)
         self._rows, self._results, self._running = {row.id: row for row in found}, results, running
@@ -182,12 +182,12 @@ class BatchReader:
 
 
 async def tasks_of(workspace: Workspace, words: Sequence[str], pattern: str, base: Path) -> tuple[list[BatchTask], list[str]]:
-    """Return the tasks of a file, or those for the files of a pattern; and what is wrong with lines of the file.
+    """Return the tasks of a file, or one for each file that matches a pattern; and errors in lines of the file.
 
-    A file is named from the folder `base`.
+    The file is relative to the folder `base`.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are no tasks.
     """
     if pattern:
         files = await (await workspace.sandbox()).glob(pattern, MOST_TASKS + 1)
@@ -196,7 +196,7 @@ async def tasks_of(workspace: Workspace, words: Sequence[str], pattern: str, bas
         raise UsageError("there are no tasks", _FORMS)
     tasks, problems = read_tasks(decoded(await asyncio.to_thread(_bytes_of, base / words[0]), words[0]))
     if not tasks:
-        raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
+        raise UsageError("the file contains no tasks", 'A line is text, or an object such as {"task": "Fix a.py"}.')
     return tasks, [sanitize_line(each) for each in problems]
 
 
@@ -209,29 +209,29 @@ def _bytes_of(file: Path) -> bytes:
 
 
 def split_words(words: str) -> tuple[list[str], str]:
-    """Return the words of `/batch` and the pattern of `--glob` in them."""
+    """Return the arguments of `/batch` without `--glob`, and its pattern."""
     if not words.startswith("--"):
         return [words], ""
     found = _GLOB.fullmatch(words)
     if found is None:
-        raise UsageError("name a pattern and a task", '/batch --glob "src/*.py" Fix {file}')
+        raise UsageError("give a pattern and a task", '/batch --glob "src/*.py" Fix {file}')
     task = found[4].strip()
     is_quoted = len(task) > 1 and task[0] in "\"'" and task[-1] == task[0]
     return [task[1:-1] if is_quoted else task], found[1] or found[2] or found[3]
 
 
 def options_of(given: Mapping[str, object]) -> BatchOptions:
-    """Return the options of a batch from what was written down or given.
+    """Parse the options of a batch.
 
     Raises:
-        UsageError: they make no sense.
+        UsageError: an option is invalid.
     """
     try:
         workers, tries = (int(str(given.get(name, default))) for name, default in (("workers", 0), ("tries", 2)))
     except ValueError as error:
         raise UsageError("the options of this batch cannot be read", "Give --workers and --tries.") from error
     if workers < 0 or tries < 1:  # 0 workers: the default
-        raise UsageError("--workers and --tries have to be positive", "Leave them out for the defaults.")
+        raise UsageError("--workers and --tries must be positive", "Leave them out for the defaults.")
     budget, total = (str(given.get(name) or "") for name in ("budget", "total"))
     return BatchOptions(
         workers, tries, whole_budget(budget) if budget else NO_BUDGET, whole_budget(total) if total else NO_BUDGET
@@ -239,7 +239,7 @@ def options_of(given: Mapping[str, object]) -> BatchOptions:
 
 
 def new_folder(folders: Path) -> Path:
-    """Make and return an empty folder for a batch that is named by the time.  Blocks.
+    """Create and return an empty batch folder, named after the current time.  Blocks.
 
     Raises:
         UsageError: it cannot be made.
@@ -255,25 +255,25 @@ def new_folder(folders: Path) -> Path:
                 continue
             return folder
     except OSError as error:
-        raise UsageError(f"{folders} cannot be written: {error.strerror}", "Name another folder with --out.") from error
-    raise UsageError("too many batches begin at once", "Name a folder with --out.")
+        raise UsageError(f"{folders} cannot be written: {error.strerror}", "Choose another folder with --out.") from error
+    raise UsageError("too many batches start at once", "Choose a folder with --out.")
 
 
 def newest(folder: Path) -> Path | None:
-    """Return the batch that was begun last, None where there is none.  Blocks."""
+    """Return the newest batch, None if there are none.  Blocks."""
     found = sorted(folder.glob("*/tasks.jsonl"))
     return found[-1].parent if found else None
 
 
 def decide(folder: BatchFolder, task_id: str, decision: str) -> None:
-    """Write down what became of the changes of a task.  Blocks.
+    """Record the user's decision about the changes of a task.  Blocks.
 
     Raises:
-        UsageError: it has not ended.
+        UsageError: the task has not ended.
     """
     result = folder.results().get(task_id)
     if result is None:
-        raise UsageError(f"task {sanitize_line(task_id)} has not ended", "`lmtui batch status` shows how far it is.")
+        raise UsageError(f"task {sanitize_line(task_id)} has not ended", "`lmtui batch status` shows the progress.")
     _ = folder.add(replace(result, decision=decision))
 
 

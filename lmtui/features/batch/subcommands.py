@@ -1,4 +1,4 @@
-"""`lmtui batch`: begin, continue and look at many tasks, with a progress table on standard error."""
+"""`lmtui batch`: starts, resumes, shows and applies batches, with a progress table on standard error."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ EXIT_NOT_DONE, EXIT_INTERRUPTED = 1, 130
 
 def batch_parser() -> Parser:
     """Return the parser of `lmtui batch`."""
-    doc = "Work on many tasks, each in its own overlay; results and diffs go to a folder.\n"
+    doc = "Run many tasks, each in its own overlay; results and diffs go to a folder.\n"
     doc += "Tasks are lines of a file (JSON or text; - reads standard input), or one for each file of --glob.\n"
     doc += "`lmtui batch status [DIR]` shows a batch, `lmtui batch resume [DIR]` continues it,\n"
     doc += "`lmtui batch apply [DIR] ID… | --all` applies changes to the folder."
     parser = make_parser("batch", doc, 'lmtui batch --glob "src/*.py" "Add type hints to {file}"')
     add = parser.add_argument
-    add("words", nargs="*", metavar="FILE|TASK", help="a file of tasks, the task of --glob, or status|resume|apply DIR")
+    add("words", nargs="*", metavar="FILE|TASK", help="a task file, the task for --glob, or status|resume|apply DIR")
     add("--glob", metavar="PATTERN", help="one task for each file; {file} in the task is its path")
     add("--out", metavar="DIR", help="folder for results (default: .lmagent/batches/TIME)")
     add("--workers", type=int, metavar="N", help="tasks at once (default: the slots of the servers)")
     add("--tries", type=int, metavar="N", help="tries for each task until its checks pass (default: 2)")
-    add("--cluster", metavar="local|ADDRESS", help="run tasks on Dask workers: started here, or of a scheduler")
-    add("--total", metavar="BUDGET", help='budget of this run: "8h 5M tokens"; --budget is for each task (default: 2h)')
-    add("--retry-failed", action="store_true", help="resume: do tasks again that ended red or failed")
-    add("--all", action="store_true", help="apply: all that are green and in no other task's way")
+    add(
+        "--cluster", metavar="local|ADDRESS", help="run tasks on Dask workers: local ones, or those of the scheduler at ADDRESS"
+    )
+    add("--total", metavar="BUDGET", help='budget for the whole run: "8h 5M tokens"; --budget limits each task (default: 2h)')
+    add("--retry-failed", action="store_true", help="resume: rerun tasks that are red or failed")
+    add("--all", action="store_true", help="apply: all green tasks that do not overlap with others")
     add("--json", action="store_true", help="print the results as JSON lines")
     add_common(parser)
     return parser
@@ -69,28 +71,28 @@ async def batch(call: CommandCall) -> int:
 
 
 def check_action(words: Sequence[str], *, retries_failed: bool, has_all: bool) -> None:
-    """Refuse what the action does not take."""
+    """Reject flags and arguments that do not belong to the action."""
     action = words[0] if words else ""
     if retries_failed and action != "resume":
-        raise UsageError("--retry-failed is a flag of resume", "Write: lmtui batch resume --retry-failed")
+        raise UsageError("--retry-failed is a flag of resume", "Use: lmtui batch resume --retry-failed")
     if has_all and action != "apply":
-        raise UsageError("--all is a flag of apply", "Write: lmtui batch apply --all")
+        raise UsageError("--all is a flag of apply", "Use: lmtui batch apply --all")
     if action in ("status", "resume") and len(words) > 2:
-        raise UsageError(f"{action} takes one folder", f"Write: lmtui batch {action} {sanitize_line(words[1])}")
+        raise UsageError(f"{action} takes one folder", f"Use: lmtui batch {action} {sanitize_line(words[1])}")
 
 
 def _folder_of(rest: Sequence[str], folders: Path) -> Path:
-    """Return the folder that is named, else the newest.  Blocks."""
+    """Return the given folder, or the newest batch.  Blocks."""
     if rest:
         return Path(rest[0])
     found = newest(folders)
     if found is None:
-        raise UsageError("there is no batch in this folder", 'Begin one: lmtui batch --glob "src/*.py" "Fix {file}"')
+        raise UsageError("there is no batch in this folder", 'Start one: lmtui batch --glob "src/*.py" "Fix {file}"')
     return found
 
 
 def _given(call: CommandCall) -> dict[str, object]:
-    """Return the options that were given; the others are those of the batch, or the defaults."""
+    """Return the options given on the command line; the others come from the batch, or are defaults."""
     found = {name: getattr(call.arguments, name) for name in ("workers", "tries", "total", "budget", "cluster")}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -105,7 +107,7 @@ async def _begin(call: CommandCall, folders: Path) -> int:
     for problem in problems:
         print(f"lmtui: {sanitize_line(problem)}", file=sys.stderr)
     if not tasks:
-        raise UsageError("there is no task in it", 'A line is a text, or an object such as {"task": "Fix a.py"}.')
+        raise UsageError("the file contains no tasks", 'A line is text, or an object such as {"task": "Fix a.py"}.')
     options = _given(call)
     _ = options_of(options)
     folder = BatchFolder(Path(arguments.out) if arguments.out else await asyncio.to_thread(new_folder, folders))
@@ -118,7 +120,7 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
     await asyncio.to_thread(folder.lock)
     try:
         running = asyncio.ensure_future(_opened(call, folder, tasks, chosen, cluster))
-        with stopping(running):  # until all is closed: who presses Ctrl+C again only makes it quicker
+        with stopping(running):  # until all is closed; a second Ctrl+C only speeds that up
             await asyncio.wait({running})
         if not running.cancelled():
             return running.result()
@@ -129,7 +131,7 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
 
 
 def _resume_text(folder: BatchFolder) -> str:
-    return f"`lmtui batch resume {folder.path}` continues"
+    return f"continue with `lmtui batch resume {folder.path}`"
 
 
 async def _opened(
@@ -148,7 +150,7 @@ async def _opened(
 async def _joined(
     address: str, host: FeatureHost, options: BatchOptions, report: ProgressReport
 ) -> AbstractAsyncContextManager[Cluster]:
-    """Return what opens a cluster for the files of the workspace."""
+    """Pack the workspace, and return a context manager that opens the cluster."""
     packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES))
     tries, budget = options.tries, options.budget
     return open_cluster(address, options.workers, packed, host.config, tries=tries, budget=budget, tell=report.note)
@@ -168,31 +170,31 @@ async def _work(
         print(f"lmtui: the budget of this run is used up; {_resume_text(folder)}", file=sys.stderr)
     name = "" if folder.path.parent == batches_dir(call.workspace.workspace) else f" {folder.path}"
     if progress.failed:
-        print(f"lmtui: `lmtui batch resume{name} --retry-failed` does the failed tasks again", file=sys.stderr)
+        print(f"lmtui: `lmtui batch resume{name} --retry-failed` reruns the failed tasks", file=sys.stderr)
     if progress.done:
-        text = f"lmtui: /batch{name} in the app reviews the changes; `lmtui batch apply{name} --all` applies them"
+        text = f"lmtui: /batch{name} in the app shows the changes for review; `lmtui batch apply{name} --all` applies them"
         print(text, file=sys.stderr)
     return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
 async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
-    """Apply the changes of tasks to the folder, each whole or not at all, as steps of a session that can be undone."""
+    """Apply the changes of tasks, each completely or not at all, as steps of a session that can be undone."""
     is_folder = bool(rest) and await asyncio.to_thread(BatchFolder(Path(rest[0])).exists)
     path = await asyncio.to_thread(_folder_of, rest[:1] if is_folder else (), folders)
     ids, is_json = rest[1:] if is_folder else rest, call.arguments.json
     if bool(ids) == call.arguments.all:
-        raise UsageError("name tasks by their ids, or give --all", "`lmtui batch status` lists them.")
+        raise UsageError("give task ids, or --all", "`lmtui batch status` lists them.")
     reader = BatchReader(path)
     state = await asyncio.to_thread(reader.read)
     by_id = {row.id: row for row in state.rows}
     for name in ids:
         if name not in by_id:
-            raise UsageError(f"there is no task {sanitize_line(name)}", "`lmtui batch status` lists the tasks.")
+            raise UsageError(f"no task {sanitize_line(name)}", "`lmtui batch status` lists the tasks.")
         if not by_id[name].has_diff:
             raise UsageError(f"task {sanitize_line(name)} has no changes", "`lmtui batch status` lists the tasks.")
     rows = [by_id[name] for name in ids] or mergeable(state.rows)
     if not rows:
-        raise UsageError("no task can be applied without a look", "Name tasks by their ids, or review them with /batch.")
+        raise UsageError("no task can be applied without review", "Give task ids, or review them with /batch.")
     failed = 0
     async with call.open_host() as host:
         await host.require_sandbox()
@@ -201,8 +203,8 @@ async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
         for row in rows:
             problem = ""
             try:
-                if row.decision == "kept":
-                    raise UsageError("it is applied already")
+                if row.decision == "accepted":
+                    raise UsageError("already applied")
                 _ = await host.extensions.batches.review(str(path), row.id, session.id).keep(None)
             except LmtuiError as error:
                 now = await asyncio.to_thread(reader.read)
@@ -213,7 +215,7 @@ async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
                 print(
                     f"{'✗' if problem else '✓'} {row.id:>5}  {sanitize_line(row.title)[:60]}  {sanitize_line(problem)}".rstrip()
                 )
-        undo = f"; `lmtui resume {session.id}`, then /undo takes them back" if failed < len(rows) else ""
+        undo = f"; to undo: `lmtui resume {session.id}`, then /undo" if failed < len(rows) else ""
         print(f"{len(rows) - failed} of {len(rows)} applied{undo}", file=sys.stderr)
         await session.close()
     return EXIT_NOT_DONE if failed else 0
@@ -230,5 +232,5 @@ def _status(rest: Sequence[str], folders: Path, *, is_json: bool) -> int:
         print("\n".join(result_line(each) for each in found if each.id in results))
         print(f"{waiting_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
         if progress := folder.told()[0]:
-            print(f"at work now: {sanitize(progress)}")
+            print(f"now: {sanitize(progress)}")
     return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE

@@ -1,4 +1,4 @@
-"""The tasks of a batch: JSON lines, a glob with `{file}` in the words, or lines of text.  Pure but for reading a file."""
+"""The tasks of a batch: JSON lines, a glob with `{file}` in the prompt, or lines of text.  No I/O."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MOST_TASKS = 10_000
 MOST_BYTES = 67_108_864
 _MOST_CHARS = 100_000
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
-_FORM = 'A line is a text, or an object such as {"task": "Fix a.py", "checks": ["pytest -q"]}.'
+_FORM = 'A line is text, or an object such as {"task": "Fix a.py", "checks": ["pytest -q"]}.'
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """One task: what is to be done, which files it is about, and commands that have to exit with 0 at its end."""
+    """One task: its prompt, the files it concerns, and check commands that must exit with 0."""
 
     id: str
     text: str
@@ -34,10 +34,10 @@ class BatchTask:
 
 
 def read_tasks(text: str) -> tuple[list[BatchTask], list[str]]:
-    """Return the tasks of a file of JSON lines or plain lines, and what is wrong with other lines.
+    """Parse JSON lines or plain lines; return the tasks, and an error for each invalid line.
 
     Raises:
-        UsageError: there are too many.
+        UsageError: too many tasks.
     """
     found: list[BatchTask] = []
     problems: list[str] = []
@@ -54,7 +54,7 @@ def read_tasks(text: str) -> tuple[list[BatchTask], list[str]]:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """Return the text of a file of tasks.
+    """Decode a task file.
 
     Raises:
         UsageError: it is too large, or not text.
@@ -64,27 +64,27 @@ def decoded(data: bytes, name: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not text in UTF-8", "Name a file with one task a line.") from error
+        raise UsageError(f"{name} is not UTF-8 text", "Give a file with one task per line.") from error
     if "\0" in text:
-        raise UsageError(f"{name} is not a text file", "Name a file with one task a line.")
+        raise UsageError(f"{name} is not a text file", "Give a file with one task per line.")
     return text
 
 
 def tasks_for_files(words: str, files: Sequence[str]) -> list[BatchTask]:
-    """Return a task for each file; `{file}` in the words is its path.
+    """Return a task for each file; `{file}` in the prompt is its path.
 
     Raises:
-        UsageError: the words name no file, or there are none or too many files.
+        UsageError: the prompt has no `{file}`, or there are no files or too many.
     """
     if "{file}" not in words:
-        raise UsageError("the task does not name its file", 'Write {file} where its path belongs: "Add types to {file}".')
+        raise UsageError("the task does not contain {file}", 'Put {file} where the path belongs: "Add types to {file}".')
     if not files:
-        raise UsageError("no file matches the pattern", "Quote it, so that the shell does not replace it.")
+        raise UsageError("no file matches the pattern", "Quote it, so that the shell does not expand it.")
     return checked(BatchTask(str(number), words.replace("{file}", file), (file,)) for number, file in enumerate(files, 1))
 
 
 def checked(tasks: Iterable[BatchTask]) -> list[BatchTask]:
-    """Return tasks whose ids are unique.
+    """Return the tasks after checking their number and that their ids are unique.
 
     Raises:
         UsageError: two have the same id, or there are too many.
@@ -92,18 +92,18 @@ def checked(tasks: Iterable[BatchTask]) -> list[BatchTask]:
     found: dict[str, BatchTask] = {}
     for task in tasks:
         if task.id in found:
-            raise UsageError(f"two tasks have the id {task.id}", "Give each its own, or none.")
+            raise UsageError(f"two tasks have the id {task.id}", "Use unique ids, or leave them out.")
         found[task.id] = task
     if len(found) > MOST_TASKS:
-        raise UsageError(f"these are more than {MOST_TASKS:,} tasks", "Split them into several batches.")
+        raise UsageError(f"more than {MOST_TASKS:,} tasks", "Split them into several batches.")
     return [*found.values()]
 
 
 def _task(line: str, number: int) -> BatchTask:
-    """Return the task of one line.
+    """Parse one line.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: it is not a task; the text says why.
     """
     if line.lstrip()[:1] not in ("{", "[", '"'):
         return BatchTask(str(number), _text(line.strip()))
@@ -117,16 +117,16 @@ def _task(line: str, number: int) -> BatchTask:
         raise ValueError(_FORM)
     name = str(given.get("id", number))
     if not _ID.fullmatch(name):
-        raise ValueError(f"the id {name[:20]!r} may have letters, digits, dots, dashes and underscores only")
+        raise ValueError(f"the id {name[:20]!r} may only contain letters, digits, dots, dashes and underscores")
     text = next((given[key] for key in ("task", "prompt", "text") if given.get(key)), "")
     return BatchTask(name, _text(text), _texts(given, "files"), _texts(given, "checks"))
 
 
 def _text(given: object) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise ValueError(f"there is no task in it. {_FORM}")
+        raise ValueError(f"no task text. {_FORM}")
     if len(given) > _MOST_CHARS:
-        raise ValueError(f"the task has {len(given):,} characters, {_MOST_CHARS:,} are allowed")
+        raise ValueError(f"the task has {len(given):,} characters; the limit is {_MOST_CHARS:,}")
     return given
 
 
@@ -134,5 +134,5 @@ def _texts(given: Mapping[str, object], key: str) -> tuple[str, ...]:
     value = given.get(key, ())
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
-        raise ValueError(f"{key} has to be a list of texts")
+        raise ValueError(f"{key} must be a list of strings")
     return tuple(texts)

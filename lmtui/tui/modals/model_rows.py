@@ -1,4 +1,4 @@
-"""The rows of the list of models: a server's with how it does in the pool, and a model's in columns."""
+"""The rows of the list of models: servers with their state in the pool, and models in columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BAD = ("drops tools", "no tools", "embeds only")
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A line of the list; without a model it is a server's own."""
+    """A line of the list; without a model, a server."""
 
     server: ServerFound
     model: ServedModel | None = None
@@ -32,7 +32,7 @@ class ModelRow:
 
     @property
     def id(self) -> tuple[str, str]:
-        """Return what a model is known by: the address of its server, and its name."""
+        """Return the key of a model: the address of its server, and its name."""
         return self.server.url, self.model.name if self.model else ""
 
 
@@ -42,7 +42,7 @@ def list_row(row: ModelRow, width: int, progress: Mapping[tuple[str, str], LoadP
 
 
 def server_row(server: ServerFound, width: int) -> Line:
-    """Return a server's line: its kind, its address, how it does in the pool and what is wrong with it."""
+    """Return a server's line: its kind, address, state in the pool, and problem."""
     address = short_address(server.url)
     head = f"{sanitize_line(server.kind)}  "
     row = server.pool
@@ -60,13 +60,13 @@ def server_row(server: ServerFound, width: int) -> Line:
 
 
 def with_pool(rows: Sequence[ModelRow], pool: Sequence[PoolRow]) -> list[ModelRow]:
-    """Return the rows with how the servers of the pool do now."""
+    """Return the rows with the current state of the pool's servers."""
     now = {row.server.url: next((each for each in pool if is_same_server(each.url, row.server.url)), None) for row in rows}
     return [replace(row, server=replace(row.server, pool=now[row.server.url])) for row in rows]
 
 
 def count_text(rows: Sequence[ModelRow], shown: int) -> str:
-    """Return how many models are shown; with a pool also how many of its servers answer and how busy they are."""
+    """Return how many models are shown; with a pool, also how many of its servers are up and how busy they are."""
     pool = [row.server.pool for row in rows if row.model is None and row.server.pool is not None]
     if not pool:
         return str(shown)
@@ -83,7 +83,7 @@ def short_address(url: str) -> str:
 
 
 def columns(width: int) -> tuple[int, int, int]:
-    """Return how wide name, quantisation and size are; where there is little room the last two are left out."""
+    """Return how wide name, quantisation and size are; narrow lists leave out the last two."""
     if width < _LITTLE_ROOM:
         return max(_LEAST_NAME, width - _MARK_CELLS - _WINDOW_CELLS - _SIZE_CELLS), 0, 0
     name = min(_MOST_NAME, max(_LEAST_NAME, int(width * _NAME_SHARE)))
@@ -99,7 +99,7 @@ def head_row(width: int) -> Line:
 
 
 def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -> Line:
-    """Return one model in columns; while it is loaded, how far that is."""
+    """Return one model in columns, or its loading progress."""
     model = row.model
     assert model is not None
     name_cells, quant_cells, size_cells = columns(width)
@@ -132,7 +132,7 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
 
 
 def bar(ratio: float) -> str:
-    """Return how far something is as a bar; nothing where that is unknown."""
+    """Return a progress bar, empty if the ratio is unknown."""
     if not 0 <= ratio <= 1:
         return ""
     done = round(ratio * BAR_CELLS)

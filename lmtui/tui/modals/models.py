@@ -308,7 +308,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
 
 
 def _show_pool(screen: Models, actions: ModelController) -> None:
-    """Show how the servers of the pool do now; where nothing changed nothing is drawn."""
+    """Refresh the state of the pool's servers; redraw only if something changed."""
     rows = with_pool(screen.all_rows, actions.pool())
     if rows != screen.all_rows:
         screen.show(rows)
@@ -371,7 +371,7 @@ class ModelController:
         return await host.servers.find() if host is not None else ()
 
     def pool(self) -> Sequence[PoolRow]:
-        """Return how the servers of the pool do."""
+        """Return the state of the pool's servers."""
         host = self._workbench.sessions.host
         return host.servers.pool() if host is not None else ()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, parse_result
 from lmtui.features.batch.task_file import BatchTask
 
 TASKS = [BatchTask("1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix\nb.py")]
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> BatchFolder:
 
 def test_tasks_and_options_are_read_as_they_were_written(folder: BatchFolder) -> None:
     assert folder.read() == (TASKS, {"tries": 2})
-    with pytest.raises(UsageError, match="has a batch already"):
+    with pytest.raises(UsageError, match="already contains a batch"):
         folder.begin(TASKS, {})
 
 
@@ -50,13 +50,13 @@ def test_a_torn_line_and_one_of_a_later_version_are_no_harm(folder: BatchFolder)
 
 
 def test_a_folder_without_a_batch_says_how_to_begin_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no batch"):
+    with pytest.raises(UsageError, match="does not contain a batch"):
         BatchFolder(tmp_path).read()
 
 
 def test_only_one_process_works_on_a_batch(folder: BatchFolder) -> None:
     folder.lock()
-    with pytest.raises(UsageError, match="another lmtui works on"):
+    with pytest.raises(UsageError, match="another lmtui process is working on"):
         BatchFolder(folder.path).lock()
     folder.unlock()
     other = BatchFolder(folder.path)
@@ -154,3 +154,12 @@ def test_links_in_the_folder_of_a_batch_are_not_followed(folder: BatchFolder, tm
             folder.add(TaskResult("1", "green"), b"patch")
         assert (tmp_path / "target").read_text() == ""
         (folder.path / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("status", "decision", "expected"),
+    [("away", "", ("unreachable", "")), ("green", "kept", ("green", "accepted"))],
+)
+def test_results_of_earlier_versions_are_read(status: str, decision: str, expected: tuple[str, str]) -> None:
+    result = parse_result(json.dumps({"id": "1", "status": status, "decision": decision}))
+    assert (result.status, result.decision) == expected

@@ -71,18 +71,18 @@ async def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Any, tries:
 
 
 async def test_a_task_that_breaks_each_server_fails_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await run(tmp_path, monkeypatch, FakeHost(Fault.CUT), tries=1) == [*["away"] * 4, "failed"]
+    assert await run(tmp_path, monkeypatch, FakeHost(Fault.CUT), tries=1) == [*["unreachable"] * 4, "failed"]
 
 
 async def test_a_task_waits_for_a_server_as_long_as_none_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = [Fault.UNREACHABLE] * 20
-    assert await run(tmp_path, monkeypatch, FakeHost(*gone, "red"), tries=1) == [*["away"] * 20, "red"]
+    assert await run(tmp_path, monkeypatch, FakeHost(*gone, "red"), tries=1) == [*["unreachable"] * 20, "red"]
 
 
 async def test_a_server_that_goes_between_two_tries_does_not_end_the_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await run(tmp_path, monkeypatch, FakeHost("red", Fault.UNREACHABLE, "red")) == ["away", "red"]
+    assert await run(tmp_path, monkeypatch, FakeHost("red", Fault.UNREACHABLE, "red")) == ["unreachable", "red"]
 
 
 async def test_of_two_batches_that_begin_at_once_the_second_is_left_free(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_proce
         flags = ("--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]', "--tries", "1")
         answer = await asyncio.to_thread(run_task, sent(digest, *flags, limit_s=6.0))
     result = json.loads(answer.result)
-    assert (result["status"], result["error"]) == ("failed", "it took more than 6 s")
+    assert (result["status"], result["error"]) == ("failed", "timed out after 6 s")
 
 
 @pytest.mark.usefixtures("checked")
@@ -163,7 +163,7 @@ async def test_a_program_that_dies_says_why(packed: tuple[bytes, str]) -> None:
 
 def test_the_head_decides_on_id_title_and_diff() -> None:
     lie = replace(
-        GOOD, id="../../x", task="Other", diff="/etc/passwd", decision="kept", files=("a\x1b[2J.py",), error="\x1b]0;x"
+        GOOD, id="../../x", task="Other", diff="/etc/passwd", decision="accepted", files=("a\x1b[2J.py",), error="\x1b]0;x"
     )
     result, patch = checked_result(TASK, WorkerAnswer(json.dumps(asdict(lie)), b"patch"))
     assert (result.id, result.task, result.diff, result.decision) == ("a-1", "Fix a.py", "", "")
@@ -174,11 +174,11 @@ def test_the_head_decides_on_id_title_and_diff() -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"status": "waiting"}, "not a result"),
-        ({"tokens": "many"}, "not a result"),
-        ({"files": None}, "not a result"),
-        ({"checks": ["a"]}, "not a result"),
-        ({"added": 1e400}, "not a result"),
+        ({"status": "waiting"}, "invalid result"),
+        ({"tokens": "many"}, "invalid result"),
+        ({"files": None}, "invalid result"),
+        ({"checks": ["a"]}, "invalid result"),
+        ({"added": 1e400}, "invalid result"),
     ],
 )
 def test_an_odd_answer_is_a_failed_task(change: dict[str, Any], error: str) -> None:
@@ -284,7 +284,7 @@ async def test_a_task_whose_worker_dies_is_done_by_one_that_joins_later() -> Non
         client.does["b"] = DONE
         result, patch = await working
         assert (result.status, patch) == ("green", b"patch")
-        assert told == ["worker a has gone"]
+        assert told == ["worker a was lost"]
         assert ("b", "check_worker") in client.asked
         assert cluster.slots == 1
 
@@ -330,13 +330,13 @@ async def test_files_are_sent_again_only_to_a_worker_that_lost_them() -> None:
 
 async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
     async with cluster_of({"a": "lose"}) as (cluster, _, _):
-        with pytest.raises(LmtuiError, match="the cluster is gone: "):
+        with pytest.raises(LmtuiError, match="lost the cluster: "):
             await cluster.run(TASK, 1)
     monkeypatch.setattr("lmtui.features.batch.cluster._NO_WORKER_S", 0.05)
     async with cluster_of({"a": "die"}) as (cluster, _, _):
         with pytest.raises(LmtuiError, match="no worker of the cluster is left"):
             await cluster.run(TASK, 1)
-    with pytest.raises(UsageError, match="no worker of the cluster can do tasks"):
+    with pytest.raises(UsageError, match="no worker of the cluster can run tasks"):
         async with cluster_of({"a": DONE}, a="it has lmtui 0.1"):
             pass
 

@@ -27,7 +27,7 @@ def test_the_words_of_the_command_are_a_file_or_a_pattern_and_a_task(words: str,
 
 
 def test_a_pattern_without_a_task_is_refused() -> None:
-    with pytest.raises(UsageError, match="name a pattern and a task"):
+    with pytest.raises(UsageError, match="give a pattern and a task"):
         split_words("--glob *.py")
 
 
@@ -44,7 +44,7 @@ def test_green_tasks_are_merged_before_unverified_ones() -> None:
 
 
 def test_unverified_tasks_are_never_merged_together_where_others_have_checks() -> None:
-    kept = BatchRow("1", "", "green", ("a.py",), has_diff=True, decision="kept")
+    kept = BatchRow("1", "", "green", ("a.py",), has_diff=True, decision="accepted")
     red, unverified = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("red", "unverified"))
     assert mergeable([kept, unverified]) == mergeable([red, unverified]) == []
 
@@ -89,7 +89,7 @@ def test_a_task_that_changed_nothing_is_not_counted_as_failed() -> None:
 
 def test_tries_have_to_be_positive() -> None:
     assert options_of({}).tries == 2
-    with pytest.raises(UsageError, match="have to be positive"):
+    with pytest.raises(UsageError, match="must be positive"):
         options_of({"tries": 0})
 
 

@@ -44,10 +44,19 @@ async def test_a_key_accepts_all_changes_or_rejects_them() -> None:
         await driver.press("down", "down", "down", "y")
         await driver.until_shown("task 4 is accepted")
         await driver.press("y")
-        await driver.until_shown("was accepted before")
+        await driver.until_shown("is already accepted")
         await driver.press("up", "n")
         await driver.until(lambda: host.extensions.batches.rows[2].decision == "rejected")
-        assert [row.decision for row in host.extensions.batches.rows] == ["kept", "", "rejected", "kept", "", "", "", ""]
+        assert [row.decision for row in host.extensions.batches.rows] == [
+            "accepted",
+            "",
+            "rejected",
+            "accepted",
+            "",
+            "",
+            "",
+            "",
+        ]
         await driver.press("down", "down", "y")
         await driver.until_shown("unchanged")
         assert host.extensions.batches.rows[4].decision == ""
@@ -71,7 +80,7 @@ async def test_a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_n
         await driver.until_screen("Confirm")
         await driver.press("y")
         await driver.until_shown("have changed since")
-        await driver.until_shown("Accepted before")
+        await driver.until_shown("Already accepted")
         assert host.extensions.batches.rows[2].decision == ""
 
 
@@ -82,12 +91,12 @@ async def test_one_key_and_one_answer_accept_all_that_are_green_and_free() -> No
         await driver.press("a")
         await driver.until_screen("Confirm")
         await driver.until_shown("Accept 1 task?")
-        await driver.until_shown("stay")
+        await driver.until_shown("need review")
         await driver.press("y")
         await driver.until_shown("task 7 is accepted")
-        assert [row.decision for row in host.extensions.batches.rows] == ["kept", "", "", "", "", "", "kept", ""]
+        assert [row.decision for row in host.extensions.batches.rows] == ["accepted", "", "", "", "", "", "accepted", ""]
         await driver.press("a")
-        await driver.until_shown("no task can be accepted without a look")
+        await driver.until_shown("no task can be accepted without review")
 
 
 async def test_running_tasks_are_marked_and_the_batch_is_stopped_and_resumed() -> None:
