@@ -51,6 +51,7 @@ class FakeReview:
         self._batches, self._id = batches, task_id
 
     async def parts(self) -> Sequence[EffectPart]:
+        self._batches.check_disk()
         return ()
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
@@ -71,8 +72,14 @@ class FakeBatches:
         self.progress = ""
         self.stale: set[str] = set()
         self.opened = ""
+        self.is_disk_full = False
+
+    def check_disk(self) -> None:
+        if self.is_disk_full:
+            raise UsageError("the batch cannot be written: No space left on device")
 
     def decide(self, task_id: str, decision: str) -> None:
+        self.check_disk()
         self.rows = [replace(row, decision=decision) if row.id == task_id else row for row in self.rows]
 
     async def read(self, path: str = "") -> BatchState:

@@ -205,7 +205,7 @@ class BatchList(ListDialog[BatchRow, None]):
             if row.is_accepted:
                 self.say(f"task {row.id} is already accepted; /undo reverts it", "$warning")
                 return
-            self.run_worker(self._reject(row), group="batch-reject", exclusive=True)
+            self.run_worker(self._do(self._batches.reject(self._state.path, row.id)), group="batch-reject", exclusive=True)
 
     def action_batch_resume(self) -> None:
         """Continue the batch in the background."""
@@ -221,10 +221,6 @@ class BatchList(ListDialog[BatchRow, None]):
         except LmtuiError as error:
             self.say(error.full_text(), "$error")
             return
-        await self._read()
-
-    async def _reject(self, row: BatchRow) -> None:
-        await self._batches.reject(self._state.path, row.id)
         await self._read()
 
 

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.tui.commands import Scope, bindings, of_scope
@@ -83,7 +83,7 @@ class EffectReviewScreen(BesideChat):
     async def _look(self) -> None:
         try:
             parts = await self._review.parts()
-        except SandboxError as error:
+        except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return
         self.page.show(parts, empty_text=UNCHANGED)
@@ -96,7 +96,7 @@ class EffectReviewScreen(BesideChat):
             return
         try:
             notes = await self._review.keep(None if decisions.is_all_kept else decisions.kept)
-        except SandboxError as error:
+        except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return
         self._was_kept = True
@@ -122,7 +122,7 @@ class EffectReviewScreen(BesideChat):
     async def _drop(self) -> None:
         try:
             await self._review.drop()
-        except SandboxError as error:
+        except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return
         _ = self.dismiss(self._was_kept)

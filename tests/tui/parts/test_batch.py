@@ -62,6 +62,18 @@ async def test_a_key_accepts_all_changes_or_rejects_them() -> None:
         assert host.extensions.batches.rows[4].decision == ""
 
 
+async def test_a_decision_that_cannot_be_written_down_is_told() -> None:
+    host = host_with_batch()
+    host.extensions.batches.is_disk_full = True
+    async with running(host) as driver:
+        await listed(driver)
+        await driver.press("down", "n")
+        await driver.until_shown("cannot be written: No space left")
+        await driver.press("enter")
+        await driver.until_screen("EffectReviewScreen")
+        await driver.until_shown("cannot be written: No space left")
+
+
 async def test_a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_longer_fits() -> None:
     host = host_with_batch()
     host.extensions.batches.stale.add("3")
