@@ -305,7 +305,7 @@ class ModelConnection:
         if not self.is_pooled(self._choice.url):
             return await look_at(self._choice.url, self._key)
         await self._pool().look(is_now=True)
-        return self._pool().as_one()
+        return self._pool().merged()
 
     async def _require_roles(self) -> None:
         found = await self._look() if _named_models(self._config) else None

@@ -28,13 +28,13 @@ from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy, unreachable, with_retries
 
-_MOST_OWNERS = 4096
-_LOOK_EVERY_S, _LOOK_AGAIN_S = 30.0, 2.0
-_LOOK_LIMIT_S, _SERVER_LIMIT_S = 5.0, 4.5
-_PULSE_S = 15.0
-_FIRST_REST_S, _LONGEST_REST_S = 2.0, 60.0
-_OVER_WHEN_IT_ANSWERS = frozenset({Fault.UNREACHABLE, Fault.CUT, Fault.LOADING})
-_LACKS = frozenset({Fault.UNKNOWN_MODEL, Fault.NO_TOOLS})
+_MOST_ASSIGNED = 4096
+_PROBE_EVERY_S, _PROBE_AGAIN_S = 30.0, 2.0
+_PROBE_LIMIT_S, _SERVER_LIMIT_S = 5.0, 4.5
+_IDLE_CHECK_S = 15.0
+_FIRST_COOLDOWN_S, _LONGEST_COOLDOWN_S = 2.0, 60.0
+_CLEARED_BY_PROBE = frozenset({Fault.UNREACHABLE, Fault.CUT, Fault.LOADING})
+_UNSUPPORTED = frozenset({Fault.UNKNOWN_MODEL, Fault.NO_TOOLS})
 """Faults that mean a missing feature on a server that is otherwise healthy."""
 
 
@@ -43,7 +43,7 @@ class PoolMember:
     """One server of a pool.
 
     `weight` is its speed relative to the others (default: 1.0).  `found` is the result of the last probe; it gets no requests
-    until `rests_until_s` because of `error`.  `windows` are the context windows that rejections revealed; `lacks` are features
+    until `down_until_s` because of `error`.  `windows` are the windows that rejections revealed; `unsupported` are features
     that it rejected, with the model.  `active` is the number of requests in flight.
     """
 
@@ -55,10 +55,10 @@ class PoolMember:
     tokens: int = 0
     decode_s: float = 0.0
     error: ProviderError | None = None
-    rests_until_s: float = 0.0
-    rest_s: float = field(default=_FIRST_REST_S, repr=False)
+    down_until_s: float = 0.0
+    cooldown_s: float = field(default=_FIRST_COOLDOWN_S, repr=False)
     windows: dict[str, int] = field(default_factory=dict)
-    lacks: set[tuple[Fault, str]] = field(default_factory=set)
+    unsupported: set[tuple[Fault, str]] = field(default_factory=set)
     active: int = 0
 
     @property
@@ -69,7 +69,7 @@ class PoolMember:
     @property
     def is_lost(self) -> bool:
         """Tell whether the last request or probe failed."""
-        return self.error is not None and self.error.fault in _OVER_WHEN_IT_ANSWERS
+        return self.error is not None and self.error.fault in _CLEARED_BY_PROBE
 
     def load(self) -> float:
         """Return its load with one more request, relative to its slots and weight."""
@@ -83,27 +83,27 @@ class PoolMember:
         digest = hashlib.sha256(f"{key} {self.url}".encode()).digest()
         return -math.log((int.from_bytes(digest[:8]) + 1) / 2**64) / self.weight
 
-    def name_of(self, model: str) -> str | None:
+    def local_name(self, model: str) -> str | None:
         """Return its name for a model, None if it lacks the model; a server that lists no models may have any."""
         if not model or self.found is None or not self.found.models or model_of(self.found, model) is not None:
             return model
-        alike = [each.name for each in self.found.models if plain_name(each.name) == plain_name(model)]
+        alike = [each.name for each in self.found.models if normalized_name(each.name) == normalized_name(model)]
         return alike[0] if len(alike) == 1 else None
 
     def offers(self, model: str) -> bool:
         """Tell whether it may have a model."""
-        return self.name_of(model) is not None and (Fault.UNKNOWN_MODEL, model) not in self.lacks
+        return self.local_name(model) is not None and (Fault.UNKNOWN_MODEL, model) not in self.unsupported
 
     def takes_tools(self, request: ModelRequest) -> bool:
         """Tell whether it supports the tool calls of a request."""
         if not request.tools or request.call_form is not ToolCallFormat.NATIVE:
             return True
         served = self.served(request.model)
-        return (Fault.NO_TOOLS, request.model) not in self.lacks and (served is None or served.has_tools is not False)
+        return (Fault.NO_TOOLS, request.model) not in self.unsupported and (served is None or served.has_tools is not False)
 
     def served(self, model: str) -> ServedModel | None:
         """Return what it reports about a model, with the window that a rejection revealed."""
-        name = self.name_of(model)
+        name = self.local_name(model)
         served = model_of(self.found, name) if self.found is not None and name is not None else None
         known = self.windows.get(model, 0)
         if served is None or not known:
@@ -116,7 +116,7 @@ class PoolMember:
         return served is not None and served.is_loaded is not False
 
 
-def plain_name(model: str) -> str:
+def normalized_name(model: str) -> str:
     """Return the normalized name of a model: `qwen/Qwen3-8B` and `qwen3:8b` are the same model."""
     name = model.lower().rpartition("/")[2].removesuffix(":latest").removesuffix(".gguf")
     return re.sub(r"[^a-z0-9.]+", "-", name)
@@ -139,7 +139,7 @@ class ServerPool:
         retry: policy for retrying the whole pool.
         now: returns seconds of a monotonic clock.
         hosts: where to discover more servers.
-        pulse_s: how long a server may be silent before its connection is checked.
+        idle_check_s: how long a server may be silent before its connection is checked.
     """
 
     def __init__(
@@ -148,21 +148,21 @@ class ServerPool:
         retry: RetryPolicy | None = None,
         now: Callable[[], float] = time.monotonic,
         hosts: Sequence[PoolHost] = (),
-        pulse_s: float = _PULSE_S,
+        idle_check_s: float = _IDLE_CHECK_S,
     ) -> None:
         self.members, self.hosts = tuple(members), tuple(hosts)
         self._retry = retry or RetryPolicy()
         self._now = now
-        self._pulse_s = pulse_s
-        self._owners: OrderedDict[Hashable, tuple[PoolMember, Message | None]] = OrderedDict()
-        self._looked_s = -math.inf
-        self._has_looked = False
-        self._looking: asyncio.Task[None] | None = None
+        self._idle_check_s = idle_check_s
+        self._assigned: OrderedDict[Hashable, tuple[PoolMember, Message | None]] = OrderedDict()
+        self._probed_s = -math.inf
+        self._has_probed = False
+        self._probing: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
         """Return the address of the first server that answers."""
-        first = min(self.members, key=lambda each: each.rests_until_s > self._now(), default=None)
+        first = min(self.members, key=lambda each: each.down_until_s > self._now(), default=None)
         return first.url if first is not None else self.hosts[0].name
 
     @property
@@ -170,14 +170,14 @@ class ServerPool:
         """Return the number of slots of all available servers."""
         return sum(each.provider.slots.count for each in self._up()) or 1
 
-    def as_one(self) -> ServerFound | None:
+    def merged(self) -> ServerFound | None:
         """Return the pool as one server with each model once; None if nothing is known yet."""
         known = [each.found for each in self._up() if each.found is not None and each.found.models]
         models: dict[str, ServedModel] = {}
         for model in (each for server in known for each in server.models):
-            before = models.get(plain_name(model.name))
+            before = models.get(normalized_name(model.name))
             if before is None or (model.is_loaded and not before.is_loaded):
-                models[plain_name(model.name)] = model
+                models[normalized_name(model.name)] = model
         return ServerFound(known[0].kind, self.url, tuple(models.values())) if known else None
 
     def member_at(self, url: str) -> PoolMember | None:
@@ -186,12 +186,12 @@ class ServerPool:
 
     def rows(self) -> Sequence[PoolRow]:
         """Return a row for each server, and for each host without one; starts a probe of lost servers after their cooldown."""
-        if any(each.is_lost and each.rests_until_s <= self._now() for each in self.members):
-            self._begin_look(_LOOK_AGAIN_S)
+        if any(each.is_lost and each.down_until_s <= self._now() for each in self.members):
+            self._begin_look(_PROBE_AGAIN_S)
         return [*map(self._row, self.members), *self._empty_hosts()]
 
     def _row(self, member: PoolMember) -> PoolRow:
-        slots, is_up = member.provider.slots, member.rests_until_s <= self._now() and not member.is_lost
+        slots, is_up = member.provider.slots, member.down_until_s <= self._now() and not member.is_lost
         models = member.found.chat_models if member.found is not None else ()
         return PoolRow(
             member.url,
@@ -208,7 +208,7 @@ class ServerPool:
 
     def _empty_hosts(self) -> Iterator[PoolRow]:
         ports = ", ".join(map(str, USUAL_PORTS))
-        why = f"no model server on its ports {ports}" if self._has_looked else "not checked yet"
+        why = f"no model server on its ports {ports}" if self._has_probed else "not checked yet"
         for host in self.hosts:
             if not any(is_same_server(each.url, url) for url in host_addresses(host.name) for each in self.members):
                 yield PoolRow(host.name, is_up=False, weight=host.weight, problem=why)
@@ -243,14 +243,14 @@ class ServerPool:
             except ProviderError as error:
                 if isinstance(error, ContextOverflow):
                     window = max(window, error.window_tokens, 1)
-                self._judge(member, request, error)
+                self._record_error(member, request, error)
                 following = self._choose(request, key, tried, window)
                 if following is None:
-                    raise self._final(error, request, tried) from error
+                    raise self._final_error(error, request, tried) from error
                 yield RetryChunk(len(tried), len(self.members) - 1, 0.0, f"{error}; trying {following.url}")
                 member = following
             else:
-                self._succeed(member, request, key)
+                self._record_success(member, request, key)
                 return
         raise unreachable(self.url, "no server of the pool answers")
 
@@ -260,7 +260,7 @@ class ServerPool:
         Raises:
             ProviderError: the server fails, or no longer accepts connections.
         """
-        name = member.name_of(request.model)
+        name = member.local_name(request.model)
         asked = replace(request, model=request.model if name is None else name, is_attended=request.is_attended and is_last)
         member.active += 1
         try:
@@ -278,7 +278,7 @@ class ServerPool:
         step = asyncio.ensure_future(anext(pieces, None))
         missed = 0
         try:
-            while not (await asyncio.wait({step}, timeout=self._pulse_s))[0]:
+            while not (await asyncio.wait({step}, timeout=self._idle_check_s))[0]:
                 missed = 0 if await is_reachable(member.url) else missed + 1
                 if missed == 2 and not step.done():
                     raise unreachable(member.url, "it no longer accepts connections")
@@ -302,10 +302,10 @@ class ServerPool:
         if any(each.offers(model) for each in self.members):
             left = [each for each in left if each.offers(model)]
         left = [each for each in left if each.takes_tools(request)] or left
-        fitting = [each for each in left if each.rests_until_s <= self._now()] or left
-        kept = self._owners.get(key, (None, None))[0]
+        fitting = [each for each in left if each.down_until_s <= self._now()] or left
+        kept = self._assigned.get(key, (None, None))[0]
         if kept in fitting:
-            self._owners.move_to_end(key)
+            self._assigned.move_to_end(key)
             return kept
         order = partial(self._order, model, key)
         return min(fitting, key=order, default=None)
@@ -314,16 +314,16 @@ class ServerPool:
     def _order(model: str, key: Hashable, member: PoolMember) -> tuple[bool, float, float, float]:
         return not member.is_warm(model), member.load(), member.share(key), member.answered / member.weight
 
-    def _succeed(self, member: PoolMember, request: ModelRequest, key: Hashable) -> None:
+    def _record_success(self, member: PoolMember, request: ModelRequest, key: Hashable) -> None:
         member.answered += 1
-        member.error, member.rests_until_s, member.rest_s = None, 0.0, _FIRST_REST_S
+        member.error, member.down_until_s, member.cooldown_s = None, 0.0, _FIRST_COOLDOWN_S
         # keeps the message alive, so that its id is not reused
-        self._owners[key] = member, request.messages[0] if request.messages and isinstance(key, int) else None
-        self._owners.move_to_end(key)
-        while len(self._owners) > _MOST_OWNERS:
-            self._owners.popitem(last=False)
+        self._assigned[key] = member, request.messages[0] if request.messages and isinstance(key, int) else None
+        self._assigned.move_to_end(key)
+        while len(self._assigned) > _MOST_ASSIGNED:
+            self._assigned.popitem(last=False)
 
-    def _judge(self, member: PoolMember, request: ModelRequest, error: ProviderError) -> None:
+    def _record_error(self, member: PoolMember, request: ModelRequest, error: ProviderError) -> None:
         """Record an error of a server.
 
         Raises:
@@ -334,60 +334,60 @@ class ServerPool:
         if isinstance(error, ContextOverflow):
             if error.window_tokens:
                 member.windows[request.model] = error.window_tokens
-        elif error.fault in _LACKS:
-            member.lacks.add((error.fault, request.model))
+        elif error.fault in _UNSUPPORTED:
+            member.unsupported.add((error.fault, request.model))
         else:
             self._fail(member, error)
 
     def _fail(self, member: PoolMember, error: ProviderError) -> None:
         member.error = error
-        rest_s = _LONGEST_REST_S if error.fault is Fault.TIMEOUT else member.rest_s
-        member.rests_until_s = self._now() + max(error.retry_after_s, rest_s)
-        member.rest_s = min(2 * member.rest_s, _LONGEST_REST_S)
+        cooldown_s = _LONGEST_COOLDOWN_S if error.fault is Fault.TIMEOUT else member.cooldown_s
+        member.down_until_s = self._now() + max(error.retry_after_s, cooldown_s)
+        member.cooldown_s = min(2 * member.cooldown_s, _LONGEST_COOLDOWN_S)
 
-    def _final(self, error: ProviderError, request: ModelRequest, tried: Collection[PoolMember]) -> ProviderError:
+    def _final_error(self, error: ProviderError, request: ModelRequest, tried: Collection[PoolMember]) -> ProviderError:
         """Return the error that ends an attempt, with the shortest wait, and whether other servers lack the model."""
         if error.retry_after_s:
-            error.retry_after_s = max(0.1, min(each.rests_until_s for each in tried) - self._now())
+            error.retry_after_s = max(0.1, min(each.down_until_s for each in tried) - self._now())
         if isinstance(error, ContextOverflow) or len(tried) == len(self.members) or not request.model:
             return error
         told = f"{error}; no other server of the pool has the model {request.model!r}"
         return ProviderError(error.fault, told, error.hint, error.retry_after_s)
 
     def _up(self) -> list[PoolMember]:
-        return [each for each in self.members if each.rests_until_s <= self._now()]
+        return [each for each in self.members if each.down_until_s <= self._now()]
 
     async def look(self, *, is_now: bool = False) -> None:
         """Probe the servers periodically; wait for the first probe, or for each with `is_now`, but only a few seconds."""
-        self._begin_look(_LOOK_AGAIN_S if is_now else _LOOK_EVERY_S)
-        if self._looking is not None and (is_now or not self._has_looked):
-            await asyncio.wait({self._looking}, timeout=_LOOK_LIMIT_S)
-            self._has_looked = True
+        self._begin_look(_PROBE_AGAIN_S if is_now else _PROBE_EVERY_S)
+        if self._probing is not None and (is_now or not self._has_probed):
+            await asyncio.wait({self._probing}, timeout=_PROBE_LIMIT_S)
+            self._has_probed = True
 
     def _begin_look(self, every_s: float) -> None:
-        is_due = self._looking is None or (self._looking.done() and self._now() - self._looked_s >= every_s)
+        is_due = self._probing is None or (self._probing.done() and self._now() - self._probed_s >= every_s)
         if is_due:
-            self._looked_s = self._now()
-            self._looking = asyncio.get_running_loop().create_task(self._look_at_all())
+            self._probed_s = self._now()
+            self._probing = asyncio.get_running_loop().create_task(self._probe_all())
 
-    async def _look_at_all(self) -> None:
-        _ = await asyncio.gather(*map(self._look_at, self.members), *map(self._search, self.hosts))
+    async def _probe_all(self) -> None:
+        _ = await asyncio.gather(*map(self._probe, self.members), *map(self._discover, self.hosts))
 
-    async def _look_at(self, member: PoolMember) -> None:
+    async def _probe(self, member: PoolMember) -> None:
         found = await look_at(member.url, member.key, _SERVER_LIMIT_S)
         if found is None:
             if not member.provider.slots.busy and not await is_reachable(member.url):
                 self._fail(member, unreachable(member.url, NO_ANSWER))
             return
         if member.found is not None and member.found.models != found.models:
-            member.lacks.clear()
+            member.unsupported.clear()
             member.windows.clear()
         member.found = found
         _ = member.provider.learn(found, "")
         if found.models and member.is_lost:
-            member.error, member.rests_until_s = None, 0.0
+            member.error, member.down_until_s = None, 0.0
 
-    async def _search(self, host: PoolHost) -> None:
+    async def _discover(self, host: PoolHost) -> None:
         """Discover new servers of a host."""
         new = [url for url in host_addresses(host.name) if self.member_at(url) is None]
         for found in await asyncio.gather(*(look_at(url, "", _SERVER_LIMIT_S) for url in new)):
@@ -417,7 +417,7 @@ class ServerPool:
 
     @staticmethod
     def _served_by(member: PoolMember, model: str) -> ServedModel | None:
-        name = member.name_of(model)
+        name = member.local_name(model)
         told = member.provider.learn(member.found, model if name is None else name)
         known = member.windows.get(model, 0)
         return replace(told, window_tokens=min(known, told.window_tokens or known)) if told is not None and known else told
@@ -431,9 +431,9 @@ class ServerPool:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait({self._looking})
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.wait({self._probing})
         for each in self.members:
             await each.provider.close()
 

@@ -92,7 +92,7 @@ async def test_a_task_for_each_file_and_clear_errors(program: Program, serve: Se
         (("batch",), "there are no tasks"),
         (("batch", str(Path("/nowhere"))), "cannot be read"),
         (("batch", "--glob", "*.none", "Look at {file}"), "no file matches"),
-        (("batch", "resume", "elsewhere"), "has no batch"),
+        (("batch", "resume", "elsewhere"), "does not contain a batch"),
         (("batch", "--total", "much", "x"), "cannot be read"),
         (("batch", "apply", "99"), "no task 99"),
     ):

@@ -13,7 +13,7 @@ from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.messages import Completion, Message, ModelRequest, RetryChunk, Role, ToolSpec
 from lmtui.models import discovery, endpoint_pool
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
-from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, plain_name
+from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, normalized_name
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
@@ -276,7 +276,7 @@ async def test_a_silent_server_is_left_for_another_at_the_limit(start: Start) ->
     assert "has not answered for" in retries[0]
     assert members[0].error is not None
     assert members[0].error.fault is Fault.TIMEOUT
-    assert members[0].rests_until_s - time.monotonic() > 50
+    assert members[0].down_until_s - time.monotonic() > 50
     await pool.close()
 
 
@@ -290,7 +290,7 @@ async def test_a_server_that_is_gone_without_a_word_is_noticed(start: Start, mon
         return url != servers[0].url
 
     monkeypatch.setattr(endpoint_pool, "is_reachable", is_there)
-    pool = ServerPool(members, NO_RETRY, pulse_s=0.05)
+    pool = ServerPool(members, NO_RETRY, idle_check_s=0.05)
     text, retries = await asyncio.wait_for(answer(pool, request()), 10)
     assert text == TEN.text
     assert "no longer accepts connections" in retries[0]
@@ -303,7 +303,7 @@ async def test_a_busy_server_is_left_alone_as_long_as_it_says(start: Start) -> N
     for number in range(4):
         assert (await answer(pool, request(str(number))))[0] == TEN.text
     assert [asked(server) for server in servers] == [1, 4]
-    assert pool.members[0].rests_until_s - time.monotonic() > 20
+    assert pool.members[0].down_until_s - time.monotonic() > 20
     await pool.close()
 
 
@@ -332,7 +332,7 @@ async def test_a_server_that_returns_is_taken_back_when_it_is_looked_at(start: S
     await servers[0].__aexit__(None)
     await answer(pool, request("one"))
     assert [row.is_up for row in pool.rows()] == [False, True]
-    pool.members[0].rests_until_s = 1e9
+    pool.members[0].down_until_s = 1e9
     returned = ScriptedServer(Scenario((TEN,) * 9))
     returned._server = await asyncio.start_server(returned._accept, "127.0.0.1", port, limit=1 << 20)
     now = 31.0
@@ -369,7 +369,7 @@ async def test_a_server_that_fails_at_answers_is_not_taken_back_for_listing_its_
     members[0].weight = 2.0
     pool = ServerPool(members, NO_RETRY, lambda: now)
     await answer(pool, request("one"))
-    members[0].rests_until_s = 100.0
+    members[0].down_until_s = 100.0
     now = 31.0
     await pool.look(is_now=True)
     assert not pool.rows()[0].is_up
@@ -378,8 +378,8 @@ async def test_a_server_that_fails_at_answers_is_not_taken_back_for_listing_its_
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "qwen3:8b", "qwen3-8b", "/models/Qwen3-8B.gguf"])
 def test_names_of_one_model_are_alike(name: str) -> None:
-    assert plain_name(name) == "qwen3-8b"
-    assert plain_name("qwen3-4b") != plain_name(name)
+    assert normalized_name(name) == "qwen3-8b"
+    assert normalized_name("qwen3-4b") != normalized_name(name)
 
 
 async def test_each_server_is_asked_for_the_model_by_its_own_name(start: Start) -> None:
@@ -387,7 +387,7 @@ async def test_each_server_is_asked_for_the_model_by_its_own_name(start: Start) 
     pool = pool_of(*servers)
     await run_with_model(pool, 4, "qwen3:8b")
     assert [{each.body["model"] for each in server.requests} for server in servers] == [{"qwen3:8b"}, {"qwen/qwen3-8b"}]
-    merged = pool.as_one()
+    merged = pool.merged()
     assert merged is not None
     assert [each.name for each in merged.models] == ["qwen3:8b", "other"]
     await pool.close()
@@ -477,7 +477,7 @@ async def test_a_host_that_swallows_connections_holds_up_the_first_request_a_few
         return await look(url, *given)
 
     monkeypatch.setattr(endpoint_pool, "look_at", slow)
-    monkeypatch.setattr(endpoint_pool, "_LOOK_LIMIT_S", 0.3)
+    monkeypatch.setattr(endpoint_pool, "_PROBE_LIMIT_S", 0.3)
     pool = pool_of(server)
     pool.hosts = (PoolHost("black-hole", lambda url: PoolMember(OpenAICompatible(url))),)
     assert await run_all(pool, 3) < 3

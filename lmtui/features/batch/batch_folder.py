@@ -201,14 +201,14 @@ class BatchFolder:
         """Return the file with the changes of a task."""
         return self.path / DIFFS / f"{task_id}.patch"
 
-    def tell(self, text: str, running: Mapping[str, float]) -> None:
+    def write_progress(self, text: str, running: Mapping[str, float]) -> None:
         """Write the progress and when each running task started (seconds since 1970), for other processes."""
         draft = self.path / f".{PROGRESS}"
         with contextlib.suppress(OSError):
             draft.write_text(json.dumps({"text": text, "running": running}), encoding="utf-8")
             draft.replace(self.path / PROGRESS)
 
-    def told(self) -> tuple[str, dict[str, float]]:
+    def read_progress(self) -> tuple[str, dict[str, float]]:
         """Return the progress and when each running task started; empty if no process is working on the batch."""
         if not self.is_locked():
             return "", {}

@@ -17,7 +17,7 @@ from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.features.batch.batch_folder import GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.cluster import Cluster
-from lmtui.features.batch.progress import BatchProgress, waiting_tasks
+from lmtui.features.batch.progress import BatchProgress, remaining_tasks
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.service import Begin, FeatureHost
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -81,7 +81,7 @@ class BatchRunner:
             LmtuiError: the batch cannot continue (no overlays, a full disk).
         """
         known = await asyncio.to_thread(self._folder.results)
-        left, found = waiting_tasks(tasks, known, retries_failed=retries_failed)
+        left, found = remaining_tasks(tasks, known, retries_failed=retries_failed)
         progress = self.progress
         progress.total, progress.done, progress.failed, progress.unchanged = (
             found.total,
@@ -101,7 +101,7 @@ class BatchRunner:
     async def _work(self) -> None:
         wait_s = _FIRST_WAIT_S
         while self._queue:
-            async with self._cluster.turn() if self._cluster else contextlib.nullcontext():
+            async with self._cluster.slot() if self._cluster else contextlib.nullcontext():
                 if not self._queue or self.is_spent:
                     return
                 task = self._queue.popleft()

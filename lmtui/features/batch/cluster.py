@@ -38,8 +38,8 @@ from lmtui.features.batch.cluster_worker import (
     check_worker,
     digest_of,
     has_files,
-    keep_files,
     run_task,
+    store_files,
 )
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.paths import PROTECTED_NAMES
@@ -87,7 +87,7 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
     return packed.getvalue(), digest_of(found)
 
 
-def flags_of(config: Config) -> tuple[str, ...]:
+def config_flags(config: Config) -> tuple[str, ...]:
     """Return the settings that differ from the defaults as flags, without keys, because each worker has its own."""
     flags: list[str] = []
     for each in fields(Config):
@@ -98,7 +98,7 @@ def flags_of(config: Config) -> tuple[str, ...]:
     return tuple(flags)
 
 
-def checked_result(task: BatchTask, answer: WorkerAnswer) -> tuple[TaskResult, bytes]:
+def validate_result(task: BatchTask, answer: WorkerAnswer) -> tuple[TaskResult, bytes]:
     """Validate a worker's result; the id, title and diff path never come from the worker."""
     problem = TaskResult(task.id, "failed", task.title)
     try:
@@ -144,7 +144,7 @@ class Cluster:
         tell: Callable[[str], None],
     ) -> None:
         self._client, (self._archive, self._digest), self._tell = client, packed, tell
-        flags = (*flags_of(config), "--tries", str(tries), *_budget_flags(budget))
+        flags = (*config_flags(config), "--tries", str(tries), *_budget_flags(budget))
         limit_s = tries * 1.2 * budget.seconds + _SPARE_S if budget.seconds else _TASK_S
         self._task = WorkerTask(
             __version__, platform.python_version(), config.sandbox, self._digest, limit_s, flags, BatchTask("", "")
@@ -263,10 +263,10 @@ class Cluster:
         async with self._sending[urlsplit(address).hostname or address]:  # one transfer per machine
             if await self._ask(address, has_files, self._digest) is True:
                 return ""
-            return str(await self._ask(address, keep_files, self._digest, self._archive))
+            return str(await self._ask(address, store_files, self._digest, self._archive))
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Wait for a free slot, and hold it.
 
         Raises:
@@ -314,7 +314,7 @@ class Cluster:
             elif isinstance(answer, Exception):
                 why = sanitize_line(f"{type(answer).__name__}: {answer}")[:300]
                 return TaskResult(task.id, "failed", task.title, error=f"the worker failed: {why}"), b""
-            elif answer.lacks_files:
+            elif answer.missing_files:
                 sends += 1
                 why = await self._send_files(worker.address) if sends < _MOST_SENDS else "it keeps losing the files"
                 if why and not worker.gone.is_set():
@@ -322,7 +322,7 @@ class Cluster:
             elif answer.refused:
                 self._refuse(worker.address, answer.refused)
             elif answer.result:
-                return checked_result(task, answer)
+                return validate_result(task, answer)
             else:
                 deaths += 1
         why = f"{_MOST_DEATHS} workers died while running it (out of memory?)"

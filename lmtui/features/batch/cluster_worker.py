@@ -64,7 +64,7 @@ class WorkerAnswer:
     result: str = ""
     patch: bytes = b""
     refused: str = ""
-    lacks_files: bool = False
+    missing_files: bool = False
 
 
 def digest_of(files: Iterable[tuple[str, bool, bytes]]) -> str:
@@ -106,14 +106,14 @@ def _check(version: str, python: str, sandbox: str) -> str:
 
 def _full_disk() -> str:
     """Return which disk is full, empty if none is."""
-    for folder in (Path(tempfile.gettempdir()), _made(state_dir())):
+    for folder in (Path(tempfile.gettempdir()), _ensure_folder(state_dir())):
         free = shutil.disk_usage(folder).free
         if free < _LEAST_FREE_BYTES:
             return f"its disk is full: {free // 1_000_000} MB free in {folder}, {_LEAST_FREE_BYTES // 1_000_000} MB needed"
     return ""
 
 
-def _made(folder: Path) -> Path:
+def _ensure_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 
@@ -127,14 +127,14 @@ async def has_files(digest: str) -> bool:
     return await asyncio.to_thread((_files_dir() / digest).is_dir)
 
 
-async def keep_files(digest: str, archive: bytes) -> str:
+async def store_files(digest: str, archive: bytes) -> str:
     """Unpack workspace files, shared by all workers of this machine; return an error, empty on success."""
     return await asyncio.to_thread(_keep, digest, archive)
 
 
 def _keep(digest: str, archive: bytes) -> str:
     try:
-        root = _made(_files_dir())
+        root = _ensure_folder(_files_dir())
         _clean(root, digest)
         if (root / digest).is_dir():
             return ""
@@ -182,7 +182,7 @@ def _digest_below(folder: Path) -> str:
     return digest_of(sorted(found))
 
 
-def _copied(digest: str, work: Path) -> bool:
+def _copy_files(digest: str, work: Path) -> bool:
     """Copy the files with a digest; if the cache is damaged, delete it and return False."""
     files = _files_dir() / digest
     try:
@@ -208,7 +208,7 @@ def run_task(sent: WorkerTask) -> WorkerAnswer:
             return WorkerAnswer(refused=full)
         with tempfile.TemporaryDirectory(prefix="lmtui-batch-", ignore_cleanup_errors=True) as place:
             answer = _do(sent, Path(place))
-            if answer.lacks_files or '"failed"' in answer.result:
+            if answer.missing_files or '"failed"' in answer.result:
                 answer = WorkerAnswer(refused=full) if (full := _full_disk()) else answer
             return answer
     except OSError as error:
@@ -217,8 +217,8 @@ def run_task(sent: WorkerTask) -> WorkerAnswer:
 
 def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
     work, tasks, log = place / "work", place / "task.jsonl", place / "log"
-    if not _copied(sent.digest, work):
-        return WorkerAnswer(lacks_files=True)
+    if not _copy_files(sent.digest, work):
+        return WorkerAnswer(missing_files=True)
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "the workspace")):
         with contextlib.suppress(FileNotFoundError, subprocess.TimeoutExpired):  # git is optional
             _ = subprocess.run((*_GIT, *command), cwd=work, capture_output=True, check=False, timeout=_GIT_S)
@@ -238,7 +238,7 @@ def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
         *sent.flags,
     ]
     with log.open("wb") as errors:
-        problem = _run_to_the_end(run, work, errors.fileno(), sent.limit_s)
+        problem = _run_process(run, work, errors.fileno(), sent.limit_s)
     out = BatchFolder(place / "out")
     result = out.results().get(sent.task.id)
     if result is not None:
@@ -251,16 +251,16 @@ def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
     return WorkerAnswer(json.dumps(asdict(TaskResult(sent.task.id, "failed", sent.task.title, error=why))))
 
 
-def _run_to_the_end(run: list[str], work: Path, errors: int, limit_s: float) -> str | None:
+def _run_process(run: list[str], work: Path, errors: int, limit_s: float) -> str | None:
     """Run lmtui; return why it was stopped, None if the task was cancelled, empty if it ended normally."""
-    is_wanted, until_s = _watch(), time.monotonic() + limit_s
+    is_active, until_s = _watch(), time.monotonic() + limit_s
     process = subprocess.Popen(
         run, cwd=work, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
     )
     assert process.stdin is not None
     try:
         while process.poll() is None:
-            if not is_wanted():
+            if not is_active():
                 return None
             if time.monotonic() > until_s:
                 return f"timed out after {limit_s:,.0f} s"
@@ -285,12 +285,12 @@ def _watch() -> Callable[[], bool]:
     except (ValueError, KeyError):  # not run by a Dask worker
         return lambda: True
 
-    def is_wanted() -> bool:
+    def is_active() -> bool:
         task = worker.state.tasks.get(key)
         is_going = worker.status.name in ("running", "paused", "closing_gracefully")
         return is_going and task is not None and task.state not in ("cancelled", "released", "forgotten")
 
-    return is_wanted
+    return is_active
 
 
 def main() -> None:

@@ -149,7 +149,7 @@ class ProgressReport:
             if time.monotonic() - self._written_s >= _WRITE_S:
                 self._written_s = time.monotonic()
                 running = {name: since for name, (_, since) in progress.running.items()}
-                await asyncio.to_thread(self._folder.tell, "\n".join([progress.line, *self.server_lines()]), running)
+                await asyncio.to_thread(self._folder.write_progress, "\n".join([progress.line, *self.server_lines()]), running)
             if self._is_live:
                 self._draw(self._table(progress))
             await asyncio.sleep(_TICK_S)
@@ -206,7 +206,7 @@ class ProgressReport:
                 self._stream.flush()
 
 
-def waiting_tasks(
+def remaining_tasks(
     tasks: Sequence[BatchTask], known: dict[str, TaskResult], *, retries_failed: bool
 ) -> tuple[list[BatchTask], BatchProgress]:
     """Return the tasks that are left, and the progress."""

@@ -115,9 +115,9 @@ class BatchList(ListDialog[BatchRow, None]):
             f"also changed by {', '.join(row.overlaps[:5])}" if row.overlaps else "",
             sanitize_line(row.error)[:200],
         ]
-        is_at_work = bool(self._state.progress)
-        left = set() if is_at_work else {"batch.halt"}
-        left |= {"batch.resume"} if is_at_work or all(each.status for each in self._state.rows) else set()
+        is_running = bool(self._state.progress)
+        left = set() if is_running else {"batch.halt"}
+        left |= {"batch.resume"} if is_running or all(each.status for each in self._state.rows) else set()
         left |= set() if row.has_diff else {"batch.review", "batch.accept", "batch.reject"}
         left |= set() if mergeable(self._state.rows) else {"batch.accept_all"}
         known = [each for each in of_scope(SCOPE) if each.id not in left]

@@ -74,9 +74,9 @@ class BatchService(WorkspaceFeature):
             return ""
         if await asyncio.to_thread(BatchFolder(self.host.workspace / words).exists):
             return str(self.host.workspace / words)
-        self._check_free()
-        given, pattern = split_words(words)
-        tasks, problems = await tasks_of(self.host, given, pattern, self.host.workspace)
+        self._check_idle()
+        given, pattern = parse_words(words)
+        tasks, problems = await load_tasks(self.host, given, pattern, self.host.workspace)
         options: dict[str, object] = {"budget": self.host.config.budget}
         folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(self.host.workspace)))
         await asyncio.to_thread(folder.begin, tasks, options)
@@ -87,12 +87,12 @@ class BatchService(WorkspaceFeature):
 
     async def resume(self, path: str, session_id: str) -> None:
         """Continue a batch in the background."""
-        self._check_free()
+        self._check_idle()
         folder = BatchFolder(Path(path))
         tasks, options = await asyncio.to_thread(folder.read)
         await self._start(folder, tasks, options, session_id)
 
-    def _check_free(self) -> None:
+    def _check_idle(self) -> None:
         if self._working is not None:
             raise UsageError(f"a batch is already running: {self._working[0]}", "Wait for it, or stop it in /batch.")
 
@@ -104,11 +104,11 @@ class BatchService(WorkspaceFeature):
         await self.host.require_sandbox()
         await asyncio.to_thread(folder.lock)
         try:
-            self._check_free()
+            self._check_idle()
         except UsageError:
             folder.unlock()
             raise
-        self._working = folder.path, asyncio.create_task(self._work(folder, tasks, options_of(options), session_id))
+        self._working = folder.path, asyncio.create_task(self._work(folder, tasks, parse_options(options), session_id))
 
     async def _work(self, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions, session_id: str) -> None:
         report = ProgressReport(folder, self.host.servers.pool)
@@ -165,7 +165,7 @@ class BatchReader:
         """Return the current state."""
         if not self._titles or not self.folder.exists():
             self._titles = [(task.id, task.title) for task in self.folder.read()[0]]
-        results, (progress, running) = self.folder.results(), self.folder.told()
+        results, (progress, running) = self.folder.results(), self.folder.read_progress()
         if self._rows and results == self._results and (progress, running) == (self._state.progress, self._running):
             return self._state
         rows = []
@@ -181,7 +181,7 @@ class BatchReader:
         return self._state
 
 
-async def tasks_of(workspace: Workspace, words: Sequence[str], pattern: str, base: Path) -> tuple[list[BatchTask], list[str]]:
+async def load_tasks(workspace: Workspace, words: Sequence[str], pattern: str, base: Path) -> tuple[list[BatchTask], list[str]]:
     """Return the tasks of a file, or one for each file that matches a pattern; and errors in lines of the file.
 
     The file is relative to the folder `base`.
@@ -208,7 +208,7 @@ def _bytes_of(file: Path) -> bytes:
         raise UsageError(f"{file} cannot be read: {error.strerror}", f"{_FORMS}.") from error
 
 
-def split_words(words: str) -> tuple[list[str], str]:
+def parse_words(words: str) -> tuple[list[str], str]:
     """Return the arguments of `/batch` without `--glob`, and its pattern."""
     if not words.startswith("--"):
         return [words], ""
@@ -220,7 +220,7 @@ def split_words(words: str) -> tuple[list[str], str]:
     return [task[1:-1] if is_quoted else task], found[1] or found[2] or found[3]
 
 
-def options_of(given: Mapping[str, object]) -> BatchOptions:
+def parse_options(given: Mapping[str, object]) -> BatchOptions:
     """Parse the options of a batch.
 
     Raises:

@@ -19,8 +19,8 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.features.batch.batch_folder import GOOD, BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
-from lmtui.features.batch.progress import ProgressReport, result_line, waiting_tasks
-from lmtui.features.batch.service import BatchReader, new_folder, newest, options_of, tasks_of
+from lmtui.features.batch.progress import ProgressReport, remaining_tasks, result_line
+from lmtui.features.batch.service import BatchReader, load_tasks, new_folder, newest, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
 from lmtui.features.service import CommandCall, FeatureHost, stopping
 from lmtui.paths import batches_dir
@@ -103,20 +103,20 @@ async def _begin(call: CommandCall, folders: Path) -> int:
         data = await asyncio.to_thread(sys.stdin.buffer.read, MOST_BYTES + 1)
         tasks, problems = read_tasks(decoded(data, "standard input"))
     else:
-        tasks, problems = await tasks_of(call.workspace, words, arguments.glob, Path())
+        tasks, problems = await load_tasks(call.workspace, words, arguments.glob, Path())
     for problem in problems:
         print(f"lmtui: {sanitize_line(problem)}", file=sys.stderr)
     if not tasks:
         raise UsageError("the file contains no tasks", 'A line is text, or an object such as {"task": "Fix a.py"}.')
     options = _given(call)
-    _ = options_of(options)
+    _ = parse_options(options)
     folder = BatchFolder(Path(arguments.out) if arguments.out else await asyncio.to_thread(new_folder, folders))
     await asyncio.to_thread(folder.begin, tasks, options)
     return await _run(call, folder, tasks, options)
 
 
 async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: dict[str, object]) -> int:
-    chosen, cluster = options_of(options), str(options.get("cluster") or "")
+    chosen, cluster = parse_options(options), str(options.get("cluster") or "")
     await asyncio.to_thread(folder.lock)
     try:
         running = asyncio.ensure_future(_opened(call, folder, tasks, chosen, cluster))
@@ -230,7 +230,7 @@ def _status(rest: Sequence[str], folders: Path, *, is_json: bool) -> int:
         print("\n".join(json.dumps(asdict(each), ensure_ascii=False) for each in found))
     else:
         print("\n".join(result_line(each) for each in found if each.id in results))
-        print(f"{waiting_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
-        if progress := folder.told()[0]:
+        print(f"{remaining_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
+        if progress := folder.read_progress()[0]:
             print(f"now: {sanitize(progress)}")
     return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE

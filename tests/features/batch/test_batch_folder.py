@@ -91,12 +91,12 @@ def test_a_task_may_have_any_separator_of_lines_in_it(tmp_path: Path) -> None:
 
 
 def test_what_runs_is_told_while_somebody_works_on_it(folder: BatchFolder) -> None:
-    folder.tell("1 of 2 done", {"2": 5.0})
-    assert folder.told() == ("", {})
+    folder.write_progress("1 of 2 done", {"2": 5.0})
+    assert folder.read_progress() == ("", {})
     folder.lock()
-    assert folder.told() == ("1 of 2 done", {"2": 5.0})
+    assert folder.read_progress() == ("1 of 2 done", {"2": 5.0})
     (folder.path / "progress.json").write_text("[")
-    assert folder.told() == ("", {})
+    assert folder.read_progress() == ("", {})
     folder.unlock()
 
 
@@ -104,7 +104,7 @@ def test_a_folder_that_was_deleted_is_named(folder: BatchFolder) -> None:
     shutil.rmtree(folder.path)
     with pytest.raises(UsageError, match=r"cannot be written.*No such file"):
         folder.add(TaskResult("1", "green"), b"patch")
-    folder.tell("1 of 2 done", {})
+    folder.write_progress("1 of 2 done", {})
     with pytest.raises(UsageError, match="cannot be written"):
         folder.lock()
 

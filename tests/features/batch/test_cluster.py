@@ -21,8 +21,8 @@ from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.features.batch import cluster_worker
 from lmtui.features.batch.batch_folder import TaskResult
-from lmtui.features.batch.cluster import Cluster, checked_result, pack
-from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, check_worker, has_files, keep_files, run_task
+from lmtui.features.batch.cluster import Cluster, pack, validate_result
+from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, check_worker, has_files, run_task, store_files
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
@@ -53,20 +53,20 @@ def kept(tmp_path: Path, digest: str) -> Path:
 async def test_files_are_kept_by_their_digest_without_secrets_and_links(packed: tuple[bytes, str], tmp_path: Path) -> None:
     archive, digest = packed
     assert not await has_files(digest)
-    assert await keep_files(digest, archive) == ""
+    assert await store_files(digest, archive) == ""
     assert await has_files(digest)
-    assert await keep_files(digest, b"not read again") == ""
+    assert await store_files(digest, b"not read again") == ""
     files = kept(tmp_path, digest)
     assert sorted(path.name for path in files.rglob("*")) == ["a.py", "bin", "run.sh", "ü.txt"]
     assert os.access(files / "bin" / "run.sh", os.X_OK)
-    assert cluster_worker._copied(digest, tmp_path / "copy")
+    assert cluster_worker._copy_files(digest, tmp_path / "copy")
     assert [path.name for path in kept(tmp_path, "").iterdir()] == [digest]
 
 
 @pytest.mark.parametrize("change", ["content", "mode", "missing", "more", "link"])
 async def test_files_that_were_changed_are_removed_and_not_used(change: str, packed: tuple[bytes, str], tmp_path: Path) -> None:
     archive, digest = packed
-    await keep_files(digest, archive)
+    await store_files(digest, archive)
     files = kept(tmp_path, digest)
     match change:
         case "content":
@@ -79,14 +79,14 @@ async def test_files_that_were_changed_are_removed_and_not_used(change: str, pac
             (files / "conftest.py").touch()
         case _:
             (files / "more").symlink_to("/etc")
-    assert not cluster_worker._copied(digest, tmp_path / "copy")
+    assert not cluster_worker._copy_files(digest, tmp_path / "copy")
     assert not await has_files(digest)
 
 
 async def test_a_damaged_archive_is_refused_and_leaves_nothing(packed: tuple[bytes, str], tmp_path: Path) -> None:
     archive, digest = packed
-    assert "its disk" in await keep_files(digest, archive[: len(archive) // 2])
-    assert await keep_files("f" * 32, archive) == "the files arrived damaged"
+    assert "its disk" in await store_files(digest, archive[: len(archive) // 2])
+    assert await store_files("f" * 32, archive) == "the files arrived damaged"
     assert [*kept(tmp_path, "").iterdir()] == []
 
 
@@ -102,7 +102,7 @@ async def test_files_of_long_ago_and_more_than_eight_are_removed(packed: tuple[b
         folder = kept(tmp_path, name)
         folder.mkdir(parents=True)
         os.utime(folder, (now - age_s, now - age_s))
-    assert await keep_files(digest, archive) == ""
+    assert await store_files(digest, archive) == ""
     left = {path.name for path in kept(tmp_path, "").iterdir()}
     assert left == {f"{number:032}" for number in range(1, 9)} | {digest, ".new"}
 
@@ -132,8 +132,8 @@ async def test_a_disk_that_fills_up_during_a_task_is_the_workers_fault_not_the_t
     packed: tuple[bytes, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, digest = packed
-    assert run_task(sent(digest)).lacks_files
-    await keep_files(digest, archive)
+    assert run_task(sent(digest)).missing_files
+    await store_files(digest, archive)
     real = shutil.disk_usage("/")
     free = iter([real.free, real.free, 0])
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=next(free)))
@@ -146,7 +146,7 @@ async def test_a_disk_that_fills_up_during_a_task_is_the_workers_fault_not_the_t
 @pytest.mark.usefixtures("checked")
 async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_processes(packed: tuple[bytes, str]) -> None:
     archive, digest = packed
-    await keep_files(digest, archive)
+    await store_files(digest, archive)
     async with ScriptedServer(Scenario((ScriptedTurn("word " * 500, rate=0.2),))) as server:
         flags = ("--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]', "--tries", "1")
         answer = await asyncio.to_thread(run_task, sent(digest, *flags, limit_s=6.0))
@@ -157,7 +157,7 @@ async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_proce
 @pytest.mark.usefixtures("checked")
 async def test_a_program_that_dies_says_why(packed: tuple[bytes, str]) -> None:
     archive, digest = packed
-    await keep_files(digest, archive)
+    await store_files(digest, archive)
     assert "no-such-flag" in json.loads(run_task(sent(digest, "--no-such-flag")).result)["error"]
 
 
@@ -165,7 +165,7 @@ def test_the_head_decides_on_id_title_and_diff() -> None:
     lie = replace(
         GOOD, id="../../x", task="Other", diff="/etc/passwd", decision="accepted", files=("a\x1b[2J.py",), error="\x1b]0;x"
     )
-    result, patch = checked_result(TASK, WorkerAnswer(json.dumps(asdict(lie)), b"patch"))
+    result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(lie)), b"patch"))
     assert (result.id, result.task, result.diff, result.decision) == ("a-1", "Fix a.py", "", "")
     assert "\x1b" not in result.files[0] + result.error
     assert (result.status, result.tokens, patch) == ("green", 7, b"patch")
@@ -182,17 +182,17 @@ def test_the_head_decides_on_id_title_and_diff() -> None:
     ],
 )
 def test_an_odd_answer_is_a_failed_task(change: dict[str, Any], error: str) -> None:
-    result, patch = checked_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD) | change), b"patch"))
+    result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD) | change), b"patch"))
     assert (result.id, result.status, patch) == ("a-1", "failed", b"")
     assert error in result.error
 
 
 def test_a_giant_patch_and_no_json_are_failed_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmtui.features.batch.cluster.MAX_PATCH_BYTES", 10)
-    result, patch = checked_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD)), b"x" * 11))
+    result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD)), b"x" * 11))
     assert (result.status, patch) == ("failed", b"")
     assert "larger than" in result.error
-    assert checked_result(TASK, WorkerAnswer("{" * 5_000))[0].status == "failed"
+    assert validate_result(TASK, WorkerAnswer("{" * 5_000))[0].status == "failed"
 
 
 def test_the_budget_of_the_head_goes_to_the_workers_and_limits_a_task() -> None:
@@ -223,7 +223,7 @@ class FakeClient:
     async def run(self, function: Any, *arguments: object, workers: list[str], on_error: str) -> dict[str, Any]:
         (name,) = workers
         self.asked.append((name, function.__name__))
-        answers = {"check_worker": self.refusing.get(name, ""), "has_files": False, "keep_files": ""}
+        answers = {"check_worker": self.refusing.get(name, ""), "has_files": False, "store_files": ""}
         return {name: answers[function.__name__]}
 
     def submit(
@@ -318,14 +318,14 @@ async def test_files_are_sent_again_only_to_a_worker_that_lost_them() -> None:
     async with cluster_of({"a": DONE}) as (cluster, client, _):
         for number in range(3):
             await cluster.run(TASK, number)
-        assert [name for _, name in client.asked] == ["check_worker", "has_files", "keep_files"]
-        client.does["a"] = WorkerAnswer(lacks_files=True)
+        assert [name for _, name in client.asked] == ["check_worker", "has_files", "store_files"]
+        client.does["a"] = WorkerAnswer(missing_files=True)
         working = asyncio.ensure_future(cluster.run(TASK, 4))
         await asyncio.sleep(0)
         await asyncio.sleep(0.005)
         client.does["b"] = DONE
         assert (await working)[0].status == "green"
-        assert [name for worker, name in client.asked if worker == "a"].count("keep_files") == 3
+        assert [name for worker, name in client.asked if worker == "a"].count("store_files") == 3
 
 
 async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:

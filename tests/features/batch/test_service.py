@@ -8,8 +8,8 @@ from lmtui.core.batch_values import MOST_OVERLAPS, BatchRow, BatchState, mergeab
 from lmtui.core.errors import UsageError
 from lmtui.core.servers import PoolRow
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
-from lmtui.features.batch.progress import ProgressReport, waiting_tasks
-from lmtui.features.batch.service import BatchReader, new_folder, options_of, split_words
+from lmtui.features.batch.progress import ProgressReport, remaining_tasks
+from lmtui.features.batch.service import BatchReader, new_folder, parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
 
@@ -23,12 +23,12 @@ from lmtui.features.batch.task_file import BatchTask
     ],
 )
 def test_the_words_of_the_command_are_a_file_or_a_pattern_and_a_task(words: str, found: tuple[list[str], str]) -> None:
-    assert split_words(words) == found
+    assert parse_words(words) == found
 
 
 def test_a_pattern_without_a_task_is_refused() -> None:
     with pytest.raises(UsageError, match="give a pattern and a task"):
-        split_words("--glob *.py")
+        parse_words("--glob *.py")
 
 
 def test_overlaps_stay_few_though_all_tasks_changed_one_file() -> None:
@@ -61,7 +61,7 @@ def test_a_batch_is_made_again_only_where_it_has_changed(tmp_path: Path) -> None
     assert [row.status for row in second.rows] == ["", "green", ""]
     assert second.rows[0] is first.rows[0]
     folder.lock()
-    folder.tell("1 of 3 done", {"2": 5.0})
+    folder.write_progress("1 of 3 done", {"2": 5.0})
     assert [row.since_s for row in reader.read().rows] == [0.0, 0.0, 5.0]
     folder.unlock()
 
@@ -69,9 +69,9 @@ def test_a_batch_is_made_again_only_where_it_has_changed(tmp_path: Path) -> None
 def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> None:
     tasks = [BatchTask(str(number), "do it") for number in range(4)]
     known = {"0": TaskResult("0", "green"), "1": TaskResult("1", "red"), "gone": TaskResult("gone", "green")}
-    left, progress = waiting_tasks(tasks, known, retries_failed=False)
+    left, progress = remaining_tasks(tasks, known, retries_failed=False)
     assert ([task.id for task in left], progress.done, progress.failed, progress.left_s) == (["2", "3"], 1, 1, None)
-    assert [task.id for task in waiting_tasks(tasks, known, retries_failed=True)[0]] == ["1", "2", "3"]
+    assert [task.id for task in remaining_tasks(tasks, known, retries_failed=True)[0]] == ["1", "2", "3"]
     progress.began_s -= 10
     progress.add(TaskResult("2", "green", tokens=5))
     assert progress.left_s == pytest.approx(10, abs=1)
@@ -81,16 +81,16 @@ def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> Non
 def test_a_task_that_changed_nothing_is_not_counted_as_failed() -> None:
     tasks = [BatchTask(str(number), "do it") for number in range(3)]
     known = {"0": TaskResult("0", "unchanged"), "1": TaskResult("1", "red")}
-    progress = waiting_tasks(tasks, known, retries_failed=False)[1]
+    progress = remaining_tasks(tasks, known, retries_failed=False)[1]
     assert progress.ending == "0 of 3 done · 1 failed · 1 unchanged · 1 waiting"
     state = BatchState("", (BatchRow("0", "", "unchanged"), BatchRow("1", "", "red"), BatchRow("2", "")))
     assert state.summary == progress.ending
 
 
 def test_tries_have_to_be_positive() -> None:
-    assert options_of({}).tries == 2
+    assert parse_options({}).tries == 2
     with pytest.raises(UsageError, match="must be positive"):
-        options_of({"tries": 0})
+        parse_options({"tries": 0})
 
 
 @pytest.mark.parametrize(
