@@ -129,6 +129,7 @@ async def test_a_scheduler_that_is_not_there_and_a_worker_without_a_sandbox_are_
     gone = await program.run(*base(server.url), "--out", "one", "--cluster", "tcp://127.0.0.1:9", tasks(program, 1))
     assert gone.code == 64
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in gone.err
+    assert not (program.workspace / "one").exists()
     reduced = (*base(server.url), "--sandbox", "landlock")
     found = await program.run(*reduced, "--out", "two", "--cluster", "local", "--workers", "1", tasks(program, 1))
     assert found.code == 64, found.err

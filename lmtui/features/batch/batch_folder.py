@@ -102,6 +102,7 @@ class BatchFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.has_started = False  # work on its tasks, in this process
         self._lock = -1
         self._results: dict[str, TaskResult] = {}
         self._read_to = (0, 0)  # inode, and bytes read
@@ -131,6 +132,14 @@ class BatchFolder:
             return (self.path / TASKS).exists()
         except OSError:  # too long for a path
             return False
+
+    def discard(self) -> None:
+        """Delete a batch that never started; other files in its folder stay."""
+        with contextlib.suppress(OSError):
+            for name in (TASKS, OPTIONS, RESULTS, PROGRESS, ".lock"):
+                (self.path / name).unlink(missing_ok=True)
+            (self.path / DIFFS).rmdir()
+            self.path.rmdir()
 
     def read(self) -> tuple[list[BatchTask], dict[str, object]]:
         """Return the tasks and the options.

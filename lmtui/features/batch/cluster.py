@@ -408,7 +408,7 @@ async def open_cluster(
         try:
             client = await stack.enter_async_context(distributed.Client(target, asynchronous=True, timeout=_CONNECT_S))
         except (OSError, TimeoutError, ValueError) as error:
-            hint = "Start one with `dask scheduler`."
+            hint = "Start one with `dask scheduler`, and name it like tcp://10.0.0.1:8786."
             raise UsageError(f"no Dask scheduler answers at {sanitize_line(address)}", hint) from error
         cluster = Cluster(client, packed, config, tries=tries, budget=budget, tell=tell)
         stack.push_async_callback(cluster.close)

@@ -112,7 +112,12 @@ async def _begin(call: CommandCall, folders: Path) -> int:
     _ = parse_options(options)
     folder = BatchFolder(Path(arguments.out) if arguments.out else await asyncio.to_thread(new_folder, folders))
     await asyncio.to_thread(folder.begin, tasks, options)
-    return await _run(call, folder, tasks, options)
+    try:
+        return await _run(call, folder, tasks, options)
+    except LmtuiError:
+        if not folder.has_started:  # an earlier batch stays the newest one
+            await asyncio.to_thread(folder.discard)
+        raise
 
 
 async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: dict[str, object]) -> int:
@@ -143,6 +148,7 @@ async def _opened(
         remote = await stack.enter_async_context(await _joined(cluster, host, options, report)) if cluster else None
         if remote is None:
             await host.require_sandbox()
+        folder.has_started = True
         print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
         return await _work(BatchRunner(host, folder, options, report.ended, remote), report, folder, tasks, call)
 
