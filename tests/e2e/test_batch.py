@@ -68,7 +68,7 @@ async def test_a_killed_batch_is_resumed_and_does_nothing_twice(program: Program
     assert sorted(ids) == ["t1", "t2", "t3", "t4", "t5"]
 
 
-async def test_a_box_that_vanishes_in_the_middle_loses_no_task(program: Program, serve: Serve) -> None:
+async def test_a_server_that_goes_down_loses_no_task(program: Program, serve: Serve) -> None:
     gone = ScriptedFault(FaultKind.CUT, after_pieces=2)
     broken = await serve(*(scenario(number, rate=50.0, fault=gone) for number in range(1, 5)))
     good = await serve(*(scenario(number, rate=50.0) for number in range(1, 5)))
@@ -78,7 +78,7 @@ async def test_a_box_that_vanishes_in_the_middle_loses_no_task(program: Program,
     assert broken.requests
 
 
-async def test_a_task_for_each_file_and_clear_errors(program: Program, serve: Serve) -> None:
+async def test_a_task_per_file_and_error_messages(program: Program, serve: Serve) -> None:
     for name in ("a.py", "b.py"):
         (program.workspace / name).write_text("x = 1\n")
     server = await serve(ScriptedTurn("Nothing to do."), ScriptedTurn("Nothing to do."))
@@ -155,7 +155,7 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
     both = await program.run(*apply, "t2", "t1")
     assert both.code == 1
     assert "it no longer applies: shared.txt at line 1" in both.out
-    assert "Accepted before, with changes to the same files: t2." in both.out
+    assert "Already accepted, with changes to the same files: t2." in both.out
     assert (program.workspace / "shared.txt").read_text() == "2\n"
     assert "no task can be applied without review" in (await program.run(*apply, "--all")).err
     assert "no task t9" in (await program.run(*apply, "t9")).err
@@ -175,7 +175,7 @@ async def test_a_task_has_one_budget_for_all_its_tries_and_the_run_has_its_own(p
     stopped = await program.run(*some, tasks(program, 3))
     assert stopped.code == 1
     assert "1 of 3 done · 0 failed · 2 waiting" in stopped.err
-    assert "the budget of this run is used up; `lmtui batch resume two` continues" in stopped.err
+    assert "the budget of this run is used up; continue with `lmtui batch resume two`" in stopped.err
     resume = ("batch", "resume", "two", "--sandbox", "bubblewrap", "-c", f'servers=["{fast.url}"]', "--total", "1h")
     rest = await program.run(*resume)
     assert rest.code == 0, rest.err
@@ -200,7 +200,7 @@ async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_
         _, err = await process.communicate()
     assert process.returncode in (130, -signal.SIGINT), err  # the second may come when all is closed
     assert b"Traceback" not in err
-    assert b"`lmtui batch resume one` continues" in err or process.returncode != 130
+    assert b"continue with `lmtui batch resume one`" in err or process.returncode != 130
 
 
 async def test_a_folder_that_is_deleted_in_the_middle_ends_the_batch_with_words(program: Program, serve: Serve) -> None:

@@ -130,7 +130,7 @@ async def test_without_its_scheduler_a_batch_ends_clearly_and_is_resumed_on_anot
     async with asyncio.timeout(30):
         _, err = await process.communicate()
     assert process.returncode == 1, err.decode()
-    assert "the cluster is gone: " in err.decode()
+    assert "lost the cluster: " in err.decode()
     assert "`lmtui batch resume`" in err.decode()
     await kill(worker)
     before = [each["id"] for each in results(program)]

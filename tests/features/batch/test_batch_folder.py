@@ -42,14 +42,14 @@ def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: Bat
     assert len((folder.path / "results.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_torn_line_and_one_of_a_later_version_are_no_harm(folder: BatchFolder) -> None:
+def test_an_incomplete_line_and_one_of_a_later_version_are_skipped_or_read(folder: BatchFolder) -> None:
     folder.add(TaskResult("1", "green"))
     with (folder.path / "results.jsonl").open("a") as file:
         file.write(json.dumps({"id": "2", "status": "green", "new_field": 1}) + '\n[]\n{"id": "1", "sta')
     assert {name: each.status for name, each in folder.results().items()} == {"1": "green", "2": "green"}
 
 
-def test_a_folder_without_a_batch_says_how_to_begin_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_batch_says_how_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not contain a batch"):
         BatchFolder(tmp_path).read()
 

@@ -181,7 +181,7 @@ def test_the_head_decides_on_id_title_and_diff() -> None:
         ({"added": 1e400}, "invalid result"),
     ],
 )
-def test_an_odd_answer_is_a_failed_task(change: dict[str, Any], error: str) -> None:
+def test_an_invalid_answer_is_a_failed_task(change: dict[str, Any], error: str) -> None:
     result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD) | change), b"patch"))
     assert (result.id, result.status, patch) == ("a-1", "failed", b"")
     assert error in result.error
