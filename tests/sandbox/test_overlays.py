@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.workspace import CommandEffect, FileChangeKind
+from lmtui.core.workspace import CommandEffect, EffectKind, EffectPart, FileChangeKind
+from lmtui.engine.trial import with_tracked
 from lmtui.paths import overlays_dir
 from lmtui.sandbox import overlays, replies
 from lmtui.sandbox.host_paths import store_folder
@@ -565,3 +566,15 @@ async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, w
     subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, env={"GIT_DIR": "/nonexistent"})
     assert tree(other) == tree(workspace)
     assert (other / "link").is_symlink()
+
+
+async def test_only_files_that_git_does_not_track_are_marked(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    names = ("a.txt", "two words.txt", "loose.txt")
+    for name in names:
+        (workspace / name).write_text("old\n")
+    for arguments in (["init", "-q"], ["add", *names[:2]]):
+        assert (await sandbox.run_git(arguments, writes=True)).exit_code == 0
+    found = await with_tracked([EffectPart(name, EffectKind.CHANGED) for name in names], sandbox)
+    assert [part.is_tracked for part in found] == [True, True, False]
+    (one,) = await with_tracked([EffectPart("a.txt", EffectKind.CHANGED)], sandbox)
+    assert one.is_tracked
