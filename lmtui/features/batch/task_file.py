@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
@@ -47,10 +48,18 @@ def read_tasks(text: str) -> tuple[list[BatchTask], list[str]]:
         if len(found) > MOST_TASKS:
             break
         try:
-            found.append(_task(line, len(found) + 1))
+            found.append(_task(line))
         except ValueError as error:
             problems.append(f"line {number}: {error}")
-    return checked(found), problems
+    return checked(_numbered(found)), problems
+
+
+def _numbered(tasks: Sequence[BatchTask]) -> Iterator[BatchTask]:
+    """Yield tasks; those without an id are numbered by their place, or past the last if another task has that number."""
+    used = {task.id for task in tasks}
+    spare = (name for name in map(str, itertools.count(len(tasks) + 1)) if name not in used)
+    for place, task in enumerate(tasks, 1):
+        yield task if task.id else replace(task, id=str(place) if str(place) not in used else next(spare))
 
 
 def decoded(data: bytes, name: str) -> str:
@@ -99,24 +108,24 @@ def checked(tasks: Iterable[BatchTask]) -> list[BatchTask]:
     return [*found.values()]
 
 
-def _task(line: str, number: int) -> BatchTask:
+def _task(line: str) -> BatchTask:
     """Parse one line.
 
     Raises:
         ValueError: it is not a task; the text says why.
     """
     if line.lstrip()[:1] not in ("{", "[", '"'):
-        return BatchTask(str(number), _text(line.strip()))
+        return BatchTask("", _text(line.strip()))
     try:
         given = json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError(f"not valid JSON. {_FORM}") from None
     if isinstance(given, str):
-        return BatchTask(str(number), _text(given))
+        return BatchTask("", _text(given))
     if not isinstance(given, Mapping):
         raise ValueError(_FORM)
-    name = str(given.get("id", number))
-    if not _ID.fullmatch(name):
+    name = "" if given.get("id") is None else str(given["id"])
+    if given.get("id") is not None and not _ID.fullmatch(name):
         raise ValueError(f"the id {name[:20]!r} may only contain letters, digits, dots, dashes and underscores")
     text = next((given[key] for key in ("task", "prompt", "text") if given.get(key)), "")
     return BatchTask(name, _text(text), _texts(given, "files"), _texts(given, "checks"))

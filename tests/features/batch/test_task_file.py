@@ -45,6 +45,11 @@ def test_two_tasks_with_one_id_are_refused() -> None:
         read_tasks('{"id": "x", "task": "a"}\n{"id": "x", "task": "b"}')
 
 
+def test_a_number_that_a_task_has_as_its_id_is_not_given_to_another() -> None:
+    tasks, problems = read_tasks('{"id": 2, "task": "a"}\nb\n{"id": null, "task": "c"}\n{"id": "5", "task": "d"}\ne\n')
+    assert ([task.id for task in tasks], problems) == (["2", "6", "3", "5", "7"], [])
+
+
 def test_each_file_of_a_pattern_is_a_task() -> None:
     tasks = tasks_for_files("Add types to {file}", ["a.py", "b {x}.py"])
     assert [(task.text, task.files) for task in tasks] == [
