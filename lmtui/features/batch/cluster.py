@@ -64,6 +64,8 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
     Raises:
         UsageError: the files are too large.
     """
+    if len(paths) > MOST_FILES:
+        raise UsageError(f"the workspace has more than {MOST_FILES:,} files", "Have git ignore those that no task needs.")
     packed, total = io.BytesIO(), 0
     found: list[tuple[str, bool, bytes]] = []
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=3) as archive:

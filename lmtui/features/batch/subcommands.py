@@ -157,7 +157,7 @@ async def _joined(
     address: str, host: FeatureHost, options: BatchOptions, report: ProgressReport
 ) -> AbstractAsyncContextManager[Cluster]:
     """Pack the workspace, and return a context manager that opens the cluster."""
-    packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES))
+    packed = await asyncio.to_thread(pack, host.workspace, await (await host.sandbox()).glob("**", MOST_FILES + 1))
     tries, budget = options.tries, options.budget
     return open_cluster(address, options.workers, packed, host.config, tries=tries, budget=budget, tell=report.note)
 

@@ -171,6 +171,11 @@ def test_the_head_decides_on_id_title_and_diff() -> None:
     assert (result.status, result.tokens, patch) == ("green", 7, b"patch")
 
 
+def test_a_workspace_with_too_many_files_is_not_sent_in_part(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="more than 100,000 files"):
+        pack(tmp_path, [str(number) for number in range(100_001)])
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
