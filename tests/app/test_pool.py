@@ -18,7 +18,6 @@ from lmtui.core.events import RetryScheduled
 from lmtui.core.jobs import NewJob
 from lmtui.models.demo_scripts import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.app.conftest import DONE, WRITE, Open, Serve, run
-from tests.app.test_jobs import one_pass
 from tests.app.test_pipeline import plan_of, service_of
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
@@ -47,7 +46,7 @@ async def pipeline(runtime: Runtime, workspace: Path) -> None:
 async def jobs(runtime: Runtime, _: Path) -> None:
     for number in range(4):
         await runtime.jobs.add(NewJob(text=f"say hello {number}"))
-    await one_pass(runtime)
+    await runtime.jobs.serve(until_empty=True)
 
 
 SCRIPTS: dict[str, tuple[Work, tuple[ScriptedTurn, ...]]] = {
@@ -64,7 +63,7 @@ async def test_work_is_shared_by_all_servers(name: str, open_one: Open, serve: S
     servers = [await serve(*turns) for _ in range(2)]
     config = {"sandbox": "bubblewrap", "mode": "auto", "titles": "off", "verify": "off"}
     runtime = open_one(servers=tuple(each.url for each in servers), **config)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await work(runtime, workspace)
     counts = [len(each.requests) for each in servers]
     assert all(counts), counts
@@ -78,7 +77,7 @@ async def test_work_goes_on_when_a_server_breaks_off(name: str, open_one: Open, 
     servers = [await serve(*[cut] * 9), await serve(*turns)]
     config = {"sandbox": "bubblewrap", "mode": "auto", "titles": "off", "verify": "off"}
     runtime = open_one(servers=(f"{servers[0].url} weight=9", servers[1].url), **config)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await work(runtime, workspace)
     assert servers[0].requests
     broken, other = runtime.servers.pool()

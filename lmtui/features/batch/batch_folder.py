@@ -119,9 +119,9 @@ class BatchFolder:
             (self.path / DIFFS).mkdir(parents=True, exist_ok=True)
             (self.path / OPTIONS).write_text(json.dumps(options, indent=1), encoding="utf-8")
             (self.path / RESULTS).touch()
-            lines = "".join(json.dumps(asdict(task), ensure_ascii=False) + "\n" for task in tasks)
+            lines = "".join(json.dumps(asdict(task)) + "\n" for task in tasks)  # in ASCII: names of files may be any bytes
             draft = self.path / f".{TASKS}"
-            draft.write_text(lines, encoding="utf-8", errors="replace")
+            draft.write_text(lines, encoding="utf-8")
             draft.replace(self.path / TASKS)  # last: a batch exists once it has this file
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Choose another folder with --out.") from error

@@ -15,10 +15,12 @@ import json
 import logging
 import os
 import platform
+import signal
 import tarfile
+import threading
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -373,6 +375,19 @@ def _budget_flags(budget: SessionBudget) -> tuple[str, ...]:
     return ("--budget", " ".join(filter(None, parts))) if budget else ()
 
 
+@contextlib.contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Have processes that start meanwhile ignore Ctrl+C, which reaches all of a terminal: this one stops them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        _ = signal.signal(signal.SIGINT, before)
+
+
 @contextlib.asynccontextmanager
 async def open_cluster(
     address: str,
@@ -397,16 +412,17 @@ async def open_cluster(
     async with contextlib.AsyncExitStack() as stack:
         target: Any = address
         if address == "local":
-            target = await stack.enter_async_context(
-                distributed.LocalCluster(
-                    n_workers=workers or max(1, (os.cpu_count() or 2)),
-                    threads_per_worker=1,
-                    resources={SLOT: 1},
-                    asynchronous=True,
-                    dashboard_address="127.0.0.1:0",  # any free port: a second batch gets no warning
-                    silence_logs=logging.CRITICAL,
+            with _ignoring_interrupts():
+                target = await stack.enter_async_context(
+                    distributed.LocalCluster(
+                        n_workers=workers or max(1, (os.cpu_count() or 2)),
+                        threads_per_worker=1,
+                        resources={SLOT: 1},
+                        asynchronous=True,
+                        dashboard_address="127.0.0.1:0",  # any free port: a second batch gets no warning
+                        silence_logs=logging.CRITICAL,
+                    )
                 )
-            )
         try:
             client = await stack.enter_async_context(distributed.Client(target, asynchronous=True, timeout=_CONNECT_S))
         except (OSError, TimeoutError, ValueError) as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -160,9 +161,14 @@ class BatchReader:
         self._results: dict[str, TaskResult] = {}
         self._running: dict[str, float] = {}
         self._rows: dict[str, BatchRow] = {}
+        self._lock = threading.Lock()  # a read that nobody waits for any more goes on in its thread
 
     def read(self) -> BatchState:
         """Return the current state."""
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> BatchState:
         if not self._titles or not self.folder.exists():
             self._titles = [(task.id, task.title) for task in self.folder.read()[0]]
         results, (progress, running) = self.folder.results(), self.folder.read_progress()

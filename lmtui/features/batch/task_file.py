@@ -42,13 +42,18 @@ def read_tasks(text: str) -> tuple[list[BatchTask], list[str]]:
     """
     found: list[BatchTask] = []
     problems: list[str] = []
+    used: set[str] = set()
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if not line.strip():
             continue
         if len(found) > MOST_TASKS:
             break
         try:
-            found.append(_task(line))
+            task = _task(line)
+            if task.id and task.id in used:
+                raise ValueError(f"another task has the id {task.id}")
+            used.add(task.id)
+            found.append(task)
         except ValueError as error:
             problems.append(f"line {number}: {error}")
     return checked(_numbered(found)), problems

@@ -40,9 +40,9 @@ def test_a_broken_line_is_named_and_the_others_are_taken(line: str, words: str) 
     assert problems[0].startswith(words)
 
 
-def test_two_tasks_with_one_id_are_refused() -> None:
-    with pytest.raises(UsageError, match="two tasks have the id x"):
-        read_tasks('{"id": "x", "task": "a"}\n{"id": "x", "task": "b"}')
+def test_a_line_with_the_id_of_another_is_reported() -> None:
+    tasks, problems = read_tasks('{"id": "x", "task": "a"}\n{"id": "x", "task": "b"}\nc')
+    assert ([task.text for task in tasks], problems) == (["a", "c"], ["line 2: another task has the id x"])
 
 
 def test_a_number_that_a_task_has_as_its_id_is_not_given_to_another() -> None:
