@@ -238,7 +238,8 @@ def names_of(text: str) -> set[str]:
 @lru_cache(maxsize=65_536)
 def _forms(token: str) -> tuple[str, ...]:
     if not token.isascii() and _UNSPACED.search(token):
-        return tuple(token[at : at + 2] for at in range(max(1, len(token) - 1)))
+        pairs = (token[at : at + 2] for at in range(max(1, len(token) - 1)))
+        return tuple(pair for pair in pairs if pair not in STOP_WORDS)
     found: list[str] = []
     names = [name.strip("_") for name in token.split(".")]
     for name in names:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmtui.core.memory_values import SearchSource
@@ -97,6 +97,7 @@ def test_accents_do_not_count_and_japanese_is_found_by_two_letters() -> None:
 
 
 @given(st.text())
+@example("we㏠")
 def test_words_of_any_text_are_plain(text: str) -> None:
     for word in words_of(text):
         assert word not in STOP_WORDS
