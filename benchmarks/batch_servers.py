@@ -2,7 +2,7 @@
 
 `python -m benchmarks.batch_servers` prints the table of `docs/benchmarks.md`.  A server is scripted, has one slot and
 takes some seconds for each answer, as a model would; all of them run in one process.  A task writes a file in each of its
-steps (the sandbox runs on this machine), or only adds todos (as if the sandboxes ran elsewhere).
+steps but the last.
 """
 
 from __future__ import annotations
@@ -31,23 +31,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="seconds per answer (default: 3)")
     parser.add_argument("--servers", type=int, nargs="+", default=_COUNTS)
     chosen = parser.parse_args()
-    print("| servers | tasks a minute | × one | head, sandboxes: % of a core | without files: tasks a minute | × one | head |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    first: list[float] = []
+    print("| servers | tasks a minute | × one | head, % of a core | sandboxes, % of a core |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
+    first = 0.0
     for count in chosen.servers:
-        found = [_measured(count, chosen.seconds, writes=writes) for writes in (True, False)]
-        first = first or [rate for rate, _, _ in found]
-        (rate, head, boxes), (bare, bare_head, _) = found
-        cells = [f"{rate:.1f} | {rate / first[0]:.1f} | {head:.0f}, {boxes:.0f}"]
-        cells += [f"{bare:.1f} | {bare / first[1]:.1f} | {bare_head:.0f}"]
-        print(f"| {count} | {' | '.join(cells)} |", flush=True)
+        rate, head, sandboxes = _measured(count, chosen.seconds)
+        first = first or rate
+        print(f"| {count} | {rate:.1f} | {rate / first:.1f} | {head:.0f} | {sandboxes:.0f} |", flush=True)
 
 
-def _measured(count: int, seconds: float, *, writes: bool) -> tuple[float, float, float]:
+def _measured(count: int, seconds: float) -> tuple[float, float, float]:
     """Return the tasks per minute, and the CPU shares of the head and its sandboxes (% of a core)."""
     tasks = count * _TASKS_PER_SERVER
     with (
-        _boxes(count, _scenarios(tasks, _WORDS / seconds, writes=writes)) as urls,
+        _boxes(count, _scenarios(tasks, _WORDS / seconds)) as urls,
         run_batch(urls, tasks) as (process, out),
     ):
         while not (out / "tasks.jsonl").exists():
@@ -59,24 +56,23 @@ def _measured(count: int, seconds: float, *, writes: bool) -> tuple[float, float
                 times = process.cpu_times() if process.status() != psutil.STATUS_ZOMBIE else times
             time.sleep(0.05)
         elapsed_s = time.monotonic() - began_s
+        assert process.returncode == 0, (out.parent / "said").read_text(encoding="utf-8")[-2_000:]
     head_s, sandboxes_s = times.user + times.system - before_s, times.children_user + times.children_system
     return 60 * tasks / elapsed_s, 100 * head_s / elapsed_s, 100 * sandboxes_s / elapsed_s
 
 
-def _scenarios(count: int, words_per_s: float, *, writes: bool) -> Sequence[Scenario]:
+def _scenarios(count: int, words_per_s: float) -> Sequence[Scenario]:
     words = " ".join(["word"] * _WORDS)
     found = []
     for number in range(1, count + 1):
-        calls = [_call(number, step, writes=writes) for step in range(_STEPS - 1)]
+        calls = [_call(number, step) for step in range(_STEPS - 1)]
         turns = [ScriptedTurn(words, calls=(call,), rate=words_per_s) for call in calls]
         found.append(Scenario((*turns, ScriptedTurn(words, rate=words_per_s)), match=f"number {number};"))
     return found
 
 
-def _call(number: int, step: int, *, writes: bool) -> ScriptedCall:
-    if writes:
-        return ScriptedCall("write", {"path": f"out/{number}_{step}.txt", "content": f"{number}\n"})
-    return ScriptedCall("todo_add", {"description": f"step {step}"})
+def _call(number: int, step: int) -> ScriptedCall:
+    return ScriptedCall("write", {"path": f"out/{number}_{step}.txt", "content": f"{number}\n"})
 
 
 @contextmanager
