@@ -22,7 +22,6 @@ from lmtui.features.batch.task_file import BatchTask, read_tasks
 
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
-GOOD = frozenset({"green", "unverified"})
 _LOCK_S = 0.5
 _OLD_WORDS = {"away": "unreachable", "kept": "accepted", "kept in part": "partly accepted"}
 """Words of earlier versions in `results.jsonl`."""

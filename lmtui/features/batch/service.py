@@ -161,7 +161,7 @@ class BatchReader:
         self._results: dict[str, TaskResult] = {}
         self._running: dict[str, float] = {}
         self._rows: dict[str, BatchRow] = {}
-        self._lock = threading.Lock()  # a read that nobody waits for any more goes on in its thread
+        self._lock = threading.Lock()  # a cancelled read continues in its thread
 
     def read(self) -> BatchState:
         """Return the current state."""

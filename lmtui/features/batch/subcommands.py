@@ -12,11 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmtui.command_line import Parser, add_common, make_parser
-from lmtui.core.batch_values import mergeable
+from lmtui.core.batch_values import GOOD, mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.features.batch.batch_folder import GOOD, BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
 from lmtui.features.batch.progress import ProgressReport, remaining_tasks, result_line

@@ -163,3 +163,10 @@ def test_links_in_the_folder_of_a_batch_are_not_followed(folder: BatchFolder, tm
 def test_results_of_earlier_versions_are_read(status: str, decision: str, expected: tuple[str, str]) -> None:
     result = parse_result(json.dumps({"id": "1", "status": status, "decision": decision}))
     assert (result.status, result.decision) == expected
+
+
+def test_a_file_name_that_is_not_utf8_stays_the_same(tmp_path: Path) -> None:
+    task = BatchTask("1", "Fix caf\udce9.py", ("caf\udce9.py",))
+    folder = BatchFolder(tmp_path)
+    folder.begin([task], {})
+    assert folder.read()[0] == [task]
