@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import itertools
 import json
@@ -15,6 +16,7 @@ from lmtui.core.sanitize import sanitize_line
 MOST_TASKS = 10_000
 MOST_BYTES = 67_108_864
 _MOST_CHARS = 100_000
+_KEYS = frozenset({"id", "task", "prompt", "text", "files", "checks"})
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 _FORM = 'A line is text, or an object such as {"task": "Fix a.py", "checks": ["pytest -q"]}.'
 
@@ -129,6 +131,9 @@ def _task(line: str) -> BatchTask:
         return BatchTask("", _text(given))
     if not isinstance(given, Mapping):
         raise ValueError(_FORM)
+    for key in given.keys() - _KEYS:
+        if meant := difflib.get_close_matches(key, _KEYS, 1, 0.8):
+            raise ValueError(f"unknown key {sanitize_line(key)[:20]!r}; did you mean {meant[0]!r}?")
     name = "" if given.get("id") is None else str(given["id"])
     if given.get("id") is not None and not _ID.fullmatch(name):
         raise ValueError(f"the id {name[:20]!r} may only contain letters, digits, dots, dashes and underscores")

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ import pytest
 from lmtui import __version__
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.features.batch import cluster_worker
+from lmtui.features.batch import cluster, cluster_worker
 from lmtui.features.batch.batch_folder import TaskResult
 from lmtui.features.batch.cluster import Cluster, pack, validate_result
 from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, check_worker, has_files, run_task, store_files
@@ -368,3 +369,10 @@ async def test_lmtui_under_a_worker_stops_when_its_standard_input_closes(packed:
         finally:
             if process.returncode is None:
                 process.kill()
+
+
+def test_workers_are_started_so_that_they_ignore_interrupts() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with cluster._ignoring_interrupts():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) is before

@@ -101,3 +101,8 @@ def test_ten_thousand_tasks_are_the_most() -> None:
     assert len(read_tasks(lines)[0]) == MOST_TASKS
     with pytest.raises(UsageError, match="more than 10,000 tasks"):
         read_tasks(f"{lines}\none more\nand more")
+
+
+def test_a_misspelled_key_is_reported_and_others_are_ignored() -> None:
+    tasks, problems = read_tasks('{"task": "a", "chekcs": ["pytest"]}\n{"task": "b", "repo": "c"}')
+    assert ([task.text for task in tasks], problems) == (["b"], ["line 1: unknown key 'chekcs'; did you mean 'checks'?"])
