@@ -91,22 +91,22 @@ def _serve(scenarios: Sequence[Scenario], pipe: Connection) -> None:
 
 @contextmanager
 def run_batch(urls: Sequence[str], count: int, *more: str, checks: Sequence[str] = ()) -> Iterator[tuple[psutil.Popen, Path]]:
-    """Run `lmtui batch` over some tasks in a fresh folder; yield its process and the folder of its results.
+    """Run `lmtui batch` over some tasks in a fresh folder; yield its process and that folder.
 
-    What it says goes to `said` beside that folder.
+    What it says goes to `said` in it.
     """
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "work").mkdir()
         tasks = ({"id": f"t{number}", "task": f"do number {number};", "checks": checks} for number in range(1, count + 1))
         (place / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
-        run = [sys.executable, "-m", "lmtui", "batch", str(place / "tasks.jsonl"), "--out", str(place / "out"), "--tries", "1"]
+        run = [sys.executable, "-m", "lmtui", "batch", str(place / "tasks.jsonl"), "--tries", "1"]
         run += ["--sandbox", "bubblewrap", "-c", f"servers={json.dumps(list(urls))}", "-c", "titles=off", *more]
         environ = {**os.environ, "LMTUI_HOME": str(place / "home"), "PYTHONPATH": str(Path(__file__).parents[1])}
         with (place / "said").open("wb") as said:
             process = psutil.Popen(run, cwd=place / "work", env=environ, stderr=said)
         try:
-            yield process, place / "out"
+            yield process, place
         finally:
             if process.is_running():
                 process.kill()
@@ -124,9 +124,10 @@ def _timed(servers: int, count: int) -> tuple[float, list[dict[str, object]]]:
             return elapsed_s, _results(out)
 
 
-def _results(out: Path) -> list[dict[str, object]]:
-    text = (out / "results.jsonl").read_text(encoding="utf-8") if (out / "results.jsonl").exists() else ""
-    return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+def _results(place: Path) -> list[dict[str, object]]:
+    files = place.glob("home/state/workspaces/*/batches/*/results.jsonl")
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def _killed(times: int) -> tuple[int, int]:
@@ -164,7 +165,7 @@ def _killed_workers(times: int) -> tuple[int, int]:
             ends = Counter(str(each["id"]) for each in _results(out) if each["status"] in ("unverified", "green"))
             lost += 4 - len(ends)
             repeated = max(repeated, max(ends.values(), default=0) - 1)
-            is_noticed = "was lost" in (out.parent / "said").read_text(encoding="utf-8")
+            is_noticed = "was lost" in (out / "said").read_text(encoding="utf-8")
             print(f"kill {number + 1}: {len(ends)} of 4 done, noticed: {is_noticed}", file=sys.stderr, flush=True)
     return lost, repeated
 
@@ -182,11 +183,11 @@ def _two_workers() -> float:
             _servers(1, _scenarios(6, 0.0)) as (urls, _),
             run_batch(urls, 6, *more, checks=[f"python3 -c '{burn}'"]) as (process, out),
         ):
-            while process.poll() is None and "results:" not in (out.parent / "said").read_text(encoding="utf-8"):
+            while process.poll() is None and "results:" not in (out / "said").read_text(encoding="utf-8"):
                 time.sleep(0.05)
             began = time.monotonic()
             code = process.wait()
-            assert code == 0, (out.parent / "said").read_text(encoding="utf-8")
+            assert code == 0, (out / "said").read_text(encoding="utf-8")
             took.append(time.monotonic() - began)
             print(f"{workers} workers: {took[-1]:.1f} s", file=sys.stderr, flush=True)
     return took[1] / took[0]

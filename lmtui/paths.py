@@ -54,14 +54,19 @@ def checkpoints_dir(workspace: Path) -> Path:
     return state_dir() / "checkpoints" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
+def workspace_state_dir(workspace: Path) -> Path:
+    """Return the folder of what lmtui itself keeps of a workspace, at user level: no workspace brings any of it."""
+    return state_dir() / "workspaces" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+
+
 def patches_dir(workspace: Path) -> Path:
     """Return the folder of patches with what was not kept of overlays."""
-    return workspace_dir(workspace) / "patches"
+    return workspace_state_dir(workspace) / "patches"
 
 
 def batches_dir(workspace: Path) -> Path:
     """Return the folder of batches."""
-    return workspace_dir(workspace) / "batches"
+    return workspace_state_dir(workspace) / "batches"
 
 
 def overlays_dir(workspace: Path) -> Path:

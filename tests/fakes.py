@@ -153,8 +153,8 @@ class FakeOverlay:
     def checkpoints(self) -> Checkpoints:
         raise NotImplementedError
 
-    def outlive_kill(self, name: str) -> None:
-        pass
+    def outlive_kill(self, name: str) -> Path:
+        return Path(name)
 
     async def refresh(self) -> None:
         pass

@@ -481,8 +481,8 @@ class FilesChanged(Event):
 class OverlayChanged(Event):
     """The unmerged changes in the overlay of try mode are others.  `files` is how many files are not merged.
 
-    `patch` is the file to which they were saved when the session was closed; `kept_as` is the name of the patch to which the
-    next start saves them if lmtui is killed.
+    `patch` is the file to which they were saved when the session was closed; `kept_as` is the one to which the next start
+    saves them if lmtui is killed.
     """
 
     kind: ClassVar[str] = "overlay_changed"

@@ -123,13 +123,9 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobsRead:
-    """What the table holds; `foreign` counts those that this user's lmtui did not write here, which are nobody's jobs.
-
-    `set_aside` is where a file went that could not be read as a table, empty where that did not happen.
-    """
+    """What the table holds; `set_aside` is where a damaged file went, empty where that did not happen."""
 
     records: tuple[JobRecord, ...] = ()
-    foreign: int = 0
     set_aside: str = ""
 
 

@@ -172,8 +172,8 @@ class CommandOverlay(Protocol):
     async def refresh(self) -> None:
         """Show the workspace as it is now: what is seen of a file that was changed below an overlay in use is not certain."""
 
-    def outlive_kill(self, name: str) -> None:
-        """Let the next start save a patch of this name if this process is killed."""
+    def outlive_kill(self, name: str) -> Path:
+        """Let the next start save a patch of this name if this process is killed, and return its file."""
 
     async def save_patch(self, effect: CommandEffect, name: str) -> Path:
         """Write an effect as a patch of this name, and return its file."""

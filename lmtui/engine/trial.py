@@ -270,7 +270,7 @@ class SessionTrial:
         left = await workspace.effect()
         if left.is_empty and not self._is_running():  # it would hide what is changed in the folder from now on
             await workspace.drop()
-        self._emit(OverlayChanged(files=len(left.parts), kept_as=workspace.name))
+        self._emit(OverlayChanged(files=len(left.parts), kept_as=workspace.patch))
         rest = "" if left.is_empty else f" Not merged yet: {_named([part.path for part in left.parts])}."
         self._emit(Reminder(text=_MERGED.format(rest=rest, names=_named(paths))))
         return notes
@@ -324,9 +324,7 @@ class SessionTrial:
         """Say that the overlay of an earlier run is gone, if it had unmerged changes."""
         if self.waiting:
             files = pluralize(self.waiting, "file")
-            name = self._workspace.kept_as
-            where = f": .lmagent/patches/{name}.patch" if name else " in .lmagent/patches."
-            text = f"lmtui was killed with {files} not merged. The changes are saved as a patch{where}"
+            text = f"lmtui was killed with {files} not merged. The changes are saved as a patch: {self._workspace.kept_as}"
             self._emit(Notice(level=Level.WARNING, text=text))
             self._emit(OverlayChanged(files=0))
             self._emit(Reminder(text=_GONE.format(where="").rstrip()))

@@ -25,7 +25,8 @@ class SessionWorkspace:
         self._is_tried = is_tried
         self.overlay: CommandOverlay | None = None
         self.waiting = 0  # files in the overlay that are not merged
-        self.kept_as = ""  # the name of their patch after a kill
+        self.kept_as = ""  # their patch after a kill
+        self.patch = ""  # where what waits in the overlay is saved after a kill
         self._now = ""
         self._seen: dict[str, str] = {}
 
@@ -47,7 +48,7 @@ class SessionWorkspace:
     def _opened(self) -> CommandOverlay:
         if self.overlay is None:
             self.overlay = self.real.overlay(stays=True)
-            self.overlay.outlive_kill(self.name)
+            self.patch = str(self.overlay.outlive_kill(self.name))
         return self.overlay
 
     async def look(self) -> None:
@@ -62,7 +63,7 @@ class SessionWorkspace:
         """Take note that a call changed files in the overlay, and return what waits there now."""
         for path in paths:
             self._seen.setdefault(path, self._now)
-        return OverlayChanged(files=len((await self.effect()).parts), kept_as=self.name)
+        return OverlayChanged(files=len((await self.effect()).parts), kept_as=self.patch)
 
     async def effect(self) -> CommandEffect:
         """Return what would be merged; without what the user changed meanwhile.

@@ -21,7 +21,6 @@ from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, Fil
 from lmtui.paths import overlays_dir, patches_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
-from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
@@ -341,16 +340,20 @@ class WorkspaceOverlay(Generic[V]):
             note["after"] = await self._checkpoints.with_content(note["after"], path, encoded(text))
         return True
 
-    def outlive_kill(self, name: str) -> None:
-        """Let the next start save a patch of this name if this process is killed."""
+    def outlive_kill(self, name: str) -> Path:
+        """Let the next start save a patch of this name if this process is killed, and return its file."""
         (self._folder / _PATCH_NAME).write_text(name, encoding="utf-8")
+        return self._patch_file(name)
 
     async def save_patch(self, effect: CommandEffect, name: str) -> Path:
         """Write an effect as a patch of this name, and return its file; the newest 64 patches stay."""
-        patch, workspace = await self._checkpoints.patch(effect.before, effect.after), self._pool.workspace
-        made = await asyncio.to_thread(make_for_owner, patches_dir(workspace), workspace)
-        await asyncio.to_thread(_write_patch, made / f"{name}.patch", patch)
-        return made / f"{name}.patch"
+        patch = await self._checkpoints.patch(effect.before, effect.after)
+        file = self._patch_file(name)
+        await asyncio.to_thread(_write_patch, file, patch)
+        return file
+
+    def _patch_file(self, name: str) -> Path:
+        return patches_dir(self._pool.workspace) / f"{name}.patch"
 
     async def refresh(self) -> None:
         """Show the workspace as it is now; what commands left in `/tmp` is gone."""
@@ -389,6 +392,7 @@ def encoded(text: str) -> bytes:
 
 
 def _write_patch(file: Path, patch: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     file.write_bytes(patch)
     for old in sorted(file.parent.glob("*.patch"), key=lambda each: each.stat().st_mtime_ns)[:-_MOST_PATCHES]:
         old.unlink(missing_ok=True)

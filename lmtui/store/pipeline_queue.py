@@ -1,4 +1,4 @@
-"""The queue of a workspace: a table in its index with one signed row for each plan and each of its tasks.
+"""The queue of a workspace: a table in its index with one row for each plan and each of its tasks.
 
 One process works on the plans of a workspace at a time: it holds a lock that goes with it.  Others may read and change tasks.
 """
@@ -26,20 +26,20 @@ from lmtui.core.pipeline import (
     TaskAttempt,
     TaskSpec,
 )
-from lmtui.paths import workspace_dir
+from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile, transaction
 
 Change = Callable[[PipelinePlan], Iterable[PipelineTask | PipelinePlan]]
 """Sees a plan and returns the tasks that change, and the plan where its own fields do."""
 
-_SCHEMA = "CREATE TABLE pipeline (plan TEXT, task INTEGER, data TEXT, signature TEXT, PRIMARY KEY (plan, task))"
+_SCHEMA = "CREATE TABLE pipeline (plan TEXT, task INTEGER, data TEXT, PRIMARY KEY (plan, task))"
 _PLAN = 0  # the number of the row of a plan itself; tasks count from 1
 _PART = -1  # a planner's answer about a part of a plan, under the digest of the part
 _LOCK_FILE = "pipeline.lock"
 
 
 class PipelineFile(IndexFile):
-    """The plans of one workspace.  Rows that this user did not sign for this folder are passed over."""
+    """The plans of one workspace."""
 
     def prepare(self, database: sqlite3.Connection) -> None:
         """Make the table where there is none."""
@@ -109,8 +109,8 @@ class PipelineFile(IndexFile):
         if not self.exists():
             return {}
         with self.open() as database:
-            rows = database.execute("SELECT * FROM pipeline WHERE task = ?", (_PART,)).fetchall()
-        return {row[0]: json.loads(row[2]) for row in rows if isinstance(row[3], str) and self.signer.is_ours(row[:3], row[3])}
+            rows = database.execute("SELECT plan, data FROM pipeline WHERE task = ?", (_PART,)).fetchall()
+        return {digest: json.loads(data) for digest, data in rows}
 
     def keep_part(self, digest: str, answer: str) -> None:
         """Keep what a planner answered about a part of a plan."""
@@ -124,12 +124,11 @@ class PipelineFile(IndexFile):
             database.execute("DELETE FROM pipeline WHERE task = ?", (_PART,))
 
     def _plan(self, database: sqlite3.Connection, plan_id: str) -> PipelinePlan | None:
-        rows = database.execute("SELECT * FROM pipeline WHERE plan = ? ORDER BY task", (plan_id,)).fetchall()
-        ours = [row[1:3] for row in rows if isinstance(row[3], str) and self.signer.is_ours(row[:3], row[3])]
-        if not ours or ours[0][0] != _PLAN:
+        rows = database.execute("SELECT task, data FROM pipeline WHERE plan = ? ORDER BY task", (plan_id,)).fetchall()
+        if not rows or rows[0][0] != _PLAN:
             return None
-        tasks = tuple(_read_task(json.loads(data)) for _, data in ours[1:])
-        return replace(_read_plan(json.loads(ours[0][1])), tasks=tasks)
+        tasks = tuple(_read_task(json.loads(data)) for _, data in rows[1:])
+        return replace(_read_plan(json.loads(rows[0][1])), tasks=tasks)
 
     def _write(self, database: sqlite3.Connection, plan_id: str, changed: Iterable[PipelineTask | PipelinePlan]) -> None:
         for each in changed:
@@ -140,7 +139,7 @@ class PipelineFile(IndexFile):
 
     def _insert(self, database: sqlite3.Connection, plan_id: str, number: int, values: object) -> None:
         row = (plan_id, number, json.dumps(values, ensure_ascii=True, default=_json_value))
-        database.execute("INSERT OR REPLACE INTO pipeline VALUES (?, ?, ?, ?)", (*row, self.signer.sign(row)))
+        database.execute("INSERT OR REPLACE INTO pipeline VALUES (?, ?, ?)", row)
 
 
 def changed_plan(plan: PipelinePlan, changed: Sequence[PipelineTask | PipelinePlan]) -> PipelinePlan:
@@ -197,7 +196,7 @@ class RunLock:
     """The sign of the one process that works on the plans of a workspace; all methods block (disk)."""
 
     def __init__(self, workspace: Path) -> None:
-        self._path = workspace_dir(workspace) / _LOCK_FILE
+        self._path = workspace_state_dir(workspace) / _LOCK_FILE
         self._descriptor = -1
 
     def take(self) -> None:
@@ -207,7 +206,7 @@ class RunLock:
             UsageError: another process has it.
         """
         try:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.leave()

@@ -22,7 +22,7 @@ from lmtui.core.events import ROOT, Envelope, TurnReason, TurnStarted, Verified
 from lmtui.core.sanitize import last_words, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
-from lmtui.paths import workspace_dir
+from lmtui.paths import workspace_state_dir
 from lmtui.store.session_logs import SessionStore, decode, is_in_use, read_time
 
 _MARK_FILE = "waits.seen"
@@ -56,7 +56,7 @@ class OpenWaits:
 
     def __init__(self, workspace: Path) -> None:
         self._store = SessionStore(workspace)
-        self._mark = workspace_dir(workspace) / _MARK_FILE
+        self._mark = workspace_state_dir(workspace) / _MARK_FILE
         self._looked_s = 0.0
 
     def look(self) -> list[OpenWait]:
@@ -79,9 +79,9 @@ class OpenWaits:
     def remember(self) -> None:
         """Keep that what was found has been dealt with; where nothing can be written the next look is a longer one."""
         with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            os.close(os.open(self._mark, flags, 0o600))
-            os.utime(self._mark, (self._looked_s, self._looked_s), follow_symlinks=False)
+            self._mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._mark.touch(mode=0o600)
+            os.utime(self._mark, (self._looked_s, self._looked_s))
 
     def _wait_in(self, path: Path) -> OpenWait | None:
         try:

@@ -22,6 +22,7 @@ from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.paths import patches_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve
 
 
@@ -229,7 +230,7 @@ async def test_one_more_attempt_has_a_seed_of_its_own_and_all_can_be_discarded(
     assert {each.body.get("seed") for each in server.requests} == {None, 2, 3}
     with pytest.raises(UsageError, match="no attempt 7"):
         await runtime.attempts.use(7, session.id)
-    patches = workspace / ".lmagent" / "patches"
+    patches = patches_dir(workspace)
     assert len(list(patches.iterdir())) == 3
     await runtime.attempts.discard()
     assert (list(patches.iterdir()), runtime.attempts.listed(), (workspace / "a.txt").exists()) == ([], [], False)

@@ -20,7 +20,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.service import new_record
 from lmtui.features.jobs.service import told as jobs_event
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
-from lmtui.paths import inbox_dir
+from lmtui.paths import inbox_dir, workspace_state_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
@@ -468,8 +468,9 @@ async def test_what_is_no_text_is_a_clear_error(open_one: Open, fields: dict[str
 async def test_a_table_that_cannot_be_read_is_told_of_and_where_it_is_now(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
-    (workspace / ".lmagent").mkdir()
-    (workspace / ".lmagent" / "index.db").write_bytes(b"not a database at all" * 300)
+    index = workspace_state_dir(workspace) / "index.db"
+    index.parent.mkdir(parents=True)
+    index.write_bytes(b"not a database at all" * 300)
     runtime = open_one((await serve(DONE)).url)
     session = await runtime.new_session()
     await one_pass(runtime)

@@ -17,6 +17,7 @@ from lmtui.core.sessions import Session
 from lmtui.core.workspace import CommandEffect
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.paths import patches_dir
 from tests.app.conftest import DONE, Open, Serve, run
 
 
@@ -156,9 +157,9 @@ async def test_a_session_that_was_killed_says_where_its_work_is(workspace: Path,
     await session.close()
     log.write_bytes(before)
     again = await runtime.open_session(session.id)
-    (patch,) = (workspace / ".lmagent" / "patches").iterdir()
+    (patch,) = patches_dir(workspace).iterdir()
     assert [each.text for each in told(again) if isinstance(each, Notice)][-1] == (
-        f"lmtui was killed with 1 file not merged. The changes are saved as a patch: .lmagent/patches/{patch.name}"
+        f"lmtui was killed with 1 file not merged. The changes are saved as a patch: {patch}"
     )
     assert [each.text for each in told(again) if isinstance(each, Reminder)][-1].startswith(
         "Changes that you made in try mode and the user did not merge are not in the folder: reread the files."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import sys
@@ -43,6 +44,11 @@ class Program:
     workspace: Path
     home: Path
     environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> Path:
+        """Where lmtui keeps its state of the workspace."""
+        return self.home / "state/workspaces" / hashlib.sha256(os.fsencode(self.workspace.resolve())).hexdigest()[:24]
 
     def full_environ(self) -> dict[str, str]:
         names = ("PATH", "LANG", "HOME", "TMPDIR")

@@ -86,7 +86,7 @@ async def test_without_keep_nothing_is_real_and_the_patch_applies(project: Progr
     code, told, err = await attempted(project, server)
     assert (code, len(told["attempts"])) == (0, 1)
     assert (project.workspace / "calc.py").read_text() == BROKEN
-    (patch,) = (project.workspace / ".lmagent" / "patches").iterdir()
+    (patch,) = (project.state / "patches").iterdir()
     assert patch.name == f"{told['session']}.patch"
     assert f"git apply {patch}" in err
     subprocess.run(["git", "apply", str(patch)], cwd=project.workspace, check=True)
@@ -98,7 +98,7 @@ async def test_each_attempt_that_changed_something_leaves_a_patch_that_is_named(
     code, told, err = await attempted(project, server, "--keep")
     first, second, third = told["attempts"]
     assert (code, second["patch"], third["kept"]) == (0, "", True), err
-    assert {Path(first["patch"]), Path(third["patch"])} == {*(project.workspace / ".lmagent" / "patches").iterdir()}
+    assert {Path(first["patch"]), Path(third["patch"])} == {*(project.state / "patches").iterdir()}
     assert f"patch of attempt 1: {first['patch']}" in err
     subprocess.run(["git", "apply", "-R", third["patch"]], cwd=project.workspace, check=True)
     subprocess.run(["git", "apply", first["patch"]], cwd=project.workspace, check=True)

@@ -4,8 +4,11 @@ import asyncio
 import json
 import shutil
 import signal
+import socket
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
@@ -31,7 +34,7 @@ def base(*urls: str) -> tuple[str, ...]:
 
 
 def results(program: Program) -> list[dict[str, Any]]:
-    (file,) = program.workspace.glob(".lmagent/batches/*/results.jsonl")
+    (file,) = program.state.glob("batches/*/results.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
@@ -45,7 +48,8 @@ async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(pro
     assert all(server.requests for server in servers)
     assert sorted(each["id"] for each in results(program)) == ["t1", "t2", "t3", "t4"]
     assert {each["status"] for each in results(program)} == {"unverified"}
-    (folder,) = program.workspace.glob(".lmagent/batches/*")
+    (folder,) = program.state.glob("batches/*")
+    assert not (program.workspace / ".lmagent" / "batches").exists()
     assert "+3\n" in (folder / "diffs" / "t3.patch").read_text()
     assert not (program.workspace / "out").exists()
     status = await program.run("batch", "status")
@@ -56,7 +60,7 @@ async def test_a_killed_batch_is_resumed_and_does_nothing_twice(program: Program
     server = await serve(*(scenario(number, rate=20.0) for number in range(1, 6)))
     process = await program.start(*base(server.url), tasks(program, 5))
     async with asyncio.timeout(60):
-        while not list(program.workspace.glob(".lmagent/batches/*/results.jsonl")) or len(results(program)) < 2:
+        while not list(program.state.glob("batches/*/results.jsonl")) or len(results(program)) < 2:
             await asyncio.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     await process.wait()
@@ -92,7 +96,7 @@ async def test_a_task_per_file_and_error_messages(program: Program, serve: Serve
         (("batch",), "there are no tasks"),
         (("batch", str(Path("/nowhere"))), "cannot be read"),
         (("batch", "--glob", "*.none", "Look at {file}"), "no file matches"),
-        (("batch", "resume", "elsewhere"), "does not contain a batch"),
+        (("batch", "resume", "elsewhere"), "there is no batch elsewhere of this folder"),
         (("batch", "--total", "much", "x"), "cannot be read"),
         (("batch", "apply", "99"), "no task 99"),
     ):
@@ -106,10 +110,10 @@ async def test_a_cluster_of_real_workers_does_the_same_as_this_machine(program: 
     (program.workspace / ".env").write_text("KEY=secret\n")
     server = await serve(*(scenario(number) for number in range(1, 4)))
     file = tasks(program, 3)
-    local = await program.run(*base(server.url), "--out", "here", file)
-    found = await program.run(*base(server.url), "--out", "there", "--cluster", "local", "--workers", "2", file)
+    local = await program.run(*base(server.url), file)
+    found = await program.run(*base(server.url), "--cluster", "local", "--workers", "2", file)
     assert (local.code, found.code) == (0, 0), found.err
-    here, there = (program.workspace / name for name in ("here", "there"))
+    here, there = sorted((program.state / "batches").iterdir())
     for number in range(1, 4):
         patch = f"diffs/t{number}.patch"
         assert (here / patch).read_bytes() == (there / patch).read_bytes()
@@ -119,6 +123,7 @@ async def test_a_cluster_of_real_workers_does_the_same_as_this_machine(program: 
     ]
     for name in ("status", "files", "added", "removed", "diff", "checks", "task"):
         assert {key: each[name] for key, each in by_id[0].items()} == {key: each[name] for key, each in by_id[1].items()}
+    assert [*(program.home / "state" / "workspaces").iterdir()] == [program.state], "a worker leaves no state of its copy"
     (copy,) = (program.home / "state" / "cluster").iterdir()
     assert (copy / "a.py").read_text() == "x = 1\n"
     assert not (copy / ".env").exists()
@@ -126,12 +131,12 @@ async def test_a_cluster_of_real_workers_does_the_same_as_this_machine(program: 
 
 async def test_a_scheduler_that_is_not_there_and_a_worker_without_a_sandbox_are_named(program: Program, serve: Serve) -> None:
     server = await serve(scenario(1))
-    gone = await program.run(*base(server.url), "--out", "one", "--cluster", "tcp://127.0.0.1:9", tasks(program, 1))
+    gone = await program.run(*base(server.url), "--cluster", "tcp://127.0.0.1:9", tasks(program, 1))
     assert gone.code == 64
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in gone.err
-    assert not (program.workspace / "one").exists()
+    assert not [*(program.state / "batches").iterdir()]
     reduced = (*base(server.url), "--sandbox", "landlock")
-    found = await program.run(*reduced, "--out", "two", "--cluster", "local", "--workers", "1", tasks(program, 1))
+    found = await program.run(*reduced, "--cluster", "local", "--workers", "1", tasks(program, 1))
     assert found.code == 64, found.err
     assert "gets no tasks: no sandbox with overlays works there" in found.err
     assert not server.requests
@@ -165,18 +170,19 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
 async def test_a_task_has_one_budget_for_all_its_tries_and_the_run_has_its_own(program: Program, serve: Serve) -> None:
     server = await serve(*(scenario(number, rate=2.0) for number in range(1, 3)))
     many = ("batch", "--sandbox", "bubblewrap", "--tries", "9", "--workers", "1", "-c", f'servers=["{server.url}"]')
-    found = await program.run(*many, "--budget", "2 s", "--out", "one", tasks(program, 1))
+    found = await program.run(*many, "--budget", "2 s", tasks(program, 1))
     assert found.code == 1
     assert "the time limit of 2 s was reached" in found.err
-    (one,) = [json.loads(line) for line in (program.workspace / "one" / "results.jsonl").read_text().splitlines()]
+    (one,) = results(program)
     assert (one["status"], one["tries"]) == ("failed", 1)
     fast = await serve(*(scenario(number) for number in range(1, 4)))
-    some = (*base(fast.url), "--workers", "1", "--total", "2 steps", "--out", "two")
+    some = (*base(fast.url), "--workers", "1", "--total", "2 steps")
     stopped = await program.run(*some, tasks(program, 3))
     assert stopped.code == 1
     assert "1 of 3 done · 0 failed · 2 waiting" in stopped.err
-    assert "the budget of this run is used up; continue with `lmtui batch resume two`" in stopped.err
-    resume = ("batch", "resume", "two", "--sandbox", "bubblewrap", "-c", f'servers=["{fast.url}"]', "--total", "1h")
+    two = max(each.name for each in (program.state / "batches").iterdir())
+    assert f"the budget of this run is used up; continue with `lmtui batch resume {two}`" in stopped.err
+    resume = ("batch", "resume", two, "--sandbox", "bubblewrap", "-c", f'servers=["{fast.url}"]', "--total", "1h")
     rest = await program.run(*resume)
     assert rest.code == 0, rest.err
     assert "3 of 3 done" in rest.err
@@ -186,13 +192,14 @@ async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_
     program: Program, serve: Serve
 ) -> None:
     server = await serve(*(scenario(number, rate=1.0) for number in range(1, 3)))
-    process = await program.start(*base(server.url), "--out", "one", tasks(program, 2))
+    process = await program.start(*base(server.url), tasks(program, 2))
     async with asyncio.timeout(60):
         while not server.requests:
             await asyncio.sleep(0.05)
-    second = await program.run("batch", "resume", "one", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
+    (folder,) = (program.state / "batches").iterdir()
+    second = await program.run("batch", "resume", folder.name, "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
     assert second.code == 64
-    assert "another lmtui process is working on one" in second.err
+    assert f"another lmtui process is working on {folder}" in second.err
     process.send_signal(signal.SIGINT)
     await asyncio.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -200,17 +207,47 @@ async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_
         _, err = await process.communicate()
     assert process.returncode in (130, -signal.SIGINT), err  # the second may come when all is closed
     assert b"Traceback" not in err
-    assert b"continue with `lmtui batch resume one`" in err or process.returncode != 130
+    assert f"continue with `lmtui batch resume {folder.name}`".encode() in err or process.returncode != 130
 
 
 async def test_a_folder_that_is_deleted_in_the_middle_ends_the_batch_with_words(program: Program, serve: Serve) -> None:
     server = await serve(scenario(1, rate=5.0))
-    process = await program.start(*base(server.url), "--out", "one", tasks(program, 1))
+    process = await program.start(*base(server.url), tasks(program, 1))
     async with asyncio.timeout(60):
         while not server.requests:
             await asyncio.sleep(0.05)
-    shutil.rmtree(program.workspace / "one")
+    (folder,) = (program.state / "batches").iterdir()
+    shutil.rmtree(folder)
     async with asyncio.timeout(60):
         _, err = await process.communicate()
     assert process.returncode == 64
-    assert b"one cannot be written: No such file or directory" in err
+    assert f"{folder} cannot be written: No such file or directory".encode() in err
+
+
+async def test_a_batch_that_a_folder_brings_is_neither_resumed_nor_shown_nor_applied(program: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as scheduler:
+        address = f"tcp://127.0.0.1:{scheduler.getsockname()[1]}"
+        brought = program.workspace / ".lmagent" / "batches" / "20990101_000000"
+        (brought / "diffs").mkdir(parents=True)
+        (brought / "batch.json").write_text(json.dumps({"cluster": address}))
+        (brought / "tasks.jsonl").write_text('{"id": "1", "task": "x"}\n')
+        (brought / "results.jsonl").write_text('{"id": "1", "status": "green", "diff": "diffs/1.patch", "files": ["a.txt"]}\n')
+        (brought / "diffs" / "1.patch").write_text("--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+theirs\n")
+        names = ((), (brought.name,), (str(brought),), (f".lmagent/batches/{brought.name}",), ("..",), (".",))
+        for action in ("resume", "status", "apply"):
+            for words in names:
+                found = await program.run("batch", action, *words, *(["--all"] if action == "apply" else []))
+                assert found.code == 64, (action, words, found)
+        assert not (program.workspace / "a.txt").exists()
+        scheduler.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            scheduler.accept()
+
+
+async def test_where_a_cluster_is_comes_from_the_flag_alone(program: Program, serve: Serve) -> None:
+    server = await serve(scenario(1))
+    assert (await program.run(*base(server.url), "--total", "1 steps", tasks(program, 1))).code in (0, 1)
+    (options,) = program.state.glob("batches/*/batch.json")
+    options.write_text(json.dumps({"cluster": "tcp://127.0.0.1:9"}))
+    found = await program.run("batch", "resume", "--retry-failed", "-c", f'servers=["{server.url}"]')
+    assert "Dask" not in found.err, found.err

@@ -85,13 +85,13 @@ async def machines(program: Program) -> AsyncIterator[Machines]:
 def batch(program: Program, url: str, count: int, *more: str) -> tuple[str, ...]:
     file = program.home / "tasks.jsonl"
     file.write_text("\n".join(json.dumps({"id": f"t{n}", "task": f"do number {n};"}) for n in range(1, count + 1)))
-    base = ("batch", "--sandbox", "bubblewrap", "--tries", "1", "-c", f'servers=["{url}"]', "--out", "out")
+    base = ("batch", "--sandbox", "bubblewrap", "--tries", "1", "-c", f'servers=["{url}"]')
     return (*base, *more, str(file))
 
 
 def results(program: Program) -> list[dict[str, Any]]:
-    file = program.workspace / "out" / "results.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    files = [*program.state.glob("batches/*/results.jsonl")]
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 async def until(is_so: Callable[[], bool], most_s: float = 60) -> None:

@@ -14,7 +14,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import CommandEffect, EffectKind, EffectPart, FileChangeKind
 from lmtui.engine.trial import with_tracked
-from lmtui.paths import overlays_dir
+from lmtui.paths import overlays_dir, patches_dir
 from lmtui.sandbox import overlays, replies
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -305,7 +305,7 @@ async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start
     gone = overlay._folder.with_name(f"{2**30}-dead")
     overlay._folder.rename(gone)
     told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
-    patch = workspace / ".lmagent" / "patches" / "the-session.patch"
+    patch = patches_dir(workspace) / "the-session.patch"
     assert str(patch) in told
     assert (workspace / "a").read_text() == "1\n"
     subprocess.run(["git", "apply", str(patch)], cwd=workspace, check=True, env={"GIT_DIR": "/nonexistent"})
@@ -560,7 +560,7 @@ async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, w
     await overlay.sandbox.run_command(f"{commands}; echo new > 'old é.txt'; echo q > 'quo\"ted'; printf 'no end' > n")
     effect = await overlay.effect()
     patch = await overlay.save_patch(effect, "mine")
-    assert patch == workspace / ".lmagent" / "patches" / "mine.patch"
+    assert patch == patches_dir(workspace) / "mine.patch"
     await overlay.keep(effect)
     await overlay.close()
     subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, env={"GIT_DIR": "/nonexistent"})

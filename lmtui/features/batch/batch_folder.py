@@ -10,23 +10,22 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.batch.task_file import BatchTask, read_tasks
+from lmtui.paths import batches_dir
 
 TASKS, RESULTS, OPTIONS, DIFFS, PROGRESS = "tasks.jsonl", "results.jsonl", "batch.json", "diffs", "progress.json"
 FINAL = frozenset({"green", "unverified", "unchanged", "red", "failed"})
 _LOCK_S = 0.5
-_OLD_WORDS = {"away": "unreachable", "kept": "accepted", "kept in part": "partly accepted"}
-"""Words of earlier versions in `results.jsonl`."""
-_OLD_WORDS = {"away": "unreachable", "kept": "accepted", "kept in part": "partly accepted"}
-"""Words of earlier versions in `results.jsonl`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def parse_result(line: bytes | str) -> TaskResult:
         )
         result = TaskResult(
             str(given["id"]),
-            _OLD_WORDS.get(str(given["status"]), str(given["status"])),
+            str(given["status"]),
             task,
             tuple(sanitize_line(str(each)) for each in given.get("files", ())),
             added,
@@ -83,7 +82,7 @@ def parse_result(line: bytes | str) -> TaskResult:
             max(0.0, float(given.get("elapsed_s", 0.0))),
             {sanitize_line(str(name)): sanitize_line(str(text)) for name, text in given.get("checks", {}).items()},
             error,
-            _OLD_WORDS.get(decision, decision),
+            decision,
         )
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError("it is not a result") from error
@@ -110,10 +109,8 @@ class BatchFolder:
         """Create the folder and write the tasks.
 
         Raises:
-            UsageError: it already contains a batch, or cannot be written.
+            UsageError: it cannot be written.
         """
-        if self.exists():
-            raise UsageError(f"{self.path} already contains a batch", f"To continue it: lmtui batch resume {self.path}")
         try:
             (self.path / DIFFS).mkdir(parents=True, exist_ok=True)
             (self.path / OPTIONS).write_text(json.dumps(options, indent=1), encoding="utf-8")
@@ -123,22 +120,20 @@ class BatchFolder:
             draft.write_text(lines, encoding="utf-8")
             draft.replace(self.path / TASKS)  # last: a batch exists once it has this file
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Choose another folder with --out.") from error
+            raise UsageError(
+                f"{self.path} cannot be written: {error.strerror}", "Free some space, or check the rights."
+            ) from error
 
     def exists(self) -> bool:
         """Tell whether the folder contains a batch; the path may be any text."""
         try:
             return (self.path / TASKS).exists()
-        except OSError:  # too long for a path
+        except (OSError, ValueError):  # too long for a path, or none
             return False
 
     def discard(self) -> None:
-        """Delete a batch that never started; other files in its folder stay."""
-        with contextlib.suppress(OSError):
-            for name in (TASKS, OPTIONS, RESULTS, PROGRESS, ".lock"):
-                (self.path / name).unlink(missing_ok=True)
-            (self.path / DIFFS).rmdir()
-            self.path.rmdir()
+        """Delete a batch that never started."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def read(self) -> tuple[list[BatchTask], dict[str, object]]:
         """Return the tasks and the options.
@@ -189,10 +184,9 @@ class BatchFolder:
             diff = result.diff
             if patch:
                 diff = f"{DIFFS}/{result.id}.patch"
-                with os.fdopen(_opened(self.path / diff, os.O_TRUNC), "wb") as file:
-                    _ = file.write(patch)
+                _ = (self.path / diff).write_bytes(patch)
             line = json.dumps(asdict(result) | {"diff": diff}, ensure_ascii=False)
-            with os.fdopen(_opened(self.path / RESULTS, os.O_APPEND), "ab+") as file:
+            with (self.path / RESULTS).open("ab+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)  # other tasks and decisions are written concurrently
                 if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                     file.write(b"\n")  # the previous line is incomplete after a kill or a full disk
@@ -206,8 +200,8 @@ class BatchFolder:
         return replace(result, diff=diff)
 
     def patch_of(self, task_id: str) -> Path:
-        """Return the file with the changes of a task."""
-        return self.path / DIFFS / f"{task_id}.patch"
+        """Return the file with the changes of a task; the id may be any text."""
+        return self.path / DIFFS / f"{Path(task_id).name}.patch"
 
     def write_progress(self, text: str, running: Mapping[str, float]) -> None:
         """Write the progress and when each running task started (seconds since 1970), for other processes."""
@@ -249,7 +243,9 @@ class BatchFolder:
         try:
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}", "Choose another folder with --out.") from error
+            raise UsageError(
+                f"{self.path} cannot be written: {error.strerror}", "Free some space, or check the rights."
+            ) from error
         until = time.monotonic() + _LOCK_S  # readers hold the lock for a moment
         while True:
             try:
@@ -270,6 +266,36 @@ class BatchFolder:
             self._lock = -1
 
 
-def _opened(path: Path, flag: int) -> int:
-    """Open a batch file for writing; refuses links, which a cloned folder may contain."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flag, 0o666)
+def new_folder(folders: Path) -> Path:
+    """Create and return an empty batch folder, named after the current time.  Blocks.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    name = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
+    try:
+        folders.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 100):
+            folder = folders / (name if number == 1 else f"{name}_{number}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise UsageError(f"{folders} cannot be written: {error.strerror}", "Free some space, or check the rights.") from error
+    raise UsageError("too many batches start at once", "Wait a second and start it again.")
+
+
+def find_batch(workspace: Path, name: str = "") -> Path:
+    """Return the batch of a workspace with this name (or the path of its folder), by default the newest.  Blocks.
+
+    Raises:
+        UsageError: there is none; batches are only in the user's state folder, so none comes with a workspace.
+    """
+    folders = batches_dir(workspace)
+    found = [folders / name] if name else [each.parent for each in sorted(folders.glob("*/tasks.jsonl"))[-1:]]
+    if not found or found[0].parent != folders or not BatchFolder(found[0]).exists():
+        what = f"there is no batch {sanitize_line(name)[:60]} of this folder" if name else "there is no batch of this folder"
+        raise UsageError(what, 'Start one: lmtui batch --glob "src/*.py" "Fix {file}"')
+    return found[0]

@@ -28,10 +28,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lmtui import __version__
+from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.paths import state_dir
+from lmtui.paths import state_dir, workspace_state_dir
 
 MAX_PATCH_BYTES = 64_000_000
 _CHECK_S, _GIT_S, _LOOK_S, _STOP_S = 300, 300, 0.5, 20
@@ -231,19 +232,20 @@ def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
         __name__,
         "batch",
         str(tasks),
-        "--out",
-        str(place / "out"),
         "--workers",
         "1",
         *sent.flags,
     ]
-    with log.open("wb") as errors:
-        problem = _run_process(run, work, errors.fileno(), sent.limit_s)
-    out = BatchFolder(place / "out")
-    result = out.results().get(sent.task.id)
-    if result is not None:
-        patch = out.patch_of(sent.task.id)
-        return WorkerAnswer(json.dumps(asdict(result)), patch.read_bytes() if patch.exists() else b"")
+    try:
+        with log.open("wb") as errors:
+            problem = _run_process(run, work, errors.fileno(), sent.limit_s)
+        with contextlib.suppress(UsageError):  # it never began
+            out = BatchFolder(find_batch(work.resolve()))
+            if result := out.results().get(sent.task.id):
+                patch = out.patch_of(sent.task.id)
+                return WorkerAnswer(json.dumps(asdict(result)), patch.read_bytes() if patch.exists() else b"")
+    finally:
+        shutil.rmtree(workspace_state_dir(work.resolve()), ignore_errors=True)
     if problem is None:
         return WorkerAnswer()
     lines = log.read_text(encoding="utf-8", errors="replace")[-4_000:].strip().splitlines()

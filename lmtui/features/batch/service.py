@@ -6,11 +6,11 @@ Implements `core.batch_values.WorkspaceBatches`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Level, Notice
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.progress import ProgressReport
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
@@ -45,8 +45,9 @@ class BatchService(WorkspaceFeature):
         return await asyncio.to_thread(self._read, path)
 
     def _read(self, path: str) -> BatchState:
-        folder = Path(path) if path else newest(batches_dir(self.host.workspace))
-        if folder is None:
+        try:
+            folder = find_batch(self.host.workspace, path)
+        except UsageError:
             return BatchState("")
         reader = self._reader
         if reader is None or reader.folder.path != folder:
@@ -55,7 +56,7 @@ class BatchService(WorkspaceFeature):
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
         """Return the review of a task's changes."""
-        folder = BatchFolder(Path(path))
+        folder = BatchFolder(find_batch(self.host.workspace, path))
         title = f"task {sanitize_line(task_id)} of {folder.path.name}"
         patch = folder.patch_of(task_id)
         return self.host.new_attempts().review_patch(patch, title, session_id, partial(self._decide, path, task_id))
@@ -66,15 +67,16 @@ class BatchService(WorkspaceFeature):
 
     async def _decide(self, path: str, task_id: str, decision: str) -> None:
         reader = self._reader
-        known = reader.folder if reader is not None and reader.folder.path == Path(path) else BatchFolder(Path(path))
+        folder = find_batch(self.host.workspace, path)
+        known = reader.folder if reader is not None and reader.folder.path == folder else BatchFolder(folder)
         await asyncio.to_thread(decide, known, task_id, decision)
 
     async def open(self, words: str, session_id: str) -> str:
         """Return the folder of the given batch, or of one started with these arguments."""
         if not words:
             return ""
-        if await asyncio.to_thread(BatchFolder(self.host.workspace / words).exists):
-            return str(self.host.workspace / words)
+        with contextlib.suppress(UsageError):
+            return str(await asyncio.to_thread(find_batch, self.host.workspace, words))
         self._check_idle()
         given, pattern = parse_words(words)
         tasks, problems = await load_tasks(self.host, given, pattern, self.host.workspace)
@@ -89,7 +91,7 @@ class BatchService(WorkspaceFeature):
     async def resume(self, path: str, session_id: str) -> None:
         """Continue a batch in the background."""
         self._check_idle()
-        folder = BatchFolder(Path(path))
+        folder = BatchFolder(await asyncio.to_thread(find_batch, self.host.workspace, path))
         tasks, options = await asyncio.to_thread(folder.read)
         await self._start(folder, tasks, options, session_id)
 
@@ -100,8 +102,6 @@ class BatchService(WorkspaceFeature):
     async def _start(
         self, folder: BatchFolder, tasks: Sequence[BatchTask], options: Mapping[str, object], session_id: str
     ) -> None:
-        if options.get("cluster"):
-            raise UsageError("this batch runs on a cluster", f"Continue it in a shell: lmtui batch resume {folder.path}")
         await self.host.require_sandbox()
         await asyncio.to_thread(folder.lock)
         try:
@@ -242,33 +242,6 @@ def parse_options(given: Mapping[str, object]) -> BatchOptions:
     return BatchOptions(
         workers, tries, whole_budget(budget) if budget else NO_BUDGET, whole_budget(total) if total else NO_BUDGET
     )
-
-
-def new_folder(folders: Path) -> Path:
-    """Create and return an empty batch folder, named after the current time.  Blocks.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
-    name = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
-    try:
-        folders.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 100):
-            folder = folders / (name if number == 1 else f"{name}_{number}")
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            return folder
-    except OSError as error:
-        raise UsageError(f"{folders} cannot be written: {error.strerror}", "Choose another folder with --out.") from error
-    raise UsageError("too many batches start at once", "Choose a folder with --out.")
-
-
-def newest(folder: Path) -> Path | None:
-    """Return the newest batch, None if there are none.  Blocks."""
-    found = sorted(folder.glob("*/tasks.jsonl"))
-    return found[-1].parent if found else None
 
 
 def decide(folder: BatchFolder, task_id: str, decision: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -16,11 +17,11 @@ from lmtui.core.batch_values import GOOD, mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
 from lmtui.features.batch.progress import ProgressReport, remaining_tasks, result_line
-from lmtui.features.batch.service import BatchReader, load_tasks, new_folder, newest, parse_options
+from lmtui.features.batch.service import BatchReader, load_tasks, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
 from lmtui.features.service import CommandCall, FeatureHost, stopping
 from lmtui.paths import batches_dir
@@ -32,13 +33,12 @@ def batch_parser() -> Parser:
     """Return the parser of `lmtui batch`."""
     doc = "Run many tasks, each in its own overlay; results and diffs go to a folder.\n"
     doc += "Tasks are lines of a file (JSON or text; - reads standard input), or one for each file of --glob.\n"
-    doc += "`lmtui batch status [DIR]` shows a batch, `lmtui batch resume [DIR]` continues it,\n"
-    doc += "`lmtui batch apply [DIR] ID… | --all` applies changes to the folder."
+    doc += "`lmtui batch status [BATCH]` shows a batch, `lmtui batch resume [BATCH]` continues it,\n"
+    doc += "`lmtui batch apply [BATCH] ID… | --all` applies changes to the folder."
     parser = make_parser("batch", doc, 'lmtui batch --glob "src/*.py" "Add type hints to {file}"')
     add = parser.add_argument
-    add("words", nargs="*", metavar="FILE|TASK", help="a task file, the task for --glob, or status|resume|apply DIR")
+    add("words", nargs="*", metavar="FILE|TASK", help="a task file, the task for --glob, or status|resume|apply BATCH")
     add("--glob", metavar="PATTERN", help="one task for each file; {file} in the task is its path")
-    add("--out", metavar="DIR", help="folder for results (default: .lmagent/batches/TIME)")
     add("--workers", type=int, metavar="N", help="tasks at once (default: the slots of the servers)")
     add("--tries", type=int, metavar="N", help="tries for each task until its checks pass (default: 2)")
     add(
@@ -56,18 +56,18 @@ async def batch(call: CommandCall) -> int:
     """Run the action."""
     words = call.arguments.words
     check_action(words, retries_failed=call.arguments.retry_failed, has_all=call.arguments.all)
-    folders = batches_dir(call.workspace.workspace)
+    workspace = call.workspace.workspace
     match words:
         case ["status", *rest]:
-            return await asyncio.to_thread(_status, rest, folders, is_json=call.arguments.json)
+            return await asyncio.to_thread(_status, find_batch(workspace, *rest), is_json=call.arguments.json)
         case ["resume", *rest]:
-            folder = BatchFolder(await asyncio.to_thread(_folder_of, rest, folders))
+            folder = BatchFolder(await asyncio.to_thread(find_batch, workspace, *rest))
             tasks, options = await asyncio.to_thread(folder.read)
             return await _run(call, folder, tasks, options | _given(call))
         case ["apply", *rest]:
-            return await _apply(call, rest, folders)
+            return await _apply(call, rest)
         case _:
-            return await _begin(call, folders)
+            return await _begin(call)
 
 
 def check_action(words: Sequence[str], *, retries_failed: bool, has_all: bool) -> None:
@@ -78,26 +78,16 @@ def check_action(words: Sequence[str], *, retries_failed: bool, has_all: bool) -
     if has_all and action != "apply":
         raise UsageError("--all is a flag of apply", "Use: lmtui batch apply --all")
     if action in ("status", "resume") and len(words) > 2:
-        raise UsageError(f"{action} takes one folder", f"Use: lmtui batch {action} {sanitize_line(words[1])}")
-
-
-def _folder_of(rest: Sequence[str], folders: Path) -> Path:
-    """Return the given folder, or the newest batch.  Blocks."""
-    if rest:
-        return Path(rest[0])
-    found = newest(folders)
-    if found is None:
-        raise UsageError("there is no batch in this folder", 'Start one: lmtui batch --glob "src/*.py" "Fix {file}"')
-    return found
+        raise UsageError(f"{action} takes one batch", f"Use: lmtui batch {action} {sanitize_line(words[1])}")
 
 
 def _given(call: CommandCall) -> dict[str, object]:
     """Return the options given on the command line; the others come from the batch, or are defaults."""
-    found = {name: getattr(call.arguments, name) for name in ("workers", "tries", "total", "budget", "cluster")}
+    found = {name: getattr(call.arguments, name) for name in ("workers", "tries", "total", "budget")}
     return {name: value for name, value in found.items() if value is not None}
 
 
-async def _begin(call: CommandCall, folders: Path) -> int:
+async def _begin(call: CommandCall) -> int:
     arguments, words = call.arguments, call.arguments.words
     if words == ["-"] and not arguments.glob:
         data = await asyncio.to_thread(sys.stdin.buffer.read, MOST_BYTES + 1)
@@ -110,7 +100,7 @@ async def _begin(call: CommandCall, folders: Path) -> int:
         raise UsageError("the file contains no tasks", 'A line is text, or an object such as {"task": "Fix a.py"}.')
     options = _given(call)
     _ = parse_options(options)
-    folder = BatchFolder(Path(arguments.out) if arguments.out else await asyncio.to_thread(new_folder, folders))
+    folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(call.workspace.workspace)))
     await asyncio.to_thread(folder.begin, tasks, options)
     try:
         return await _run(call, folder, tasks, options)
@@ -121,27 +111,27 @@ async def _begin(call: CommandCall, folders: Path) -> int:
 
 
 async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: dict[str, object]) -> int:
-    chosen, cluster = parse_options(options), str(options.get("cluster") or "")
+    chosen = parse_options(options)
     await asyncio.to_thread(folder.lock)
     try:
-        running = asyncio.ensure_future(_opened(call, folder, tasks, chosen, cluster))
+        running = asyncio.ensure_future(_opened(call, folder, tasks, chosen))
         with stopping(running):  # until all is closed; a second Ctrl+C only speeds that up
             await asyncio.wait({running})
         if not running.cancelled():
             return running.result()
-        print(f"lmtui: interrupted; {_resume_text(folder)}", file=sys.stderr)
+        print(f"lmtui: interrupted; {_resume_text(call, folder)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     finally:
         folder.unlock()
 
 
-def _resume_text(folder: BatchFolder) -> str:
-    return f"continue with `lmtui batch resume {folder.path}`"
+def _resume_text(call: CommandCall, folder: BatchFolder) -> str:
+    cluster = f" --cluster {shlex.quote(call.arguments.cluster)}" if call.arguments.cluster else ""
+    return f"continue with `lmtui batch resume {folder.path.name}{cluster}`"
 
 
-async def _opened(
-    call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions, cluster: str
-) -> int:
+async def _opened(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask], options: BatchOptions) -> int:
+    cluster = call.arguments.cluster  # what was written to a file never says where to connect
     async with call.open_host() as host, contextlib.AsyncExitStack() as stack:
         _ = await host.choose_server()
         report = ProgressReport(folder, host.servers.pool, sys.stderr)
@@ -173,21 +163,22 @@ async def _work(
             if task.id in results:
                 print(json.dumps(asdict(results[task.id]), ensure_ascii=False))
     if runner.is_spent and progress.waiting:
-        print(f"lmtui: the budget of this run is used up; {_resume_text(folder)}", file=sys.stderr)
-    name = "" if folder.path.parent == batches_dir(call.workspace.workspace) else f" {folder.path}"
+        print(f"lmtui: the budget of this run is used up; {_resume_text(call, folder)}", file=sys.stderr)
     if progress.failed:
-        print(f"lmtui: `lmtui batch resume{name} --retry-failed` reruns the failed tasks", file=sys.stderr)
+        print("lmtui: `lmtui batch resume --retry-failed` reruns the failed tasks", file=sys.stderr)
     if progress.done:
-        text = f"lmtui: /batch{name} in the app shows the changes for review; `lmtui batch apply{name} --all` applies them"
+        text = "lmtui: /batch in the app shows the changes for review; `lmtui batch apply --all` applies them"
         print(text, file=sys.stderr)
     return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
-async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
+async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
     """Apply the changes of tasks, each completely or not at all, as steps of a session that can be undone."""
-    is_folder = bool(rest) and await asyncio.to_thread(BatchFolder(Path(rest[0])).exists)
-    path = await asyncio.to_thread(_folder_of, rest[:1] if is_folder else (), folders)
-    ids, is_json = rest[1:] if is_folder else rest, call.arguments.json
+    workspace, ids, is_json = call.workspace.workspace, rest, call.arguments.json
+    try:
+        path, ids = await asyncio.to_thread(find_batch, workspace, *rest[:1]), rest[1:]
+    except UsageError:
+        path = await asyncio.to_thread(find_batch, workspace)
     if bool(ids) == call.arguments.all:
         raise UsageError("give task ids, or --all", "`lmtui batch status` lists them.")
     reader = BatchReader(path)
@@ -227,8 +218,8 @@ async def _apply(call: CommandCall, rest: Sequence[str], folders: Path) -> int:
     return EXIT_NOT_DONE if failed else 0
 
 
-def _status(rest: Sequence[str], folders: Path, *, is_json: bool) -> int:
-    folder = BatchFolder(_folder_of(rest, folders))
+def _status(path: Path, *, is_json: bool) -> int:
+    folder = BatchFolder(path)
     tasks, _ = folder.read()
     results = folder.results()
     found = [results.get(task.id, TaskResult(task.id, "waiting", task.title)) for task in tasks]

@@ -1,8 +1,4 @@
-"""The jobs of a workspace: a table in `<workspace>/.lmagent/index.db` (SQLite, WAL), each row signed.
-
-A row that this user's lmtui did not sign for this folder is passed over and counted; a table of an earlier version becomes one
-of this; a file whose table has another shape, or that is not a database, is moved aside and a new one begun.
-"""
+"""The jobs of a workspace: a table in its index."""
 
 from __future__ import annotations
 
@@ -12,17 +8,16 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.errors import JobsError, SessionFileError
+from lmtui.core.errors import JobsError
 from lmtui.core.jobs import Change, JobHistory, JobKind, JobPolicy, JobRecord, JobsRead, Lease, Missed
-from lmtui.paths import workspace_dir
-from lmtui.store.index_file import ForeignTable, IndexFile, Signer, transaction
-from lmtui.store.session_logs import make_workspace_folder
+from lmtui.paths import workspace_state_dir
+from lmtui.store.index_file import IndexFile, transaction
 
 _LOCK_FILE = "scheduler.lock"
 _GATE_S = 2.0
@@ -37,17 +32,15 @@ class Presence:
     """
 
     def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
-        self._path = workspace_dir(workspace) / _LOCK_FILE
+        self._path = workspace_state_dir(workspace) / _LOCK_FILE
         self._descriptor = -1
 
     def enter(self) -> bool:
         """Say that one is here; True where it is the only one.  Where nothing can be written, it is."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            make_workspace_folder(self._workspace)
-            self._descriptor = os.open(self._path, flags, 0o600)
-        except (OSError, SessionFileError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
             return True
         with _gate(self._path.parent):
             is_first = _locked(self._descriptor, fcntl.LOCK_EX)
@@ -57,7 +50,7 @@ class Presence:
     def is_anyone(self) -> bool:
         """Tell whether a scheduler is here."""
         with contextlib.suppress(OSError), _gate(self._path.parent):
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 return not _locked(descriptor, fcntl.LOCK_EX)
             finally:
@@ -92,59 +85,17 @@ def _locked(descriptor: int, kind: int) -> bool:
     return True
 
 
-VERSION = 3
+VERSION = 4
 NAMES = (
     *("id", "text", "title", "created", "kind", "schedule", "zone", "due", "is_enabled", "session", "mode", "allow", "deny"),
     *("missed", "runs", "attempts", "tries", "again", "last_run", "last_outcome", "last_session", "begun_session", "begun_seq"),
     *("source", "lease"),
 )
 INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
-INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(NAMES) + 1))})"))
-_ADDED = ({"begun_seq": "0"}, {"tries": "0", "again": ""})
-"""The columns that versions 2 and 3 added, and what a row of before has in them."""
+INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * len(NAMES))})"))
+SCHEMA = f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in NAMES[1:])})"
 _TIMES = ("created", "due", "again", "last_run")
 _LISTS = ("allow", "deny")
-
-
-def _schema(names: Sequence[str]) -> str:
-    return f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in names[1:])}, signature TEXT)"
-
-
-SCHEMA = _schema(NAMES)
-
-
-def create(database: sqlite3.Connection) -> None:
-    """Make the table, within a transaction."""
-    database.execute(SCHEMA)
-    database.execute(INDEX)
-    database.execute(f"PRAGMA user_version={VERSION}")
-
-
-def is_earlier(shapes: set[str]) -> bool:
-    """Tell whether a table was made by an earlier version."""
-    return any(shapes == {_schema(names), INDEX} for names, _ in _earlier())
-
-
-def migrate(database: sqlite3.Connection, shapes: set[str], signer: Signer) -> None:
-    """Bring a table of an earlier version to this one, within a transaction; rows of other hands, which were never run, go."""
-    names, added = next((names, added) for names, added in _earlier() if shapes == {_schema(names), INDEX})
-    rows = [tuple(row) for row in database.execute("SELECT * FROM jobs").fetchall()]
-    database.execute("DROP TABLE jobs")
-    create(database)
-    for *values, signature in rows:
-        if isinstance(signature, str) and signer.is_ours(values, signature):
-            found = to_row(from_row(added | dict(zip(names, values, strict=True))))
-            database.execute(INSERT, (*found, signer.sign(found)))
-
-
-def _earlier() -> list[tuple[tuple[str, ...], dict[str, str]]]:
-    """Return the columns of each earlier version, and what was added since."""
-    found: list[tuple[tuple[str, ...], dict[str, str]]] = []
-    added: dict[str, str] = {}
-    for columns in reversed(_ADDED):
-        added = added | columns
-        found.append((tuple(name for name in NAMES if name not in added), added))
-    return found
 
 
 def by_column(record: JobRecord) -> dict[str, Any]:
@@ -198,23 +149,19 @@ class JobFile(IndexFile):
     """The table of one workspace; implements `core.jobs.JobTable`.  Safe to use from several threads and processes."""
 
     def prepare(self, database: sqlite3.Connection) -> None:
-        """Make the table where there is none, or bring one of an earlier version to this one."""
-        if not _shapes(database) or is_earlier(_shapes(database)):
-            with transaction(database):
-                shapes = _shapes(database)
-                if not shapes:
-                    create(database)
-                elif is_earlier(shapes):
-                    migrate(database, shapes, self.signer)
+        """Make the table where there is none."""
         self.check(database)
+        if not _has_table(database):
+            with transaction(database):
+                if not _has_table(database):
+                    database.execute(SCHEMA)
+                    database.execute(INDEX)
+                    database.execute(f"PRAGMA user_version={VERSION}")
 
     def check(self, database: sqlite3.Connection) -> None:
-        """Look whether the table is the one of this version, or of an earlier one."""
+        """Look whether the table is not one of a newer version."""
         if int(database.execute("PRAGMA user_version").fetchone()[0]) > VERSION:
             raise JobsError(f"{self.path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
-        shapes = _shapes(database)
-        if shapes and shapes != {SCHEMA, INDEX} and not is_earlier(shapes):
-            raise ForeignTable
 
     def read(self) -> JobsRead:
         """Return all jobs, oldest first."""
@@ -227,7 +174,7 @@ class JobFile(IndexFile):
         """Add a job; False where one of its source is there already."""
         self.make_folder()
         with self.writing() as database:
-            if record.source and self._has_source(database, record.source):
+            if record.source and database.execute("SELECT 1 FROM jobs WHERE source = ?", (record.source,)).fetchone():
                 return False
             self._write(database, record)
             self._prune(database, datetime.now(UTC))
@@ -252,27 +199,11 @@ class JobFile(IndexFile):
 
     def _all(self, database: sqlite3.Connection) -> JobsRead:
         rows = database.execute("SELECT * FROM jobs ORDER BY created, id").fetchall()
-        found = [self._record(row) for row in rows]
-        return JobsRead(tuple(record for record in found if record is not None), found.count(None), self.aside)
+        return JobsRead(tuple(from_row(dict(zip(NAMES, row, strict=True))) for row in rows), self.aside)
 
-    def _record(self, row: tuple[Any, ...]) -> JobRecord | None:
-        """Return a row's job, None where it is not signed by this user for this folder."""
-        *values, signature = row
-        if not isinstance(signature, str) or not self.signer.is_ours(values, signature):
-            return None
-        return from_row(dict(zip(NAMES, values, strict=True)))
-
-    def _has_source(self, database: sqlite3.Connection, source: str) -> bool:
-        """Tell whether a job of a source is there; a row of somebody else's that claims to be it goes."""
-        row = database.execute("SELECT * FROM jobs WHERE source = ?", (source,)).fetchone()
-        if row is not None and self._record(row) is None:
-            database.execute("DELETE FROM jobs WHERE source = ?", (source,))
-            return False
-        return row is not None
-
-    def _write(self, database: sqlite3.Connection, record: JobRecord) -> None:
-        values = to_row(record)
-        database.execute(INSERT, (*values, self.signer.sign(values)))
+    @staticmethod
+    def _write(database: sqlite3.Connection, record: JobRecord) -> None:
+        database.execute(INSERT, to_row(record))
 
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
         """Forget what was done long ago."""
@@ -282,7 +213,5 @@ class JobFile(IndexFile):
             database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))
 
 
-def _shapes(database: sqlite3.Connection) -> set[str]:
-    """Return what was said to make the table and all that hangs on it."""
-    found = database.execute("SELECT sql FROM sqlite_master WHERE (tbl_name = 'jobs' OR name = 'jobs') AND sql IS NOT NULL")
-    return {str(sql) for (sql,) in found}
+def _has_table(database: sqlite3.Connection) -> bool:
+    return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone() is not None

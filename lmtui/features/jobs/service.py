@@ -59,17 +59,8 @@ def shown_time(job: JobRecord) -> datetime | None:
 
 
 def problems(read: JobsRead) -> list[str]:
-    """Return what the user is told about a table: jobs that are not theirs, a file that was put aside."""
-    return [
-        *([foreign_text(read.foreign)] if read.foreign else []),
-        *([f"the jobs in .lmagent/index.db could not be read; the file is now {read.set_aside}"] if read.set_aside else []),
-    ]
-
-
-def foreign_text(count: int) -> str:
-    """Return what the user is told about jobs that are not theirs."""
-    what, verbs = ("1 job", ("was", "does")) if count == 1 else (f"{count} jobs", ("were", "do"))
-    return f"{what} in .lmagent/index.db {verbs[0]} not added by your lmtui in this folder, and {verbs[1]} not run"
+    """Return what the user is told about a table: a file that was moved aside."""
+    return [f"the jobs of this folder could not be read; the file is now {read.set_aside}"] if read.set_aside else []
 
 
 class WorkspaceJobs(WorkspaceFeature):

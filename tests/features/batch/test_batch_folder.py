@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, parse_result
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.task_file import BatchTask
 
 TASKS = [BatchTask("1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix\nb.py")]
@@ -25,8 +25,6 @@ def folder(tmp_path: Path) -> BatchFolder:
 
 def test_tasks_and_options_are_read_as_they_were_written(folder: BatchFolder) -> None:
     assert folder.read() == (TASKS, {"tries": 2})
-    with pytest.raises(UsageError, match="already contains a batch"):
-        folder.begin(TASKS, {})
 
 
 def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: BatchFolder, tmp_path: Path) -> None:
@@ -143,26 +141,6 @@ def test_tasks_that_lmtui_would_not_write_are_refused(folder: BatchFolder, odd: 
     (folder.path / "tasks.jsonl").write_text(odd + "\n")
     with pytest.raises(UsageError, match="cannot be read"):
         folder.read()
-
-
-def test_links_in_the_folder_of_a_batch_are_not_followed(folder: BatchFolder, tmp_path: Path) -> None:
-    for name in ("results.jsonl", "diffs/1.patch"):
-        (folder.path / name).unlink(missing_ok=True)
-        (tmp_path / "target").write_text("")
-        (folder.path / name).symlink_to(tmp_path / "target")
-        with pytest.raises(UsageError, match="cannot be written"):
-            folder.add(TaskResult("1", "green"), b"patch")
-        assert (tmp_path / "target").read_text() == ""
-        (folder.path / name).unlink()
-
-
-@pytest.mark.parametrize(
-    ("status", "decision", "expected"),
-    [("away", "", ("unreachable", "")), ("green", "kept", ("green", "accepted"))],
-)
-def test_results_of_earlier_versions_are_read(status: str, decision: str, expected: tuple[str, str]) -> None:
-    result = parse_result(json.dumps({"id": "1", "status": status, "decision": decision}))
-    assert (result.status, result.decision) == expected
 
 
 def test_a_file_name_that_is_not_utf8_stays_the_same(tmp_path: Path) -> None:

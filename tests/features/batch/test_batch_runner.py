@@ -17,6 +17,7 @@ from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.service import BatchService
 from lmtui.features.batch.task_file import BatchTask
+from lmtui.paths import batches_dir
 
 
 class FakeHost:
@@ -87,9 +88,10 @@ async def test_a_server_that_goes_between_two_tries_does_not_end_the_task(
 
 async def test_of_two_batches_that_begin_at_once_the_second_is_left_free(tmp_path: Path) -> None:
     host: Any = FakeHost("")
+    host.workspace = tmp_path
     extensions: Any = SimpleNamespace()
     service = BatchService(host, extensions)
-    folders = [BatchFolder(tmp_path / name) for name in ("one", "two")]
+    folders = [BatchFolder(batches_dir(tmp_path) / name) for name in ("one", "two")]
     for folder in folders:
         folder.begin([BatchTask("1", "do it")], {})
     found = await asyncio.gather(*(service.resume(str(each.path), "") for each in folders), return_exceptions=True)

@@ -7,9 +7,9 @@ import pytest
 from lmtui.core.batch_values import MOST_OVERLAPS, BatchRow, BatchState, mergeable, with_overlaps
 from lmtui.core.errors import UsageError
 from lmtui.core.servers import PoolRow
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, new_folder
 from lmtui.features.batch.progress import ProgressReport, remaining_tasks
-from lmtui.features.batch.service import BatchReader, new_folder, parse_options, parse_words
+from lmtui.features.batch.service import BatchReader, parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
 
@@ -98,7 +98,7 @@ def test_tries_have_to_be_positive() -> None:
     [
         (["tasks.jsonl"], True, False, "--retry-failed is a flag of resume"),
         (["resume"], False, True, "--all is a flag of apply"),
-        (["status", "one", "two"], False, False, "status takes one folder"),
+        (["status", "one", "two"], False, False, "status takes one batch"),
     ],
 )
 def test_what_an_action_does_not_take_is_refused(words: list[str], retries_failed: bool, has_all: bool, told: str) -> None:
