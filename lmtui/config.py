@@ -21,8 +21,8 @@ from typing import Any
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.roles import parse_roles
 from lmtui.core.trust import TrustItem
-from lmtui.paths import config_dir, workspace_dir
-from lmtui.plain_files import NotPlain, read_plain
+from lmtui.paths import WORKSPACE_FOLDER, config_dir, workspace_dir
+from lmtui.plain_files import NotPlain, is_plain_folder, open_own, read_plain
 from lmtui.settings import MODEL_SETTINGS, NETWORKS, SETTINGS, Config
 
 __all__ = ["MODEL_SETTINGS", "SETTINGS", "Config", "Loaded", "load_config", "setting_flags"]
@@ -186,8 +186,8 @@ def _own_files(workspace: Path, ignored: list[str]) -> Iterator[tuple[str, dict[
     A broken config.toml is an error, for it may forbid something; `.env` is also other programs', so what cannot be in it is
     named in `ignored` and stops nothing.
     """
-    yield ".lmagent/config.toml", read_settings(workspace_dir(workspace) / "config.toml")
-    if "inbox" in SETTINGS and (workspace_dir(workspace) / "inbox").is_dir():
+    yield ".lmagent/config.toml", read_settings(workspace_dir(workspace) / "config.toml", is_own=False)
+    if "inbox" in SETTINGS and is_plain_folder(workspace, f"{WORKSPACE_FOLDER}/inbox"):
         yield ".lmagent/inbox", {"inbox": "on"}  # a folder that has one wants its tasks run: that waits for the user's word
     pairs = _dotenv(workspace)
     found: dict[str, Any] = {}
@@ -210,16 +210,18 @@ def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
     return stricter is not None and stricter(value, values.get(name, SETTINGS[name].default))
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """Return the settings of a TOML file, nothing where there is none.
+def read_settings(path: Path, *, is_own: bool = True) -> dict[str, Any]:
+    """Return the settings of a TOML file, nothing where there is none; only the user's own may be behind a link.
 
     Raises:
         ConfigError: it cannot be read, or says what cannot be.
     """
     try:
-        if path.exists() and (not path.is_file() or path.stat().st_size > _MAX_TOML_BYTES):
-            raise ConfigError(f"{path} cannot be read: it is not a regular file, or too large", "Fix it or delete it.")
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        with open(path.resolve() if is_own else path, "rb", opener=open_own) as file:
+            data = file.read(_MAX_TOML_BYTES + 1)
+        if len(data) > _MAX_TOML_BYTES:
+            raise ConfigError(f"{path} cannot be read: it is too large", "Fix it or delete it.")
+        found = tomllib.loads(data.decode())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

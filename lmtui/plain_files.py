@@ -8,8 +8,10 @@ import itertools
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from lmtui.paths import WORKSPACE_FOLDER
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -94,8 +96,10 @@ def list_plain(root: Path, relative: str = "") -> list[tuple[str, str]]:
         os.close(folder)
 
 
-def open_plain_folder(root: Path, relative: str = "") -> int:
+def open_plain_folder(root: Path, relative: str = "", *, makes: bool = False) -> int:
     """Open a folder below another without following a link, and return its descriptor, which the caller closes.  Blocks.
+
+    `makes`: it is made where it is missing.
 
     Raises:
         OSError: it is missing, not a folder, or a part of the path is a link.
@@ -103,11 +107,60 @@ def open_plain_folder(root: Path, relative: str = "") -> int:
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for part in relative.split("/") if relative else ():
         try:
+            if makes:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
             folder = _below(folder, part)
         except OSError:
             os.close(folder)
             raise
     return folder
+
+
+def open_own(path: Path | str, flags: int = os.O_RDONLY) -> int:
+    """Open a file below `.lmagent` by its whole path; no part of that from `.lmagent` on may be a link.  Blocks.
+
+    It can be the `opener` of `open`.
+
+    Raises:
+        OSError: it is missing, behind a link, not a regular file, or to be written and also has another name.
+    """
+    with own_folder(Path(path).parent) as folder:
+        try:
+            file = os.open(Path(path).name, flags & ~os.O_TRUNC | _FILE, 0o600, dir_fd=folder)
+        except OSError as error:
+            why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise OSError(error.errno, why, str(path)) from error
+    found, writes = os.fstat(file), flags & os.O_ACCMODE != os.O_RDONLY
+    if not stat.S_ISREG(found.st_mode) or (writes and found.st_nlink > 1):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file of its own", str(path))
+    if flags & os.O_TRUNC:
+        os.truncate(file, 0)
+    return file
+
+
+@contextlib.contextmanager
+def own_folder(path: Path, *, makes: bool = False) -> Iterator[int]:
+    """Hold the descriptor of a folder that is `.lmagent` or below it, by its whole path, as `open_own` does.  Blocks.
+
+    `makes`: it is made where it is missing.
+
+    Raises:
+        OSError: it is missing, not a folder, or a part of the path is a link.
+    """
+    parts = path.parts
+    above = parts.index(WORKSPACE_FOLDER) if WORKSPACE_FOLDER in parts else len(parts)
+    try:
+        folder = open_plain_folder(Path(*parts[:above]), "/".join(parts[above:]), makes=makes)
+    except OSError as error:
+        is_link = any(Path(*parts[:end]).is_symlink() for end in range(above + 1, len(parts) + 1))
+        number, why = (errno.ELOOP, "it is behind a link") if is_link else (error.errno, error.strerror)
+        raise OSError(number, why, str(path)) from error
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def path_outside(workspace: Path) -> str:

@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -193,6 +194,29 @@ def test_broad_catches_stand_at_the_marked_borders_only() -> None:
     ]
     allowed = {"lmtui/engine/tool_runner.py", "lmtui/engine/agent.py"}
     assert {border for border in borders if not border.startswith("lmtui/sandbox/")} <= allowed, borders
+
+
+def test_below_lmtuis_folder_in_a_workspace_files_are_opened_in_one_way() -> None:
+    at_user_level = {"app/archive": 2, "features/folder_consent": 4, "features/jobs/service": 2, "features/mcp/mcp_config": 1}
+    at_user_level |= {"sandbox/mount_layout": 6, "store/session_logs": 4, "store/summaries": 2, "store/usage_logs": 1}
+    calls = r"\bos\.(open|mkdir|listdir|remove|unlink|rename|replace|chown)\(|(?<![\w.])open\(|rmtree\("
+    methods = r"\.(read_text|read_bytes|write_text|write_bytes|iterdir|r?glob|touch|mkdir|unlink|rename|symlink_to|rmdir)\("
+    found: Counter[str] = Counter()
+    for path in (ROOT / "lmtui").rglob("*.py"):
+        text, module = path.read_text(), str(path.relative_to(ROOT / "lmtui").with_suffix(""))
+        if re.search(r"\b(workspace_dir|sessions_dir|inbox_dir|open_own|own_folder)\b", text):
+            lines = [line for line in text.splitlines() if not re.search(r"opener=open_own|dir_fd=|def ", line)]
+            found[module] += sum(bool(re.search(f'{calls}|{methods}|\\.open\\("', line)) for line in lines)
+    for name in ("paths", "plain_files"):
+        del found[name]
+    assert +found == at_user_level
+
+
+def test_nothing_that_came_over_a_network_is_unpickled() -> None:
+    texts = {path.stem: path.read_text() for path in (ROOT / "lmtui").rglob("*.py")}
+    used = r"^\s*(?:import|from) (pickle|cloudpickle|marshal|shelve|dill|joblib|dask|distributed)\b"
+    assert [name for name, text in texts.items() if re.search(used, text, re.MULTILINE)] == []
+    assert {name for name, text in texts.items() if '"distributed"' in text} == {"cluster", "cluster_worker"}
 
 
 def test_no_foreign_text_reaches_a_markup_parser() -> None:

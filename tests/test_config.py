@@ -336,17 +336,22 @@ def test_a_key_that_waits_is_not_shown_and_yet_counts(tmp_path: Path) -> None:
     assert load_config(tmp_path, {}, {}).digest != one.digest
 
 
-@pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "large", "pipe"])
-def test_a_folder_cannot_make_lmtui_read_without_end(workspace: Path, target: str) -> None:
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "large", "pipe", "other.toml", "missing", "behind a link"])
+def test_a_folder_cannot_make_lmtui_read_without_end_or_elsewhere(workspace: Path, target: str) -> None:
     path = workspace / ".lmagent" / "config.toml"
     path.parent.mkdir(exist_ok=True)
+    (path.parent / "other.toml").write_text('mode = "plan"')
     if target == "pipe":
         os.mkfifo(path)
+    elif target == "behind a link":
+        path.with_name("other.toml").rename(path)
+        path.parent.rename(workspace / "elsewhere")
+        path.parent.symlink_to(workspace / "elsewhere")
     elif target == "large":
         path.write_text("# \n" * 500_000)
     else:
         path.symlink_to(target)
-    with pytest.raises(ConfigError, match="not a regular file, or too large"):
+    with pytest.raises(ConfigError, match=r"link|not a regular file|too large"):
         load_config(workspace, {}, {})
 
 

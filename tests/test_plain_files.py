@@ -1,12 +1,23 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, open_plain_folder, owner_of, plain_states, read_plain
+from lmtui.plain_files import (
+    NotPlain,
+    is_plain_folder,
+    list_plain,
+    open_own,
+    open_plain_folder,
+    own_folder,
+    owner_of,
+    plain_states,
+    read_plain,
+)
 
 
 @pytest.fixture
@@ -63,3 +74,64 @@ def test_states_are_told_of_regular_files_and_not_through_links(tmp_path: Path) 
     found = plain_states(tmp_path, ["a/x.txt", "top.txt", "link.txt", "b/x.txt", "a", "gone.txt", "a/../top.txt"])
     assert {path: size for path, (_, size) in found.items()} == {"a/x.txt": 3, "top.txt": 4}
     assert found["top.txt"][0] == (tmp_path / "top.txt").stat().st_mtime_ns
+
+
+def leads_out(workspace: Path, kind: str) -> Path:
+    """Put something that is not a file of ours in the way of a session's log, and return the path of that log."""
+    own, outside = workspace / ".lmagent", workspace.parent / "outside"
+    (outside / "sessions").mkdir(parents=True)
+    (outside / "sessions/a.jsonl").write_text("theirs")
+    (outside / "a.jsonl").write_text("theirs")
+    workspace.mkdir()
+    if kind == "all of it":
+        own.symlink_to(outside)
+    else:
+        own.mkdir()
+        if kind == "the folder":
+            (own / "sessions").symlink_to(outside)
+        elif kind == "a dangling folder":
+            (own / "sessions").symlink_to(outside / "new")
+        else:
+            (own / "sessions").mkdir()
+    log = own / "sessions/a.jsonl"
+    targets = {
+        "the file": outside / "a.jsonl",
+        "a dangling file": outside / "new.jsonl",
+        "a loop": log,
+        "a device": Path("/dev/zero"),
+    }
+    if kind in targets:
+        log.symlink_to(targets[kind])
+    elif kind == "a pipe":
+        os.mkfifo(log)
+    elif kind == "another name":
+        log.hardlink_to(outside / "a.jsonl")
+    return log
+
+
+KINDS = ["all of it", "the folder", "a dangling folder", "the file", "a dangling file", "a loop", "a device", "a pipe"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "another name"])
+@pytest.mark.parametrize("mode", ["ab", "wb", "r+b", "xb"])
+def test_nothing_below_lmtuis_folder_is_written_elsewhere(tmp_path: Path, kind: str, mode: str) -> None:
+    log = leads_out(tmp_path / "work", kind)
+    with pytest.raises(OSError, match=re.escape(str(log.parent))), open(log, mode, opener=open_own):
+        pass
+    files = {each.read_text() for each in (tmp_path / "outside").rglob("*") if each.is_file()}
+    assert (files, (tmp_path / "outside/new").exists()) == ({"theirs"}, False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_below_lmtuis_folder_is_read_from_elsewhere(tmp_path: Path, kind: str) -> None:
+    log = leads_out(tmp_path / "work", kind)
+    with pytest.raises(OSError, match=r"link|No such file|not a regular file"), open(log, "rb", opener=open_own):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["all of it", "the folder", "a dangling folder"])
+def test_a_folder_below_lmtuis_is_not_made_elsewhere(tmp_path: Path, kind: str) -> None:
+    log = leads_out(tmp_path / "work", kind)
+    with pytest.raises(OSError, match="behind a link"), own_folder(log.parent / "made", makes=True):
+        pass
+    assert not [*(tmp_path / "outside").rglob("made")]

@@ -25,6 +25,7 @@ from lmtui.core.sessions import SessionSummary, answer_words, chosen_words
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.session import EngineSession
 from lmtui.paths import state_dir
+from lmtui.plain_files import open_own
 from lmtui.store.session_logs import SessionFile, SessionStore, encode, load, new_session_id
 from lmtui.store.summaries import Summaries
 
@@ -174,7 +175,8 @@ def exported(log: Path, form: str) -> str:
     history = load(log).events
     match form:
         case "jsonl":
-            return log.read_text(encoding="utf-8", errors="replace")
+            with open(log, encoding="utf-8", errors="replace", newline="", opener=open_own) as file:
+                return file.read()
         case "html":
             return as_html(history) + "\n"
         case _:
@@ -347,7 +349,8 @@ class SessionArchive:
         try:
             _write(file, history)
         except SessionFileError:
-            file.path.unlink(missing_ok=True)
+            file.close()
+            self._store.delete(new_id)
             raise
         finally:
             file.close()

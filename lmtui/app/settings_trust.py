@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lmtui.config import Config, Loaded
 from lmtui.core.errors import SandboxError
 from lmtui.core.trust import TrustItem, check_shown
+from lmtui.plain_files import open_own
 from lmtui.store.rule_store import TrustAnswer, read_trust, trust_file, write_trust
 
 __all__ = ["OWN_SETTINGS", "FolderTrust", "read_own_settings", "read_trust", "trust_file"]
@@ -25,7 +25,7 @@ def read_own_settings(workspace: Path) -> bytes:
         SandboxError: they cannot be read.
     """
     try:
-        with os.fdopen(os.open(workspace / OWN_SETTINGS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        with open(workspace / OWN_SETTINGS, "rb", opener=open_own) as file:
             return file.read(_MAX_BYTES)
     except OSError as error:
         raise SandboxError(f"{OWN_SETTINGS} cannot be read: {error.strerror}") from error

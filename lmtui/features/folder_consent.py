@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.paths import state_dir
+from lmtui.paths import WORKSPACE_FOLDER, state_dir
+from lmtui.plain_files import open_own, own_folder
 
 
 def replace_file(file: Path, text: str) -> None:
@@ -21,14 +23,17 @@ def replace_file(file: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written; the file is as it was.
     """
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, draft = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)  # for its owner alone
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            opened.write(text)
-        Path(draft).replace(file)
-    finally:
-        Path(draft).unlink(missing_ok=True)  # where it did not become the file
+    if WORKSPACE_FOLDER not in file.parts:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
+    with own_folder(file.parent, makes=True) as folder:
+        try:
+            with open(draft, "x", encoding="utf-8", opener=open_own) as opened:
+                opened.write(text)
+            os.replace(draft.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # it became the file
+                os.unlink(draft.name, dir_fd=folder)
 
 
 _MAX_BYTES = 4_194_304

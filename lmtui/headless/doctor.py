@@ -25,7 +25,8 @@ from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import parse_roles, unasked_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import ServerFound, size_text, window_words
-from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
+from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir, themes_dir
+from lmtui.plain_files import list_plain
 
 _LEAST_FREE, _MOST_MEMORY = 5_000_000_000, 0.9
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
@@ -76,7 +77,8 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
     if isinstance(problem, UsageError):
         yield CheckRow("workspace", FAILURE, str(problem), problem.hint)
     else:
-        count = len(list(sessions_dir(workspace).glob("*.jsonl"))) if sessions_dir(workspace).is_dir() else 0
+        names = list_plain(workspace, f"{WORKSPACE_FOLDER}/sessions")
+        count = sum(name.endswith(".jsonl") for name, _ in names)
         yield CheckRow("workspace", OK, f"{workspace}, {pluralize(count, 'session')}")
     if unasked := unasked_roles(parse_roles(loaded.config.roles)):
         yield CheckRow("roles", NONE, unasked.removeprefix("roles: "))

@@ -19,6 +19,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import WORKSPACE_FOLDER, state_dir, workspace_dir
+from lmtui.plain_files import own_folder
 from lmtui.sandbox import replies
 from lmtui.sandbox.supervisor_client import InstanceKind
 
@@ -159,9 +160,9 @@ def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
     owner = workspace.stat()
     for folder in (own, *(own / name for name in _OWN if is_mounted)):
         try:
-            folder.mkdir(exist_ok=True)
-            if os.geteuid() == 0 and owner.st_uid != 0 and folder.lstat().st_uid == 0:
-                os.chown(folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
+            with own_folder(folder, makes=True) as opened:
+                if os.geteuid() == 0 and owner.st_uid != 0 and os.fstat(opened).st_uid == 0:
+                    os.fchown(opened, owner.st_uid, owner.st_gid)
         except OSError as error:
             what = f"could not create {folder}: {error.strerror}"
             raise SandboxUnavailable(what, "Remove whatever is at that path, or free disk space.") from error

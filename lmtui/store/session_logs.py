@@ -19,7 +19,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from errno import ENOTDIR
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +32,8 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, Image, ImageRef, sniff
 from lmtui.core.sanitize import pluralize
 from lmtui.core.subagents import Brief, ChildResult
 from lmtui.core.times import FIRST_YEAR, LAST_YEAR
-from lmtui.paths import sessions_dir, state_dir, workspace_dir
+from lmtui.paths import WORKSPACE_FOLDER, sessions_dir, state_dir, workspace_dir
+from lmtui.plain_files import list_plain, open_own, own_folder
 from lmtui.registry import features
 
 
@@ -137,33 +137,19 @@ class AgentPapers:
         if self._is_kept:
             self._write(agent, "result.json", {"agent_id": agent, **asdict(result.report), "missing": result.missing})
             return
-        with contextlib.suppress(OSError):
-            folder = self._folder(agent)
-            shutil.rmtree(folder)
-            folder.parent.rmdir()
-            folder.parent.parent.rmdir()
-
-    def _folder(self, agent: str) -> Path:
-        """Return an agent's folder.
-
-        Raises:
-            OSError: one of the folders on the way is a link: the workspace may be somebody else's.
-        """
-        folder = self._home
-        for name in ("agents", self._session_id, agent):
-            folder /= name
-            if folder.is_symlink():
-                raise OSError(f"{folder} is a link")
-        return folder
+        agents = self._home / "agents"
+        with contextlib.suppress(OSError), own_folder(agents) as above, own_folder(agents / self._session_id) as folder:
+            shutil.rmtree(agent, dir_fd=folder)
+            os.rmdir(self._session_id, dir_fd=above)
+            with own_folder(self._home) as home:
+                os.rmdir(agents.name, dir_fd=home)
 
     def _write(self, agent: str, name: str, value: dict[str, object]) -> None:
-        text = json.dumps(value, ensure_ascii=False, indent=1, default=str)
-        with contextlib.suppress(OSError):
-            folder = self._folder(agent)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-                file.write(text)
+        folder = self._home / "agents" / self._session_id / agent
+        with contextlib.suppress(OSError, SessionFileError):
+            _make(folder)
+            with open(folder / name, "w", encoding="utf-8", errors="replace", opener=open_own) as file:
+                file.write(json.dumps(value, ensure_ascii=False, indent=1, default=str))
 
 
 class ImageFolder:
@@ -177,15 +163,12 @@ class ImageFolder:
         """Keep a picture, written whole or not at all; one that is there is not written again."""
         name = hashlib.sha256(image.data).hexdigest()
         ref = ImageRef(name, image.media_type, image.name, len(image.data))
-        path = self._folder / name
+        draft = f".{name}.{os.getpid()}"
         try:
-            if self._folder.is_symlink():
-                raise NotADirectoryError(ENOTDIR, "its folder is a link")
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            if not path.is_file():
-                new = self._folder / f".{name}.{os.getpid()}"
-                new.write_bytes(image.data)
-                new.replace(path)
+            with own_folder(self._folder, makes=True) as folder:
+                with open(self._folder / draft, "wb", opener=open_own) as file:
+                    file.write(image.data)
+                os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError as error:
             raise SessionFileError(
                 f"cannot keep the picture {image.name}: {error.strerror}", "Free some space on the disk, then go on."
@@ -200,7 +183,8 @@ class ImageFolder:
         if len(ref.sha256) != 64 or not ref.sha256.isalnum():
             return None
         try:
-            data = _read(self._folder / ref.sha256)
+            with open(self._folder / ref.sha256, "rb", opener=open_own) as file:
+                data = file.read(MAX_IMAGE_BYTES + 1)
         except OSError:
             return None
         media_type = sniff(data)
@@ -211,22 +195,11 @@ class ImageFolder:
 
     def delete(self) -> None:
         """Delete the folder and what is in it, as far as that can be done; of a link in its place only the link."""
-        with contextlib.suppress(OSError):
-            if self._folder.is_symlink():
-                self._folder.unlink()
-                return
-            for path in self._folder.iterdir():
-                path.unlink()
-            self._folder.rmdir()
-
-
-def _read(path: Path) -> bytes:
-    """Return a file's bytes, one more than a picture may have at most; nothing is followed or waited for."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, MAX_IMAGE_BYTES + 1)
-    finally:
-        os.close(descriptor)
+        with contextlib.suppress(OSError), own_folder(self._folder.parent) as above:
+            try:
+                shutil.rmtree(self._folder.name, dir_fd=above)
+            except OSError:
+                os.unlink(self._folder.name, dir_fd=above)
 
 
 SESSION_ID = re.compile(r"\d{8}_\d{6}_[0-9a-f]{6}\Z")
@@ -256,7 +229,7 @@ class SessionFile:
         """
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            self._fd = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         except OSError as error:
             raise _cannot("open", path, error) from error
         try:
@@ -368,7 +341,7 @@ class SessionStore:
     def is_in_use(self, session_id: str) -> bool:
         """Tell whether an lmtui, this one or another, has a session open, given by its whole id."""
         path = self._folder / f"{session_id}.jsonl"
-        return bool(SESSION_ID.match(session_id)) and path.is_file() and not path.is_symlink() and is_in_use(path)
+        return bool(SESSION_ID.match(session_id)) and is_in_use(path)
 
     def images(self, session_id: str) -> ImageFolder:
         """Return where the pictures of a session are kept."""
@@ -376,10 +349,7 @@ class SessionStore:
 
     def paths(self) -> list[Path]:
         """Return all logs, newest first."""
-        try:
-            names = [entry.name for entry in os.scandir(self._folder) if entry.is_file(follow_symlinks=False)]
-        except OSError:
-            return []
+        names = [name for name, kind in list_plain(self._workspace, f"{WORKSPACE_FOLDER}/sessions") if kind == "file"]
         stems = (name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl"))
         return [self._folder / f"{stem}.jsonl" for stem in sorted(stems, reverse=True) if SESSION_ID.match(stem)]
 
@@ -393,13 +363,14 @@ class SessionStore:
         self.open(path.stem).close()
         self.images(path.stem).delete()
         try:
-            path.unlink()
+            with own_folder(self._folder) as folder:
+                os.unlink(path.name, dir_fd=folder)
         except OSError as error:
             raise _cannot("delete", path, error) from error
 
     def _make_folder(self) -> None:
         make_workspace_folder(self._workspace)
-        _make_real(self._folder)
+        _make(self._folder)
 
 
 def make_workspace_folder(workspace: Path) -> None:
@@ -408,23 +379,21 @@ def make_workspace_folder(workspace: Path) -> None:
     Raises:
         SessionFileError: it cannot be made, or is a link.
     """
-    _make_real(workspace_dir(workspace))
+    _make(workspace_dir(workspace))
     ignore = workspace_dir(workspace) / ".gitignore"
     try:
-        fd = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        with open(ignore, "x", encoding="utf-8", opener=open_own) as file:
+            file.write("*\n")
     except FileExistsError:
         return
     except OSError as error:
         raise _cannot("make", ignore, error) from error
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write("*\n")
 
 
-def _make_real(folder: Path) -> None:
-    if folder.is_symlink():
-        raise SessionFileError(f"{folder} is a link; lmtui keeps its sessions in a real folder", "Remove the link.")
+def _make(folder: Path) -> None:
     try:
-        folder.mkdir(exist_ok=True)
+        with own_folder(folder, makes=True):
+            pass
     except OSError as error:
         raise _cannot("make", folder, error) from error
 
@@ -432,7 +401,7 @@ def _make_real(folder: Path) -> None:
 def is_in_use(path: Path) -> bool:
     """Tell whether an lmtui, this one or another, has a log open."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_own) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -492,7 +461,7 @@ def _known() -> Path:
 def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
     """Yield (number from 1, text, whether the line's end is missing)."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_own) as file:
             for number, raw in enumerate(file, 1):
                 yield number, raw.decode("utf-8", "replace").rstrip("\n"), not raw.endswith(b"\n")
     except OSError as error:

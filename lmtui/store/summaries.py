@@ -23,6 +23,7 @@ from lmtui.core.sanitize import last_words, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
 from lmtui.paths import workspace_state_dir
+from lmtui.plain_files import open_own
 from lmtui.store.session_logs import SessionStore, decode, is_in_use, read_time
 
 _MARK_FILE = "waits.seen"
@@ -85,7 +86,7 @@ class OpenWaits:
 
     def _wait_in(self, path: Path) -> OpenWait | None:
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=open_own) as file:
                 start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
                 _ = file.seek(start)
                 tail = file.read(_TAIL_BYTES)
@@ -156,12 +157,13 @@ class Summaries:
 
     def _look(self, path: Path, words: list[str]) -> SessionSummary | None:
         try:
-            stat = path.stat()
+            stat = path.lstat()
             state = (stat.st_mtime_ns, stat.st_size)
             known = self._known.get(path)
             if not words and known is not None and known[0] == state:
                 return self._as_it_is_now(path, known[1])
-            data = path.read_bytes()
+            with open(path, "rb", opener=open_own) as file:
+                data = file.read()
         except OSError:
             return None
         match = _match(data, words) if words else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
 import stat
 import threading
@@ -22,6 +21,7 @@ from lmtui.core.events import ROOT
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.usage_values import SLOT_S, LogUsage, UsageSum
 from lmtui.paths import state_dir
+from lmtui.plain_files import open_own
 from lmtui.store.model_profiles import write_whole
 from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionStore, known_sessions, read_time
@@ -200,6 +200,6 @@ def _read(path: Path, known: _LogScan | None) -> tuple[_LogScan, bool]:
     if is_same and scan.offset == state.st_size:
         return scan, False
     before = scan.offset
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb", _BUFFER_BYTES) as file:
+    with open(path, "rb", _BUFFER_BYTES, opener=open_own) as file:
         scan.read(file)
     return scan, scan.offset != before or not is_same

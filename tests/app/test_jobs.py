@@ -372,21 +372,6 @@ async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
     assert not [*inbox_dir(workspace).iterdir()]
 
 
-async def test_a_table_of_somebody_elses_runs_nothing_and_is_told(
-    workspace: Path, open_one: Open, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = await serve(DONE)
-    runtime = open_one(server.url)
-    await runtime.jobs.add(NewJob(text="rm -rf ~"))
-    await runtime.close()
-    monkeypatch.setenv("LMTUI_HOME", str(home.parent / "another"))
-    mine = open_one(server.url)
-    session = await mine.new_session()
-    await one_pass(mine)
-    assert len(server.requests) == 0
-    assert [each.event.text for each in session.history() if isinstance(each.event, Notice) and "not run" in each.event.text]
-
-
 async def test_open_sessions_are_told_of_the_jobs_also_those_that_open_later(open_one: Open, serve: Serve) -> None:
     runtime = open_one((await serve(DONE)).url)
     session = await runtime.new_session()

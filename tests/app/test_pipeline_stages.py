@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.errors import LmtuiError
 from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.features.pipeline import runner
 from lmtui.features.pipeline import service as service_module
@@ -332,31 +331,6 @@ def fill(folder: Path, most_bytes: int = 1 << 40) -> Path:
         for _ in range(most_bytes >> 12):
             file.write(b"x" * 4096)
     return filler
-
-
-async def test_a_full_disk_under_the_queue_is_told_and_the_next_run_goes_on(
-    open_one: Open, mounted: Callable[[int], Path]
-) -> None:
-    async with ScriptedServer(does("Write a.txt", "echo a > a.txt"), does("Write b.txt", "echo b > b.txt")) as server:
-        folder = mounted(16)
-        (folder / "PLAN.md").write_text(TWO)
-        service = service_of(open_one(server.url, at=folder, **SETTINGS))
-        fillers: list[Path] = []
-
-        def look() -> None:
-            if not fillers and states(service.known[0]) == ["done", "coding"]:
-                fillers.append(fill(folder))
-
-        service.follow_changes(look)
-        with pytest.raises(LmtuiError, match=r"index\.db: database or disk is full\Z") as caught:
-            await service.work("PLAN.md", service.options())
-        assert "free some space" in caught.value.hint
-        fillers[0].unlink()
-        (before,) = PipelineFile(folder).read()
-        assert (states(before), [len(each.attempts) for each in before.tasks]) == (["done", "coding"], [1, 0])
-        plan = await service.work("PLAN.md", service.options())
-    assert (plan.is_done, stages(plan, 1), stages(plan, 2)) == (True, [""], [""]), plan
-    assert plan.task(1).attempts == before.task(1).attempts
 
 
 async def test_a_full_disk_under_the_overlays_is_told_and_waited_for(

@@ -17,14 +17,14 @@ PNG = Image("a.png", "image/png", b"\x89PNG\r\n\x1a\nrest")
 
 
 def test_a_picture_comes_back_by_its_content_also_after_a_restart(tmp_path: Path) -> None:
-    ref = ImageFolder(tmp_path / "s.images").put(PNG)
+    ref = ImageFolder(tmp_path / ".lmagent" / "s.images").put(PNG)
     assert ref.size_bytes == len(PNG.data)
-    assert ImageFolder(tmp_path / "s.images").get(ref) == PNG
-    assert [path.name for path in (tmp_path / "s.images").iterdir()] == [ref.sha256]
+    assert ImageFolder(tmp_path / ".lmagent" / "s.images").get(ref) == PNG
+    assert [path.name for path in (tmp_path / ".lmagent" / "s.images").iterdir()] == [ref.sha256]
 
 
 def test_what_is_not_what_the_log_says_is_gone(tmp_path: Path) -> None:
-    folder = tmp_path / "s.images"
+    folder = tmp_path / ".lmagent" / "s.images"
     ref = ImageFolder(folder).put(PNG)
     (folder / ref.sha256).write_bytes(b"\x89PNG\r\n\x1a\nother")
     assert ImageFolder(folder).get(ref) is None
@@ -32,7 +32,7 @@ def test_what_is_not_what_the_log_says_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_link_in_place_of_a_picture_is_not_followed(tmp_path: Path) -> None:
-    folder = tmp_path / "s.images"
+    folder = tmp_path / ".lmagent" / "s.images"
     ref = ImageFolder(folder).put(PNG)
     (tmp_path / "elsewhere").write_bytes(PNG.data)
     (folder / ref.sha256).unlink()
@@ -42,23 +42,24 @@ def test_a_link_in_place_of_a_picture_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     with pytest.raises(SessionFileError, match=r"cannot keep the picture a\.png"):
-        ImageFolder(tmp_path / "missing" / "s.images").put(PNG)
+        ImageFolder(tmp_path / "missing" / ".lmagent" / "s.images").put(PNG)
 
 
 def test_deleting_leaves_nothing(tmp_path: Path) -> None:
-    folder = ImageFolder(tmp_path / "s.images")
+    folder = ImageFolder(tmp_path / ".lmagent" / "s.images")
     folder.put(PNG)
     folder.delete()
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / ".lmagent").iterdir()) == []
 
 
 def test_a_link_in_place_of_the_folder_is_neither_filled_nor_emptied(tmp_path: Path) -> None:
-    elsewhere, link = tmp_path / "elsewhere", tmp_path / "s.images"
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / ".lmagent" / "s.images"
     elsewhere.mkdir()
+    link.parent.mkdir()
     (elsewhere / "mine").write_text("kept")
     link.symlink_to(elsewhere)
     folder = ImageFolder(link)
-    with pytest.raises(SessionFileError, match="its folder is a link"):
+    with pytest.raises(SessionFileError, match="it is behind a link"):
         folder.put(PNG)
     folder.delete()
     assert not link.is_symlink()
@@ -67,7 +68,7 @@ def test_a_link_in_place_of_the_folder_is_neither_filled_nor_emptied(tmp_path: P
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
 def test_what_is_no_file_in_place_of_a_picture_is_gone_at_once(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    folder = tmp_path / "s.images"
+    folder = tmp_path / ".lmagent" / "s.images"
     ref = ImageFolder(folder).put(PNG)
     (folder / ref.sha256).unlink()
     make(folder / ref.sha256)

@@ -147,7 +147,7 @@ def test_a_linked_state_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / ".lmagent").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(SessionFileError, match="is a link"):
+    with pytest.raises(SessionFileError, match="is behind a link"):
         SessionStore(tmp_path / "w").create(ID)
 
 

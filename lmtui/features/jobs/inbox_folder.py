@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.jobs import MAX_TEXT_CHARS
 from lmtui.core.sanitize import sanitize_line
+from lmtui.plain_files import open_own, own_folder
 
 SUFFIX = ".task"
 QUIET_S = 1.0
@@ -77,9 +77,8 @@ class InboxFolder:
 
     def _names(self) -> list[str]:
         try:
-            if self._folder.is_symlink() or self._folder.parent.is_symlink():
-                return []
-            names = [path.name for path in self._folder.iterdir()]
+            with own_folder(self._folder) as folder, os.scandir(folder) as entries:
+                names = [entry.name for entry in entries]
         except OSError:
             return []
         return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith(".") and not self._is_stuck(name))
@@ -111,8 +110,9 @@ class InboxFolder:
     def _remove(self, path: Path, signature: _Signature) -> None:
         """Let a file go whose job is in the table; where somebody has put another there, that one comes next."""
         try:
-            if _signature(path.lstat()) == signature:
-                path.unlink()
+            with own_folder(self._folder) as folder:
+                if _signature(os.lstat(path.name, dir_fd=folder)) == signature:
+                    os.unlink(path.name, dir_fd=folder)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -127,11 +127,9 @@ class InboxFolder:
             OSError: it cannot be read.
             ValueError: it is not text; the message says why.
         """
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_own(path)
         try:
             found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise ValueError("it is not a regular file")
             if not self._is_quiet(path.name, _signature(found)):
                 return _signature(found), None
             if found.st_size > _MOST_BYTES:
@@ -151,7 +149,8 @@ class InboxFolder:
     def _fail(self, path: Path, why: str) -> None:
         failed = path.with_suffix(".failed")
         try:
-            path.rename(failed)
+            with own_folder(self._folder) as folder:
+                os.rename(path.name, failed.name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             self._stuck[path.name] = _state(path)
             why = f"{why}, and it cannot be put aside"
@@ -167,8 +166,7 @@ class InboxFolder:
 
 def _write_reason(failed: Path, why: str) -> None:
     """Say next to a file that was put aside why it was; what fails here is told in any case."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with contextlib.suppress(OSError), os.fdopen(os.open(f"{failed}.txt", flags, 0o600), "w", encoding="utf-8") as file:
+    with contextlib.suppress(OSError), open(f"{failed}.txt", "w", encoding="utf-8", opener=open_own) as file:
         file.write(f"{why}\n")
 
 

@@ -23,7 +23,6 @@ from lmtui.core.memory_values import (
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
-from lmtui.features.memory.decision_log import DecisionLog
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.proposal_inbox import ProposalInbox
 from lmtui.features.memory.tools import MemoryToolbox
@@ -50,7 +49,6 @@ class MemoryService(WorkspaceFeature):
         self.trust = (self.files.trust,)
         self._inbox = ProposalInbox(host, extensions, self, self.files)
         self._is_on = host.config.memory == "on"
-        self._decisions = DecisionLog(host.workspace)
         self._search = open_search(host, self.notes, self._embed)
         if self._is_on:
             extensions.memory = self
@@ -75,16 +73,14 @@ class MemoryService(WorkspaceFeature):
             session.toolbox = MemoryToolbox(session.toolbox)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
-        """Log what is decided in a session, read it when it rests, and index the workspace while somebody works in it."""
+        """Read a session when it rests, and index the workspace while somebody works in it."""
         if self._is_on:
             self._inbox.follow(session, is_ours=is_ours)
-            _ = session.subscribe(self._decisions.take)
             if self.host.is_attended:
                 self._search.start()
 
     async def close(self) -> None:
-        """Write what is due."""
-        await self._decisions.close()
+        """Close the search."""
         await self._search.close()
 
     def trusted_folders(self) -> dict[str, Sequence[str]]:

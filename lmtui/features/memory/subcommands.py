@@ -28,14 +28,13 @@ from lmtui.core.memory_values import (
 )
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.commands import hit_lines
-from lmtui.features.memory.decision_log import NO_DECISIONS, decision_line, read_decisions
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
-_ACTIONS = ("show", "search", "add", "edit", "forget", "decisions", "review")
-_WITHOUT_WORDS = {"show", "edit", "decisions", "review"}
+_ACTIONS = ("show", "search", "add", "edit", "forget", "review")
+_WITHOUT_WORDS = {"show", "edit", "review"}
 
 
 def memory_parser() -> Parser:
@@ -48,9 +47,7 @@ through the proposals of finished sessions."
     parser.add_argument(
         "--scope", choices=[each.value for each in MemoryScope], help="project: this folder (default), user: all folders"
     )
-    parser.add_argument(
-        "--limit", type=int, default=10, metavar="N", help="search, decisions: maximum number of results (default: 10)"
-    )
+    parser.add_argument("--limit", type=int, default=10, metavar="N", help="search: maximum number of results (default: 10)")
     return with_report(parser)
 
 
@@ -68,10 +65,6 @@ async def memory(call: CommandCall) -> int:
             return await asyncio.to_thread(_edit, files, scope or MemoryScope.PROJECT)
         case "search":
             return await _search(call, files, words)
-        case "decisions":
-            found = await asyncio.to_thread(lambda: [*read_decisions(call.workspace.workspace, arguments.limit)])
-            lines = "\n".join(map(decision_line, found)) or NO_DECISIONS
-            print(json.dumps(found, indent=2, ensure_ascii=False) if arguments.json else lines)
         case "add":
             note = Note(words, scope or MemoryScope.PROJECT, "you", today())
             print("remembered" if await asyncio.to_thread(files.add, note) else "already remembered")

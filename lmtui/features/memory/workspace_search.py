@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import math
-import os
 import re
 import sqlite3
 import threading
@@ -35,7 +34,7 @@ from lmtui.features.memory.embedding import BATCH, Embed, Embedder
 from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
 from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, search_dir, sessions_dir
-from lmtui.plain_files import NotPlain, plain_states, read_plain
+from lmtui.plain_files import NotPlain, open_own, plain_states, read_plain
 from lmtui.store.session_logs import SessionStore, is_in_use, known_sessions
 from lmtui.tools.text import decode
 
@@ -385,7 +384,7 @@ def read_session(path: Path) -> Iterator[Chunk]:
     """Yield what the user asked in each turn of a session, with the last answer; lines count the turns.  Blocks."""
     turns: list[list[str]] = []
     title = ""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(path, "rb", opener=open_own) as file:
         left = MAX_LOG_BYTES
         while left > 0 and (line := file.readline(left)):
             left -= len(line)

@@ -253,8 +253,8 @@ def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> st
     try:
         if place.source is SkillSource.FOLDER:
             make_workspace_folder(workspace)
-        (place.root / place.below).mkdir(parents=True, exist_ok=True)
-        parent = open_plain_folder(place.root, place.below)
+        place.root.mkdir(parents=True, exist_ok=True)
+        parent = open_plain_folder(place.root, place.below, makes=True)
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
             folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)

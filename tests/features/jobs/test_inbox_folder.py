@@ -35,8 +35,9 @@ class Inbox:
 
 @pytest.fixture
 def inbox(tmp_path: Path) -> Inbox:
-    (tmp_path / "inbox").mkdir()
-    return Inbox(tmp_path / "inbox")
+    folder = tmp_path / ".lmagent" / "inbox"
+    folder.mkdir(parents=True)
+    return Inbox(folder)
 
 
 def test_files_become_jobs_in_the_order_of_their_names_and_go(inbox: Inbox) -> None:
@@ -129,11 +130,11 @@ def test_what_can_be_neither_taken_nor_put_aside_is_no_news_until_it_is_another(
 
 
 def test_a_file_that_cannot_go_becomes_one_job_and_is_no_news(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Path) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     (inbox.folder / "a.task").write_text("task")
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(os, "unlink", refuse)
     assert inbox.take() == ["task"]
     assert not inbox.inbox.has_news()
     assert inbox.told == [".lmagent/inbox/a.task is a job by now, but stays: Operation not permitted"]
@@ -156,6 +157,7 @@ def test_a_folder_that_is_a_link_or_is_not_there_has_no_tasks(tmp_path: Path) ->
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "a.task").write_text("task")
-    (tmp_path / "inbox").symlink_to(elsewhere)
-    assert Inbox(tmp_path / "inbox").take() == []
+    (tmp_path / ".lmagent").mkdir()
+    (tmp_path / ".lmagent" / "inbox").symlink_to(elsewhere)
+    assert Inbox(tmp_path / ".lmagent" / "inbox").take() == []
     assert Inbox(tmp_path / "nowhere").take() == []
