@@ -113,6 +113,10 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
     values, sources = _merged(user | own | outer)
     if values.get("profile"):
         _use_profile(values, sources, (*user, *own, *outer))
+    servers = ("url", "servers", *(["profiles"] if sources["url"].startswith("profile ") else []))
+    named = {source for name in servers for source in sources[name].split(" + ")}
+    if named & own.keys() and sources["api_key"] not in own and not sources["api_key"].startswith("profile "):
+        values["api_key"] = ""  # the user's own key, and a server that the folder names
     waiting = tuple(
         TrustItem("permission rule" if name == "allow" else "setting", source, f"{name} = {shown(name, value)}")
         for source, names in loose.items()

@@ -526,3 +526,24 @@ def test_an_untrusted_workspace_sets_and_chooses_no_profile(home: Path, workspac
     assert loaded.config.url == ""
     assert {each.partition(" ")[0] for each in loaded.ignored} == {"profiles", "profile"}
     assert load(workspace, {"LLM_PROFILE": "gpu"}).config.url == "http://gpu:8080"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "key"),
+    [
+        ('url = "http://a"', {}, ""),
+        ('servers = ["http://a"]', {}, ""),
+        ('profiles = ["a: url=http://a"]\nprofile = "a"', {"api_key": "sk"}, ""),
+        ('url = "http://a"', {"url": "http://b"}, "sk"),
+        ('url = "http://a"\napi_key = "own"', {}, ""),
+        ("seed = 7", {}, "sk"),
+    ],
+)
+def test_a_server_that_a_trusted_folder_names_does_not_get_the_users_key(
+    workspace: Path, text: str, flags: dict[str, str], key: str
+) -> None:
+    path = workspace / ".lmagent" / "config.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    digest = load_config(workspace, {}, {}).digest
+    assert load_config(workspace, {"LLM_API_KEY": "sk"}, flags, trusted=digest).config.api_key == key

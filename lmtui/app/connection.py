@@ -11,14 +11,7 @@ from lmtui.app.key_protection import key_redactor
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache, is_conversation
 from lmtui.config import Config
 from lmtui.core import events
-from lmtui.core.connection_profiles import (
-    ConnectionProfile,
-    PoolEntry,
-    connection_of,
-    find_connection,
-    parse_connections,
-    parse_pool,
-)
+from lmtui.core.connection_profiles import ConnectionProfile, PoolEntry, find_connection, parse_connections, parse_pool
 from lmtui.core.errors import ConfigError, Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.messages import Completion, ModelRequest, StreamChunk
@@ -29,7 +22,7 @@ from lmtui.core.servers import NO_ANSWER, PoolRow, ServedModel, ServerFound, Ser
 from lmtui.models.discovery import ServerChoice, find_servers, keep_choice, look_at, read_choices
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, host_addresses
-from lmtui.models.keys import resolve_key
+from lmtui.models.keys import ServerKeys, resolve_key
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 
@@ -38,10 +31,7 @@ _RESUME_LIMIT_S = 4.0
 
 
 class ModelConnection:
-    """The server in use: from the settings, else what the user chose last, else what is found.
-
-    The user's key goes only to a server that the user named or chose, never to one that happened to answer.
-    """
+    """The server in use: from the settings, else what the user chose last, else what is found; and the `keys` of servers."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -53,10 +43,8 @@ class ModelConnection:
         self._choice = ServerChoice(first or remembered.url, _named_model(config) or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
-        key = resolve_key(config.api_key)
-        self.own_key = "" if _has_profile_key(config) else key  # a profile's goes to its own server alone
-        self._key = (key if config.url else self._pool_key(self._choice.url, key)) if self._choice.url else ""
-        self._providers: dict[tuple[str, str], OpenAICompatible] = {}
+        self.keys = _keys_of(config, self._pooled)
+        self._providers: dict[str, OpenAICompatible] = {}
         self._retired: list[OpenAICompatible | ServerPool] = []
         self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
         self._unasked = unasked_roles(parse_roles(config.roles))
@@ -80,8 +68,7 @@ class ModelConnection:
     @property
     def redactor(self) -> Redactor:
         """Return what takes the keys out of events."""
-        more = [self.own_key, *(each.api_key for each in self._pooled)]
-        return key_redactor(replace(self._config, api_key=self._key or self.own_key), more=more)
+        return key_redactor(self._config, more=self.keys.all())
 
     def provider(self) -> OpenAICompatible | ServerPool:
         """Return the provider for the server in use, or the pool if that server belongs to it.
@@ -91,7 +78,7 @@ class ModelConnection:
         """
         if not self._choice.url:
             raise UsageError("no model server is chosen yet", "Name one with --url; `lmtui models` shows what is running.")
-        return self._pool() if self.is_pooled(self._choice.url) else self.provider_at(self._choice.url, self._key)
+        return self._pool() if self.is_pooled(self._choice.url) else self.provider_at(self._choice.url)
 
     def is_pooled(self, url: str) -> bool:
         """Tell whether a server belongs to the pool."""
@@ -109,19 +96,15 @@ class ModelConnection:
             return False
         return is_same_server(url, self._choice.url) or (self.is_pooled(url) and self.is_pooled(self._choice.url))
 
-    def session_provider(self, url: str, key: str) -> OpenAICompatible | ServerPool:
+    def session_provider(self, url: str) -> OpenAICompatible | ServerPool:
         """Return the provider for a session on a server: the pool if the server belongs to it."""
-        return self._pool() if self.is_pooled(url) else self.provider_at(url, key)
+        return self._pool() if self.is_pooled(url) else self.provider_at(url)
 
     def _pool(self) -> ServerPool:
         """Return the pool, created on first use."""
         if self._made_pool is None:
             retry = RetryPolicy(retries=self._config.max_retries, first_delay_s=self._config.retry_delay_s)
-            named = [
-                self._member(each.url, self._pool_key(each.url, self.own_key), each.weight)
-                for each in self._pooled
-                if not each.is_host
-            ]
+            named = [self._member(each.url, each.weight) for each in self._pooled if not each.is_host]
             hosts = [
                 PoolHost(each.url, partial(self._member, weight=each.weight), each.weight)
                 for each in self._pooled
@@ -130,38 +113,31 @@ class ModelConnection:
             self._made_pool = ServerPool(named, retry, hosts=hosts)
         return self._made_pool
 
-    def _member(self, url: str, key: str = "", weight: float = 1.0) -> PoolMember:
+    def _member(self, url: str, weight: float = 1.0) -> PoolMember:
         once = RetryPolicy(retries=0, loading_limit_s=0)  # the pool tries the next server
-        return PoolMember(self._new_provider(url, key, once), key, weight)
-
-    def _pool_key(self, url: str, own: str) -> str:
-        """Return the key for a server: its profile's, none for one on a host entry, otherwise the user's own."""
-        entry = self._entry(url)
-        if entry is None:
-            return own
-        return resolve_key(entry.api_key) if entry.api_key else "" if entry.is_host else own
+        return PoolMember(self._new_provider(url, once), self.keys.key_for(url), weight)
 
     def pool_rows(self) -> Sequence[PoolRow]:
         """Return the servers of the pool, empty without a pool or if another server is in use."""
         is_used = self._made_pool is not None and bool(self._choice.url) and self.is_pooled(self._choice.url)
         return self._made_pool.rows() if self._made_pool is not None and is_used else ()
 
-    def provider_at(self, url: str, key: str) -> OpenAICompatible:
+    def provider_at(self, url: str) -> OpenAICompatible:
         """Return the provider for a server; sessions on the same server share its slots."""
         member = self._pool().member_at(url) if self.is_pooled(url) else None
         if member is not None:
             return member.provider
-        config, at = self._config, (base_url(url), key)
+        config, at = self._config, base_url(url)
         if at not in self._providers:
             retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
-            self._providers[at] = self._new_provider(url, key, retry)
+            self._providers[at] = self._new_provider(url, retry)
         return self._providers[at]
 
-    def _new_provider(self, url: str, key: str, retry: RetryPolicy) -> OpenAICompatible:
+    def _new_provider(self, url: str, retry: RetryPolicy) -> OpenAICompatible:
         config, roles = self._config, parse_roles(self._config.roles)
         return OpenAICompatible(
             url,
-            key,
+            self.keys.key_for(url),
             stall_timeout_s=config.stall_timeout_s,
             retry=retry,
             slots=config.slots,
@@ -179,7 +155,7 @@ class ModelConnection:
         if pool is not None:
             await pool.look(is_now=True)
         own = (self._choice.url,) if self._choice.url and not self.is_pooled(self._choice.url) else ()
-        found = await find_servers(own, self._key, tuple(url for url in self.kept() if not self.is_pooled(url)))
+        found = await find_servers(own, self.key_for, tuple(url for url in self.kept() if not self.is_pooled(url)))
         if pool is None:
             return found
         members = [each.found for each in pool.members if each.found is not None]
@@ -196,44 +172,33 @@ class ModelConnection:
         return tuple(each.url for each in self._kept)
 
     def key_for(self, url: str) -> str:
-        """Return the key for an address: its profile's, the user's own for the servers that the user named, else none."""
-        if self.is_pooled(url):
-            try:
-                return self._pool_key(url, self.own_key)
-            except ConfigError:
-                return ""  # reported when the pool is used
-        if self._choice.url and is_same_server(url, self._choice.url):
-            return self._key
-        profile = connection_of(self._config.profiles, url)
+        """Return the key for an address, empty also where it cannot be read: that is told when the server is used."""
         try:
-            return resolve_key(profile.api_key) if profile is not None else ""
+            return self.keys.key_for(url)
         except ConfigError:
-            return ""  # it is told when the profile is used
+            return ""
 
     def profiles(self) -> Sequence[ConnectionProfile]:
         """Return the named connections of the settings."""
         return [*parse_connections(self._config.profiles).values()]
 
-    def profile(self, name: str) -> tuple[ConnectionProfile, str]:
-        """Return a named connection and its key; one that names no server is one of the server in use.
+    def profile(self, name: str) -> ConnectionProfile:
+        """Return a named connection, whose key its server gets from now on; one without a server is of the one in use.
 
         Raises:
             ConfigError: there is no such profile, or its key cannot be read.
         """
         found = find_connection(self._config.profiles, name)
-        if found.url:
-            return found, resolve_key(found.api_key)
-        return replace(found, url=self._choice.url), self._key
+        if found.api_key:
+            self.keys.put(found.url, resolve_key(found.api_key))
+            self._retired += [each for each in [self._providers.pop(base_url(found.url), None)] if each is not None]
+        return found if found.url else replace(found, url=self._choice.url)
 
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
-        self.use(root_url(url) if "//" in url else url, model, self.key_for(url) if self.is_pooled(url) else self.own_key)
+        self.use(root_url(url) if "//" in url else url, model)
         self.was_asked = True
         self._keep(self._choice)
-
-    def is_kept(self, url: str) -> bool:
-        """Tell whether the user chose or named this server before."""
-        return any(is_same_server(url, each) for each in self.kept())
 
     def keep_used(self) -> None:
         """Keep the server in use among the user's where the settings name it; the next start still uses what was chosen."""
@@ -244,21 +209,19 @@ class ModelConnection:
         keep_choice(choice, is_next=is_next)
         self._kept = read_choices()
 
-    def use(self, url: str, model: str, key: str = "") -> None:
+    def use(self, url: str, model: str) -> None:
         """Use this server from now on; open sessions keep theirs."""
-        self._choice, self._key = ServerChoice(url, model), key
+        self._choice = ServerChoice(url, model)
 
     def use_config(self, config: Config) -> None:
         """Take other settings; a server that they name is used from now on."""
-        key = resolve_key(config.api_key)
-        self._config, self.own_key = config, "" if _has_profile_key(config) else key
         self._pooled = parse_pool(config.servers, config.profiles)
-        self._retired += [self._made_pool] if self._made_pool is not None else []
+        self._config, self.keys = config, _keys_of(config, self._pooled)
+        self._retired += [*self._providers.values(), *([self._made_pool] if self._made_pool is not None else [])]
         self._made_pool = None
+        self._providers.clear()
         if config.url:
-            self._retired += self._providers.values()
-            self._providers.clear()
-            self.use(config.url, _named_model(config) or self._choice.model, key)
+            self.use(config.url, _named_model(config) or self._choice.model)
 
     async def choose(self, among: Sequence[str] = ()) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
@@ -303,7 +266,7 @@ class ModelConnection:
     async def _look(self) -> ServerFound | None:
         """Return what the server in use, or the pool as one server, reports."""
         if not self.is_pooled(self._choice.url):
-            return await look_at(self._choice.url, self._key)
+            return await look_at(self._choice.url, self.key_for(self._choice.url))
         await self._pool().look(is_now=True)
         return self._pool().merged()
 
@@ -335,10 +298,14 @@ def _shown_url(url: str) -> str:
     return root_url(url) if "//" in url else url
 
 
-def _has_profile_key(config: Config) -> bool:
-    """Tell whether the key in force is that of a profile's server."""
-    profile = parse_connections(config.profiles).get(config.profile) if config.profile else None
-    return profile is not None and bool(profile.url) and profile.api_key == config.api_key
+def _keys_of(config: Config, pooled: Sequence[PoolEntry]) -> ServerKeys:
+    """Return the keys of the settings: the one in force is that of `url`, and of servers of the pool without their own."""
+    profiles = parse_connections(config.profiles)
+    key, profile = resolve_key(config.api_key), profiles.get(config.profile)
+    is_profiles = profile is not None and bool(profile.url) and profile.api_key == config.api_key
+    own = [config.url] if config.url else []
+    own += [each.url for each in pooled if not (is_profiles or each.is_host or each.api_key)]
+    return ServerKeys([*((url, key) for url in own), *((each.url, each.api_key) for each in profiles.values() if each.api_key)])
 
 
 def lacking_models(config: Config, server: ServerFound) -> str:
@@ -452,15 +419,12 @@ class SessionModels:
 
     Args:
         connection: the server in use.
-        key_for: returns the key that may go to an address.
         caches: the prompt caches of the sessions.
         is_forced: the command line names the model, so it holds for sessions that are opened again too.
     """
 
-    def __init__(
-        self, connection: ModelConnection, key_for: Callable[[str], str], caches: PromptCaches, *, is_forced: bool
-    ) -> None:
-        self._connection, self._key_for, self.caches = connection, key_for, caches
+    def __init__(self, connection: ModelConnection, caches: PromptCaches, *, is_forced: bool) -> None:
+        self._connection, self.caches = connection, caches
         self._is_forced = is_forced
         self._providers: dict[str, SessionProvider] = {}
 
@@ -471,7 +435,7 @@ class SessionModels:
     def at(self, url: str, model: str) -> AskedModel:
         """Return a server and a model; where one is not named, it is that in use."""
         connection = self._connection
-        provider = connection.session_provider(url, self._key_for(url)) if url else connection.provider()
+        provider = connection.session_provider(url) if url else connection.provider()
         return AskedModel(SessionProvider(provider, connection.asked_as), model or connection.model)
 
     @staticmethod
@@ -488,13 +452,13 @@ class SessionModels:
         is_same = connection.is_in_use(used.url)
         if is_same and used.model == connection.model:
             return self.in_use()
-        key = self._key_for(used.url) or (connection.own_key if connection.is_kept(used.url) else "")
-        lacks = "" if connection.is_pooled(used.url) else await _lacks(used, key, is_only_choice=is_same)
+        is_pooled, key = connection.is_pooled(used.url), connection.key_for(used.url)
+        lacks = "" if is_pooled else await _lacks(used, key, is_only_choice=is_same)
         if lacks:
             at = "" if is_same else f" at {connection.provider().url}"
             model = sanitize_line(connection.model) or "the default model"
             return self.in_use(f"{lacks}, which this session used last. It goes on with {model}{at}.")
-        provider = connection.provider() if is_same else connection.session_provider(used.url, key)
+        provider = connection.provider() if is_same else connection.session_provider(used.url)
         return AskedModel(SessionProvider(provider, connection.asked_as), used.model)
 
     def keep(self, session_id: str, asked: AskedModel, tell: Callable[[events.Notice], object]) -> None:

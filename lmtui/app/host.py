@@ -227,7 +227,7 @@ class Runtime:
         self.count_tokens = TokenCounts()
         self.servers = Servers(self._connection, lambda: self.config)
         caches = PromptCaches(lambda: self.config, self.servers.place_of, self.servers.prompt_folder)
-        self._models = SessionModels(self._connection, self.servers.key_for, caches, is_forced=is_model_forced)
+        self._models = SessionModels(self._connection, caches, is_forced=is_model_forced)
         self.servers.before_unload = lambda url: self._models.sleep(url=url)
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
@@ -309,7 +309,7 @@ class Runtime:
     async def slot_count(self, url: str = "") -> int:
         """Ask a server, or the one in use, how many requests it works on at once."""
         connection = self._connection
-        provider = connection.session_provider(url, self.servers.key_for(url)) if url else connection.provider()
+        provider = connection.session_provider(url) if url else connection.provider()
         await provider.served("" if url else connection.model)
         return provider.slot_count
 
@@ -413,7 +413,7 @@ class Runtime:
         if self._connection.is_chosen or not self._store.is_ours(path.stem):
             return
         if (last := last_model(load(path).events)) is not None:
-            self._connection.use(last.url, last.model, self.servers.key_for(last.url) or self._connection.own_key)
+            self._connection.use(last.url, last.model)
 
     async def choose_server(self, among: Sequence[str] = ()) -> str:
         """Take the first server that is found, where none was chosen; return a line that says so, or an empty string.

@@ -128,7 +128,7 @@ async def examine_named(config: Config, name: str, on_step: OnStep, *, is_quick:
         server, model = which_model(await connection.find(), name, config.url)
         profiles = ProfileStore()
         examiner = Examiner(profiles, str(profiles.file))
-        connection.use(server.url, model, connection.key_for(server.url))
+        connection.use(server.url, model)
         return await examiner.examine(connection.provider(), model, on_step, is_quick=is_quick)
     finally:
         await connection.close()
@@ -355,8 +355,8 @@ class Servers:
         """Measure a model and keep the result; on the server in use the session's own requests go first."""
         if url in (FILES_URL, PROFILES_URL):
             raise UsageError(f"{model} does not run yet", "Load it first." if url == FILES_URL else "Use the profile first.")
-        is_in_use, key = self._connection.is_in_use(url), self.key_for(url)
-        provider = self._connection.provider_at(url, key) if is_in_use else OpenAICompatible(url, key)
+        is_in_use = self._connection.is_in_use(url)
+        provider = self._connection.provider_at(url) if is_in_use else OpenAICompatible(url, self.key_for(url))
         try:
             return await self._examiner.examine(provider, model, on_step, is_quick=is_quick)
         finally:
@@ -383,17 +383,17 @@ class Servers:
         elif is_known and model:
             self._connection.remember(url, model)
         else:
-            found = await self._check(url, self.key_for(url))
+            found = await self._check(url)
             self._connection.remember(url, model or _first_model(found))
 
     async def _use_profile(self, name: str) -> None:
         """Use a named connection; it is not kept as a choice, as its key goes with it."""
-        profile, key = self._connection.profile(name)
-        found = await self._check(profile.url, key)
-        self._connection.use(root_url(profile.url), profile.model or _first_model(found), key)
+        profile = self._connection.profile(name)
+        found = await self._check(profile.url)
+        self._connection.use(root_url(profile.url), profile.model or _first_model(found))
 
-    async def _check(self, url: str, key: str) -> ServerFound:
-        found = await look_at(url, key, LOOK_LIMIT_S, is_named=True)
+    async def _check(self, url: str) -> ServerFound:
+        found = await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
         if found is None:
             what = f"No server at {base_url(url)}"
             raise ProviderError(Fault.UNREACHABLE, what, "Start it or correct the address, then try again.")
@@ -418,7 +418,8 @@ class Servers:
     def _use_own(self) -> None:
         """Use our own server; it is not kept as a choice, as its address is another at each start."""
         url = self._embedded.url
-        self._connection.use(url, self._embedded.model, self._embedded.key_for(url))
+        self._connection.keys.put(url, self._embedded.key_for(url))
+        self._connection.use(url, self._embedded.model)
 
     def key_for(self, url: str) -> str:
         """Return the key that goes to an address."""
@@ -461,7 +462,7 @@ class OnDemandLoader:
         wanted, at = (model, window_tokens), root_url(url)
         if not model or self._last.get(at) == wanted:
             return
-        provider = self._connection.provider_at(url, self._servers.key_for(url))
+        provider = self._connection.provider_at(url)
         if not (self._is_on() or provider.is_router):
             return
         async with provider.slots.take(id(self), priority):  # a model that still answers is not unloaded

@@ -52,6 +52,17 @@ def root_url(address: str) -> str:
     return base_url(address).removesuffix("/v1")
 
 
+def origin(address: str) -> str:
+    """Return the scheme, host and port of an address (RFC 6454) in one spelling; a host that is not ASCII stays as it is.
+
+    Raises:
+        UsageError: it is not an http or https address.
+    """
+    parts = urlsplit(base_url(address))
+    host = (parts.hostname or "") if parts.netloc.isascii() else parts.netloc
+    return f"{parts.scheme}://{host.removesuffix('.')}:{parts.port or {'http': 80, 'https': 443}[parts.scheme]}"
+
+
 def without_alias(root: str) -> str:
     """Return an address with this machine's other names as 127.0.0.1, so that one server is not found twice."""
     parts = urlsplit(root)

@@ -106,7 +106,7 @@ def no_models(kind: str) -> str:
 
 def refused(key: str) -> str:
     """Return what is said where the key is not taken."""
-    return "it refuses the key" if key else "it wants a key (--api-key, LLM_API_KEY)"
+    return "it refuses the key" if key else "it wants a key (--url and --api-key, or a profile)"
 
 
 def is_loading(reply: ServerReply) -> bool:
@@ -193,13 +193,14 @@ _KNOWN_SERVER_TIMEOUT_S = 10.0
 _FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do
 
 
-async def find_servers(extra: tuple[str, ...] = (), key: str = "", kept: tuple[str, ...] = ()) -> list[ServerFound]:
+async def find_servers(
+    extra: tuple[str, ...] = (), key_for: Callable[[str], str] = lambda _: "", kept: tuple[str, ...] = ()
+) -> list[ServerFound]:
     """Ask the usual ports, where the environment points, and the addresses in `extra` and `kept`; return what answered.
 
-    Of the addresses in `extra` and `kept` it is also told what is wrong with them.  The key is sent to those in `extra` only:
-    what happens to listen on a usual port has no claim to it, nor has a server of earlier.
+    Of the addresses in `extra` and `kept` it is also told what is wrong with them.  `key_for` returns the key of an address.
     """
-    own, named = {root_url(address) for address in extra}, {root_url(address) for address in (*extra, *kept)}
+    named = {root_url(address) for address in (*extra, *kept)}
     told = (ollama_url(os.environ.get("OLLAMA_HOST", "")), llama_cpp_url(os.environ))
     addresses = [*extra, *kept, *(url for _, url in KNOWN_ADDRESSES), *(url for url in told if url)]
     roots: dict[str, str] = {}
@@ -207,7 +208,7 @@ async def find_servers(extra: tuple[str, ...] = (), key: str = "", kept: tuple[s
         roots.setdefault(without_alias(root), root)
     patient = {root: root in named or not is_local(root) for root in roots.values()}
     looks = (
-        look_at(root, key if root in own else "", _PATIENT_S if is_patient else PROBE_TIMEOUT_S, is_named=root in named)
+        look_at(root, key_for(root), _PATIENT_S if is_patient else PROBE_TIMEOUT_S, is_named=root in named)
         for root, is_patient in patient.items()
     )
     return [server for server in await asyncio.gather(*looks) if server is not None]

@@ -4,12 +4,46 @@ from __future__ import annotations
 
 import importlib
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
-from lmtui.core.errors import ConfigError
+from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.hosts import origin
 
 FILE, KEYRING = "file:", "keyring:"
 _HINT = "Write the key itself, file:PATH, or keyring:NAME (a password called NAME of the service lmtui)."
+
+
+class ServerKeys:
+    """Keys of model servers, each for one address: no other address gets it, whoever names that.
+
+    Args:
+        named: addresses, each with its key or where that is (`resolve_key`); of two with one origin the first holds.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, str]] = ()) -> None:
+        self._keys: dict[str, str] = {}
+        for url, key in named:
+            _ = self._keys.setdefault(origin(url), key) if key else None
+
+    def put(self, url: str, key: str) -> None:
+        """Let an address have a key."""
+        self._keys[origin(url)] = key
+
+    def key_for(self, url: str) -> str:
+        """Return the key of an address, empty where it has none.
+
+        Raises:
+            ConfigError: see `resolve_key`.
+        """
+        try:
+            return resolve_key(self._keys.get(origin(url), ""))
+        except UsageError:
+            return ""
+
+    def all(self) -> list[str]:
+        """Return every key, or where it is."""
+        return list(self._keys.values())
 
 
 def resolve_key(value: str) -> str:

@@ -65,15 +65,22 @@ async def test_nothing_found_says_what_to_do(open_one: Open) -> None:
     assert "--url" in caught.value.hint
 
 
-async def test_a_chosen_server_is_kept_without_its_key(home: Path, open_one: Open, serve: Serve) -> None:
-    server = await serve(DONE)
-    first = open_one(api_key="sk-canary")
-    await first.servers.use(server.url, "scripted")
+async def test_a_chosen_server_is_kept_and_never_gets_the_key_of_another(home: Path, open_one: Open, serve: Serve) -> None:
+    named, chosen = await serve(DONE, DONE), await serve(DONE, DONE, DONE, DONE)
+    first = open_one(named.url, api_key="sk-canary")
+    session = await first.new_session()
+    await run(session)
+    assert named.requests[0].authorization == "Bearer sk-canary"
+    await first.switch_model(session.id, chosen.url, "scripted")
+    await run(session)
+    await first.close()
+    resumed = open_one(named.url, api_key="sk-canary")
+    await run(await resumed.open_session(session.id))
     second = open_one(api_key="sk-canary")
     assert second.setup_note == ""
     await run(await second.new_session())
-    assert server.requests[0].body["model"] == "scripted"
-    assert server.requests[0].authorization == "Bearer sk-canary"
+    assert [each.body["model"] for each in chosen.requests] == ["scripted"] * 3
+    assert not any("canary" in each.authorization for each in chosen.requests)
     assert not any(b"canary" in path.read_bytes() for path in home.rglob("*") if path.is_file())
 
 
@@ -162,7 +169,7 @@ async def test_a_server_of_the_settings_that_a_session_used_is_kept_behind_the_c
 
 async def test_a_list_of_servers_does_not_send_the_key_to_earlier_ones(open_one: Open, serve: Serve) -> None:
     old, new = await serve(DONE), await serve(DONE)
-    runtime = open_one(api_key="sk-canary")
+    runtime = open_one(new.url, api_key="sk-canary")
     await runtime.servers.use(old.url, "scripted")
     await runtime.servers.use(new.url, "scripted")
     asked: list[tuple[str, str]] = []

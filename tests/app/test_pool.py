@@ -136,7 +136,7 @@ async def test_each_server_gets_its_own_key_and_a_host_gets_none(tmp_path: Path)
     assert by_address.key_for(urls[0]) == "profile-key-0123456789"
     assert connection.key_for("http://10.0.0.9:8080") == ""
     provider = connection.provider()
-    assert connection.provider_at("http://10.0.0.7:8080", "other") is not connection.provider_at("http://10.0.0.8:8080", "")
+    assert connection.provider_at("http://10.0.0.7:8080") is not connection.provider_at("http://10.0.0.8:8080")
     assert connection.redactor.text("profile-key-0123456789 user-key-0123456789") == " ".join(["[key redacted]"] * 2)
     await provider.close()
 

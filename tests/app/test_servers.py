@@ -8,7 +8,6 @@ from lmtui.core.errors import ProviderError
 from lmtui.core.servers import ServerKind
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.paths import state_dir
 from tests.app.conftest import DONE, Open, Serve
 
 KEY = "sk-canary"
@@ -39,16 +38,6 @@ async def test_the_key_goes_to_the_server_in_use_alone(open_one: Open, locked: L
     assert own.models
     assert foreign is not None
     assert "wants a key" in foreign.note
-
-
-async def test_the_key_follows_to_a_server_that_is_chosen(open_one: Open, locked: Locked) -> None:
-    mine, other = locked
-    runtime = open_one(mine.url, api_key=KEY)
-    await runtime.servers.use(other.url, "scripted")
-    found = await runtime.servers.look(other.url.removesuffix("/v1"))
-    assert found is not None
-    assert found.models
-    assert KEY not in (state_dir() / "server.json").read_text()
 
 
 async def test_a_server_that_loads_nothing_is_told(open_one: Open, serve: Serve) -> None:

@@ -10,6 +10,7 @@ from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models import discovery
 from lmtui.models.discovery import find_servers, look_at, served_model
 from lmtui.models.endpoint import llama_cpp_url, ollama_url
+from lmtui.models.keys import ServerKeys
 from tests.models.fake_server import FakeServer, Reply, Serve, listing, ok
 
 KINDS = {"/v1/models", "/api/v1/models", "/api/v0/models", "/api/tags", "/api/ps", "/props"}
@@ -162,7 +163,8 @@ async def test_a_server_that_refuses_the_key_is_there_and_says_so(serve: Serve, 
 async def test_the_key_goes_to_named_addresses_alone(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, other = await serve(), await serve({"/api/tags": {"models": []}})
     monkeypatch.setenv("OLLAMA_HOST", other.url)
-    found = await find_servers((mine.url + "/v1/chat/completions",), "sk-canary")
+    keys = ServerKeys([(mine.url, "sk-canary")])
+    found = await find_servers((mine.url + "/v1/chat/completions",), keys.key_for)
     assert mine.keys == {"Bearer sk-canary"}
     assert other.url in [server.url for server in found]
     assert other.asked
