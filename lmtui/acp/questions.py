@@ -59,9 +59,9 @@ class PermissionRequests:
             case "once":
                 return Answer(Outcome.ONCE)
             case "session":
-                return Answer(Outcome.SESSION, rule=event.suggested_rule)
+                return Answer(Outcome.SESSION)
             case "always":
-                return Answer(Outcome.ALWAYS, rule=event.suggested_rule)
+                return Answer(Outcome.ALWAYS)
             case "try":
                 return Answer(Outcome.TRY)
             case "parts":

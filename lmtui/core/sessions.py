@@ -143,16 +143,16 @@ Subscriber = Callable[[Envelope], None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The user's answer to an approval.  `feedback` goes to the model with a no; `rule` replaces the suggested one.
+    """The user's answer to an approval.  `feedback` goes to the model with a no.
 
-    `scope` says how far an `always` reaches.  `edited` is a command to run in place of the one that was shown.  `hunks` are
-    those of a change that are accepted (from 0, as its diff has them), None is all of them; with some of them nothing is
-    granted for later.  `by` names who answers, for the other clients of the session.
+    `rule` is the number (from 0) of an offered rule, `scope` says how far an `always` reaches.  `edited` is a command to run in
+    place of the one that was shown.  `hunks` are those of a change that are accepted (from 0, as its diff has them), None is
+    all; with some of them nothing is granted for later.  `by` names who answers, for the other clients of the session.
     """
 
     outcome: Outcome
     feedback: str = ""
-    rule: str = ""
+    rule: int = 0
     scope: GrantScope = GrantScope.WORKSPACE
     edited: str = ""
     hunks: tuple[int, ...] | None = None
@@ -353,7 +353,11 @@ class Session(Protocol):
         """Stop the running turn: close the stream, kill the running command; the session continues, what is queued waits."""
 
     def answer(self, approval_id: str, answer: Answer) -> None:
-        """Answer an open approval; one that is already resolved is ignored."""
+        """Answer an open approval; one that is already resolved is ignored.
+
+        Raises:
+            UsageError: the question does not offer this answer; it stays open.
+        """
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode from the next call on."""

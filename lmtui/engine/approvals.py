@@ -11,6 +11,7 @@ from lmtui.core.agent_events import PlanDecided
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked, TurnStarted
 from lmtui.core.permissions.decide import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
+from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.sessions import NOBODY, Answer
 
 
@@ -43,12 +44,13 @@ class PendingApproval:
         """Answer it; ignored where it is answered already.  What cannot be written down is a no.
 
         Raises:
+            UsageError: the question does not offer this answer.
             SessionFileError: the answer could not be written down.
         """
         if self._is_given:
             return
+        answer = _as_offered(answer, self.request)
         self._is_given = True
-        answer = _as_asked(answer, self.request)
         try:
             self._resolve(self.request, answer, by, round((self._monotonic() - self._asked) * 1000))
         except SessionFileError:
@@ -58,15 +60,40 @@ class PendingApproval:
             self._answer.set_result(answer)
 
 
-def _as_asked(answer: Answer, request: ApprovalRequested) -> Answer:
-    """Return an answer about single hunks as one that the request allows: nothing is applied that was not accepted."""
-    if answer.hunks is None or answer.outcome is Outcome.NO:
-        return replace(answer, hunks=None)
+def _as_offered(answer: Answer, request: ApprovalRequested) -> Answer:
+    """Return an answer as the request allows it: nothing is granted that was not offered, or applied that was not accepted.
+
+    Raises:
+        UsageError: the request does not offer it.
+    """
+    if answer.outcome is Outcome.NO:
+        return replace(answer, hunks=None, edited="")
+    _check_offered(answer, request)
+    if answer.hunks is None:
+        return answer
     accepted = tuple(number for number in range(request.hunks) if number in answer.hunks)
     if not accepted:
         return Answer(Outcome.NO, answer.feedback)
     is_all = len(accepted) == request.hunks
     return Answer(Outcome.ONCE, answer.feedback, hunks=None if is_all else accepted)
+
+
+def _check_offered(answer: Answer, request: ApprovalRequested) -> None:
+    problem, is_grant = "", answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)
+    if answer.outcome is Outcome.TRY and not request.can_try:
+        problem = "this cannot be tried in an overlay"
+    elif answer.edited and (is_grant or request.tool != "shell"):
+        problem = "only a command can be changed, and only to run it once"
+    elif is_grant and not any(_is_granted(each, answer) for each in grants(request)):
+        problem = f"rule {answer.rule} ({answer.outcome}) is not offered here"
+    elif answer.hunks and not set(answer.hunks) <= set(range(request.hunks)):
+        problem = "the change has no such hunks"
+    if problem:
+        raise UsageError(problem, "Give an answer that the question offers; it is still open.")
+
+
+def _is_granted(grant: Grant, answer: Answer) -> bool:
+    return grant.number == answer.rule and (answer.outcome is Outcome.SESSION or grant.scope is answer.scope)
 
 
 class Approvals:
@@ -159,8 +186,7 @@ class Approvals:
     def _resolve(self, request: ApprovalRequested, answer: Answer, by: str, elapsed_ms: int) -> None:
         self._open.pop(request.approval_id, None)
         is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)
-        suggested = "" if answer.edited else request.suggested_rule  # it is about the command that was not wanted
-        rule = (answer.rule or suggested) if is_grant else ""
+        rule = next(each.rule for each in grants(request) if _is_granted(each, answer)) if is_grant else ""
         scope = {Outcome.SESSION: GrantScope.SESSION, Outcome.ALWAYS: answer.scope}.get(answer.outcome)
         self._emit(
             ApprovalResolved(
@@ -171,7 +197,7 @@ class Approvals:
                 by=by,
                 feedback=answer.feedback,
                 scope=str(scope or ""),
-                edited=answer.edited if answer.outcome is not Outcome.NO else "",
+                edited=answer.edited,
                 elapsed_ms=elapsed_ms,
                 hunks=answer.hunks,
             )

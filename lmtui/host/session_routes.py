@@ -30,7 +30,7 @@ from lmtui.core.events import (
     pending_approvals,
 )
 from lmtui.core.messages import Image, Usage
-from lmtui.core.permissions.rules import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan, Todo
 from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session, SessionSummary
 from lmtui.host import wire
@@ -269,16 +269,15 @@ async def answered(api: ApiContext, call: ApiCall) -> wire.ApprovalDone:
     """Answer a question."""
     session = await api.hub.session(call.path["id"])
     body: wire.ApprovalAnswer = call.body
-    hunks = None if body.hunks is None else tuple(body.hunks)
-    answer = Answer(body.outcome, body.feedback, body.rule, body.scope, body.edited, hunks, body.by)
-    return give_answer(session, call.path["approval_id"], answer)
+    return give_answer(session, call.path["approval_id"], body)
 
 
-def give_answer(session: Session, approval_id: str, answer: Answer) -> wire.ApprovalDone:
+def give_answer(session: Session, approval_id: str, body: wire.ApprovalAnswer) -> wire.ApprovalDone:
     """Answer a question.
 
     Raises:
-        ApiError: the question is unknown, it was answered before (the text says by whom), or the rule cannot be read.
+        ApiError: the question is unknown, or it was answered before (the text says by whom).
+        UsageError: it does not offer this answer.
     """
     asked, resolved = _question(session, approval_id)
     if asked is None:
@@ -286,11 +285,8 @@ def give_answer(session: Session, approval_id: str, answer: Answer) -> wire.Appr
     if resolved is not None:
         by = {"outcome": str(resolved.outcome), "by": resolved.by}
         raise ApiError(409, f"{resolved.by} has already answered: {resolved.outcome}", "No answer is needed.", **by)
-    if answer.outcome is Outcome.TRY and not asked.can_try:
-        raise ApiError(422, "this cannot be tried in an overlay", "Answer once, session, always or no.")
-    if answer.rule:
-        _ = parse_rule(answer.rule, Effect.ALLOW, "api")
-    session.answer(approval_id, answer)
+    hunks = None if body.hunks is None else tuple(body.hunks)
+    session.answer(approval_id, Answer(Outcome(body.outcome), body.feedback, body.rule, hunks=hunks, by=body.by))
     _, resolved = _question(session, approval_id)
     if resolved is None:
         raise ApiError(409, "the question is no longer open")

@@ -16,7 +16,7 @@ from lmtui.app.host import encode_event
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sessions import Answer, Session
+from lmtui.core.sessions import Session
 from lmtui.host import wire
 from lmtui.host.access import parse_json
 from lmtui.host.api_context import ApiContext
@@ -326,9 +326,7 @@ class _Client:
             case Interrupt():
                 session.interrupt()
             case ApprovalResponse() as given:
-                hunks = None if given.hunks is None else tuple(given.hunks)
-                answer = Answer(given.outcome, given.feedback, given.rule, given.scope, given.edited, hunks, given.by)
-                _ = give_answer(session, given.approval_id, answer)
+                _ = give_answer(session, given.approval_id, given)
             case ApprovePlan(proposal_id=plan, rules=rules):
                 give_plan_answer(session, wire.PlanReply(action="approve", proposal_id=plan, rules=rules))
             case RevisePlan(proposal_id=plan, feedback=feedback):

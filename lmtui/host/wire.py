@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lmtui.core.events import Outcome
 from lmtui.core.jobs import Missed
-from lmtui.core.permissions.rules import GrantScope, Mode
+from lmtui.core.permissions.rules import Mode
 
 SESSION_ID = r"^\d{8}_\d{6}_[0-9a-f]{6}$"
 MOST_TEXT_CHARS = 1_000_000
@@ -222,13 +222,11 @@ class Receipt(Wire):
 
 
 class ApprovalAnswer(Wire):
-    """An answer; `by` is shown to the other clients.  See `approval_resolved` for the rest."""
+    """An answer; `rule` is the number (from 0) of an offered rule, to hold for this session; `by` is shown to other clients."""
 
-    outcome: Outcome
+    outcome: Literal["once", "session", "try", "no"]
     feedback: _Words = ""
-    rule: _Words = ""
-    scope: GrantScope = GrantScope.WORKSPACE
-    edited: _Text = ""
+    rule: Annotated[int, Field(ge=0)] = 0
     hunks: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=10_000)] | None = None
     by: _Name = "api"
 

@@ -312,13 +312,13 @@ def chosen(request: ApprovalRequested, typed: str) -> tuple[str, str]:
     return "", ""
 
 
-def direct_answer(request: ApprovalRequested, letter: str, words: str) -> Answer | None:
+def direct_answer(letter: str, words: str) -> Answer | None:
     """Return the answer behind a letter; None where more must be asked."""
     match letter:
         case "y":
             return Answer(Outcome.ONCE)
         case "s":
-            return Answer(Outcome.SESSION, rule=request.suggested_rule)
+            return Answer(Outcome.SESSION)
         case "t":
             return Answer(Outcome.TRY)
         case "n":
@@ -552,7 +552,7 @@ class Console:
             if not self._plain.is_open(request):
                 return
             letter, words = chosen(request, typed)
-            answer = direct_answer(request, letter, words) or self._ask_more(request, letter)
+            answer = direct_answer(letter, words) or self._ask_more(request, letter)
             if not letter:
                 self._terminal.say(f"answer with one of these letters or its word: {letters}")
         given = answer
@@ -594,4 +594,4 @@ class Console:
             self._terminal.say("no rule added")
             return None
         grant = found[int(typed) - 1]
-        return Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope)
+        return Answer(Outcome.ALWAYS, rule=grant.number, scope=grant.scope)

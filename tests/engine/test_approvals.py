@@ -3,6 +3,9 @@ from __future__ import annotations
 import hashlib
 import json
 
+import pytest
+
+from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Notice, Outcome, ToolCallFinished
 from lmtui.core.permissions.decide import Effect, GrantScope, Mode, parse_rule
 from lmtui.core.sessions import Answer
@@ -57,14 +60,34 @@ async def test_the_command_that_the_user_typed_runs_and_the_model_is_told() -> N
     assert resolved.elapsed_ms >= 0
 
 
-async def test_a_changed_command_grants_no_rule_for_the_one_that_was_not_wanted() -> None:
-    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL)
+_WRITE = ("write", json.dumps({"path": "a.txt", "content": "one"}))
+_OUTSIDE = ("write", json.dumps({"path": "/etc/a.txt", "content": "one"}))
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong"),
+    [
+        *((SHELL, Answer(outcome, rule=rule)) for outcome in (Outcome.SESSION, Outcome.ALWAYS) for rule in (-1, 2, 99)),
+        *((SHELL, Answer(outcome, edited="make test")) for outcome in (Outcome.SESSION, Outcome.ALWAYS)),
+        *((_OUTSIDE, Answer(outcome)) for outcome in (Outcome.SESSION, Outcome.ALWAYS)),
+        (SHELL, Answer(Outcome.ALWAYS, scope=GrantScope.SESSION)),
+        (SHELL, Answer(Outcome.TRY)),
+        (SHELL, Answer(Outcome.ONCE, hunks=(0,))),
+        (_WRITE, Answer(Outcome.TRY)),
+        (_WRITE, Answer(Outcome.ONCE, edited="rm -rf ~")),
+        *((_WRITE, Answer(Outcome.ONCE, hunks=hunks)) for hunks in ((7,), (-1,), (0, 9))),
+    ],
+)
+async def test_what_a_question_does_not_offer_is_refused_and_it_stays_open(call: tuple[str, str], wrong: Answer) -> None:
+    rig = Rig(FakeProvider(answer("", call), answer("done")), mode=Mode.NORMAL)
     rig.session.submit("go")
     request = await asked(rig)
-    rig.session.answer(request.approval_id, Answer(Outcome.SESSION, edited="make test"))
+    with pytest.raises(UsageError):
+        rig.session.answer(request.approval_id, wrong)
+    assert not [event for event in rig.events if isinstance(event, ApprovalResolved)]
+    rig.session.answer(request.approval_id, Answer(Outcome.NO))
     await rig.session.wait_idle()
-    assert rig.sandbox.ran == ["make test"]
-    assert rig.session.rules == ()
+    assert (rig.session.rules, rig.sandbox.ran, rig.sandbox.files) == ((), [], {})
 
 
 async def test_an_edited_command_that_a_rule_forbids_does_not_run() -> None:

@@ -153,7 +153,7 @@ async def test_a_hook_can_ask_and_a_granted_rule_does_not_answer_it() -> None:
         assert isinstance(asked, ApprovalRequested)
         assert asked.why == "hooks ask: sure?"
         assert (asked.suggested_rule, asked.offered_rules) == ("", ())
-        rig.session.answer(asked.approval_id, Answer(Outcome.SESSION))
+        rig.session.answer(asked.approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["touch a", "touch a"]
 

@@ -119,7 +119,7 @@ async def test_the_question_about_lmtuis_own_request_shows_it_and_a_rule_answers
     first, second = (event for event in rig.events if isinstance(event, ApprovalRequested))
     assert [each.text for each in (first, second)] == [f"docs.example.com:443\nGET {url}" for url in urls]
     assert first.sandbox == "sent by lmtui itself, not by a command"
-    rig.session.answer(first.approval_id, Answer(Outcome.SESSION, rule="Network(docs.example.com)"))
+    rig.session.answer(first.approval_id, Answer(Outcome.SESSION))
     assert await asyncio.gather(*waiting) == [True, True]
     await rig.session.close()
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, ToolCallFinished
 from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer
@@ -87,7 +88,7 @@ async def test_changes_with_few_lines_between_them_are_hunks_of_their_own(tool: 
 
 
 async def test_no_hunk_at_all_is_a_no_and_all_of_them_are_a_plain_yes() -> None:
-    for hunks, outcome in (((), Outcome.NO), ((7, -1), Outcome.NO), ((2, 1, 0), Outcome.ONCE)):
+    for hunks, outcome in (((), Outcome.NO), ((2, 1, 0), Outcome.ONCE)):
         rig = rig_of(("write", {"path": "a.txt", "content": NEW}))
         rig.session.submit("go")
         request = await asked(rig)
@@ -102,7 +103,7 @@ async def test_hunks_grant_nothing_for_later() -> None:
     rig = rig_of(("write", {"path": "a.txt", "content": NEW}))
     rig.session.submit("go")
     request = await asked(rig)
-    rig.session.answer(request.approval_id, Answer(Outcome.ALWAYS, rule=request.suggested_rule, hunks=(0,)))
+    rig.session.answer(request.approval_id, Answer(Outcome.ALWAYS, hunks=(0,)))
     await rig.session.wait_idle()
     assert rig.session.rules == ()
     assert result(rig).decision == "once"
@@ -122,7 +123,9 @@ async def test_what_cannot_be_divided_is_refused_where_hunks_are_named(
     rig = rig_of(call, files=files)
     rig.session.submit("go")
     request = await asked(rig)
-    rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=(1,)))
+    with pytest.raises(UsageError, match="no such hunks"):
+        rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=(1,)))
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=()))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == []
     assert rig.sandbox.files == files

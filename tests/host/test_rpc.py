@@ -72,7 +72,7 @@ _TEXTS = st.text(st.characters(codec=None))
         Answer,
         st.sampled_from(Outcome),
         _TEXTS,
-        _TEXTS,
+        st.integers(-1, 9),
         st.sampled_from(GrantScope),
         _TEXTS,
         st.none() | st.lists(st.integers(0, 99)).map(tuple),

@@ -55,7 +55,7 @@ def test_a_host_and_a_sub_agent_are_named() -> None:
     [
         ("y", Answer(Outcome.ONCE)),
         (" YES ", Answer(Outcome.ONCE)),
-        ("session", Answer(Outcome.SESSION, rule="Shell(rm -rf build)")),
+        ("session", Answer(Outcome.SESSION)),
         ("n", Answer(Outcome.NO)),
         ("f use make clean", Answer(Outcome.NO, feedback="use make clean")),
         ("because no", Answer(Outcome.NO, feedback="no")),
@@ -67,7 +67,7 @@ def test_a_host_and_a_sub_agent_are_named() -> None:
 def test_an_answer_is_a_letter_or_a_word(typed: str, expected: Answer | None) -> None:
     letter, words = chosen(asked(), typed)
     assert letter
-    assert direct_answer(asked(), letter, words) == expected
+    assert direct_answer(letter, words) == expected
 
 
 @pytest.mark.parametrize("typed", ["", "q", "yes please", "y y", "ye", "always the first"])

@@ -74,7 +74,7 @@ def talk(*typed: str | type[BaseException], host: FakeHost | None = None, start:
         (["what?", "y"], Answer(Outcome.ONCE)),
         (["n"], Answer(Outcome.NO)),
         (["f", "use make check"], Answer(Outcome.NO, feedback="use make check")),
-        (["a", "3"], Answer(Outcome.ALWAYS, rule="Shell(make test)", scope=GrantScope.USER)),
+        (["a", "3"], Answer(Outcome.ALWAYS, scope=GrantScope.USER)),
         (["a", "", "n"], Answer(Outcome.NO)),
         (["a", "9", "y"], Answer(Outcome.ONCE)),
         (["e", "make lint"], Answer(Outcome.ONCE, edited="make lint")),

@@ -21,10 +21,11 @@ SCOPE_TEXTS = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywh
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One rule that `always` may mean."""
+    """One rule that `always` may mean; `number` is its place among those offered."""
 
     rule: str
     scope: GrantScope
+    number: int = 0
 
     def __str__(self) -> str:
         return f"{escape_invisible_line(self.rule)}, {SCOPE_TEXTS[self.scope]}"
@@ -33,7 +34,7 @@ class Grant:
 def grants(request: ApprovalRequested) -> list[Grant]:
     """Return what may be granted for always, the narrowest first."""
     rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
-    return [Grant(rule, scope) for scope in SCOPE_TEXTS for rule in dict.fromkeys(rules)]
+    return [Grant(rule, scope, number) for scope in SCOPE_TEXTS for number, rule in enumerate(rules)]
 
 
 def suggested_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:

@@ -317,7 +317,7 @@ class Approval(RequestQuestion):
 
     def _allow_in_session(self) -> None:
         if self.request.suggested_rule and not self.is_danger:
-            self._answer(Answer(Outcome.SESSION, rule=self.request.suggested_rule))
+            self._answer(Answer(Outcome.SESSION))
 
     def _choose_rule(self) -> None:
         found = grants(self.request) if not self.is_danger else []
@@ -326,7 +326,7 @@ class Approval(RequestQuestion):
 
     def _granted(self, grant: Grant | None) -> None:
         if grant is not None:
-            _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope))
+            _ = self.dialog.dismiss(Answer(Outcome.ALWAYS, rule=grant.number, scope=grant.scope))
 
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""

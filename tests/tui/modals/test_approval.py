@@ -79,7 +79,7 @@ async def test_always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked(
         await driver.until_screen("GrantChoice")
         driver.host.clock.forward(0.3)
         await driver.press("enter")
-        assert driver.host.session.answers["a1"] == Answer(Outcome.ALWAYS, rule=f"Shell({COMMAND})", scope=GrantScope.WORKSPACE)
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ALWAYS, rule=0, scope=GrantScope.WORKSPACE)
 
 
 async def test_always_may_mean_another_rule_everywhere() -> None:
@@ -89,9 +89,7 @@ async def test_always_may_mean_another_rule_everywhere() -> None:
         await driver.press("end")
         driver.host.clock.forward(0.3)
         await driver.press("enter")
-        assert driver.host.session.answers["a1"] == Answer(
-            Outcome.ALWAYS, rule="Shell(python -m build*)", scope=GrantScope.USER
-        )
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ALWAYS, rule=2, scope=GrantScope.USER)
 
 
 async def test_always_grants_nothing_in_the_first_moment_and_escape_goes_back() -> None:
@@ -121,14 +119,14 @@ async def test_a_hidden_character_of_a_rule_is_named_before_it_is_granted_as_it_
         assert "<U+202E>gpj.exe" in driver.text()
         driver.host.clock.forward(0.3)
         await driver.press("enter")
-        assert driver.host.session.answers["a1"].rule == rule
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ALWAYS)
 
 
 async def test_a_session_grant_names_the_suggested_rule() -> None:
     async with running() as driver:
         await ask(driver)
         await driver.press("s")
-        assert driver.host.session.answers["a1"] == Answer(Outcome.SESSION, rule=f"Shell({COMMAND})")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.SESSION)
 
 
 @pytest.mark.parametrize("key", ["s", "a"])

@@ -65,7 +65,7 @@ async def test_what_has_no_answer_is_left_out_and_said_before() -> None:
             Answer(Outcome.ONCE, hunks=(1,)),
         ),
         (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
-        (("s",), Answer(Outcome.SESSION, rule="Edit(parser/lexer.py)")),
+        (("s",), Answer(Outcome.SESSION)),
     ],
 )
 async def test_keys_answer(keys: tuple[str, ...], answer: Answer) -> None:
