@@ -194,11 +194,12 @@ class ModelConnection:
             self._retired += [each for each in [self._providers.pop(base_url(found.url), None)] if each is not None]
         return found if found.url else replace(found, url=self._choice.url)
 
-    def remember(self, url: str, model: str) -> None:
-        """Use this server from now on and at the next start."""
+    def remember(self, url: str, model: str, *, is_kept: bool = True) -> None:
+        """Use this server from now on and, if it `is_kept`, at the next start."""
         self.use(root_url(url) if "//" in url else url, model)
         self.was_asked = True
-        self._keep(self._choice)
+        if is_kept:
+            self._keep(self._choice)
 
     def keep_used(self) -> None:
         """Keep the server in use among the user's where the settings name it; the next start still uses what was chosen."""

@@ -396,10 +396,10 @@ class Runtime:
         """Return what a session that is opened again asks; the demo has its own server."""
         return self._models.in_use() if self._demo is not None else await self._models.last(past)
 
-    async def switch_model(self, session_id: str, url: str, model: str) -> None:
+    async def switch_model(self, session_id: str, url: str, model: str, *, is_kept: bool = True) -> None:
         """Let an open session use a model of any server from its next request on, and sessions that are opened later."""
         await self._models.sleep(session_id)
-        await self.servers.use(url, model, is_known=self._models.is_at(session_id, url))
+        await self.servers.use(url, model, is_known=self._models.is_at(session_id, url), is_kept=is_kept)
         self._models.switch(session_id)
         self._sessions[session_id].set_model(self._connection.model)
 

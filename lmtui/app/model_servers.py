@@ -363,8 +363,8 @@ class Servers:
             if not is_in_use:
                 await provider.close()
 
-    async def use(self, url: str, model: str, *, is_known: bool = False) -> None:
-        """Use this server for sessions opened from now on, and store it as the user's choice.
+    async def use(self, url: str, model: str, *, is_known: bool = False, is_kept: bool = True) -> None:
+        """Use this server for sessions opened from now on, and store it as the user's choice if it `is_kept`.
 
         One that `is_known`, as a session uses it, is not asked again.
 
@@ -380,11 +380,9 @@ class Servers:
             self._use_own()
         elif self._embedded.key_for(url):
             self._use_own()
-        elif is_known and model:
-            self._connection.remember(url, model)
         else:
-            found = await self._check(url)
-            self._connection.remember(url, model or _first_model(found))
+            model = model if is_known and model else model or _first_model(await self._check(url))
+            self._connection.remember(url, model, is_kept=is_kept)
 
     async def _use_profile(self, name: str) -> None:
         """Use a named connection; it is not kept as a choice, as its key goes with it."""

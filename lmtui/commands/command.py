@@ -12,8 +12,8 @@ from lmtui.core.errors import UsageError
 from lmtui.core.prompt_text import slash_call
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import Restoration, Session, SessionHost
-    from lmtui.core.workspace import EffectReview
+    from lmtui.core.sessions import Session, SessionHost
+    from lmtui.core.workspace import EffectReview, Restoration
 
 
 class Scope(StrEnum):

@@ -24,9 +24,8 @@ from lmtui.core.events import PlanChanged
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
-from lmtui.core.sessions import Changes
 from lmtui.core.task_state import done_words
-from lmtui.core.workspace import FileChange
+from lmtui.core.workspace import Changes, FileChange
 
 INDENT = "  "
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
+from lmtui.core.remote_marks import mirrored, open_to_network
 from lmtui.core.sanitize import pluralize
 
 FORM = "3h 200 steps 1.5M tokens"
@@ -78,6 +79,8 @@ class ReportWritten(Event):
 class Budgets(Protocol):
     """What a session may spend, and the user's hand on it."""
 
+    @open_to_network
+    @mirrored
     def in_force(self) -> tuple[SessionBudget, SessionBudget]:
         """Return the budget (an empty one means no limit) and what was spent of it."""
 

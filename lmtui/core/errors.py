@@ -128,5 +128,9 @@ class HostError(LmtuiError):
     """The host that owns the sessions cannot be reached, or does not answer."""
 
 
+class ClosedToNetwork(HostError):
+    """The host does this only for clients on its own machine."""
+
+
 class JobsError(LmtuiError):
     """The jobs of a workspace cannot be read or changed, or the job does not exist."""

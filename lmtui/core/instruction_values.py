@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from lmtui.core.events import Event
+from lmtui.core.remote_marks import open_to_network
 from lmtui.core.sanitize import sanitize_line
 
 INSTRUCTIONS, PERSONA, PROFILE, SKILLS = "instructions", "persona", "profile", "skills"
@@ -50,6 +51,7 @@ class Instructions:
 class InstructionSource(Protocol):
     """Reads the instruction files."""
 
+    @open_to_network
     async def read(self, limit_chars: int) -> Instructions:
         """Return it as it is now, cut to about `limit_chars`; what cannot be read is named, never raised."""
 

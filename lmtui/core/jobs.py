@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.errors import JobsError
 from lmtui.core.events import Event
+from lmtui.core.remote_marks import in_thread, kept_back, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import moment_text, zone_of
 
@@ -195,9 +196,11 @@ class Jobs(Protocol):
     """The jobs of a workspace, as front ends see them.  All but `known` raise `JobsError` or `UsageError`."""
 
     @property
+    @open_to_network
     def known(self) -> Sequence[JobRecord]:
         """Return the jobs as they were when the table was last looked at."""
 
+    @open_to_network
     async def read(self) -> JobsRead:
         """Return all jobs, oldest first."""
 
@@ -208,24 +211,32 @@ class Jobs(Protocol):
             UsageError: its schedule, zone, mode, rules or session cannot be.
         """
 
+    @open_to_network
     async def run_now(self, job_id: str) -> JobRecord:
         """Make a job due now, whatever its schedule; a unique end of the id is enough, here and below."""
 
+    @open_to_network
     async def pause(self, job_id: str) -> JobRecord:
         """Let a job run no more until it is resumed; a run that has begun continues."""
 
+    @open_to_network
     async def resume(self, job_id: str) -> JobRecord:
         """Let a paused job run again at its next time."""
 
+    @open_to_network
     async def remove(self, job_id: str) -> JobRecord:
         """Remove a job; a run that has begun continues."""
 
+    @open_to_network
     def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
         """Call `listener` with all jobs whenever they change, on the event loop; the returned function ends it."""
 
+    @open_to_network
+    @in_thread
     def is_scheduled(self) -> bool:
         """Tell whether a scheduler, this process's or another's, runs what is due.  Blocks (disk)."""
 
+    @kept_back
     async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
         """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.errors import UsageError
+from lmtui.core.remote_marks import mirrored, open_to_network
 from lmtui.core.sanitize import sanitize_line
 
 _MOST_FIELDS = 20
@@ -268,12 +269,17 @@ class McpServer:
 class McpServers(Protocol):
     """The servers of a workspace, and the user's hand on them."""
 
+    @open_to_network
+    @mirrored
     def servers(self) -> Sequence[McpServer]:
         """Return every server that is configured, by name."""
 
+    @open_to_network
+    @mirrored
     def problems(self) -> Sequence[str]:
         """Return what of the configuration cannot be read, each with its file and the way out."""
 
+    @open_to_network
     def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Call `on_change` after each change; the returned function ends it."""
 
@@ -296,6 +302,7 @@ class McpServers(Protocol):
             UsageError: no such server, or it is not started here.
         """
 
+    @open_to_network
     def resources(self) -> Sequence[McpResource]:
         """Return the resources of all servers, as far as they are known."""
 
@@ -308,12 +315,14 @@ class McpServers(Protocol):
             ConfigError: an entry cannot be.
         """
 
+    @open_to_network
     def answer_with(self, ask: Ask) -> None:
         """Put what servers ask the user in the middle of a call before `ask`; until then it is declined."""
 
     def log_file(self, name: str) -> Path:
         """Return where what a server says next to its output is kept."""
 
+    @open_to_network
     async def settle(self, limit_s: float) -> None:
         """Wait until every server that starts is ready or is not going to be, at most so long."""
 

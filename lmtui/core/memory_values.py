@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
+from lmtui.core.remote_marks import open_to_network
 from lmtui.core.sanitize import sanitize, sanitize_line
 
 MAX_NOTE_CHARS = 500
@@ -305,6 +306,7 @@ class WorkspaceMemory(MemoryReader, Protocol):
     """The memory of a workspace and its user, as front ends see it."""
 
     @property
+    @open_to_network
     def waiting(self) -> int:
         """Return how many proposals wait for the user."""
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.plan import cycle_of
+from lmtui.core.remote_marks import kept_back, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import SessionAgentRunner
 
@@ -419,23 +420,29 @@ class WorkspacePipeline(Protocol):
     """The plans of a workspace, as front ends see them.  What takes an id takes a unique beginning, or the plan's name."""
 
     @property
+    @open_to_network
     def known(self) -> Sequence[PipelinePlan]:
         """Return the plans as they were when last looked at, with what is known of work under way; the newest first."""
 
     @property
+    @open_to_network
     def is_running(self) -> bool:
         """Tell whether this process works on a plan."""
 
     @property
+    @open_to_network
     def most_attempts(self) -> int:
         """Return how many attempts at a task may fail at one stage."""
 
+    @open_to_network
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` on every change, on the event loop; the returned function ends it."""
 
+    @kept_back
     def run_agents_in(self, runner: SessionAgentRunner) -> None:
         """Let a front end run the agents of tasks that begin from now on; see `Session.run_agents_in`."""
 
+    @open_to_network
     async def read(self) -> Sequence[PipelinePlan]:
         """Read the plans, which another process may have changed."""
 
@@ -446,9 +453,11 @@ class WorkspacePipeline(Protocol):
             UsageError: it cannot be planned, or this process or another already works on a plan.
         """
 
+    @open_to_network
     async def stop(self) -> None:
         """Stop the work; what was under way is ready again."""
 
+    @open_to_network
     async def pause(self, plan: str, *, is_paused: bool) -> None:
         """Begin no more tasks of a plan, or go on with it; where this process works on none, it works on this one then."""
 

@@ -26,6 +26,7 @@ from lmtui.core.permissions.shell_review import is_interpreter, layers, risks_of
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.proposals import STEP_RISKS, Proposal, check_proposal
+from lmtui.core.remote_marks import open_to_network
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 
 _PROTECTED = frozenset({".git", ".lmagent"})
@@ -135,12 +136,15 @@ class PlanApprovals(Protocol):
     """
 
     @property
+    @open_to_network
     def open(self) -> PlanProposed | None:
         """Return the plan that waits for an answer."""
 
+    @open_to_network
     def grants(self, proposal: Proposal) -> Grants:
         """Return what a plan's own files and commands would be allowed with it."""
 
+    @open_to_network
     def approve(
         self, proposal_id: str, edited: Proposal | None = None, *, rules: tuple[str, ...] = (), by: str = "user"
     ) -> None:
@@ -149,9 +153,11 @@ class PlanApprovals(Protocol):
         Of `rules` those hold for this session that `grants` names for it.  `by` is user, or flag.
         """
 
+    @open_to_network
     def revise(self, proposal_id: str, words: str) -> None:
         """Say what should be different; the model proposes again."""
 
+    @open_to_network
     def reject(self, proposal_id: str, words: str = "") -> None:
         """Drop the open plan; plan mode stays as it is."""
 

@@ -26,6 +26,7 @@ from lmtui.core.events import (
     Verified,
 )
 from lmtui.core.permissions.rules import FileEffect, tools_that
+from lmtui.core.remote_marks import mirrored, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 _LOOKS = tools_that(FileEffect.NOTHING, FileEffect.SHOWS, FileEffect.LISTS)  # after these a check would say the same
@@ -394,18 +395,23 @@ class Checks(Protocol):
 class Goals(Protocol):
     """The goals of a session: commands that end its work."""
 
+    @open_to_network
+    @mirrored
     def listed(self) -> Sequence[tuple[str, GoalState]]:
         """Return the goals that are open, the one that is worked at first."""
 
     def set(self, command: str) -> None:
         """Work until a command exits with 0, behind the goals that are there."""
 
+    @open_to_network
     def pause(self) -> None:
         """Let turns end without the goal that is worked at."""
 
+    @open_to_network
     def resume(self) -> None:
         """Work at the goal again that was paused."""
 
+    @open_to_network
     def clear(self) -> None:
         """Drop all goals."""
 
@@ -420,12 +426,15 @@ class WorkspaceChecks(Protocol):
             UsageError: no such profile.
         """
 
+    @open_to_network
     def rules(self) -> Sequence[tuple[str, str]]:
         """Return the other rules that decide, as name and text: the profile, the gate, the reviewer and its critics."""
 
+    @open_to_network
     def why_nothing(self) -> str:
         """Return why no command decides: there is none, or checks are off."""
 
+    @open_to_network
     async def listed(self) -> Sequence[ProjectCheck]:
         """Return the commands that would run, with where each comes from."""
 
@@ -436,6 +445,7 @@ class WorkspaceChecks(Protocol):
             on_event: called before each command runs, and with what came of each check.
         """
 
+    @open_to_network
     def cancel(self) -> bool:
         """Stop the checks that run; return whether there were any."""
 

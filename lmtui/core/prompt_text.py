@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lmtui.core.messages import Image
+from lmtui.core.remote_marks import mirrored, open_to_network
 
 _MENTION = re.compile(
     r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]+)"(?P<range>:\d{1,9}(?:-\d{1,9})?)?|(?P<plain>[^\s"\'`<>()\[\]{},;]+))'
@@ -229,9 +230,12 @@ class FilledPrompt:
 class PromptFiles(Protocol):
     """The slash commands that a workspace and its user bring."""
 
+    @open_to_network
+    @mirrored
     def found(self) -> Sequence[PromptFile]:
         """Return every file as it is now, by name, also what cannot be used.  Blocks (small files)."""
 
+    @open_to_network
     async def read(self, text: str) -> FilledPrompt | None:
         """Return the prompt that a typed text calls up, None where it is not such a command.
 
@@ -256,6 +260,7 @@ class NoPromptFiles:
 class PromptsInUse(Protocol):
     """The way of such a command into a session."""
 
+    @open_to_network
     def begin(self, prompt: FilledPrompt, typed: str) -> None:
         """Take up a task that a file says, behind the running turn; `typed` is what the user typed."""
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from lmtui.core.errors import two_sentences
 from lmtui.core.messages import Priority, ToolCallFormat
+from lmtui.core.remote_marks import open_to_network
 
 LEARNED, EXAM, BY_HAND = "learned", "exam", "hand"
 
@@ -284,12 +285,14 @@ class ModelLoader(Protocol):
 class ModelServers(Protocol):
     """What a front end may ask of model servers.  Looking never loads a model."""
 
+    @open_to_network
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, where settings and environment point, and at servers that were used, all at once.
 
         A server that was used and does not answer is listed too, last, with that as its note.
         """
 
+    @open_to_network
     def pool(self) -> Sequence[PoolRow]:
         """Return the current state of the pool's servers, empty without a pool; sends no requests."""
 
@@ -310,12 +313,14 @@ class ModelServers(Protocol):
             ProviderError: the server refused or failed.
         """
 
+    @open_to_network
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model before; an empty profile where nothing was."""
 
     async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
         """Measure a model on purpose and keep the result; one that is cancelled keeps what it has.  It may load the model."""
 
+    @open_to_network
     async def silent_choice(self) -> str:
         """Return the address in use if it refuses connections, else an empty string."""
 

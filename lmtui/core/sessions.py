@@ -23,6 +23,7 @@ from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.project_checks import Goals, WorkspaceChecks
 from lmtui.core.project_values import Projects
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
+from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_network
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
@@ -30,7 +31,7 @@ from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.core.usage_values import UsageReports
 from lmtui.core.window import WindowUse
-from lmtui.core.workspace import BackgroundCommands, EffectReview, FileChange, Files, kept_text
+from lmtui.core.workspace import BackgroundCommands, Changes, EffectReview, Files, kept_text
 
 NOBODY = "headless"
 _NOBODY_THERE = "nobody was there to ask"
@@ -119,9 +120,11 @@ class SettingRow:
 class SettingsControls(Protocol):
     """The settings in force, and the user's own file of them."""
 
+    @in_thread
     def rows(self) -> Sequence[SettingRow]:
         """Return every setting, in the order in which they are documented."""
 
+    @in_thread
     def change(self, name: str, text: str | None) -> SettingRow:
         """Write a value into the user's own file (None takes it out) and return what is in force then.  Blocks (disk).
 
@@ -131,9 +134,12 @@ class SettingsControls(Protocol):
             ConfigError: it cannot be that, or it cannot be written; nothing is changed then.
         """
 
+    @open_to_network
+    @in_thread
     def roles(self) -> Roles:
         """Return which models the settings name for roles."""
 
+    @in_thread
     def set_role(self, role: ModelRole, model: str) -> None:
         """Name a model for a role in the user's own file, an empty one for none; see `change`."""
 
@@ -159,81 +165,14 @@ class Answer:
     by: str = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One tool call that changed files.  `is_undone`: it was taken back.  `can_undo`: its checkpoints are there."""
-
-    id: str
-    turn_id: str
-    tool: str
-    title: str
-    time: datetime
-    changes: tuple[FileChange, ...]
-    is_undone: bool = False
-    can_undo: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Restoration:
-    """What an undo, a redo or a restore would do, shown first and then applied unchanged.
-
-    `changes` are what it would change (an added file is one that comes back); `conflicts` are files changed since by another
-    hand: with any of them it is refused.  `left_out` are files that the checkpoints never stored.  `unkept` are those of
-    `changes` whose current content no checkpoint can store, so it is lost.  For a single hunk `path` is the file, `before` its
-    whole text and `text` what it becomes.
-    """
-
-    action: str
-    calls: tuple[str, ...]
-    changes: tuple[FileChange, ...]
-    conflicts: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    source: str = ""
-    expected: str = ""
-    turn_id: str = ""
-    path: str = ""
-    before: str = ""
-    text: str = ""
-    unkept: tuple[str, ...] = ()
-
-
-class Changes(Protocol):
-    """What a session changed, and the ways back.  The plans change nothing; `apply` does.
-
-    All but `steps` raise `SandboxError` with a text fit for the user.
-    """
-
-    def steps(self) -> Sequence[Step]:
-        """Return every step that changed files, oldest first."""
-
-    async def total(self) -> tuple[FileChange, ...]:
-        """Return the difference between the session's beginning and now, by file."""
-
-    async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
-        """Return the difference between a turn's first step and its last, by file; what was taken back does not count."""
-
-    async def plan_undo(self, count: int = 1) -> Restoration:
-        """Plan to take back the last steps that are not taken back yet."""
-
-    async def plan_redo(self, count: int = 1) -> Restoration:
-        """Plan to do again what was taken back last."""
-
-    async def plan_restore(self, step_id: str, path: str, hunk: int | None = None) -> Restoration:
-        """Plan to put one file back to what it was before a step, or only one hunk (from 0) of that step's change to it."""
-
-    async def plan_rewind(self, turn_id: str) -> Restoration:
-        """Plan to put back all files to what they were before a turn."""
-
-    async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
-        """Do what a plan says; for a rewind the conversation goes back too, and the files only with `with_files`."""
-
-
 class Waiting(Protocol):
     """What the user said and that has not been taken up, and the commands that they run themselves."""
 
+    @open_to_network
     def drop(self, index: int) -> str:
         """Take one back and return it as it was typed; an index that is gone gives an empty text."""
 
+    @open_to_network
     def go_on(self) -> None:
         """Take up again what an interrupt left waiting."""
 
@@ -243,6 +182,7 @@ class Waiting(Protocol):
         It needs no approval for what the mode would only ask about; deny and ask rules hold.
         """
 
+    @open_to_network
     def make_room(self, focus: str = "") -> None:
         """Sum up what the model was sent so far, before the next step of the running turn or at once.
 
@@ -262,6 +202,8 @@ class CallsInUse:
 class Calls(Protocol):
     """The form in which the model calls tools, and the user's hand on it."""
 
+    @open_to_network
+    @mirrored
     def in_use(self) -> CallsInUse:
         """Return the form in use."""
 
@@ -300,9 +242,11 @@ class Trial(EffectReview, Protocol):
     """The overlay of try mode and its unmerged changes; what is kept is a step that can be undone."""
 
     @property
+    @open_to_network
     def waiting(self) -> int:
         """Return how many files are not merged."""
 
+    @open_to_network
     async def problem(self) -> str:
         """Return why try mode is not available here, empty where it is."""
 
@@ -311,14 +255,17 @@ class Session(Protocol):
     """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
 
     @property
+    @open_to_network
     def id(self) -> str:
         """Return the session's id, `YYYYMMDD_HHMMSS_xxxxxx`."""
 
     @property
+    @open_to_network
     def is_running(self) -> bool:
         """Tell whether a turn is under way."""
 
     @property
+    @open_to_network
     def mode(self) -> Mode:
         """Return the permission mode."""
 
@@ -326,12 +273,15 @@ class Session(Protocol):
     def background(self) -> BackgroundCommands:
         """Return the commands that run in the background."""
 
+    @kept_back
     def history(self) -> Sequence[Envelope]:
         """Return every durable event so far, oldest first.  Applying them draws what was drawn live."""
 
+    @kept_back
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each later event, in order, on the event loop; the returned function ends it."""
 
+    @open_to_network
     def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs.
 
@@ -339,6 +289,7 @@ class Session(Protocol):
         it (`@path`) are attached.
         """
 
+    @open_to_network
     def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Say something that goes in before the next step of the running turn (or starts one)."""
 
@@ -346,12 +297,15 @@ class Session(Protocol):
     def waiting(self) -> Waiting:
         """Return what waits to be taken up."""
 
+    @kept_back
     def run_agents_in(self, runner: AgentRunner) -> None:
         """Let a front end run each agent's work, so that it can list and cancel them; without it they are plain tasks."""
 
+    @open_to_network
     def interrupt(self) -> None:
         """Stop the running turn: close the stream, kill the running command; the session continues, what is queued waits."""
 
+    @open_to_network
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open approval; one that is already resolved is ignored.
 
@@ -359,12 +313,15 @@ class Session(Protocol):
             UsageError: the question does not offer this answer; it stays open.
         """
 
+    @open_to_network
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode from the next call on."""
 
+    @open_to_network
     def set_model(self, model: str) -> None:
         """Change the model from the next request on."""
 
+    @open_to_network
     def rename(self, title: str) -> None:
         """Give the session a title."""
 
@@ -405,15 +362,18 @@ class Session(Protocol):
         """Return the overlay of try mode."""
 
     @property
+    @open_to_network
     def rules(self) -> Sequence[Rule]:
         """Return every permission rule in force, those granted in the session among them."""
 
     def revoke(self, rule: Rule) -> None:
         """Take back a rule: one granted for always goes for good, one from settings or flags for this session only."""
 
+    @open_to_network
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued."""
 
+    @kept_back
     async def close(self) -> None:
         """Interrupt what runs, write what is due and let go of the log; idempotent."""
 
@@ -453,18 +413,26 @@ class AgentRow:
 class Archive(Protocol):
     """The sessions of a workspace, open or not.  All raise `SessionFileError` where a log cannot be read or written."""
 
+    @open_to_network
+    @in_thread
     def find(self, search: str = "", limit: int = 50) -> Iterator[SessionSummary]:
         """Yield the sessions, newest first, each as soon as it is read; see `sessions`.  Blocks (disk) between them."""
 
+    @open_to_network
+    @in_thread
     def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
         """Return the workspace's sessions, newest first; with `search`, those whose text has all its words.  Blocks (disk)."""
 
+    @open_to_network
+    @in_thread
     def look_up(self, session_ids: Sequence[str]) -> Sequence[SessionSummary]:
         """Return those of these sessions that are there, in their order.  Blocks (disk)."""
 
+    @open_to_network
     async def delete(self, session_id: str) -> None:
         """Delete a session's log; an open one is closed first."""
 
+    @open_to_network
     async def fork(self, session_id: str, seq: int = 0) -> str:
         """Copy a session up to one of its events (0: all of it) and return the id of the copy; the original stays.
 
@@ -480,22 +448,29 @@ class WorkspaceAttempts(Protocol):
     """The attempts at one task in a workspace; they stay until new ones begin or they are discarded."""
 
     @property
+    @open_to_network
     def task(self) -> str:
         """Return the task, empty without attempts."""
 
     @property
+    @open_to_network
     def is_running(self) -> bool:
         """Tell whether one is still running or waiting."""
 
+    @open_to_network
+    @mirrored
     def listed(self) -> Sequence[Attempt]:
         """Return the attempts: by number while one is running, then the best first."""
 
+    @open_to_network
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` on every change of the attempts; the returned function ends that."""
 
+    @kept_back
     def run_agents_in(self, runner: SessionAgentRunner) -> None:
         """Let a front end run the agents of attempts that begin from now on; see `Session.run_agents_in`."""
 
+    @open_to_network
     async def begin(self, task: str, count: int, session_id: str) -> None:
         """Begin attempts at a task; a notice in an open session says when they are done.
 
@@ -503,12 +478,15 @@ class WorkspaceAttempts(Protocol):
             UsageError: others are still running, or attempts cannot run here.
         """
 
+    @open_to_network
     async def again(self, number: int) -> None:
         """Run one more attempt with the settings of another and a new seed."""
 
+    @open_to_network
     async def stop(self, number: int) -> None:
         """Stop an attempt; its changes so far stay."""
 
+    @open_to_network
     async def use(self, number: int, session_id: str) -> Sequence[str]:
         """Keep the changes of an attempt as a step of an open session; return what was quarantined or cannot be kept.
 
@@ -517,6 +495,7 @@ class WorkspaceAttempts(Protocol):
             SandboxError: a turn of the session is running, or files have changed since; nothing was kept.
         """
 
+    @open_to_network
     def review(self, number: int, session_id: str) -> EffectReview:
         """Return the effect of an attempt, to be kept in parts as steps of an open session; `drop` discards the attempt.
 
@@ -524,6 +503,7 @@ class WorkspaceAttempts(Protocol):
             UsageError: see `use`.
         """
 
+    @open_to_network
     async def discard(self) -> None:
         """Stop all of them and delete their changes and patches."""
 
@@ -532,6 +512,7 @@ class SessionHost(Protocol):
     """What a front end needs next to sessions: which there are, opening one, finding servers, looking at files."""
 
     @property
+    @open_to_network
     def workspace(self) -> Path:
         """Return the folder that the agents work in."""
 
@@ -548,6 +529,7 @@ class SessionHost(Protocol):
         """Return the settings, to be shown and changed."""
 
     @property
+    @open_to_network
     def setup_note(self) -> str:
         """Return why no session can be opened yet (no model server chosen), else an empty string."""
 
@@ -575,12 +557,15 @@ class SessionHost(Protocol):
     def attempts(self) -> WorkspaceAttempts:
         """Return the attempts at one task in overlays."""
 
+    @kept_back
     async def new_session(self) -> Session:
         """Open a fresh session."""
 
+    @kept_back
     async def open_session(self, session_id: str) -> Session:
         """Open an earlier session by its id, or a unique end of it; one that is open already is returned as it is."""
 
+    @open_to_network
     async def switch_model(self, session_id: str, url: str, model: str) -> None:
         """Let an open session use a model of any server from its next request on, and sessions that are opened later.
 
@@ -588,8 +573,10 @@ class SessionHost(Protocol):
             ProviderError: the server does not answer, or the model file does not run.
         """
 
+    @kept_back
     async def start_demo(self) -> None:
         """Start the built-in scripted server on a fresh demo folder and make it the server in use."""
 
+    @kept_back
     async def close(self) -> None:
         """Close every session and sandbox."""

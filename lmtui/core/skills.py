@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Event
+from lmtui.core.remote_marks import in_thread, open_to_network
 from lmtui.core.sanitize import sanitize_line
 
 PROMOTED = "skill__"
@@ -116,18 +117,23 @@ class SkillEnded(Event):
 class SkillReader(Protocol):
     """What tools may ask of skills.  All methods raise `ToolError` with a text fit for the model."""
 
+    @open_to_network
     async def listing(self) -> str:
         """Return every skill that can be read, a line each."""
 
+    @open_to_network
     async def use(self, name: str) -> SkillUse:
         """Return a skill to be followed."""
 
+    @open_to_network
     async def read_file(self, name: str, file: str) -> str:
         """Return a file next to a skill's own, as text."""
 
+    @in_thread
     def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
         """Return what a function of a file would be as a tool."""
 
+    @in_thread
     def promote(self, tool: PromotedTool) -> None:
         """Keep a tool that the user said yes to; it can be called from now on.  Blocks (disk)."""
 
@@ -135,9 +141,11 @@ class SkillReader(Protocol):
 class Skills(SkillReader, Protocol):
     """The skills of a workspace, and the user's hand on them."""
 
+    @open_to_network
     async def found(self) -> Sequence[Skill]:
         """Return every skill that is there now, by name; what is broken, hidden or waits too."""
 
+    @open_to_network
     def promoted(self) -> Sequence[PromotedTool]:
         """Return the tools that were promoted here, by name.  Blocks (disk) the first time."""
 
@@ -156,12 +164,15 @@ class SkillsInUse(Protocol):
     """The skills that a session follows."""
 
     @property
+    @open_to_network
     def in_use(self) -> Sequence[str]:
         """Return the names of those in use, in the order in which they came into use."""
 
+    @open_to_network
     def begin(self, used: SkillUse, words: str) -> None:
         """Put a skill before the model as the user's own message, with what they say to it; it stays in use."""
 
+    @open_to_network
     def end(self, name: str = "") -> None:
         """End one that is in use, or without a name each of them; the model is told with the next request."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lmtui.core.errors import ConfigError
+from lmtui.core.remote_marks import in_thread, open_to_network
 from lmtui.core.sanitize import pluralize
 
 
@@ -54,12 +55,18 @@ def kinds_text(items: Sequence[TrustItem]) -> str:
 class Trust(Protocol):
     """What a folder brings that does not hold until the user says so.  The answer is kept at user level."""
 
+    @open_to_network
+    @in_thread
     def waiting(self) -> Sequence[TrustItem]:
         """Return what waits; empty where there is nothing to ask (nothing there, or answered and unchanged since)."""
 
+    @open_to_network
+    @in_thread
     def refused(self) -> Sequence[TrustItem]:
         """Return what was answered with no and is unchanged since: it can be answered again."""
 
+    @open_to_network
+    @in_thread
     def trusted(self) -> Sequence[TrustItem]:
         """Return what was answered with yes and is unchanged since."""
 
@@ -70,6 +77,8 @@ class Trust(Protocol):
             ConfigError: it cannot be kept.
         """
 
+    @open_to_network
+    @in_thread
     def answered_elsewhere(self) -> bool | None:
         """Take up the answer that another lmtui kept for what waits here, and return it; None where there is none."""
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from lmtui.core.remote_marks import open_to_network
+
 ASSUMED_WINDOW_TOKENS = 8192
 IMAGE_TOKENS = 1000
 
@@ -44,20 +46,26 @@ class WindowPart:
 class WindowUse(Protocol):
     """What fills the model's window, and the user's hand on it."""
 
+    @open_to_network
     def parts(self) -> Sequence[WindowPart]:
         """Return the parts of the next request, in the order in which they are sent."""
 
+    @open_to_network
     def read_s(self, tokens: int) -> float:
         """Return how many seconds the model needs to read so many tokens, 0 where its speed is not known yet."""
 
+    @open_to_network
     def fold(self, item_id: str) -> None:
         """Send only the beginning of a result from the next request on."""
 
+    @open_to_network
     def leave_out(self, item_id: str) -> None:
         """Send a line in place of a result from the next request on."""
 
+    @open_to_network
     def bring_back(self, item_id: str) -> None:
         """Send a result whole again."""
 
+    @open_to_network
     def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
         """Keep something when room is made, or do not any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from lmtui.core.line_diff import hunk_spans
 from lmtui.core.permissions.rules import Rule
+from lmtui.core.remote_marks import kept_back, mirrored, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 
@@ -35,24 +37,30 @@ class BackgroundCommand:
 class BackgroundCommands(Protocol):
     """Commands that stay, of one session; all methods raise `SandboxError` without a such command."""
 
+    @kept_back
     def watch(self, on_change: Callable[[], None]) -> None:
         """Call `on_change` whenever one starts or ends."""
 
+    @open_to_network
+    @mirrored
     def commands(self) -> Sequence[BackgroundCommand]:
         """Return all that were started, the oldest first."""
 
     async def start(self, command: str) -> BackgroundCommand:
         """Start a command; it ends with the session at the latest."""
 
+    @open_to_network
     async def read(self, identity: str, wait_s: float = 0.0) -> tuple[str, BackgroundCommand]:
         """Return what a command said since the last time; with `wait_s`, wait so long for something or for its end."""
 
     async def send(self, identity: str, text: str) -> None:
         """Send a command input."""
 
+    @open_to_network
     async def stop(self, identity: str) -> BackgroundCommand:
         """Stop a command and all that it started; one that has ended is left as it is."""
 
+    @kept_back
     async def close(self) -> None:
         """Stop all of them."""
 
@@ -218,34 +226,43 @@ class Files(Protocol):
     raise `SandboxError` with a text fit for the user.
     """
 
+    @open_to_network
     async def paths(self) -> Sequence[str]:
         """Return every file that ignore rules do not leave out, at most `MAX_PATHS`."""
 
     @property
+    @open_to_network
     def paths_note(self) -> str:
         """Return what the paths returned last leave out, in words, else an empty string."""
 
+    @open_to_network
     async def unmatched(self, rules: Sequence[Rule]) -> Sequence[Rule]:
         """Return the rules about paths that match no file or folder, ignored ones included."""
 
+    @open_to_network
     async def git_status(self) -> Mapping[str, GitState]:
         """Return what git tells of files that differ or are ignored; nothing without a repository."""
 
+    @open_to_network
     async def git_changes(self) -> Sequence[FileChange]:
         """Return what differs from the last commit, untracked files too, by path; at most 500 files."""
 
+    @open_to_network
     async def list(self, path: str) -> Sequence[DirEntry]:
         """List one folder, folders first; `""` is the workspace itself."""
 
+    @open_to_network
     async def read(self, path: str, max_bytes: int = MAX_SHOWN_BYTES) -> FileContent:
         """Return a file's bytes from the start, at most 16 MiB, and its whole size."""
 
     async def real_path(self, path: str) -> Path:
         """Return where a file really is on this machine, for a program of the user's; it is below the workspace."""
 
+    @open_to_network
     def changed(self, listener: FolderListener) -> Callable[[], None]:
         """Call `listener` on the event loop when watched folders changed, at most five times a second; the result ends it."""
 
+    @open_to_network
     def watch(self, folders: Iterable[str]) -> None:
         """Watch just these folders (not what is below them) from now on, and git's state."""
 
@@ -431,11 +448,91 @@ class CommandEffect:
 class EffectReview(Protocol):
     """The effect in an overlay, to be kept or dropped part by part.  All methods raise `SandboxError`."""
 
+    @open_to_network
     async def parts(self) -> Sequence[EffectPart]:
         """Return the parts of the effect as it is now: deleted first, then changed, renamed and created."""
 
+    @open_to_network
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
         """Keep some units (hunks of all parts returned last, counted from 0), or all with None; return notes."""
 
+    @open_to_network
     async def drop(self) -> None:
         """Drop everything that is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool call that changed files.  `is_undone`: it was taken back.  `can_undo`: its checkpoints are there."""
+
+    id: str
+    turn_id: str
+    tool: str
+    title: str
+    time: datetime
+    changes: tuple[FileChange, ...]
+    is_undone: bool = False
+    can_undo: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What an undo, a redo or a restore would do, shown first and then applied unchanged.
+
+    `changes` are what it would change (an added file is one that comes back); `conflicts` are files changed since by another
+    hand: with any of them it is refused.  `left_out` are files that the checkpoints never stored.  `unkept` are those of
+    `changes` whose current content no checkpoint can store, so it is lost.  For a single hunk `path` is the file, `before` its
+    whole text and `text` what it becomes.
+    """
+
+    action: str
+    calls: tuple[str, ...]
+    changes: tuple[FileChange, ...]
+    conflicts: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    source: str = ""
+    expected: str = ""
+    turn_id: str = ""
+    path: str = ""
+    before: str = ""
+    text: str = ""
+    unkept: tuple[str, ...] = ()
+
+
+class Changes(Protocol):
+    """What a session changed, and the ways back.  The plans change nothing; `apply` does.
+
+    All but `steps` raise `SandboxError` with a text fit for the user.
+    """
+
+    @open_to_network
+    def steps(self) -> Sequence[Step]:
+        """Return every step that changed files, oldest first."""
+
+    @open_to_network
+    async def total(self) -> tuple[FileChange, ...]:
+        """Return the difference between the session's beginning and now, by file."""
+
+    @open_to_network
+    async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        """Return the difference between a turn's first step and its last, by file; what was taken back does not count."""
+
+    @open_to_network
+    async def plan_undo(self, count: int = 1) -> Restoration:
+        """Plan to take back the last steps that are not taken back yet."""
+
+    @open_to_network
+    async def plan_redo(self, count: int = 1) -> Restoration:
+        """Plan to do again what was taken back last."""
+
+    @open_to_network
+    async def plan_restore(self, step_id: str, path: str, hunk: int | None = None) -> Restoration:
+        """Plan to put one file back to what it was before a step, or only one hunk (from 0) of that step's change to it."""
+
+    @open_to_network
+    async def plan_rewind(self, turn_id: str) -> Restoration:
+        """Plan to put back all files to what they were before a turn."""
+
+    @open_to_network
+    async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
+        """Do what a plan says; for a rewind the conversation goes back too, and the files only with `with_files`."""

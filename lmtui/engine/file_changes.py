@@ -21,8 +21,7 @@ from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, Level, Noti
 from lmtui.core.permissions.decide import Access
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot, ToolResult
-from lmtui.core.sessions import Restoration, Step
-from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.core.workspace import FileChange, FileChangeKind, Restoration, Step
 from lmtui.engine.agent import Agent
 from lmtui.engine.entries import bare
 

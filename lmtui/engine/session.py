@@ -28,9 +28,9 @@ from lmtui.core.ports import (
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor, pluralize
 from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
-from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Changes, Subscriber, Waiting
+from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
-from lmtui.core.workspace import BackgroundCommands
+from lmtui.core.workspace import BackgroundCommands, Changes
 from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import RECALLED, Conversation, ModelSettings

@@ -26,9 +26,11 @@ from lmtui.app.event_lines import encode_event
 from lmtui.app.host import Runtime
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope
+from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
-from lmtui.core.workspace import EffectReview
+from lmtui.core.skills import SkillUse
+from lmtui.core.workspace import EffectReview, Restoration
 from lmtui.host import rpc
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.host.rpc import Kind, Member
@@ -38,6 +40,8 @@ _MOST_WAITING_BYTES = 64 * 1024 * 1024
 _PART_BYTES = 256 * 1024
 _LISTS = ("Archive.find", "Archive.sessions", "Archive.look_up")
 _ANSWER_LIMIT_S = 24 * 3600.0
+# Values that a client shows and gives back unchanged; it does not make them.
+_HANDED_OUT = (Restoration, FilledPrompt, SkillUse)
 
 
 class SlowClient(Exception):
@@ -90,9 +94,13 @@ class Attachment:
         name: who the client is; others see it where it answers.
         lines: writes events.
         gone: is called when the client does not read.
+        is_local: it came through the local socket; others may call what is open to the network.
     """
 
-    def __init__(self, hub: SessionHub, runtime: Runtime, name: str, lines: LineCache, gone: Callable[[], None]) -> None:
+    def __init__(
+        self, hub: SessionHub, runtime: Runtime, name: str, lines: LineCache, gone: Callable[[], None], *, is_local: bool
+    ) -> None:
+        self._is_local, self._handed_out = is_local, set[str]()
         self._hub, self._runtime, self._name, self._lines, self._gone = hub, runtime, name, lines, gone
         self.outbox = Outbox()
         self._sessions: dict[str, Session] = {}
@@ -177,21 +185,25 @@ class Attachment:
         try:
             if not isinstance(message.get("with") or {}, dict):
                 raise UsageError("arguments are not an object")
-            if (own := self._own_call(on, name, message)) is not None:
+            if (own := None if path else self._own_call(on, name, message)) is not None:
                 self._run(number, own)
                 return
             target, port = self._target(on, path)
             member = rpc.members(port).get(name)
-            if member is None or member.kind is Kind.PORT or member.is_kept_back:
+            if member is None or not member.may_be_called(is_local=True):
                 raise UsageError(f"a client cannot call {sanitize_line(f'{path}.{name}')[:80]}")
             given = self._arguments(member, message.get("with"))
+            if not self._is_local:
+                rpc.check_network(member, given)
             if isinstance(session_id := given.get("session_id"), str):
                 target, _ = self._target(on, path, self._hub.runtime_of(session_id))
             if member.kind is Kind.STREAM:
                 self._run(number, self._stream(number, getattr(target, name)(**given)))
+            elif member.full_name == "SessionHost.switch_model" and not self._is_local:
+                self._run(number, self._awaited(number, member, self._hub.switch_model(target, **given)))
             elif member.kind is Kind.ASYNC:
                 self._run(number, self._awaited(number, member, getattr(target, name)(**given)))
-            elif member.blocks:
+            elif "in_thread" in member.marks:
                 self._run(number, self._awaited(number, member, asyncio.to_thread(_call, target, member, given)))
             else:
                 self._run(number, self._at_once(member, target, given, message))
@@ -269,7 +281,10 @@ class Attachment:
             self._leave[_number(next(iter((message.get("with") or {}).values())))] = value
             self._send({"re": number, "ok": None})
         else:
-            self._send({"re": number, "ok": rpc.encode(value)})
+            encoded = rpc.encode(value)
+            if isinstance(value, _HANDED_OUT):
+                self._handed_out.add(json.dumps(encoded))
+            self._send({"re": number, "ok": encoded})
 
     # -- objects ---------------------------------------------------------------------------------------------------------
 
@@ -306,6 +321,9 @@ class Attachment:
                 raise UsageError(f"{member.full_name} has no {sanitize_line(str(name))[:40]}")
             hint = member.parameters[name]
             found[name] = self._function(_number(value), hint) if rpc.is_function(hint) else rpc.decode(hint, value)
+        for value in found.values():
+            if isinstance(value, _HANDED_OUT) and json.dumps(rpc.encode(value)) not in self._handed_out:
+                raise UsageError(f"{member.full_name} takes only what this host has returned before", "Ask for it again.")
         if isinstance(answer := found.get("answer"), Answer):
             found["answer"] = replace(answer, by=self._name)
         if "by" in member.parameters:
@@ -521,7 +539,7 @@ class AttachEndpoint:
         if is_local and folder:
             self._hub.allow(Path(folder))
         name = sanitize_line(str(hello.get("name") or "a client"))[:60]
-        attachment = Attachment(self._hub, runtime, name, self._lines, lambda: _close_soon(socket))
+        attachment = Attachment(self._hub, runtime, name, self._lines, lambda: _close_soon(socket), is_local=is_local)
         welcome = {"version": __version__, "folder": str(runtime.workspace), "sessions": [each.id for each in runtime.sessions]}
         await socket.send_text(rpc.dumps([{"welcome": welcome}]))
         return attachment

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmtui.app.host import Runtime, open_runtime
+from lmtui.app.model_servers import FILES_URL
 from lmtui.app.settings_trust import read_trust
 from lmtui.config import MODEL_SETTINGS, Loaded, load_config
 from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
+from lmtui.core.hosts import is_same_server
 from lmtui.core.mcp import Form
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import AgentRow, Session, SessionSummary
@@ -241,6 +243,20 @@ class SessionHub:
                 if await asyncio.to_thread(runtime.archive.look_up, [session_id]):
                     return runtime
         raise UnknownSession(f"no session {sanitize_path(session_id)[:60]}", "`lmtui sessions` lists the sessions of a folder.")
+
+    async def switch_model(self, runtime: Runtime, session_id: str, url: str, model: str) -> None:
+        """Let a client on the network choose a model for a session (empty: for those opened later), on a server of the user's.
+
+        Raises:
+            UsageError: it is another server.
+        """
+        found = [each.url for each in await runtime.servers.find() if each.url != FILES_URL]
+        if not any(is_same_server(each, url) for each in found):
+            raise UsageError(f"{sanitize_path(url)[:200]} is not a server of the user", "`GET /v1/models` lists them.")
+        if session_id:
+            await runtime.switch_model(session_id, url, model, is_kept=False)
+        else:
+            await runtime.servers.use(url, model, is_kept=False)
 
     def as_seen_here(self, rows: Sequence[SessionSummary]) -> Sequence[SessionSummary]:
         """Return sessions with those open that any runtime has, as a client sees them: a folder may have several."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 from lmtui.app.event_lines import decode_event
 from lmtui.core import events
-from lmtui.core.errors import HostError, LmtuiError, UsageError
+from lmtui.core.errors import ClosedToNetwork, HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.host import rpc
@@ -303,6 +303,11 @@ class HostLink:
         self, on: str, path: str, member: Member, sent: Mapping[str, Any], future: concurrent.futures.Future[Any]
     ) -> Any:
         """Do a call later, or once more; if both fail, the front end continues and the user is told."""
+        if future.done() and isinstance(closed := future.exception(), ClosedToNetwork):
+            if member.returns is not None or member.result is not type(None):
+                raise closed
+            self._tell(events.Level.WARNING, closed.full_text())
+            return None
         if (deleted := self._deleted(on)) is not None:
             if member.kind is Kind.CALL:
                 deleted.tell(events.Level.ERROR, f"{_DELETED} Nothing was done ({member.full_name}).")

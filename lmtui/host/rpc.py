@@ -30,10 +30,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core import errors
-from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.events import Envelope
+from lmtui.core.errors import ClosedToNetwork, LmtuiError, UsageError
+from lmtui.core.events import Envelope, Outcome
+from lmtui.core.remote_marks import marks_of
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import Session, SessionHost
+from lmtui.core.sessions import Answer, Session, SessionHost
 
 PROTOCOL = 1
 """The version of the messages; a host and a client with different ones do not understand each other."""
@@ -41,24 +42,6 @@ PROTOCOL = 1
 HOST = "host"
 SESSION = "session:"
 REVIEW = "review:"
-
-# Getters that a client keeps a copy of, next to every property: they are read whenever something is drawn.
-_MIRRORED = frozenset({
-    "Goals.listed", "Budgets.in_force", "Calls.in_use", "BackgroundCommands.commands", "WorkspaceAttempts.listed",
-    "McpServers.servers", "McpServers.problems", "PromptFiles.found",
-})  # fmt: skip
-# Reads or writes files: runs in a thread of the host.
-_BLOCKING = frozenset({
-    "Archive.find", "Archive.sessions", "Archive.look_up", "SettingsControls.rows", "SettingsControls.change",
-    "SettingsControls.roles", "SettingsControls.set_role", "Jobs.is_scheduled", "Skills.check", "Skills.promote",
-    "Trust.waiting", "Trust.refused", "Trust.trusted", "Trust.answered_elsewhere",
-})  # fmt: skip
-# What only the process with the sessions can do, or is a message of its own.
-_KEPT_BACK = frozenset({
-    "SessionHost.start_demo", "SessionHost.close", "SessionHost.new_session", "SessionHost.open_session", "Jobs.serve",
-    "Session.close", "Session.subscribe", "Session.history", "BackgroundCommands.watch", "BackgroundCommands.close",
-    "Session.run_agents_in", "WorkspaceAttempts.run_agents_in", "WorkspacePipeline.run_agents_in",
-})  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -75,7 +58,8 @@ class Kind(StrEnum):
 class Member:
     """A member of a port, with the types of what it takes and returns.
 
-    A `VALUE` is mirrored by a client.  `returns` is the port of a returned object, None where it returns a value.
+    A `VALUE` is mirrored by a client.  `returns` is the port of a returned object, None where it returns a value.  `marks` are
+    those of `core.remote_marks`.
     """
 
     port: type
@@ -85,21 +69,16 @@ class Member:
     parameters: Mapping[str, Any]
     result: Any
     returns: type | None = None
+    marks: frozenset[str] = frozenset()
 
     @property
     def full_name(self) -> str:
         """Return the name with that of the port."""
         return f"{self.port.__name__}.{self.name}"
 
-    @property
-    def blocks(self) -> bool:
-        """Tell whether it has to run in a thread."""
-        return self.full_name in _BLOCKING
-
-    @property
-    def is_kept_back(self) -> bool:
-        """Tell whether a client may not call it."""
-        return self.full_name in _KEPT_BACK
+    def may_be_called(self, *, is_local: bool) -> bool:
+        """Tell whether a client may call it, through the local socket or from the network."""
+        return self.kind is not Kind.PORT and "kept_back" not in self.marks and (is_local or "open_to_network" in self.marks)
 
 
 @functools.cache
@@ -116,7 +95,7 @@ def members(port: type) -> Mapping[str, Member]:
 def _member(port: type, name: str, attribute: property | types.FunctionType) -> Member:
     is_property = isinstance(attribute, property)
     function = attribute.fget if isinstance(attribute, property) else attribute
-    hints = typing.get_type_hints(function)
+    hints, marks = typing.get_type_hints(function), marks_of(function)
     result = hints.pop("return", type(None))
     returns = _port_in(result)
     origin = typing.get_origin(result)
@@ -127,10 +106,11 @@ def _member(port: type, name: str, attribute: property | types.FunctionType) -> 
     elif is_property:
         kind = Kind.PORT if returns else Kind.VALUE
     else:
-        kind = Kind.VALUE if f"{port.__name__}.{name}" in _MIRRORED else Kind.CALL
+        kind = Kind.VALUE if "mirrored" in marks else Kind.CALL
     if origin is collections.abc.Iterator:
         result = types.GenericAlias(Sequence, typing.get_args(result)[:1])
-    return Member(port, name, kind, is_property, {key: _concrete(hint) for key, hint in hints.items()}, result, returns)
+    parameters = {key: _concrete(hint) for key, hint in hints.items()}
+    return Member(port, name, kind, is_property, parameters, result, returns, marks)
 
 
 def _concrete(hint: Any) -> Any:
@@ -166,6 +146,23 @@ def resolve(root: type, path: str) -> type:
 
 
 ROOTS: Mapping[str, type] = {HOST: SessionHost, SESSION: Session}
+
+
+def check_network(member: Member, given: Mapping[str, Any]) -> None:
+    """Refuse what a client on the network may not do: it may give answers, but it is not the user.
+
+    Raises:
+        ClosedToNetwork: the member is not open, or these arguments write a rule of the user's or bring a command or plan.
+    """
+    answer, what = given.get("answer"), ""
+    if not member.may_be_called(is_local=False):
+        what = member.full_name
+    elif isinstance(answer, Answer) and (answer.outcome is Outcome.ALWAYS or answer.edited):
+        what = "a rule for always, or another command,"
+    elif given.get("edited") is not None:
+        what = "another plan"
+    if what:
+        raise ClosedToNetwork(f"{what} is closed to clients on the network", "Run `lmtui attach` on the host's machine.")
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

@@ -433,7 +433,6 @@ class NewJobBody(FolderQuery):
     title: Annotated[str, Field(max_length=80)] = ""
     session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
     mode: Mode | None = None
-    allow: Annotated[list[_Words], Field(max_length=100)] = Field(default_factory=list)
     deny: Annotated[list[_Words], Field(max_length=100)] = Field(default_factory=list)
     missed: Missed = Missed.RUN
 

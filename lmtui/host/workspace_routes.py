@@ -145,11 +145,11 @@ async def model_selected(api: ApiContext, call: ApiCall) -> wire.Receipt:
     wanted: wire.SelectModel = call.body
     if wanted.session is None:
         runtime = await api.runtime(wanted.folder)
-        await runtime.servers.use(wanted.url, wanted.model)
+        await api.hub.switch_model(runtime, "", wanted.url, wanted.model)
         return wire.Receipt(seq=0, is_running=False)
     session = await api.hub.session(wanted.session)
     runtime = await api.hub.find_runtime(session.id)
-    await runtime.switch_model(session.id, wanted.url, wanted.model)
+    await api.hub.switch_model(runtime, session.id, wanted.url, wanted.model)
     history = session.history()
     return wire.Receipt(seq=history[-1].seq if history else 0, is_running=session.is_running)
 
@@ -175,7 +175,6 @@ async def job_added(api: ApiContext, call: ApiCall) -> wire.JobInfo:
         title=body.title,
         session=body.session or "",
         mode=str(body.mode or ""),
-        allow=tuple(body.allow),
         deny=tuple(body.deny),
         missed=body.missed,
     )

@@ -10,7 +10,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, FilesRestored, MessageAdded, Notice
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan
-from lmtui.core.sessions import Changes
+from lmtui.core.workspace import Changes
 from lmtui.engine.context import Conversation
 from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer

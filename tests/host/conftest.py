@@ -14,12 +14,15 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
 
 from lmtui.app.host import Runtime, open_runtime
 from lmtui.config import Config
 from lmtui.host.access import ApiAccess, Failures
 from lmtui.host.api import build_app
 from lmtui.host.api_context import ApiContext, ApiOptions
+from lmtui.host.attach import AttachEndpoint
+from lmtui.host.connect import ATTACH
 from lmtui.host.http_server import serve
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -94,7 +97,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
                 return open_runtime(at, config, is_attended=True)
 
             hub = SessionHub([folder], open_one)
-            app = build_app(hub, access or ApiAccess(TOKEN, failures=failures), options=options)
+            attach = WebSocketRoute(ATTACH, AttachEndpoint(hub))
+            app = build_app(hub, access or ApiAccess(TOKEN, failures=failures), routes=[attach], options=options)
             listener = socket.create_server(("127.0.0.1", 0))
             port = listener.getsockname()[1]
             stop = asyncio.Event()

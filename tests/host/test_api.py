@@ -9,6 +9,7 @@ import pytest
 from lmtui.core.events import MessageAdded, TurnEnded
 from lmtui.core.messages import Role
 from lmtui.models.demo_scripts import ScriptedTurn
+from lmtui.models.discovery import read_choices
 from tests.host.conftest import DONE, WRITE, Start, is_end, read_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -254,7 +255,8 @@ async def test_another_model_is_selected_for_a_session(start: Start) -> None:
     _ = await host.call("POST", "/v1/models/select", json=body)
     assert (await host.call("GET", f"/v1/sessions/{session_id}"))["model"] == "other"
     gone = await host.client.post("/v1/models/select", json={"url": "http://127.0.0.1:9", "model": "x"})
-    assert gone.status_code == 502
+    assert gone.status_code == 422
+    assert [each.model for each in read_choices()] == [""]
 
 
 async def test_without_a_folder_that_may_be_used_the_way_out_is_told(start: Start) -> None:

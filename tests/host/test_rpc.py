@@ -40,7 +40,7 @@ def test_what_a_port_takes_and_returns_can_be_sent(member: Member) -> None:
     for hint in member.parameters.values():
         if rpc.is_function(hint):
             takes, _ = rpc.function_types(hint)
-            hints = [] if member.is_kept_back else takes
+            hints = [] if "kept_back" in member.marks else takes
         else:
             hints = [hint]
         assert all(rpc._adapter(each).core_schema for each in hints)
@@ -48,15 +48,52 @@ def test_what_a_port_takes_and_returns_can_be_sent(member: Member) -> None:
         assert rpc._adapter(member.result).core_schema
 
 
-def test_names_of_special_members_exist() -> None:
-    names = {each.full_name for each in _all_members()}
-    assert names >= rpc._MIRRORED | rpc._BLOCKING | rpc._KEPT_BACK
-
-
 def test_what_only_the_process_with_the_sessions_can_do_is_kept_back() -> None:
-    kept = {each.full_name for each in _all_members() if each.is_kept_back}
+    kept = {each.full_name for each in _all_members() if "kept_back" in each.marks}
     assert {"SessionHost.start_demo", "SessionHost.close", "Jobs.serve", "BackgroundCommands.close"} <= kept
-    assert all(each.is_kept_back for each in _all_members() if each.name == "run_agents_in")
+    assert all("kept_back" in each.marks for each in _all_members() if each.name == "run_agents_in")
+
+
+# What a client on the network may do: nothing here may write what is the user's own, or leave the folder and its sandbox.
+OPEN_TO_NETWORK = """
+SessionHost: setup_note switch_model workspace
+Session: answer id interrupt is_running mode rename rules set_mode set_model steer submit wait_idle
+Archive: delete find fork look_up sessions
+WorkspaceAttempts: again begin discard follow_changes is_running listed review stop task use
+Files: changed git_changes git_status list paths paths_note read unmatched watch
+InstructionSource: read
+Jobs: follow_changes is_scheduled known pause read remove resume run_now
+ModelServers: find known pool silent_choice
+SettingsControls: roles
+Trust: answered_elsewhere refused trusted waiting
+BackgroundCommands: commands read stop
+Budgets: in_force
+Calls: in_use
+Changes: apply of_turn plan_redo plan_restore plan_rewind plan_undo steps total
+Goals: clear listed pause resume
+PlanApprovals: approve grants open reject revise
+PromptsInUse: begin
+SkillsInUse: begin end in_use
+Trial: drop keep parts problem waiting
+Waiting: drop go_on make_room
+WindowUse: bring_back fold leave_out parts pin read_s
+EffectReview: drop keep parts
+WorkspaceChecks: cancel listed rules why_nothing
+McpServers: answer_with listen problems resources servers settle
+WorkspaceMemory: waiting
+WorkspacePipeline: follow_changes is_running known most_attempts pause read stop
+PromptFiles: found read
+Skills: found listing promoted read_file use
+"""
+
+
+def test_only_these_members_are_open_to_the_network() -> None:
+    found: dict[str, set[str]] = {}
+    for member in _all_members():
+        if member.may_be_called(is_local=False):
+            found.setdefault(member.port.__name__, set()).add(member.name)
+    named = (line.split(": ") for line in OPEN_TO_NETWORK.strip().splitlines())
+    assert found == {port: set(names.split()) for port, names in named}
 
 
 def _there_and_back(hint: object, value: object) -> object:

@@ -9,8 +9,7 @@ from itertools import groupby
 
 from lmtui.core import events
 from lmtui.core.errors import SandboxError
-from lmtui.core.sessions import Restoration, Step
-from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.core.workspace import FileChange, FileChangeKind, Restoration, Step
 from tests.tui.fakes import FakeSession
 
 

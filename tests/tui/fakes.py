@@ -18,9 +18,9 @@ from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.project_checks import GoalChanged, GoalState, VerificationTracker
-from lmtui.core.sessions import AgentRunner, Answer, Changes, SessionSummary, Subscriber
+from lmtui.core.sessions import AgentRunner, Answer, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.core.workspace import EffectPart, FileChange, FileChangeKind
+from lmtui.core.workspace import Changes, EffectPart, FileChange, FileChangeKind
 from tests.fakes import FakeBackground
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_attempts import FakeAttempts

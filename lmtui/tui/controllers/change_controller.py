@@ -14,8 +14,8 @@ from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.permissions.rules import SOURCES, Rule
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
-from lmtui.core.sessions import Changes, Restoration, Session
-from lmtui.core.workspace import Files
+from lmtui.core.sessions import Session
+from lmtui.core.workspace import Changes, Files, Restoration
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of

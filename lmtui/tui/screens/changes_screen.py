@@ -32,8 +32,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
-from lmtui.core.sessions import Changes, Restoration, Step
-from lmtui.core.workspace import FileChange, Files
+from lmtui.core.workspace import Changes, FileChange, Files, Restoration, Step
 from lmtui.tui.commands import Scope, command, of_scope
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word

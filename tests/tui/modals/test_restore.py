@@ -4,7 +4,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Rewound, TurnReason
-from lmtui.core.sessions import Restoration
+from lmtui.core.workspace import Restoration
 from lmtui.tui.screens.changes_screen import turns_of
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_changes import FakeChanges

@@ -1,0 +1,109 @@
+"""Clients that attach over TCP: they may follow and answer sessions, but they are not the user."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from lmtui import __version__
+from lmtui.host import rpc
+from lmtui.models.demo_scripts import ScriptedTurn
+from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
+
+_NUMBERS = itertools.count(1)
+_MCP = {"x": {"command": "touch", "args": ["/tmp/x"], "sandbox": "host"}}
+_SKILL = "---\nname: x\ndescription: y\n---\nz"
+
+
+async def _call(socket: ClientConnection, on: str, port: str, name: str, /, **given: Any) -> dict[str, Any]:
+    number = next(_NUMBERS)
+    await socket.send(rpc.dumps([{"id": number, "on": on, "port": port, "call": name, "with": given}]))
+    while True:
+        for message in json.loads(await socket.recv()):
+            if message.get("re") == number and not message.keys().isdisjoint({"ok", "error"}):
+                return dict(message)
+
+
+def _attached(host: Host) -> connect:
+    return connect(host.url.replace("http", "ws") + "/v1/attach", additional_headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+async def _greet(socket: ClientConnection, host: Host) -> None:
+    hello = {"protocol": rpc.PROTOCOL, "version": __version__, "name": "phone", "folder": str(host.folder)}
+    await socket.send(rpc.dumps([{"hello": hello}]))
+    assert "welcome" in json.loads(await socket.recv())[0]
+
+
+@pytest.mark.parametrize(
+    ("port", "name", "given"),
+    [
+        ("extensions.mcp", "bring", {"entries": _MCP, "source": "x"}),
+        ("extensions.mcp", "accept", {"name": "x"}),
+        ("settings", "change", {"name": "host_notify", "text": "touch /tmp/x"}),
+        ("settings", "rows", {}),
+        ("extensions.skills", "add", {"text": _SKILL, "is_for_all": True}),
+        ("extensions.memory", "forget", {"words": "x"}),
+        ("extensions.projects", "read", {}),
+        ("extensions.batches", "open", {"words": "tasks.jsonl", "session_id": ""}),
+        ("extensions.checks", "run", {}),
+        ("trust", "revoke", {}),
+        ("archive", "export", {"session_id": "", "form": "md"}),
+        ("servers", "use", {"url": "http://127.0.0.1:9", "model": "x"}),
+        ("servers", "look", {"url": "http://127.0.0.1:9"}),
+    ],
+)
+async def test_what_is_the_users_own_is_closed_to_the_network(
+    start: Start, port: str, name: str, given: dict[str, Any]
+) -> None:
+    host = await start(DONE)
+    async with _attached(host) as socket:
+        await _greet(socket, host)
+        answer = await _call(socket, "host", port, name, **given)
+    assert answer["error"]["class"] == "ClosedToNetwork"
+
+
+async def test_a_network_client_gives_answers_and_brings_no_rules_commands_or_plans(start: Start) -> None:
+    host = await start(WRITE, DONE, mode="manual")
+    session_id = await host.new_session(message="write a file")
+    asked = await host.approval(session_id)
+    async with _attached(host) as socket:
+        await _greet(socket, host)
+        on = (await _call(socket, "host", "", "open", session_id=session_id))["ok"]
+        for more in ({"outcome": "always"}, {"outcome": "always", "scope": "user"}, {"outcome": "once", "edited": "id"}):
+            answer = await _call(socket, on, "", "answer", approval_id=asked["approval_id"], answer=more)
+            assert answer["error"]["class"] == "ClosedToNetwork"
+        for port, name, given in (
+            ("waiting", "run_command", {"command": "id"}),
+            ("goals", "set", {"command": "id"}),
+            ("plans", "approve", {"proposal_id": "plan_1", "edited": {"title": "x", "steps": []}}),
+            ("changes", "apply", {"plan": {"action": "restore", "calls": [], "changes": [], "path": "a.txt", "text": "x"}}),
+            ("skills", "begin", {"used": {"name": "x", "text": "x", "source": "user", "allowed": ["Shell(*)"]}, "words": ""}),
+        ):
+            assert "error" in await _call(socket, on, port, name, **given), name
+        answer = await _call(socket, on, "", "answer", approval_id=asked["approval_id"], answer={"outcome": "once"})
+        assert "ok" in answer
+    await host.idle(session_id)
+    assert (host.folder / "a.txt").exists()
+
+
+async def test_a_network_client_chooses_among_the_users_servers_alone(start: Start) -> None:
+    host = await start(ScriptedTurn("one"), DONE)
+    session_id = await host.new_session()
+    async with _attached(host) as socket:
+        await _greet(socket, host)
+        for url in ("http://127.0.0.1:9", "gguf:", f"{host.model.url}@127.0.0.1:9"):
+            answer = await _call(socket, "host", "", "switch_model", session_id=session_id, url=url, model="/etc/passwd")
+            assert "not a server of the user" in answer["error"]["message"]
+        answer = await _call(socket, "host", "", "switch_model", session_id=session_id, url=host.model.url, model="scripted")
+        assert "ok" in answer
+
+
+async def test_a_method_that_is_called_open_is_not_the_opening_of_a_session(start: Start) -> None:
+    host = await start(DONE)
+    async with _attached(host) as socket:
+        await _greet(socket, host)
+        for port, name in (("extensions.batches", "open"), ("background", "close"), ("extensions", "open")):
+            assert "error" in await _call(socket, "host", port, name, words="tasks.jsonl", session_id="")
+    assert host.hub.sessions == []
