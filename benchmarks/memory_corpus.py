@@ -272,7 +272,6 @@ HELD_OUT_PARAPHRASES = {
     ),
     "find out whether a model is good at calling functions": (
         "lmtui/engine/model_exam.py",
-        "lmtui/engine/exam_tasks.py",
         "docs/models.md",
         "benchmarks/exam",
     ),

@@ -471,7 +471,6 @@ def models_parser() -> Parser:
     parser.add_argument(
         "--exam", metavar="NAME", help="measure this model (or the only one whose name contains NAME) and save the result"
     )
-    parser.add_argument("--quick", action="store_true", help="exam: fewer tasks, without probing the window")
     parser.add_argument("--url")
     parser.add_argument("--api-key", metavar="KEY")
     return with_report(parser)

@@ -62,7 +62,7 @@ class Config:
         label="Connection profiles",
     )  # fmt: skip
     servers: tuple[str, ...] = _setting(
-        (), "servers to use as one pool: addresses, host names or profile names, each with an optional weight=N (default: 1)",
+        (), "servers to use as one pool: addresses, host names or profile names",
         label="Server pool",
     )  # fmt: skip
     profile: str = _setting("", "name of the profile to use", "LLM_PROFILE", label="Connection profile")

@@ -104,18 +104,14 @@ class ModelConnection:
         """Return the pool, created on first use."""
         if self._made_pool is None:
             retry = RetryPolicy(retries=self._config.max_retries, first_delay_s=self._config.retry_delay_s)
-            named = [self._member(each.url, each.weight) for each in self._pooled if not each.is_host]
-            hosts = [
-                PoolHost(each.url, partial(self._member, weight=each.weight), each.weight)
-                for each in self._pooled
-                if each.is_host
-            ]
+            named = [self._member(each.url) for each in self._pooled if not each.is_host]
+            hosts = [PoolHost(each.url, self._member) for each in self._pooled if each.is_host]
             self._made_pool = ServerPool(named, retry, hosts=hosts)
         return self._made_pool
 
-    def _member(self, url: str, weight: float = 1.0) -> PoolMember:
+    def _member(self, url: str) -> PoolMember:
         once = RetryPolicy(retries=0, loading_limit_s=0)  # the pool tries the next server
-        return PoolMember(self._new_provider(url, once), self.keys.key_for(url), weight)
+        return PoolMember(self._new_provider(url, once), self.keys.key_for(url))
 
     def pool_rows(self) -> Sequence[PoolRow]:
         """Return the servers of the pool, empty without a pool or if another server is in use."""

@@ -34,8 +34,7 @@ from lmtui.core.servers import (
     ServerFound,
     ServerKind,
 )
-from lmtui.engine.exam_tasks import ExamParts
-from lmtui.engine.model_exam import ModelExam
+from lmtui.engine.model_exam import ExamParts, ModelExam
 from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
 from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed, prompt_caches_dir
 from lmtui.models.endpoint import is_reachable
@@ -64,12 +63,12 @@ class Examiner:
         """Return what is known of a model of a server."""
         return self._profiles.get(_key(url, model))
 
-    async def examine(self, provider: Provider, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+    async def examine(self, provider: Provider, model: str, on_step: OnStep) -> ExamState:
         """Examine a model and return how it went; one that is cancelled keeps what it has and tells `on_step` so."""
         counts = TokenCounts()
         _ = counts("")
         await asyncio.to_thread(counts.wait, _TOKENIZER_LIMIT_S)
-        parts = ExamParts(provider, ToolRegistry(), model, secrets.token_hex(4), counts, is_quick=is_quick)
+        parts = ExamParts(provider, ToolRegistry(), model, secrets.token_hex(4), counts)
         exam = ModelExam(parts, on_step)
         before: ServedModel | None = None
         try:
@@ -117,7 +116,7 @@ def _key(url: str, model: ServedModel) -> ModelKey:
     return ModelKey(base_url(url), model.name, model.quantisation, model.template)
 
 
-async def examine_named(config: Config, name: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+async def examine_named(config: Config, name: str, on_step: OnStep) -> ExamState:
     """Find a model by its name on the servers that answer, and examine it.
 
     Raises:
@@ -129,7 +128,7 @@ async def examine_named(config: Config, name: str, on_step: OnStep, *, is_quick:
         profiles = ProfileStore()
         examiner = Examiner(profiles, str(profiles.file))
         connection.use(server.url, model)
-        return await examiner.examine(connection.provider(), model, on_step, is_quick=is_quick)
+        return await examiner.examine(connection.provider(), model, on_step)
     finally:
         await connection.close()
 
@@ -351,14 +350,14 @@ class Servers:
         """Return what was learned or measured of a model; a model file that does not run has no address to be known by."""
         return ModelProfile() if url in (FILES_URL, PROFILES_URL) else self._examiner.known(url, model)
 
-    async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+    async def examine(self, url: str, model: str, on_step: OnStep) -> ExamState:
         """Measure a model and keep the result; on the server in use the session's own requests go first."""
         if url in (FILES_URL, PROFILES_URL):
             raise UsageError(f"{model} does not run yet", "Load it first." if url == FILES_URL else "Use the profile first.")
         is_in_use = self._connection.is_in_use(url)
         provider = self._connection.provider_at(url) if is_in_use else OpenAICompatible(url, self.key_for(url))
         try:
-            return await self._examiner.examine(provider, model, on_step, is_quick=is_quick)
+            return await self._examiner.examine(provider, model, on_step)
         finally:
             if not is_in_use:
                 await provider.close()

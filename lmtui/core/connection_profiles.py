@@ -95,12 +95,11 @@ class PoolEntry:
     """
 
     url: str
-    weight: float = 1.0
     api_key: str = ""
     is_host: bool = False
 
 
-_POOL_HINT = 'Write it as "http://gpu2:8080 weight=2", or use a host name or a profile name.'
+_POOL_HINT = 'Write it as "http://gpu2:8080", or use a host name or a profile name.'
 _HOST = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 
 
@@ -112,32 +111,17 @@ def parse_pool(texts: Iterable[str], profiles: Sequence[str]) -> tuple[PoolEntry
     """
     known = parse_connections(profiles)
     found: list[PoolEntry] = []
-    for text in texts:
-        name, *words = text.split() or [""]
-        weight = 1.0
-        for word in words:
-            key, sign, value = word.partition("=")
-            weight = _weight(text, value) if sign and key == "weight" else _weight(text, "")
+    for name in texts:
         profile = known.get(name)
         url = profile.url if profile is not None else name
         try:
             _ = base_url(url)
         except UsageError as error:
             raise ConfigError(
-                f"servers: {text[:60]!r} is not an address, a host name or a profile with a url", _POOL_HINT
+                f"servers: {name[:60]!r} is not an address, a host name or a profile with a url", _POOL_HINT
             ) from error
         if not any(is_same_server(url, each.url) for each in found):
             is_host = profile is None and bool(_HOST.fullmatch(url))
             named = profile or (None if is_host else connection_of(profiles, url))
-            found.append(PoolEntry(url, weight, named.api_key if named is not None else "", is_host=is_host))
+            found.append(PoolEntry(url, named.api_key if named is not None else "", is_host=is_host))
     return tuple(found)
-
-
-def _weight(text: str, value: str) -> float:
-    try:
-        weight = float(value)
-    except ValueError:
-        weight = 0.0
-    if not 0.01 <= weight <= 100:
-        raise ConfigError(f"servers: {text[:60]!r} needs a weight from 0.01 to 100", _POOL_HINT)
-    return weight

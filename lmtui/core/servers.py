@@ -107,7 +107,6 @@ class PoolRow:
     slots: int = 0
     busy: int = 0
     waiting: int = 0
-    weight: float = 1.0
     answered: int = 0
     tokens_per_s: float = 0.0
     problem: str = ""
@@ -115,19 +114,18 @@ class PoolRow:
 
 
 def pool_cells(row: PoolRow) -> str:
-    """Return the state of a pool server for a table: slots, queue, speed and weight, or that it is down."""
+    """Return the state of a pool server for a table: slots, queue and speed, or that it is down."""
     if not row.is_up:
         return "down"
     cells = [f"{row.busy}/{row.slots} busy"]
     cells += [f"{row.waiting} queued"] if row.waiting else []
     cells += [f"{row.tokens_per_s:.0f} tok/s"] if row.tokens_per_s else []
-    cells += [f"weight {row.weight:g}"] if row.weight != 1 else []
     return " · ".join(cells)
 
 
 def pool_text(row: PoolRow) -> str:
     """Return the state of a pool server as text."""
-    parts = [f"in the pool, weight {row.weight:g}" if row.weight != 1 else "in the pool"]
+    parts = ["in the pool"]
     parts += [f"down: {row.problem}"] if row.problem else []
     parts += [f"{row.busy} of {row.slots} slots busy, {row.waiting} queued"] if row.slots and row.is_up else []
     parts += [f"{row.answered} answered"] if row.answered else []
@@ -317,7 +315,7 @@ class ModelServers(Protocol):
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model before; an empty profile where nothing was."""
 
-    async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+    async def examine(self, url: str, model: str, on_step: OnStep) -> ExamState:
         """Measure a model on purpose and keep the result; one that is cancelled keeps what it has.  It may load the model."""
 
     @open_to_network

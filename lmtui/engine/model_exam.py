@@ -1,27 +1,281 @@
-"""The exam: a model is asked small tasks as a session asks it, and what it does is measured.
+"""The exam: a model is asked three small tasks as a session asks it, in each form of calls until one works.
 
-It asks through the ports alone and runs no tool.
+It takes some ten seconds, asks through the ports alone and runs no tool.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+import contextlib
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
-from lmtui.core.messages import Completion, Message, Role, ToolCall, ToolCallFormat
-from lmtui.core.ports import TokenCounter
+from lmtui.core.messages import Completion, Message, ModelRequest, Priority, Role, ToolCall, ToolCallFormat, ToolSet
+from lmtui.core.ports import Provider, TokenCounter, Toolbox
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import EXAM, ExamRow, ExamState, Grade, ModelProfile, OnStep, ServedModel, speed_words
-from lmtui.core.window import ASSUMED_WINDOW_TOKENS
-from lmtui.engine import exam_tasks
+from lmtui.core.window import bytes_by_four
+from lmtui.engine.context import system_prompt
+from lmtui.engine.context_budget import Budget
 from lmtui.engine.tool_call_policy import ToolCallPolicy
 
 FATAL = (Fault.UNREACHABLE, Fault.KEY_REFUSED, Fault.UNKNOWN_MODEL, Fault.NOT_A_MODEL_SERVER, Fault.LOADING)
-_MOST_REQUESTS = 3
+_CLEARLY = 2  # so many tasks more
+
+
+@dataclass(slots=True)
+class FormCounts:
+    """What was counted of one form.
+
+    Answers are counted by what they held: a structured call of the server's own, one found in the text, one that could not be
+    read, or only words.  `why_not` says why it was not tried to the end.
+    """
+
+    tasks: int = 0
+    right: int = 0
+    structured: int = 0
+    recovered: int = 0
+    malformed: int = 0
+    words: int = 0
+    edit_form: str = ""
+    why_not: str = ""
+
+    def see(self, completion: Completion) -> None:
+        """Count one answer."""
+        calls = completion.message.tool_calls
+        if any(not call.form for call in calls):
+            self.structured += 1
+        elif calls:
+            self.recovered += 1
+        elif completion.problem:
+            self.malformed += 1
+        else:
+            self.words += 1
+
+    @property
+    def is_perfect(self) -> bool:
+        """Tell whether all tasks were done, with no call that could not be read."""
+        return self.tasks > 0 and self.right == self.tasks and not self.malformed and not self.why_not
+
+    @property
+    def briefly(self) -> str:
+        """Return how it went in a few words."""
+        return f"{self.right} of {self.tasks}" + (f" ({self.why_not})" if self.why_not else "")
+
+    def told(self, form: ToolCallFormat) -> str:
+        """Return the counts in words."""
+        kinds = [(self.structured, "structured")]
+        kinds += [(self.recovered, "found in the text" if form is ToolCallFormat.NATIVE else "read")]
+        kinds += [(self.malformed, "malformed")]
+        counts = ", ".join(f"{count} {word}" for count, word in kinds if count) or "none made"
+        said = f"{self.right} of {self.tasks} tasks right, calls: {counts}" if self.tasks else ""
+        return "; ".join(part for part in (said, self.why_not) if part)
+
+
+def works_natively(counts: FormCounts) -> bool:
+    """Tell whether native calls are all that is needed: structured, none in the text, all right."""
+    return counts.is_perfect and counts.structured > 0 and not counts.recovered
+
+
+def chosen(found: Mapping[ToolCallFormat, FormCounts]) -> tuple[ToolCallFormat | None, str]:
+    """Return the form to use (None: no task was done in any), and why, with the counts.
+
+    Native where it works, else text, else a schema; a schema in place of text where it is clearly better, and native calls in
+    place of both where those do not do more.
+    """
+    native, text, schema = (
+        found.get(form, FormCounts()) for form in (ToolCallFormat.NATIVE, ToolCallFormat.TEXT, ToolCallFormat.SCHEMA)
+    )
+    is_native_usable = native.structured > native.recovered and not native.why_not
+    held_is_better = schema.right >= text.right + _CLEARLY or (schema.right > text.right and (not text.right or text.malformed))
+    if works_natively(native) or (is_native_usable and native.right > 0 and native.right >= max(text.right, schema.right)):
+        form = ToolCallFormat.NATIVE
+    elif held_is_better:
+        form = ToolCallFormat.SCHEMA
+    elif text.right:
+        form = ToolCallFormat.TEXT
+    else:
+        return None, "in no form of calls was a task done"
+    others = (f"{each} {counts.briefly}" for each, counts in found.items() if each is not form)
+    return form, f"{form} {found[form].told(form)}" + "".join(f"; {other}" for other in others)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A call whose arguments were checked: the tool's own name and its arguments."""
+
+    tool: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        """Return an argument as text, empty where there is none."""
+        value = self.arguments.get(name)
+        return "" if value is None else str(value)
+
+    @property
+    def path(self) -> str:
+        """Return the path that it is about, as the folder of paper names it."""
+        return self.text("path").removeprefix("./").strip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class ExamTask:
+    """One task; `is_right` tells whether a call is what it asks for."""
+
+    name: str
+    ask: str
+    is_right: Callable[[CheckedCall], bool]
+
+
+_FILE = "def total(a, b):\n    return a - b\n"
+_FIXED = re.compile(r"return\s+a\s*\+\s*b")
+_LOOKS = re.compile(r"\b(?:ls|find|tree|dir)\b")
+_WRITES = re.compile(r">\s*\"?'?(?:\./)?hello\.txt")
+
+
+def edits_exactly(call: CheckedCall) -> bool:
+    """Tell whether an edit names text that is in the file just once."""
+    return call.tool == "edit" and call.path == "total.py" and _FILE.count(call.text("search") or "\0") == 1
+
+
+def _has_listed(call: CheckedCall) -> bool:
+    return call.tool in ("ls", "glob") or (call.tool == "shell" and bool(_LOOKS.search(call.text("command"))))
+
+
+def _has_written(call: CheckedCall) -> bool:
+    if call.tool == "shell":
+        return bool(_WRITES.search(call.text("command")))
+    return call.tool == "write" and call.path == "hello.txt" and "hello" in call.text("content")
+
+
+def _is_fixed(call: CheckedCall) -> bool:
+    after = call.text("content") if call.tool == "write" and call.path == "total.py" else ""
+    if edits_exactly(call):
+        after = _FILE.replace(call.text("search"), call.text("replace"))
+    return bool(_FIXED.search(after))
+
+
+TASKS = (
+    ExamTask("list the files", "Which files are in this folder? Look.", _has_listed),
+    ExamTask("write a file", "Make a file hello.txt that holds the word hello.", _has_written),
+    ExamTask(
+        "edit a file",
+        f"total.py should add, but it subtracts. It is:\n\n```python\n{_FILE}```\n\nCorrect it with the tool edit.",
+        _is_fixed,
+    ),
+)
+
+
+ANSWER_TOKENS, THINKING_TOKENS = 200, 1200
+_ANSWER_LIMIT_S = 180.0
+_CUT_SHARE, _LEAST_COUNT = 0.5, 128
+
+
+@dataclass(frozen=True, slots=True)
+class ExamParts:
+    """What an exam needs.
+
+    `salt` is a word that no exam before had, so that what begins with it is in no cache.
+    """
+
+    provider: Provider
+    toolbox: Toolbox
+    model: str
+    salt: str
+    count: TokenCounter = bytes_by_four
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class Examinee:
+    """Asks one model.  `plain` knows the sizes and speeds of requests without tools, `budget(form)` those with tools.
+
+    `thinks`: reasoning was seen.
+    """
+
+    def __init__(self, parts: ExamParts) -> None:
+        self._parts = parts
+        self._tools = parts.toolbox.specs(ToolSet.LEAN)
+        self._system = Message(Role.SYSTEM, system_prompt("lean"))
+        self._budgets: dict[ToolCallFormat, Budget] = {}
+        self.plain = Budget(parts.count)
+        self.thinks = False
+
+    def budget(self, form: ToolCallFormat) -> Budget:
+        """Return what is known of the sizes of requests in a form of calls."""
+        return self._budgets.setdefault(form, Budget(self._parts.count, form))
+
+    async def ask_words(self, text: str, max_tokens: int, *, is_patient: bool = False) -> Completion:
+        """Ask something without tools; one that thinks gets room for it.
+
+        Args:
+            text: what is asked.
+            max_tokens: what the answer may take.
+            is_patient: the time is not limited, for the server may load the model first.
+        """
+        room = THINKING_TOKENS // 2 if self.thinks else 0
+        request = self._request([Message(Role.USER, text)], ToolCallFormat.NATIVE, max_tokens + room)
+        completion = await self._ask(request, None if is_patient else _ANSWER_LIMIT_S)
+        self._learn_size(self.plain, request, completion)
+        return completion
+
+    def task_request(self, talk: Sequence[Message], form: ToolCallFormat) -> ModelRequest:
+        """Return a request as a session with the lean tools makes it."""
+        most = THINKING_TOKENS if self.thinks else ANSWER_TOKENS
+        return replace(self._request([self._system, *talk], form, most), tools=self._tools)
+
+    async def ask_task(self, request: ModelRequest) -> Completion:
+        """Ask one step of a task.
+
+        Raises:
+            ProviderError: the server does not answer.
+        """
+        completion = await self._ask(request, _ANSWER_LIMIT_S)
+        self._learn_size(self.budget(request.call_form), request, completion)
+        return completion
+
+    def checked(self, call: ToolCall) -> CheckedCall | ToolError:
+        """Return a call as the tool would take it, or what would be told of it."""
+        try:
+            prepared = self._parts.toolbox.prepare(call.name, call.arguments)
+        except ToolError as error:
+            return error
+        return CheckedCall(prepared.tool, prepared.arguments)
+
+    def _request(self, talk: Sequence[Message], form: ToolCallFormat, max_tokens: int) -> ModelRequest:
+        return ModelRequest(
+            tuple(talk),
+            (),
+            self._parts.model,
+            temperature=0.0,
+            max_tokens=max_tokens,
+            call_form=form,
+            urgency=Priority.SUBAGENT,
+            sees=False,
+        )
+
+    async def _ask(self, request: ModelRequest, limit_s: float | None) -> Completion:
+        completion: Completion | None = None
+        try:
+            async with asyncio.timeout(limit_s), contextlib.aclosing(self._parts.provider.stream(request)) as pieces:
+                async for piece in pieces:
+                    completion = piece if isinstance(piece, Completion) else completion
+        except TimeoutError as error:
+            raise ProviderError(Fault.TIMEOUT, f"no complete answer within {limit_s:.0f} s") from error
+        if completion is None:
+            raise ProviderError(Fault.CUT, "the answer has no end")
+        self.thinks = self.thinks or bool(completion.message.thinking)
+        return completion
+
+    def _learn_size(self, budget: Budget, request: ModelRequest, completion: Completion) -> None:
+        """Learn how the server counts, unless it left out a part."""
+        counted = completion.usage.prompt_tokens if completion.usage else 0
+        raw = budget.raw(request.messages, request.tools)
+        if counted >= max(_LEAST_COUNT, raw * _CUT_SHARE):
+            budget.learn_size(raw, counted)
 
 
 class FormTrial:
@@ -30,14 +284,14 @@ class FormTrial:
     A form is given up as a session gives it up: by what `ToolCallPolicy` makes of the answers and refusals.
     """
 
-    def __init__(self, examinee: exam_tasks.Examinee, form: ToolCallFormat) -> None:
+    def __init__(self, examinee: Examinee, form: ToolCallFormat) -> None:
         self._examinee = examinee
         self._form = form
         self._calling = ToolCallPolicy()
         self._calling.take(form)
-        self.counts = exam_tasks.FormCounts()
+        self.counts = FormCounts()
 
-    async def run(self, tasks: Sequence[exam_tasks.ExamTask], has_time: Callable[[], bool], say: Callable[[str], None]) -> None:
+    async def run(self, tasks: Sequence[ExamTask], has_time: Callable[[], bool], say: Callable[[str], None]) -> None:
         """Try all tasks.
 
         Raises:
@@ -52,24 +306,12 @@ class FormTrial:
             self.counts.tasks += 1
             self.counts.right += await self._is_done(task)
 
-    async def _is_done(self, task: exam_tasks.ExamTask) -> bool:
-        talk = [Message(Role.USER, task.ask)]
-        made: list[exam_tasks.CheckedCall] = []
-        for _ in range(_MOST_REQUESTS):
-            said = await self._step(talk)
-            if said is None:
-                return False
-            checked = [(call, self._examinee.checked(call)) for call in said.tool_calls]
-            now = [each for _, each in checked if isinstance(each, exam_tasks.CheckedCall)]
-            is_stuck = any(each in made for each in now)
-            self._note_edits(now)
-            made += now
-            if task.is_right(made, said.text):
-                return True
-            if self.counts.why_not or not said.tool_calls or is_stuck:
-                return False
-            talk += [said, *(_result(call, each) for call, each in checked)]
-        return False
+    async def _is_done(self, task: ExamTask) -> bool:
+        said = await self._step([Message(Role.USER, task.ask)])
+        checked = [self._examinee.checked(call) for call in said.tool_calls] if said is not None else []
+        calls = [each for each in checked if isinstance(each, CheckedCall)]
+        self._note_edits(calls)
+        return any(map(task.is_right, calls))
 
     async def _step(self, talk: Sequence[Message]) -> Message | None:
         """Return one answer, counted; None where the server refused it."""
@@ -89,143 +331,13 @@ class FormTrial:
             self.counts.why_not = change.why
         return completion.message
 
-    def _note_edits(self, calls: Sequence[exam_tasks.CheckedCall]) -> None:
+    def _note_edits(self, calls: Sequence[CheckedCall]) -> None:
         """Take note whether it can quote a file that it was shown."""
         for call in calls:
             if call.tool == "edit" and self.counts.edit_form != "exact":
-                self.counts.edit_form = "exact" if exam_tasks.edits_exactly(call) else "whole"
+                self.counts.edit_form = "exact" if edits_exactly(call) else "whole"
             elif call.tool == "write" and call.path == "total.py":
                 self.counts.edit_form = self.counts.edit_form or "whole"
-
-
-def _result(call: ToolCall, checked: exam_tasks.CheckedCall | ToolError) -> Message:
-    text = exam_tasks.result_of(checked) if isinstance(checked, exam_tasks.CheckedCall) else f"Error: {checked.full_text()}"
-    return Message(Role.TOOL, text, call_id=call.id)
-
-
-_FIRST_TOKENS, _MOST_TOKENS = 2048, 131_072
-_FILLED_SHARE = 0.95
-_WHOLE_SHARE = 0.75
-_BUDGET_S = 30.0
-_GRACE_S = 5.0
-_MOST_PROMPTS = 14
-_ANSWER_TOKENS = 16
-_FINE_SHARE = 0.1
-_TOO_SLOW = f"unknown: it reads too slowly to probe it within {_BUDGET_S:.0f} s"
-_COLOURS = ("amber", "indigo", "olive", "crimson", "ivory", "teal", "violet", "copper")
-
-
-@dataclass(frozen=True, slots=True)
-class WindowFound:
-    """What a probe found: `tokens` is the window to work with (0: none was found), `is_exact`: hardly more is served."""
-
-    tokens: int
-    text: str
-    is_exact: bool = False
-
-
-@dataclass(slots=True)
-class _Bounds:
-    """The largest prompt that was read whole, and the smallest that was not (0: none yet)."""
-
-    whole: int = 0
-    too_large: int = 0
-    told: int = 0
-
-    @property
-    def is_fine(self) -> bool:
-        """Tell whether nothing more is to be learned."""
-        return bool(self.told) or (0 < self.too_large <= self.whole * (1 + _FINE_SHARE))
-
-    def next_size(self, most: int) -> int:
-        """Return the size to try now: twice the last, later the middle."""
-        if self.too_large:
-            return (self.whole + self.too_large) // 2
-        return int(min(most, max(_FIRST_TOKENS, _doubled(self.whole))) * _FILLED_SHARE)
-
-
-class WindowProbe:
-    """Probes one model.
-
-    Args:
-        examinee: the model; the speed at which it reads should be known already.
-        count: our own way of counting.
-        monotonic: the clock.
-        salt: a word that no probe before had.
-    """
-
-    def __init__(self, examinee: exam_tasks.Examinee, count: TokenCounter, monotonic: Callable[[], float], salt: str) -> None:
-        self._examinee = examinee
-        self._count = count
-        self._now = monotonic
-        self._salt = salt
-
-    async def run(self, most_tokens: int, say: Callable[[str], None]) -> WindowFound:
-        """Probe for half a minute at most; `most_tokens` is what the model could do at all, 0 where that is unknown.
-
-        Raises:
-            ProviderError: the very first prompt failed for another reason than its size.
-        """
-        begun, bounds, most = self._now(), _Bounds(), most_tokens or _MOST_TOKENS
-        for _ in range(_MOST_PROMPTS):
-            if bounds.is_fine or bounds.whole >= most * _FILLED_SHARE * _FILLED_SHARE:
-                break
-            size = bounds.next_size(most)
-            left_s = _BUDGET_S - (self._now() - begun)
-            if self._examinee.plain.read_s(size) > left_s:
-                break
-            say(f"window: a prompt of about {size:,} tokens")
-            try:
-                async with asyncio.timeout(left_s + _GRACE_S):
-                    await self._measure(size, bounds)
-            except TimeoutError:
-                break
-        if most_tokens and bounds.whole >= most_tokens * _FILLED_SHARE * _FILLED_SHARE:
-            return WindowFound(most_tokens, f"{most_tokens:,} tokens: all that the model could do", is_exact=True)
-        return _found(bounds)
-
-    async def _measure(self, size: int, bounds: _Bounds) -> None:
-        """Learn from one prompt."""
-        try:
-            read = await self._try(size)
-        except ContextOverflow as error:
-            bounds.too_large, bounds.told = size, error.window_tokens
-        except ProviderError:
-            if not bounds.whole:
-                raise
-            bounds.too_large = size
-        else:
-            bounds.whole = max(bounds.whole, read)
-            bounds.too_large = bounds.too_large if read else size
-
-    async def _try(self, size: int) -> int:
-        """Send a prompt of about a size; return how many tokens of it were read if all were, else 0."""
-        word = f"{_COLOURS[size % len(_COLOURS)]}-{size % 97}"
-        head = f"{self._salt} {size}. The secret word is {word}. Remember it.\n"
-        tail = "\nWhat is the secret word? Answer with that word alone."
-        plain = self._examinee.plain
-        wanted = int(size / plain.token_ratio) - self._count(head + tail)
-        text = head + filler(max(1, wanted), self._count) + tail
-        expected = plain.scaled(self._count(text))
-        completion = await self._examinee.ask_words(text, _ANSWER_TOKENS)
-        return read_whole(completion, expected, word)
-
-
-def _doubled(whole: int) -> int:
-    """Return the power of two above twice what was read whole."""
-    return 1 << (2 * whole).bit_length() if whole else 0
-
-
-def read_whole(completion: Completion, expected: int, word: str) -> int:
-    """Return how many tokens were read if that was the whole prompt, else 0.
-
-    The server's count decides; where it counts nothing, or as much as if a part were missing, the word does.
-    """
-    counted = completion.usage.prompt_tokens if completion.usage else 0
-    if counted >= expected * _WHOLE_SHARE:
-        return counted
-    said = completion.message.text + completion.message.thinking
-    return expected if word.lower() in said.lower() else 0
 
 
 def filler(tokens: int, count: TokenCounter) -> str:
@@ -241,35 +353,8 @@ def filler(tokens: int, count: TokenCounter) -> str:
     return "\n".join(lines)
 
 
-def work_text(tokens: int, count: TokenCounter) -> str:
-    """Return about so many of our own tokens of code, numbered as `read` shows it."""
-    lines: list[str] = []
-    source = inspect.getsource(exam_tasks.Examinee).splitlines()
-    for number, line in enumerate(source, 1):
-        lines.append(f"{number:>5}  {line}")
-        tokens -= count(lines[-1]) + 1
-        if tokens <= 0:
-            break
-    return "\n".join(lines)
-
-
-def _found(bounds: _Bounds) -> WindowFound:
-    if bounds.told:
-        return WindowFound(
-            bounds.told, f"{bounds.told:,} tokens, as the server said when a prompt was too large", is_exact=True
-        )
-    if not bounds.whole:
-        text = f"unknown: not even {bounds.too_large:,} tokens were read whole" if bounds.too_large else _TOO_SLOW
-        return WindowFound(0, text)
-    if not bounds.too_large:  # a bound that the time set is worth keeping only where it is more than is assumed
-        tokens = bounds.whole if bounds.whole > ASSUMED_WINDOW_TOKENS else 0
-        return WindowFound(tokens, f"at least {bounds.whole:,} tokens; no time was left to try more")
-    text = f"{bounds.whole:,} tokens were read whole, {bounds.too_large:,} were not"
-    return WindowFound(bounds.whole, text, is_exact=bounds.is_fine)
-
-
-_FORMS_LIMIT_S = 240.0
-_SPEED_TOKENS, _QUICK_SPEED_TOKENS = 500, 250
+_FORMS_LIMIT_S = 60.0
+_SPEED_TOKENS = 250
 _EDITS = {
     "exact": (Grade.GOOD, "exact: it quotes the text that is to be replaced"),
     "whole": (Grade.WEAK, "whole: it cannot quote a file, so files are better rewritten"),
@@ -285,13 +370,12 @@ class ModelExam:
         on_step: is told about every step and result.
     """
 
-    def __init__(self, parts: exam_tasks.ExamParts, on_step: OnStep) -> None:
+    def __init__(self, parts: ExamParts, on_step: OnStep) -> None:
         self._parts = parts
         self._on_step = on_step
         self._begun = self._last_row = parts.monotonic()
-        self._examinee = exam_tasks.Examinee(parts)
-        self._counts: dict[ToolCallFormat, exam_tasks.FormCounts] = {}
-        self._work_ratio = 0.0
+        self._examinee = Examinee(parts)
+        self._counts: dict[ToolCallFormat, FormCounts] = {}
         self.served: ServedModel | None = None
         self.state = ExamState(parts.provider.url, parts.model, profile=ModelProfile(source=EXAM))
 
@@ -300,23 +384,20 @@ class ModelExam:
         try:
             await self._greet()
             self.served = await self._parts.provider.served(self._parts.model)
-            await self._attempt("speed", self._measure_speed)
-            await self._attempt("tokens", self._measure_tokens)
+            await self._try_speed()
             await self._try_forms()
             self._judge_thinking()
-            if not self._parts.is_quick:
-                await self._attempt("window", self._find_window)
         except ProviderError as error:
             self._row("server" if self.state.rows else "answers", Grade.FAILED, str(error), error.hint)
 
-    async def _attempt(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do a part that the others do not need; a fault that says nothing of the server as a whole is only its row."""
+    async def _try_speed(self) -> None:
+        """Measure the speed; a fault that says nothing of the server as a whole is only its row."""
         try:
-            await work()
+            await self._measure_speed()
         except ProviderError as error:
             if error.fault in FATAL:
                 raise
-            self._row(name, Grade.WEAK, str(error), error.hint)
+            self._row("speed", Grade.WEAK, str(error), error.hint)
 
     # -- parts -----------------------------------------------------------------------------------------------------------
 
@@ -330,7 +411,7 @@ class ModelExam:
 
     async def _measure_speed(self) -> None:
         """Let it read what is in no cache, and write some numbers."""
-        size = _QUICK_SPEED_TOKENS if self._parts.is_quick else _SPEED_TOKENS
+        size = _SPEED_TOKENS
         self._say(f"speed: reading about {size} tokens, writing some")
         text = f"{self._parts.salt}\n{filler(size, self._parts.count)}\nWrite the numbers from 1 to 30, separated by spaces."
         completion = await self._examinee.ask_words(text, 80)
@@ -343,34 +424,27 @@ class ModelExam:
         text = speed_words(self.state.profile)
         self._row("speed", Grade.GOOD if text else Grade.WEAK, text or "could not be measured")
 
-    async def _measure_tokens(self) -> None:
-        """Let the server count text like that of real work: the plain words of the tasks have fewer tokens than code."""
-        self._say("tokens: counting some code")
-        code = work_text(_QUICK_SPEED_TOKENS if self._parts.is_quick else _SPEED_TOKENS, self._parts.count)
-        self._work_ratio = await self._examinee.ratio_of(f"{code}\nAnswer with the one word: ready")
-
     async def _try_forms(self) -> None:
         """Try native calls, then, unless they work, text, then, unless that works, a schema; choose."""
         end = self._parts.monotonic() + _FORMS_LIMIT_S
-        tasks = exam_tasks.QUICK_TASKS if self._parts.is_quick else exam_tasks.TASKS
         for form in ToolCallFormat:
             trial = FormTrial(self._examinee, form)
             if form is ToolCallFormat.NATIVE and self.served is not None and self.served.drops_tools:
                 trial.counts.why_not = "its chat template has no place for tools"
-            await trial.run(tasks, lambda: self._parts.monotonic() < end, self._say)
+            await trial.run(TASKS, lambda: self._parts.monotonic() < end, self._say)
             counts = self._counts[form] = trial.counts
             self._row(f"calls, {form}", Grade.GOOD if counts.is_perfect else Grade.WEAK, counts.told(form))
-            if exam_tasks.works_natively(counts) or (form is ToolCallFormat.TEXT and counts.is_perfect):
+            if works_natively(counts) or (form is ToolCallFormat.TEXT and counts.is_perfect):
                 break
         self._choose()
 
     def _choose(self) -> None:
-        form, note = exam_tasks.chosen(self._counts)
+        form, note = chosen(self._counts)
         if form is None:
             self._row("calls", Grade.FAILED, note, "Take a larger model, or one that was trained for tools.")
             return
         counts, budget = self._counts[form], self._examinee.budget(form)
-        ratio = round(max(budget.token_ratio if budget.is_ratio_known else 0.0, self._work_ratio), 3)
+        ratio = round(budget.token_ratio, 3) if budget.is_ratio_known else 0.0
         self._know(call_form=form, note=f"measured: {note}", edit_form=counts.edit_form, token_ratio=ratio)
         self._row("calls", Grade.GOOD if counts.is_perfect else Grade.WEAK, f"{form} is used")
         self._row("edits", *_EDITS[counts.edit_form])
@@ -387,17 +461,6 @@ class ModelExam:
         else:
             self._know(thinks=False)
             self._row("thinking", Grade.GOOD, "none")
-
-    async def _find_window(self) -> None:
-        """Take the window that is told, unless what was counted speaks against it; else probe."""
-        served = self.served or ServedModel("")
-        if served.window_tokens and not self._examinee.is_cut:
-            self._row("window", Grade.GOOD, f"{served.window_tokens:,} tokens, as the server tells")
-            return
-        probe = WindowProbe(self._examinee, self._parts.count, self._parts.monotonic, self._parts.salt)
-        found = await probe.run(served.max_window_tokens or served.window_tokens, self._say)
-        self._know(window_tokens=found.tokens)
-        self._row("window", Grade.GOOD if found.is_exact else Grade.WEAK, found.text)
 
     # -- telling ---------------------------------------------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
     progress = Progress()
     is_whole = False
     try:
-        state = await examine_named(config, arguments.exam.strip(), progress, is_quick=arguments.quick)
+        state = await examine_named(config, arguments.exam.strip(), progress)
         is_whole = True
     finally:
         if progress.last is not None:

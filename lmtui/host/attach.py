@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import itertools
 import json
 import logging
@@ -85,23 +84,31 @@ class Outbox:
         return frame
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who is attached: `name` is shown to others where it answers; `gone` is called when it does not read.
+
+    One that `is_local` came through the local socket; others may call what is open to the network.
+    """
+
+    name: str
+    gone: Callable[[], None]
+    is_local: bool
+
+
 class Attachment:
-    """One client.
+    """What is kept for one client.
 
     Args:
         hub: the sessions.
         runtime: that of the client's folder.
-        name: who the client is; others see it where it answers.
+        client: who it is.
         lines: writes events.
-        gone: is called when the client does not read.
-        is_local: it came through the local socket; others may call what is open to the network.
     """
 
-    def __init__(
-        self, hub: SessionHub, runtime: Runtime, name: str, lines: LineCache, gone: Callable[[], None], *, is_local: bool
-    ) -> None:
-        self._is_local, self._handed_out = is_local, set[str]()
-        self._hub, self._runtime, self._name, self._lines, self._gone = hub, runtime, name, lines, gone
+    def __init__(self, hub: SessionHub, runtime: Runtime, client: Client, lines: LineCache) -> None:
+        self._hub, self._runtime, self._client, self._lines = hub, runtime, client, lines
+        self._handed_out: set[str] = set()
         self.outbox = Outbox()
         self._sessions: dict[str, Session] = {}
         self._reviews: list[EffectReview] = []
@@ -121,7 +128,7 @@ class Attachment:
         try:
             self.outbox.put(message)
         except SlowClient:
-            self._gone()
+            self._client.gone()
             return
         if not self._is_due:
             self._is_due = True
@@ -193,13 +200,13 @@ class Attachment:
             if member is None or not member.may_be_called(is_local=True):
                 raise UsageError(f"a client cannot call {sanitize_line(f'{path}.{name}')[:80]}")
             given = self._arguments(member, message.get("with"))
-            if not self._is_local:
+            if not self._client.is_local:
                 rpc.check_network(member, given)
             if isinstance(session_id := given.get("session_id"), str):
                 target, _ = self._target(on, path, self._hub.runtime_of(session_id))
             if member.kind is Kind.STREAM:
                 self._run(number, self._stream(number, getattr(target, name)(**given)))
-            elif member.full_name == "SessionHost.switch_model" and not self._is_local:
+            elif member.full_name == "SessionHost.switch_model" and not self._client.is_local:
                 self._run(number, self._awaited(number, member, self._hub.switch_model(target, **given)))
             elif member.kind is Kind.ASYNC:
                 self._run(number, self._awaited(number, member, getattr(target, name)(**given)))
@@ -325,10 +332,10 @@ class Attachment:
             if isinstance(value, _HANDED_OUT) and json.dumps(rpc.encode(value)) not in self._handed_out:
                 raise UsageError(f"{member.full_name} takes only what this host has returned before", "Ask for it again.")
         if isinstance(answer := found.get("answer"), Answer):
-            found["answer"] = replace(answer, by=self._name)
+            found["answer"] = replace(answer, by=self._client.name)
         if "by" in member.parameters:
-            found["by"] = self._name
-        missing = [each for each in _required(member) if each not in found]
+            found["by"] = self._client.name
+        missing = [each for each in rpc.required(member) if each not in found]
         if missing:
             raise UsageError(f"{member.full_name} needs {', '.join(missing)}")
         return found
@@ -446,13 +453,6 @@ def _call(target: Any, member: Member, given: Mapping[str, Any]) -> Any:
     return list(value) if isinstance(value, Iterator) else value
 
 
-def _required(member: Member) -> Sequence[str]:
-    if member.is_property:
-        return ()
-    parameters = inspect.signature(getattr(member.port, member.name)).parameters.values()
-    return [each.name for each in parameters if each.name != "self" and each.default is each.empty]
-
-
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
@@ -539,7 +539,8 @@ class AttachEndpoint:
         if is_local and folder:
             self._hub.allow(Path(folder))
         name = sanitize_line(str(hello.get("name") or "a client"))[:60]
-        attachment = Attachment(self._hub, runtime, name, self._lines, lambda: _close_soon(socket), is_local=is_local)
+        client = Client(name, lambda: _close_soon(socket), is_local)
+        attachment = Attachment(self._hub, runtime, client, self._lines)
         welcome = {"version": __version__, "folder": str(runtime.workspace), "sessions": [each.id for each in runtime.sessions]}
         await socket.send_text(rpc.dumps([{"welcome": welcome}]))
         return attachment

@@ -148,6 +148,14 @@ def resolve(root: type, path: str) -> type:
 ROOTS: Mapping[str, type] = {HOST: SessionHost, SESSION: Session}
 
 
+def required(member: Member) -> Sequence[str]:
+    """Return the names of the arguments that a call needs."""
+    if member.is_property:
+        return ()
+    parameters = inspect.signature(getattr(member.port, member.name)).parameters.values()
+    return [each.name for each in parameters if each.name != "self" and each.default is each.empty]
+
+
 def check_network(member: Member, given: Mapping[str, Any]) -> None:
     """Refuse what a client on the network may not do: it may give answers, but it is not the user.
 

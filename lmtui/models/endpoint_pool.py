@@ -1,7 +1,7 @@
 """A pool of model servers with load balancing and failover.
 
 A conversation stays on the server that has its prompt cached.  A new one goes to a server that has the model loaded, then to
-the one with the shortest queue for its slots and weight.  A server that fails gets no requests during a cooldown, or until a
+the one with the shortest queue for its slots.  A server that fails gets no requests during a cooldown, or until a
 probe succeeds.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import math
 import re
 import time
@@ -42,14 +41,13 @@ _UNSUPPORTED = frozenset({Fault.UNKNOWN_MODEL, Fault.NO_TOOLS})
 class PoolMember:
     """One server of a pool.
 
-    `weight` is its speed relative to the others (default: 1.0).  `found` is the result of the last probe; it gets no requests
+    `found` is the result of the last probe; it gets no requests
     until `down_until_s` because of `error`.  `windows` are the windows that rejections revealed; `unsupported` are features
     that it rejected, with the model.  `active` is the number of requests in flight.
     """
 
     provider: OpenAICompatible
     key: str = ""
-    weight: float = 1.0
     found: ServerFound | None = None
     answered: int = 0
     tokens: int = 0
@@ -72,16 +70,9 @@ class PoolMember:
         return self.error is not None and self.error.fault in _CLEARED_BY_PROBE
 
     def load(self) -> float:
-        """Return its load with one more request, relative to its slots and weight."""
+        """Return its load with one more request, relative to its slots."""
         slots = self.provider.slots
-        return (max(slots.busy + slots.waiting, self.active) + 1) / (slots.count * self.weight)
-
-    def share(self, key: Hashable) -> float:
-        """Return the weighted rendezvous hash of a conversation on this server, which is stable across restarts."""
-        if not isinstance(key, str):
-            return self.answered / self.weight
-        digest = hashlib.sha256(f"{key} {self.url}".encode()).digest()
-        return -math.log((int.from_bytes(digest[:8]) + 1) / 2**64) / self.weight
+        return (max(slots.busy + slots.waiting, self.active) + 1) / slots.count
 
     def local_name(self, model: str) -> str | None:
         """Return its name for a model, None if it lacks the model; a server that lists no models may have any."""
@@ -128,7 +119,6 @@ class PoolHost:
 
     name: str
     make: Callable[[str], PoolMember]
-    weight: float = 1.0
 
 
 class ServerPool:
@@ -199,7 +189,6 @@ class ServerPool:
             slots.count,
             slots.busy,
             slots.waiting,
-            member.weight,
             member.answered,
             round(member.tokens / member.decode_s, 1) if member.decode_s else 0.0,
             "" if is_up else _short(member.error, member.url),
@@ -211,7 +200,7 @@ class ServerPool:
         why = f"no model server on its ports {ports}" if self._has_probed else "not checked yet"
         for host in self.hosts:
             if not any(is_same_server(each.url, url) for url in host_addresses(host.name) for each in self.members):
-                yield PoolRow(host.name, is_up=False, weight=host.weight, problem=why)
+                yield PoolRow(host.name, is_up=False, problem=why)
 
     async def stream(self, request: ModelRequest, conversation: str = "") -> AsyncGenerator[StreamChunk, None]:
         """Yield the chunks of one answer; a `RetryChunk` means that another server restarts it.
@@ -307,12 +296,7 @@ class ServerPool:
         if kept in fitting:
             self._assigned.move_to_end(key)
             return kept
-        order = partial(self._order, model, key)
-        return min(fitting, key=order, default=None)
-
-    @staticmethod
-    def _order(model: str, key: Hashable, member: PoolMember) -> tuple[bool, float, float, float]:
-        return not member.is_warm(model), member.load(), member.share(key), member.answered / member.weight
+        return min(fitting, key=lambda each: (not each.is_warm(model), each.load(), each.answered), default=None)
 
     def _record_success(self, member: PoolMember, request: ModelRequest, key: Hashable) -> None:
         member.answered += 1

@@ -11,7 +11,6 @@ from tests.models.fake_server import Reply, failed
 
 CALLS = {
     "Which files": ("ls", {}),
-    "port.txt": ("read", {"path": "port.txt"}),
     "hello.txt": ("write", {"path": "hello.txt", "content": "hello\n"}),
     "total.py": ("edit", {"path": "total.py", "search": "return a - b", "replace": "return a + b"}),
 }

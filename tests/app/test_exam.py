@@ -13,12 +13,9 @@ from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelKey, ModelProfile, ServedModel, ServerFound
-from lmtui.core.window import bytes_by_four
-from lmtui.engine.model_exam import work_text
-from lmtui.models.tokens import load_counter
 from lmtui.store.model_profiles import ProfileStore
 from tests.app.conftest import Open
-from tests.app.paper_model import PaperModel, words_and_signs
+from tests.app.paper_model import PaperModel
 from tests.models.fake_server import FakeServer, failed, listing, ok
 
 
@@ -30,10 +27,10 @@ class Bench:
     states: list[ExamState] = field(default_factory=list)
     server: FakeServer = field(default_factory=FakeServer)
 
-    async def examine(self, model: PaperModel, *, is_quick: bool = False, **listed: Any) -> ExamState:
+    async def examine(self, model: PaperModel, **listed: Any) -> ExamState:
         await self.start(self.server, model, **listed)
         config = Config(url=self.server.url, max_retries=0)
-        return await examine_named(config, "paper", self.states.append, is_quick=is_quick)
+        return await examine_named(config, "paper", self.states.append)
 
     def key(self) -> ModelKey:
         return ModelKey(self.server.url, "paper")
@@ -65,15 +62,14 @@ async def test_a_model_that_calls_natively_is_asked_in_no_other_form(bench: Benc
     state = await bench.examine(model, max_model_len=16_384)
     assert state.profile.call_form is ToolCallFormat.NATIVE
     assert state.profile.edit_form == "exact"
-    assert row(state, "calls, native").text == "4 of 4 tasks right, calls: 4 structured"
+    assert row(state, "calls, native").text == "3 of 3 tasks right, calls: 3 structured"
     assert "schema" not in model.asked
-    assert model.asked.count("text") == 3
-    assert row(state, "window").text == "16,384 tokens, as the server tells"
+    assert model.asked.count("text") == 2
     assert not state.has_failed
 
 
 async def test_the_result_is_the_profile_that_sessions_begin_with(bench: Bench) -> None:
-    state = await bench.examine(PaperModel(forms=frozenset({"text"}), as_text=True), is_quick=True)
+    state = await bench.examine(PaperModel(forms=frozenset({"text"}), as_text=True))
     kept = ProfileStore().get(bench.key())
     assert kept.call_form is ToolCallFormat.TEXT
     assert kept.source == "exam"
@@ -81,13 +77,6 @@ async def test_the_result_is_the_profile_that_sessions_begin_with(bench: Bench) 
     assert kept.token_ratio > 0
     assert state.kept.startswith("kept in ")
     assert state.is_over
-
-
-async def test_the_ratio_of_tokens_is_that_of_code_where_plain_words_have_fewer(bench: Bench) -> None:
-    state = await bench.examine(PaperModel(counts_words=True), max_model_len=16_384)
-    count = load_counter() or bytes_by_four
-    code = work_text(500, count)
-    assert state.profile.token_ratio == pytest.approx(words_and_signs(code) / count(code), rel=0.06)
 
 
 async def test_a_model_that_calls_only_in_text_is_told_of_tools_in_text(bench: Bench) -> None:
@@ -102,7 +91,7 @@ async def test_a_model_that_calls_only_under_a_schema_is_held_to_one(bench: Benc
     state = await bench.examine(model, max_model_len=16_384)
     assert state.profile.call_form is ToolCallFormat.SCHEMA
     assert "malformed" in row(state, "calls, text").text
-    assert row(state, "calls, schema").text == "4 of 4 tasks right, calls: 4 read"
+    assert row(state, "calls, schema").text == "3 of 3 tasks right, calls: 3 read"
 
 
 @pytest.mark.parametrize("said", ["paper does not support tools", "unknown field: tools"])
@@ -114,7 +103,7 @@ async def test_a_server_that_refuses_tools_is_asked_in_text(bench: Bench, said: 
 
 
 async def test_a_server_that_refuses_a_schema_has_a_row_for_that(bench: Bench) -> None:
-    state = await bench.examine(PaperModel(frozenset(), refuses_schema=True), is_quick=True)
+    state = await bench.examine(PaperModel(frozenset(), refuses_schema=True))
     assert "the server takes no JSON schema" in row(state, "calls, schema").text
     assert row(state, "calls").text == "in no form of calls was a task done"
     assert state.has_failed
@@ -134,58 +123,18 @@ async def test_one_that_misquotes_a_file_writes_files_anew(bench: Bench) -> None
     assert row(state, "edits").grade is Grade.WEAK
 
 
-async def test_a_model_that_repeats_a_call_is_not_asked_again(bench: Bench) -> None:
-    model = PaperModel(misquotes=True)
-    await bench.examine(model, is_quick=True)
-    asked = [body for _, body in bench.server.posted if "Correct it" in str(body) and "tools" in body]
-    assert [len(body["messages"]) for body in asked] == [2, 4]
-
-
-async def test_a_prompt_that_is_cut_in_silence_shows_the_window(bench: Bench) -> None:
-    state = await bench.examine(PaperModel(window_tokens=5000))
-    assert 4000 < state.profile.window_tokens <= 5000
-    assert "were not" in row(state, "window").text
-
-
-async def test_without_counts_the_first_word_shows_the_window(bench: Bench) -> None:
-    state = await bench.examine(PaperModel(window_tokens=5000, has_usage=False))
-    assert row(state, "window").grade is Grade.GOOD
-    read = [len(str(body["messages"])) // 4 for _, body in bench.server.posted if "secret" in str(body["messages"])]
-    assert max(size for size in read if size <= 5000) > 4000
-    assert state.profile.window_tokens > 4000
-
-
-@pytest.mark.parametrize(
-    ("said", "window"),
-    [
-        ("This model's maximum context length is 6000 tokens. However, you requested more.", 6000),
-        ("the request exceeds the available context size", 0),
-    ],
-)
-async def test_a_refusal_shows_the_window(bench: Bench, said: str, window: int) -> None:
-    state = await bench.examine(PaperModel(window_tokens=6000, overflow=said))
-    found = state.profile.window_tokens
-    assert found == window if window else 5000 < found <= 6000
-
-
 async def test_it_is_found_again_whether_the_model_is_loaded_or_not(bench: Bench) -> None:
     model = PaperModel()
     await bench.start(bench.server, model)
     unloaded, loaded = ({"default_generation_settings": {"n_ctx": 8192}, "chat_template": text} for text in ("", "tools"))
     bench.server.answers["/props"] = lambda _: ok(loaded if model.asked else unloaded)
-    await examine_named(Config(url=bench.server.url), "paper", bench.states.append, is_quick=True)
+    await examine_named(Config(url=bench.server.url), "paper", bench.states.append)
     found = await Servers(ModelConnection(Config(url=bench.server.url))).look(bench.server.url)
     assert found is not None
     assert found.models[0].template
     for served in (replace(found.models[0], template=""), found.models[0]):
         key = ModelKey(bench.server.url, "paper", served.quantisation, served.template)
         assert ProfileStore().get(key).call_form is ToolCallFormat.NATIVE
-
-
-async def test_quick_leaves_the_window_out(bench: Bench) -> None:
-    state = await bench.examine(PaperModel(), is_quick=True)
-    assert all(each.name != "window" for each in state.rows)
-    assert row(state, "calls, native").text.startswith("3 of 3 tasks")
 
 
 async def test_a_model_that_answers_nothing_is_a_row(bench: Bench) -> None:
@@ -212,7 +161,7 @@ async def test_a_fault_of_the_server_is_a_row(bench: Bench, status: int, said: s
 async def test_what_was_set_by_hand_stays(bench: Bench) -> None:
     await bench.start(bench.server, PaperModel())
     ProfileStore().put(bench.key(), ModelProfile(ToolCallFormat.SCHEMA, source=BY_HAND, note="you set it"))
-    state = await examine_named(Config(url=bench.server.url), "paper", bench.states.append, is_quick=True)
+    state = await examine_named(Config(url=bench.server.url), "paper", bench.states.append)
     kept = ProfileStore().get(bench.key())
     assert (kept.call_form, kept.source, kept.note) == (ToolCallFormat.SCHEMA, BY_HAND, "you set it")
     assert kept.edit_form == "exact"
@@ -248,7 +197,7 @@ async def test_a_dead_server_is_said() -> None:
 async def test_in_the_app_the_session_and_the_exam_know_the_same(open_one: Open, bench: Bench) -> None:
     await bench.start(bench.server, PaperModel())
     servers = open_one(bench.server.url).servers
-    state = await servers.examine(bench.server.url, "paper", bench.states.append, is_quick=True)
+    state = await servers.examine(bench.server.url, "paper", bench.states.append)
     assert servers.known(bench.server.url, ServedModel("paper")).call_form is state.profile.call_form is ToolCallFormat.NATIVE
 
 

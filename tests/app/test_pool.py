@@ -76,7 +76,7 @@ async def test_work_goes_on_when_a_server_breaks_off(name: str, open_one: Open, 
     cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
     servers = [await serve(*[cut] * 9), await serve(*turns)]
     config = {"sandbox": "bubblewrap", "mode": "auto", "titles": "off", "verify": "off"}
-    runtime = open_one(servers=(f"{servers[0].url} weight=9", servers[1].url), **config)
+    runtime = open_one(servers=(servers[0].url, servers[1].url), **config)
     async with asyncio.timeout(180):
         await work(runtime, workspace)
     assert servers[0].requests
@@ -92,7 +92,7 @@ async def test_the_slots_of_all_servers_are_counted(open_one: Open, serve: Serve
 async def test_a_failover_is_told_as_a_retry_that_names_both_servers(open_one: Open, serve: Serve) -> None:
     cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
     servers = [await serve(cut), await serve(DONE)]
-    runtime = open_one(servers=(f"{servers[0].url} weight=9", servers[1].url), titles="off")
+    runtime = open_one(servers=(servers[0].url, servers[1].url), titles="off")
     found = await run(await runtime.new_session())
     retries = [each for each in found if isinstance(each, RetryScheduled)]
     assert len(retries) == 1
@@ -143,10 +143,10 @@ async def test_each_server_gets_its_own_key_and_a_host_gets_none(tmp_path: Path)
 
 async def test_the_list_of_models_shows_how_each_server_of_the_pool_does(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE)
-    runtime = open_one(servers=(f"{server.url} weight=2", "http://127.0.0.1:9"), slots=3)
+    runtime = open_one(servers=(server.url, "http://127.0.0.1:9"), slots=3)
     found = {each.url: each.pool for each in await runtime.servers.find() if each.pool is not None}
     up, down = (found[url] for url in (server.url.removesuffix("/v1"), "http://127.0.0.1:9"))
-    assert (up.is_up, up.model, up.slots, up.weight) == (True, "scripted", 3, 2.0)
+    assert (up.is_up, up.model, up.slots) == (True, "scripted", 3)
     assert (down.is_up, "no answer" in down.problem) == (False, True)
 
 
@@ -154,7 +154,7 @@ async def test_the_list_of_models_shows_how_each_server_of_the_pool_does(open_on
     ("text", "entry"),
     [
         ("gpu3", PoolEntry("gpu3", is_host=True)),
-        ("gpu3.lan weight=2", PoolEntry("gpu3.lan", 2.0, is_host=True)),
+        ("gpu3.lan", PoolEntry("gpu3.lan", is_host=True)),
         ("10.0.0.7", PoolEntry("10.0.0.7", is_host=True)),
         ("gpu3:8080", PoolEntry("gpu3:8080")),
         ("http://gpu3", PoolEntry("http://gpu3")),

@@ -107,6 +107,6 @@ async def test_a_model_that_nothing_works_with_has_an_exit_code(
 ) -> None:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
     async with ScriptedServer(Scenario((turn,))) as server:
-        arguments = models_parser().parse_args(["--exam", "scripted", "--json", "--quick"])
+        arguments = models_parser().parse_args(["--exam", "scripted", "--json"])
         assert await exam_report(Config(url=server.url), arguments) == 1
     assert any(row["grade"] == "failed" for row in json.loads(capsys.readouterr().out)["rows"])

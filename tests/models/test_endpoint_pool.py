@@ -34,12 +34,9 @@ async def start() -> AsyncIterator[Start]:
         yield begin
 
 
-def pool_of(*servers: ScriptedServer | str, weights: tuple[float, ...] = ()) -> ServerPool:
+def pool_of(*servers: ScriptedServer | str) -> ServerPool:
     urls = [server if isinstance(server, str) else server.url for server in servers]
-    members = [
-        PoolMember(OpenAICompatible(url, retry=NO_RETRY), weight=weight)
-        for url, weight in zip(urls, weights or [1.0] * 9, strict=False)
-    ]
+    members = [PoolMember(OpenAICompatible(url, retry=NO_RETRY)) for url in urls]
     return ServerPool(members, NO_RETRY)
 
 
@@ -163,14 +160,6 @@ async def test_a_new_conversation_goes_where_its_model_is(start: Start) -> None:
     await pool.close()
 
 
-async def test_a_heavier_server_gets_more(start: Start) -> None:
-    servers = [await start(), await start()]
-    pool = pool_of(*servers, weights=(3.0, 1.0))
-    await run_all(pool, 12)
-    assert [asked(server) for server in servers] == [9, 3]
-    await pool.close()
-
-
 async def test_a_request_that_is_refused_is_not_sent_again(start: Start) -> None:
     refuse = ScriptedTurn("no", fault=ScriptedFault(FaultKind.STATUS, status=400, body='{"error": "bad field"}'))
     servers = [await start(refuse), await start(refuse)]
@@ -190,18 +179,6 @@ async def test_a_conversation_is_known_by_its_name_though_its_messages_are_rebui
     own = [server for server in servers if any("turn" in str(each.body) for each in server.requests)]
     assert len(own) == 1
     await pool.close()
-
-
-async def test_a_conversation_goes_to_the_same_server_after_a_restart(start: Start) -> None:
-    servers = [await start() for _ in range(3)]
-    for _ in range(2):
-        pool = pool_of(*servers)
-        for number in range(6):
-            await answer(pool, request(f"talk-{number}-"), f"session {number}")
-        await pool.close()
-    for number in range(6):
-        assert sorted(str(server.requests).count(f"be good: talk-{number}-") // 2 for server in servers) == [0, 0, 2]
-    assert sum(asked(server) > 0 for server in servers) > 1
 
 
 async def test_the_id_of_a_message_that_is_gone_is_not_taken_for_its_conversation(start: Start) -> None:
@@ -230,7 +207,7 @@ async def test_a_server_is_never_asked_for_more_at_once_than_it_has_slots(start:
 async def test_a_conversation_that_one_refuses_for_its_size_goes_on_where_there_is_room(start: Start) -> None:
     liar = await start(*[refusal(400, "the request exceeds the available context size (8192 tokens)")] * 2)
     honest = await start(window=32_000)
-    pool = pool_of(liar, honest, weights=(2.0, 1.0))
+    pool = pool_of(liar, honest)
     talk = request()
     text, retries = await answer(pool, talk)
     assert (text, len(retries)) == (TEN.text, 1)
@@ -255,7 +232,7 @@ async def test_where_no_server_has_room_the_engine_is_told_the_window(start: Sta
 
 async def test_a_server_without_tool_calls_leaves_them_to_one_that_has_them(start: Start) -> None:
     servers = [await start(*[refusal(400, "this model does not support tools")] * 3), await start()]
-    pool = pool_of(*servers, weights=(9.0, 1.0))
+    pool = pool_of(*servers)
     tools = (ToolSpec("read", "Read.", {"type": "object", "properties": {}}),)
     for number in range(3):
         text, _ = await answer(pool, ModelRequest(request(str(number)).messages, tools, "scripted"))
@@ -269,7 +246,6 @@ async def test_a_silent_server_is_left_for_another_at_the_limit(start: Start) ->
     stall = ScriptedTurn("x", fault=ScriptedFault(FaultKind.STALL, after_pieces=0))
     servers = [await start(stall), await start()]
     members = [PoolMember(OpenAICompatible(each.url, retry=NO_RETRY, stall_timeout_s=0.3)) for each in servers]
-    members[0].weight = 2.0
     pool = ServerPool(members, NO_RETRY)
     text, retries = await answer(pool, request(is_attended=True))
     assert text == TEN.text
@@ -284,7 +260,6 @@ async def test_a_server_that_is_gone_without_a_word_is_noticed(start: Start, mon
     stall = ScriptedTurn("x", fault=ScriptedFault(FaultKind.STALL, after_pieces=0))
     servers = [await start(stall), await start()]
     members = [PoolMember(OpenAICompatible(each.url, retry=NO_RETRY)) for each in servers]
-    members[0].weight = 2.0
 
     async def is_there(url: str) -> bool:
         return url != servers[0].url
@@ -299,7 +274,7 @@ async def test_a_server_that_is_gone_without_a_word_is_noticed(start: Start, mon
 
 async def test_a_busy_server_is_left_alone_as_long_as_it_says(start: Start) -> None:
     servers = [await start(refusal(429, "busy", retry_after_s=30.0)), await start()]
-    pool = pool_of(*servers, weights=(9.0, 1.0))
+    pool = pool_of(*servers)
     for number in range(4):
         assert (await answer(pool, request(str(number))))[0] == TEN.text
     assert [asked(server) for server in servers] == [1, 4]
@@ -318,7 +293,7 @@ async def test_the_wait_is_the_shortest_that_a_server_asks_for(start: Start) -> 
 
 async def test_a_loading_server_is_skipped(start: Start) -> None:
     servers = [await start(ScriptedTurn("x", fault=ScriptedFault(FaultKind.LOADING))), await start()]
-    pool = pool_of(*servers, weights=(9.0, 1.0))
+    pool = pool_of(*servers)
     assert (await answer(pool, request()))[0] == TEN.text
     assert "loading" in pool.rows()[0].problem
     await pool.close()
@@ -366,7 +341,6 @@ async def test_a_server_that_fails_at_answers_is_not_taken_back_for_listing_its_
     now = 0.0
     servers = [await start(*[refusal(500, "broken")] * 9), await start()]
     members = [PoolMember(OpenAICompatible(each.url, retry=NO_RETRY)) for each in servers]
-    members[0].weight = 2.0
     pool = ServerPool(members, NO_RETRY, lambda: now)
     await answer(pool, request("one"))
     members[0].down_until_s = 100.0
@@ -449,13 +423,13 @@ async def test_all_servers_of_a_host_join(start: Start, monkeypatch: pytest.Monk
 
     def make(url: str, key: str = "") -> PoolMember:
         keys.append(key)
-        return PoolMember(OpenAICompatible(url, key, retry=NO_RETRY), key, 2.0)
+        return PoolMember(OpenAICompatible(url, key, retry=NO_RETRY), key)
 
-    pool = ServerPool([], NO_RETRY, hosts=[PoolHost("127.0.0.1", make, 2.0), PoolHost("nosuch.invalid", make)])
+    pool = ServerPool([], NO_RETRY, hosts=[PoolHost("127.0.0.1", make), PoolHost("nosuch.invalid", make)])
     assert [row.problem for row in pool.rows()] == ["not checked yet"] * 2
     await run_all(pool, 6)
     assert [asked(server) for server in servers] == [3, 3]
-    assert [(row.url, row.weight) for row in pool.rows() if row.is_up] == [(each.url, 2.0) for each in servers]
+    assert [row.url for row in pool.rows() if row.is_up] == [each.url for each in servers]
     down = pool.rows()[-1]
     assert (down.url, down.is_up) == ("nosuch.invalid", False)
     assert down.problem == f"no model server on its ports {ports[0]}, {ports[1]}, 9"

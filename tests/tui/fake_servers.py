@@ -81,8 +81,7 @@ class FakeServers:
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         return self.profiles.get((url, model.name), ModelProfile())
 
-    async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
-        assert not is_quick
+    async def examine(self, url: str, model: str, on_step: OnStep) -> ExamState:
         state = ExamState(url, model, doing="calls, native: list the files")
         on_step(state)
         try:

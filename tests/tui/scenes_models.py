@@ -57,7 +57,7 @@ async def models(driver: Driver) -> None:
 
 POOL = (
     PoolRow("http://gpu1:8080", slots=2, busy=2, waiting=3, answered=41, tokens_per_s=38.2, model=SMOLLM.name),
-    PoolRow("http://gpu2:1234", slots=4, busy=1, weight=2.0, answered=80, tokens_per_s=71.5, model=QWEN3.name),
+    PoolRow("http://gpu2:1234", slots=4, busy=1, answered=80, tokens_per_s=71.5, model=QWEN3.name),
     PoolRow("http://gpu3:11434", is_up=False, slots=1, problem="no model server answers (connection refused)"),
     PoolRow("gpu4", is_up=False, problem="no model server on its ports 1234, 11434, 8080, 8000, 30000, 5001, 5000, 1337"),
 )

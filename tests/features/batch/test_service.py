@@ -108,11 +108,11 @@ def test_what_an_action_does_not_take_is_refused(words: list[str], retries_faile
 
 def test_the_line_of_a_server_is_short_and_says_what_is_wrong(tmp_path: Path) -> None:
     rows = (
-        PoolRow("http://gpu1:8080/v1", slots=2, busy=1, answered=5, tokens_per_s=20.4, weight=2),
+        PoolRow("http://gpu1:8080/v1", slots=2, busy=1, answered=5, tokens_per_s=20.4),
         PoolRow("http://gpu2:8080/v1", is_up=False, slots=1, problem="connection refused"),
     )
     assert ProgressReport(BatchFolder(tmp_path), lambda: rows).server_lines() == [
-        "● gpu1:8080  1/2 busy · 20 tok/s · weight 2",
+        "● gpu1:8080  1/2 busy · 20 tok/s",
         "○ gpu2:8080  down  connection refused",
     ]
 

@@ -411,7 +411,7 @@ async def test_the_pool_is_shown_as_it_is_while_the_list_is_open() -> None:
 
 def test_a_server_of_the_pool_says_why_it_is_down() -> None:
     assert plain(server_row(POOLED[2], 100)) == "server pool  gpu3:11434  ○ down  no model server answers (connection refused)"
-    assert plain(server_row(POOLED[1], 100)) == "LM Studio  gpu2:1234  ● 1/4 busy · 72 tok/s · weight 2"
+    assert plain(server_row(POOLED[1], 100)) == "LM Studio  gpu2:1234  ● 1/4 busy · 72 tok/s"
     assert plain(server_row(POOLED[1], 30)).endswith("…")
 
 
