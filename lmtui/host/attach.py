@@ -11,7 +11,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -85,7 +85,7 @@ class Outbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class AttachedClient:
     """Who is attached: `name` is shown to others where it answers; `gone` is called when it does not read.
 
     One that `is_local` came through the local socket; others may call what is open to the network.
@@ -106,7 +106,7 @@ class Attachment:
         lines: writes events.
     """
 
-    def __init__(self, hub: SessionHub, runtime: Runtime, client: Client, lines: LineCache) -> None:
+    def __init__(self, hub: SessionHub, runtime: Runtime, client: AttachedClient, lines: LineCache) -> None:
         self._hub, self._runtime, self._client, self._lines = hub, runtime, client, lines
         self._handed_out: set[str] = set()
         self.outbox = Outbox()
@@ -539,7 +539,7 @@ class AttachEndpoint:
         if is_local and folder:
             self._hub.allow(Path(folder))
         name = sanitize_line(str(hello.get("name") or "a client"))[:60]
-        client = Client(name, lambda: _close_soon(socket), is_local)
+        client = AttachedClient(name, lambda: _close_soon(socket), is_local)
         attachment = Attachment(self._hub, runtime, client, self._lines)
         welcome = {"version": __version__, "folder": str(runtime.workspace), "sessions": [each.id for each in runtime.sessions]}
         await socket.send_text(rpc.dumps([{"welcome": welcome}]))

@@ -33,6 +33,7 @@ from lmtui.host.attach import AttachEndpoint
 from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, host_folder, socket_file, write_info
 from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
+from lmtui.settings import without_keys
 
 _LOOK_S = 15.0
 _CLOSE_LIMIT_S = 20.0
@@ -117,7 +118,7 @@ class Notifier:
             "LMTUI_SESSION": session,
             "LMTUI_FOLDER": str(folder),
         }
-        task = asyncio.get_running_loop().create_task(self._run({**os.environ, **told}))
+        task = asyncio.get_running_loop().create_task(self._run({**without_keys(os.environ), **told}))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

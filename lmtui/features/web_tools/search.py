@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from lmtui.config import SETTINGS
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import SearchBackend, WebResult
 from lmtui.core.sanitize import sanitize_line
+from lmtui.settings import without_keys
 
 if TYPE_CHECKING:
     from lmtui.features.web_tools.request import HttpAnswer
@@ -104,7 +104,6 @@ async def run_program(command: Sequence[str], query: str, most: int, limit_s: fl
         ToolError: it cannot be run, fails, takes too long or prints too much or something else.
     """
     name = sanitize_line(Path(command[0]).name)
-    secrets = {each for setting in SETTINGS.values() if setting.metadata["is_secret"] for each in setting.metadata["env"]}
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -113,7 +112,7 @@ async def run_program(command: Sequence[str], query: str, most: int, limit_s: fl
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=Path.home(),  # never the workspace, from which a program may take code
-            env={key: value for key, value in os.environ.items() if key not in secrets},
+            env=without_keys(os.environ),
             start_new_session=True,
         )
     except OSError as error:

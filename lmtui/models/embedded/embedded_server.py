@@ -20,6 +20,7 @@ from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import LoadProgress
 from lmtui.paths import state_dir
+from lmtui.settings import without_keys
 
 MOST_FILES = 200
 _MOST_FOLDERS = 5_000
@@ -111,7 +112,6 @@ DEFAULT_WINDOW = 16_384
 _STOP_LIMIT_S = 5.0
 _TICK_S = 0.5
 _LOG_TAIL_CHARS = 2_000
-_SECRETS = ("LLM_API_KEY", "OPENAI_API_KEY", "LM_API_TOKEN", "HF_TOKEN")
 
 
 def is_installed() -> bool:
@@ -216,8 +216,7 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 
 def _environment() -> dict[str, str]:
     """Return the environment without keys; spinning threads are off, else two of them on a busy machine crawl."""
-    kept = {name: value for name, value in os.environ.items() if name not in _SECRETS}
-    return {"OMP_WAIT_POLICY": "passive", **kept}
+    return {"OMP_WAIT_POLICY": "passive", **without_keys(os.environ)}
 
 
 def prompt_caches_dir() -> Path:
