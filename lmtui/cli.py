@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lmtui import command_line
 from lmtui.app.settings_trust import read_trust
-from lmtui.command_line import EXIT_USAGE, Parser, feature_flags
+from lmtui.command_line import EXIT_USAGE, Parser, feature_flags, say
 from lmtui.config import MODEL_SETTINGS, SETTINGS, Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
@@ -48,10 +48,10 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except (UsageError, ConfigError) as error:
-        print(f"lmtui: {error.full_text()}", file=sys.stderr)
+        say(f"lmtui: {error.full_text()}", file=sys.stderr)
         return EXIT_USAGE
     except LmtuiError as error:
-        print(f"lmtui: {error.full_text()}", file=sys.stderr)
+        say(f"lmtui: {error.full_text()}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -89,7 +89,7 @@ def _known(before: list[str], command: str) -> list[str]:
         if own.takes(name) or not every.takes(name):
             known += whole
         else:
-            print(f"lmtui: {name} has no effect on `lmtui {command}`", file=sys.stderr)
+            say(f"lmtui: {name} has no effect on `lmtui {command}`", file=sys.stderr)
     return known
 
 
@@ -186,7 +186,7 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
     workspace, read = _reader(arguments)
     loaded = read()
     if loaded.ignored and getattr(arguments, "action", "") != "trust":
-        print(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui config trust)", file=sys.stderr)
+        say(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui config trust)", file=sys.stderr)
     return workspace, loaded
 
 
@@ -241,7 +241,7 @@ def _app(
         words = [f"{name}={value}" for name, value in given.items() if value]
         command_line.open_app(app.next_folder, app.next_session, words)
     if is_demo and opened:
-        print(f"The demo's files are in {opened[0].workspace}.")
+        say(f"The demo's files are in {opened[0].workspace}.")
     return app.return_code or 0
 
 

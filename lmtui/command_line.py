@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from lmtui import __version__
 from lmtui.core.errors import UsageError
 from lmtui.core.roles import ModelRole
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.paths import docs_dir
 from lmtui.registry import features
 from lmtui.settings import MODES, NETWORKS, SANDBOXES
@@ -137,6 +137,11 @@ class CheckRow:
     state: str
     text: str
     hint: str = ""
+
+
+def say(text: str, **options: Any) -> None:
+    """Print text for people: what lmtui did not write in it, such as a name, cannot steer the terminal."""
+    print(sanitize(text), **options)
 
 
 _MOST_FOUND = 8

@@ -222,3 +222,19 @@ def test_nothing_that_came_over_a_network_is_unpickled() -> None:
 def test_no_foreign_text_reaches_a_markup_parser() -> None:
     for path in (ROOT / "lmtui" / "tui").rglob("*.py"):
         assert not re.search(r"markup=True|Content\.from_markup|Text\.from_markup", path.read_text()), path
+
+
+_MADE_SAFE = ("sanitize", "json", "encode_event", "escape_invisible")
+_NOTHING_FOREIGN = ("script(arguments.shell", '"sandbox$ "', "print()")
+_OUTPUT_OF_A_COMMAND = ("result.output", 'print(text, end="", flush=True)')
+
+
+def test_subcommands_print_nothing_that_can_steer_the_terminal() -> None:
+    found = []
+    for path in SOURCES:
+        if path.name in ("cli.py", "commands.py", "subcommands.py") or path.parent.name == "headless":
+            text = path.read_text()
+            calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
+            found += [ast.get_source_segment(text, each) or "" for each in calls if ast.unparse(each.func) == "print"]
+    allowed = (*_MADE_SAFE, *_NOTHING_FOREIGN, *_OUTPUT_OF_A_COMMAND)
+    assert not [each for each in found if not any(word in each for word in allowed)], "use say()"

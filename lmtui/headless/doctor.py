@@ -18,7 +18,7 @@ from lmtui.app.connection import lacking_models, largest_model
 from lmtui.app.extensions import IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.app.reports import find_models
-from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow
+from lmtui.command_line import FAILURE, NONE, OK, WARNING, CheckRow, say
 from lmtui.config import Loaded
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hosts import is_same_server
@@ -44,9 +44,9 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
         print(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
     else:
         for row in rows:
-            print(f"{_SIGNS[row.state]} {row.name:<12} {row.text}")
+            say(f"{_SIGNS[row.state]} {row.name:<12} {sanitize_line(row.text)}")
             if row.hint:
-                print(f"{'':15}{row.hint}")
+                say(f"{'':15}{sanitize_line(row.hint)}")
     states = {row.state for row in rows}
     return 2 if FAILURE in states else 1 if WARNING in states else 0
 

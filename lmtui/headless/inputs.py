@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+from lmtui.command_line import say
 from lmtui.core.errors import UsageError
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 
@@ -37,7 +38,7 @@ def read_piped(source: TextIO, err: TextIO, *, is_waited_for: bool) -> str:
         return ""
     is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
     if is_pipe and not is_waited_for and not select.select([number], [], [], _FIRST_BYTE_S)[0]:
-        print(f"nothing came on standard input in {_FIRST_BYTE_S:.0f} s: the task continues without it", file=err)
+        say(f"nothing came on standard input in {_FIRST_BYTE_S:.0f} s: the task continues without it", file=err)
         return ""
     data = source.buffer.read(MAX_BYTES + 1) if hasattr(source, "buffer") else source.read().encode()
     if len(data) > MAX_BYTES:

@@ -18,6 +18,7 @@ from lmtui.app.checks import backend_reports, make_image, make_project_image, pr
 from lmtui.app.host import open_runtime
 from lmtui.app.model_servers import examine_named
 from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
+from lmtui.command_line import say
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome
@@ -291,9 +292,9 @@ async def _check(workspace: Path, *, is_json: bool) -> int:
     else:
         for found in reports:
             how = f"works, ready in {found.start_ms} ms" if found.works else found.why_not
-            print(f"{'✓' if found.works else '✗'} {found.name:<11} {how}")
+            say(f"{'✓' if found.works else '✗'} {found.name:<11} {how}")
             for line in found.isolation.facts() if found.works else (found.fix,):
-                print(f"    {line}")
+                say(f"    {line}")
     return 0 if any(found.works for found in reports) else 1
 
 
@@ -311,9 +312,9 @@ async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
         found = asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)}
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
-    print(f"{status.text}{f' ({status.reason})' if status.reason else ''}")
+    say(f"{status.text}{f' ({status.reason})' if status.reason else ''}")
     for line in (*status.facts, f"PATH: {path}", f"packages, after your yes: {', '.join(hosts) or 'no index found'}"):
-        print(f"    {line}")
+        say(f"    {line}")
     return 0
 
 
@@ -324,7 +325,7 @@ async def _path_in(sandbox: Sandbox) -> str:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    say(line, file=sys.stderr, flush=True)
 
 
 async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
@@ -395,11 +396,11 @@ async def _run_line(sandbox: Sandbox, line: str) -> None:
     try:
         result = await sandbox.run_command(line, timeout_s=_SHELL_S, on_output=show)
     except SandboxError as error:
-        print(error.full_text(), file=sys.stderr)
+        say(error.full_text(), file=sys.stderr)
         return
     print(result.output.removeprefix(shown), end="", flush=True)  # what came last is only in the result
     if result.exit_code:
-        print(f"(exit code {result.exit_code})", file=sys.stderr)
+        say(f"(exit code {result.exit_code})", file=sys.stderr)
 
 
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
@@ -415,9 +416,9 @@ async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -
         state = "waits for you" if summary.state == "waits" else summary.state
         wakes = f"  wakes {moment_text(summary.wakes, datetime.now(UTC), zone_of(''))}" if summary.wakes is not None else ""
         files = f"{summary.changed_files:>3} {'file ' if summary.changed_files == 1 else 'files'}"
-        print(f"{summary.id}  {state:<13} {files}  {title}{wakes}")
+        say(f"{summary.id}  {state:<13} {files}  {title}{wakes}")
     if not found:
-        print("no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`"))
+        say("no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`"))
     return 0
 
 
@@ -426,7 +427,7 @@ async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> in
     if arguments.audit and arguments.json:
         _print_json([dataclasses.asdict(row) for row in audit_rows(history)])
     elif arguments.audit:
-        print(as_audit_text(history))
+        say(as_audit_text(history))
     else:
         print(as_json(history) if arguments.json else as_text(history))
     return 0
@@ -451,7 +452,7 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
         raise UsageError("--list and --revoke go with trust", "Write: lmtui config trust --list")
     if arguments.action == "path":
         for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml", rules_file()):
-            print(f"{path}  {'there' if path.exists() else 'not there'}")
+            say(f"{path}  {'there' if path.exists() else 'not there'}")
         return 0
     if arguments.action == "trust":
         return trust_report.report(workspace, loaded, arguments)
@@ -461,7 +462,7 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
         _print_json(told)
         return 0
     for name, setting in SETTINGS.items():
-        print(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
+        say(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
     for rule in granted_rules(workspace):
         print(f"{'always allowed':<16} {sanitize_line(rule)}  ({rules_file()}: delete the line to revoke it)")
     return 0

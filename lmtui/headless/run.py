@@ -19,6 +19,7 @@ from lmtui.app.connection import last_model
 from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
 from lmtui.app.reports import last_session, session_log
+from lmtui.command_line import say
 from lmtui.commands.command import Begin, CommandContext, OpenView, Output
 from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import command_table, run_typed
@@ -53,10 +54,10 @@ def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
     if asked is None:
         return False
     for line in proposal_lines(asked.proposal):
-        print(line, file=err)
+        say(line, file=err)
     grants = session.plans.grants(asked.proposal)
     for line in grant_lines(grants) if allows_named else ():
-        print(line, file=err)
+        say(line, file=err)
     session.plans.approve(asked.proposal_id, rules=grants.rules if allows_named else (), by="flag")
     return True
 
@@ -69,8 +70,8 @@ def has_planned(session: Session) -> bool:
 def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
     """Print the plan that waits for a person and how to answer it, and return the exit code."""
     for line in proposal_lines(asked.proposal):
-        print(line, file=out)
-    print(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
+        say(line, file=out)
+    say(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
     return EXIT_NEEDS_APPROVAL
 
 
@@ -171,7 +172,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         if task.session_id:
             runtime.take_server_of(task.session_id)
         if note := await runtime.choose_server(task.models):
-            print(note, file=err)
+            say(note, file=err)
         await runtime.require_sandbox()
         if task.attempts:
             return await _attempts(runtime, task, begin, out, err)
@@ -187,7 +188,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
-        print(f"lmtui: {error.full_text()}", file=err)
+        say(f"lmtui: {error.full_text()}", file=err)
         if task.output != "text":
             print(json.dumps(_failure(session, error, task.output)), file=out)
         return 1
@@ -204,12 +205,12 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
 async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: TextIO, err: TextIO) -> int:
     """Run a task several times and return the exit code: 0 only if the chosen attempt is right as far as checks tell."""
     attempts = runtime.attempts
-    work = attempts.run(task.text, task.attempts, task.models, begin.start, lambda each: print(each, file=err, flush=True))
+    work = attempts.run(task.text, task.attempts, task.models, begin.start, lambda each: say(str(each), file=err, flush=True))
     running = asyncio.create_task(work)
     with _stopping(running.cancel):
         await asyncio.wait({running})
     if running.cancelled():
-        print("lmtui: interrupted; nothing was kept", file=err)
+        say("lmtui: interrupted; nothing was kept", file=err)
         return EXIT_INTERRUPTED
     chosen = running.result()
     problem, is_kept, notes = "", task.keeps and chosen.is_good, list[str]()
@@ -281,11 +282,11 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
     for rule in dict.fromkeys(reporter.allowing):
         print(_refusal(sanitize_line(rule), session.mode), file=err)
     for refused in reporter.refused:
-        print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
+        say(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
     if session.trial.waiting:
         await session.close()  # it is a patch then
     if patch := saved_patch(session.history()):
-        print(f"lmtui: the changes made in try mode are not merged. To apply them: git apply {shlex.quote(patch)}", file=err)
+        say(f"lmtui: the changes made in try mode are not merged. To apply them: git apply {shlex.quote(patch)}", file=err)
     asked = session.plans.open
     if asked is None or reporter.has_failed:
         return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")
@@ -450,7 +451,7 @@ class Reporter:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
         end = self._end
         if end is None:
-            print("lmtui: the session ended before its turn", file=self._err)
+            say("lmtui: the session ended before its turn", file=self._err)
             return 1
         lacks = lacks or self.lacks if end.exit_code == 0 else ""
         if self._output == "json":
@@ -462,7 +463,7 @@ class Reporter:
                 print(f"lmtui: {sanitize(end.error)}", file=self._err)
             self._err.write(_summary(session, end, self.since_seq))
         if lacks:
-            print(f"lmtui: {lacks}", file=self._err)
+            say(f"lmtui: {lacks}", file=self._err)
         return EXIT_UNFINISHED if lacks else end.exit_code
 
     def _tell(self, envelope: events.Envelope) -> None:
@@ -485,7 +486,7 @@ class Reporter:
             case event:
                 line = model_words(event)
         if line:
-            print(line, file=self._err, flush=True)
+            say(line, file=self._err, flush=True)
 
 
 def _call_line(event: events.ToolCallFinished, title: str) -> str:
@@ -575,25 +576,23 @@ def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
 
 async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans_first: bool = False) -> int:
     """Run the scripted demo without a screen and return the exit code."""
-    print(
-        "lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr
-    )
+    say("lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr)
     folder = fresh_folder(keep)
     runtime = open_runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False, writes_log=True)
     try:
         lacks = await runtime.use_demo(folder, rate=0.0)
-        print(f"folder:  {folder}", file=sys.stderr)
+        say(f"folder:  {folder}", file=sys.stderr)
         if lacks:
-            print(f"lacking: {lacks}", file=sys.stderr)
+            say(f"lacking: {lacks}", file=sys.stderr)
         runtime.plans_first = plans_first
         code = await run_headless(runtime, wanted, sys.stdout, sys.stderr)
     finally:
         await runtime.close()
     where = folder if keep else f"{folder} (a temporary folder; --keep DIR chooses one)"
     if code == 0:
-        print(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
+        say(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
     if plans_first and not wanted.approves and code == EXIT_BLOCKED:
-        print("The demo's model has gone: `lmtui demo --headless --plan --approve` plans again and does it.", file=sys.stderr)
-    print(f"What was done until then is in {where}.", file=sys.stderr)
+        say("The demo's model has gone: `lmtui demo --headless --plan --approve` plans again and does it.", file=sys.stderr)
+    say(f"What was done until then is in {where}.", file=sys.stderr)
     return 0 if lacks and code == EXIT_BLOCKED else code  # what this machine lacks was said; the rest of the demo ran

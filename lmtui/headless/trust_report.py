@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lmtui.app.extensions import CompositeTrust, WorkspaceFeatures, idle_features
 from lmtui.app.settings_trust import FolderTrust
+from lmtui.command_line import say
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
@@ -70,13 +71,13 @@ def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *,
     _print_items((*trusted, *items))
     if not items:
         rest = f"{workspace} brings nothing {'else ' if problems else ''}that needs trust."
-        print("All of this is trusted; `lmtui config trust --revoke` takes it back." if trusted else rest)
+        say("All of this is trusted; `lmtui config trust --revoke` takes it back." if trusted else rest)
         return 1 if problems and not trusted else 0
     if trusted:
-        print(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
+        say(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
     if not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
         held = "None of this holds." if not trusted else "The rest does not hold."
-        print(f"{held} `lmtui config trust --yes` trusts it as it is now; a change asks again.")
+        say(f"{held} `lmtui config trust --yes` trusts it as it is now; a change asks again.")
         return EXIT_BLOCKED
     typed = "y" if is_yes else input(f"Trust all of this as it is now? [y/N{offer(items)}] ").strip().lower()
     if typed == KEY and offer(items):
@@ -84,7 +85,7 @@ def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *,
         return _ask(workspace, trust, features, is_yes=False)
     is_trusted = typed in ("y", "yes")
     trust.answer(items, is_trusted=is_trusted)
-    print(_holds(items) if is_trusted else "None of this holds.")
+    say(_holds(items) if is_trusted else "None of this holds.")
     return 0
 
 
@@ -103,22 +104,22 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], folders: Mapping[str, t
         found = [{"folder": folder, "kinds": list(kinds)} for folder, kinds in others.items()]
         print(json.dumps({"folder": str(workspace), "trusted": items, "others": found}, indent=2, ensure_ascii=False))
         return 0
-    print(f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}")
+    say(f"{workspace}: {kinds_text(trusted) or 'nothing is trusted'}")
     _print_items(trusted)
     if others:
-        print("Other folders, as they were when you said yes:")
+        say("Other folders, as they were when you said yes:")
     for folder, kinds in others.items():
         print(f"    {sanitize_line(folder)}  {', '.join(kinds)}")
     if trusted or others:
-        print("`lmtui config trust --revoke [DIR]` takes it back.")
+        say("`lmtui config trust --revoke [DIR]` takes it back.")
     return 0
 
 
 def _revoke(folder: Path) -> int:
     if not idle_features(folder).revoke_trust():
-        print(f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is.")
+        say(f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is.")
         return 0
-    print(f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it.")
+    say(f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it.")
     return 0
 
 
@@ -126,4 +127,4 @@ def _print_items(items: Sequence[TrustItem]) -> None:
     for item in items:
         print(f"{item.kind}, {escape_invisible_line(item.source)}: {escape_invisible_line(item.text)}")
         if found := warning((item.text,)):
-            print(f"  {found}")
+            say(f"  {found}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from lmtui.command_line import say
 from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.messages import Image
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -53,10 +54,10 @@ def _show(found: HostInfo | None, *, is_json: bool) -> int:
         files = {"socket": str(socket_file()), "token_file": str(token_file())}
         print(json.dumps(asdict(found) | files | status, indent=2))
         return 0
-    print(f"host      lmtui {found.version}, process {found.pid}, since {found.started}")
-    print(f"http      {found.http or 'off (`lmtui host start --http 127.0.0.1:8765`, or the setting host_http)'}")
-    print(f"token     {token_file()}")
-    print(f"clients   {status['clients']}")
+    say(f"host      lmtui {found.version}, process {found.pid}, since {found.started}")
+    say(f"http      {found.http or 'off (`lmtui host start --http 127.0.0.1:8765`, or the setting host_http)'}")
+    say(f"token     {token_file()}")
+    say(f"clients   {status['clients']}")
     for row in status["sessions"]:
         print(f"session   {row['id']}  {row['state']:<11}  {sanitize_line(row['folder'])}  {sanitize_line(row['title'])}")
     for work in status["busy"]:
@@ -67,7 +68,7 @@ def _show(found: HostInfo | None, *, is_json: bool) -> int:
 def _stop(*, is_forced: bool) -> int:
     found = running_host()
     if found is None:
-        print("No host is running.")
+        say("No host is running.")
         return 0
     busy: Sequence[str] = () if is_forced else ask_host(STATUS)["busy"]
     if busy:
@@ -83,7 +84,7 @@ def _stop(*, is_forced: bool) -> int:
         if time.monotonic() > until:
             raise LmtuiError(f"the host (process {found.pid}) does not stop", f"Kill it with: kill -9 {found.pid}")
         time.sleep(0.05)
-    print("The host has stopped.")
+    say("The host has stopped.")
     return 0
 
 
@@ -117,7 +118,7 @@ def detach(target: Target, text: str, images: Sequence[Image] = ()) -> int:
             await remote.close()
 
     session_id = asyncio.run(begin())
-    print(session_id)
+    say(session_id)
     return 0
 
 

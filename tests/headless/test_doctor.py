@@ -193,3 +193,14 @@ async def test_an_index_that_this_version_does_not_know_is_a_failure_and_stays(
     broken = {name for name in ("jobs", "plans") if found[name]["state"] == "failure" and found[name]["hint"]}
     assert broken == {"newer": {"jobs"}, "garbage": {"jobs", "plans"}}[kind]
     assert (code, index.read_bytes(), [each.name for each in index.parent.glob("index.*")]) == (2, before, ["index.db"])
+
+
+async def test_a_folder_whose_name_steers_terminals_is_shown_without_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a\x1b]0;title\x07\x1b[2Jb\u202e\n✓ all well"
+    folder.mkdir()
+    _ = await report(folder, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
+    said = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    assert "\n✓ all well" not in said

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.service import CommandCall
@@ -36,9 +36,9 @@ async def eval_history(call: CommandCall) -> int:
     if call.arguments.json:
         print(json.dumps({"models": [*map(asdict, found)], "attempts": [*map(asdict, results)]}, ensure_ascii=False))
     elif found:
-        print("\n".join(history_lines(found)))
+        say("\n".join(history_lines(found)))
     else:
-        print(f"No attempts yet ({history_file()}). Try: lmtui run --models A,B TASK")
+        say(f"No attempts yet ({history_file()}). Try: lmtui run --models A,B TASK")
     return 0
 
 

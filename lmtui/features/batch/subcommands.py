@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from pathlib import Path
 
-from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.batch_values import GOOD, mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
@@ -119,7 +119,7 @@ async def _run(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchTask
             await asyncio.wait({running})
         if not running.cancelled():
             return running.result()
-        print(f"lmtui: interrupted; {_resume_text(call, folder)}", file=sys.stderr)
+        say(f"lmtui: interrupted; {_resume_text(call, folder)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     finally:
         folder.unlock()
@@ -139,7 +139,7 @@ async def _opened(call: CommandCall, folder: BatchFolder, tasks: Sequence[BatchT
         if remote is None:
             await host.require_sandbox()
         folder.has_started = True
-        print(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
+        say(f"{pluralize(len(tasks), 'task')}; results: {folder.path}", file=sys.stderr)
         return await _work(BatchRunner(host, folder, options, report.ended, remote), report, folder, tasks, call)
 
 
@@ -163,12 +163,12 @@ async def _work(
             if task.id in results:
                 print(json.dumps(asdict(results[task.id]), ensure_ascii=False))
     if runner.is_spent and progress.waiting:
-        print(f"lmtui: the budget of this run is used up; {_resume_text(call, folder)}", file=sys.stderr)
+        say(f"lmtui: the budget of this run is used up; {_resume_text(call, folder)}", file=sys.stderr)
     if progress.failed:
-        print("lmtui: `lmtui batch resume --retry-failed` reruns the failed tasks", file=sys.stderr)
+        say("lmtui: `lmtui batch resume --retry-failed` reruns the failed tasks", file=sys.stderr)
     if progress.done:
         text = "lmtui: /batch in the app shows the changes for review; `lmtui batch apply --all` applies them"
-        print(text, file=sys.stderr)
+        say(text, file=sys.stderr)
     return 0 if progress.done == progress.total else EXIT_NOT_DONE
 
 
@@ -213,7 +213,7 @@ async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
                     f"{'✗' if problem else '✓'} {row.id:>5}  {sanitize_line(row.title)[:60]}  {sanitize_line(problem)}".rstrip()
                 )
         undo = f"; to undo: `lmtui resume {session.id}`, then /undo" if failed < len(rows) else ""
-        print(f"{len(rows) - failed} of {len(rows)} applied{undo}", file=sys.stderr)
+        say(f"{len(rows) - failed} of {len(rows)} applied{undo}", file=sys.stderr)
         await session.close()
     return EXIT_NOT_DONE if failed else 0
 
@@ -226,8 +226,8 @@ def _status(path: Path, *, is_json: bool) -> int:
     if is_json:
         print("\n".join(json.dumps(asdict(each), ensure_ascii=False) for each in found))
     else:
-        print("\n".join(result_line(each) for each in found if each.id in results))
-        print(f"{remaining_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
+        say("\n".join(result_line(each) for each in found if each.id in results))
+        say(f"{remaining_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
         if progress := folder.read_progress()[0]:
             print(f"now: {sanitize(progress)}")
     return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE

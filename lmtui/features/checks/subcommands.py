@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.project_checks import CheckEvent, CheckOutcome, CheckRan, ProjectCheck
 from lmtui.features.checks.commands import check_lines, command_lines, lacks_suite, started_line
 from lmtui.features.checks.service import ChecksService
@@ -34,7 +34,7 @@ async def check(call: CommandCall) -> int:
     def tell(event: CheckEvent) -> None:
         lines = check_lines([event]) if isinstance(event, CheckRan) else [started_line(event, shown)]
         if any(lines) and not has_json:
-            print("\n".join(lines), flush=True)
+            say("\n".join(lines), flush=True)
 
     async with call.open_host() as host:
         checks = ChecksService(host, WorkspaceExtensions())
@@ -46,7 +46,7 @@ async def check(call: CommandCall) -> int:
         names = ("rung", "outcome", "command", "source", "exit_code", "text", "elapsed_s")
         print(json.dumps([{name: getattr(each, name) for name in names} for each in ran], ensure_ascii=False))
     elif lacks_suite(ran):
-        print(checks.why_nothing())
+        say(checks.why_nothing())
     if any(each.outcome is CheckOutcome.FAILED for each in ran):
         return _FINDINGS
     decides = [each for each in ran if each.decides]
@@ -60,5 +60,5 @@ def _list(listed: Sequence[ProjectCheck], checks: ChecksService, *, has_json: bo
         print(json.dumps([*map(asdict, listed), *rules], ensure_ascii=False))
     else:
         nothing = [checks.why_nothing()] if lacks_suite(listed) else []
-        print("\n".join([*nothing, *command_lines(listed, checks.rules())]))
+        say("\n".join([*nothing, *command_lines(listed, checks.rules())]))
     return 0 if listed else _NOTHING

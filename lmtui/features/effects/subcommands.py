@@ -8,7 +8,7 @@ import json
 import shlex
 import sys
 
-from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.workspace import CommandEffect
@@ -63,7 +63,7 @@ async def try_run(call: CommandCall) -> int:
     else:
         lines = effect_text(effect, with_diff=given.diff) if given.keep or given.drop or effect.is_empty else []
         lines = [f"It was stopped after {given.timeout} s.", *lines] if ended.is_timed_out else lines
-        print("\n".join([*lines, *notes, "" if effect.is_empty else "Kept." if is_kept else "Nothing was kept."]).rstrip())
+        say("\n".join([*lines, *notes, "" if effect.is_empty else "Kept." if is_kept else "Nothing was kept."]).rstrip())
     return ended.exit_code
 
 
@@ -90,7 +90,7 @@ async def _asked(effect: CommandEffect, given: argparse.Namespace) -> bool:
     """Show what it did and ask; without a terminal nothing is kept."""
     if given.json:
         return False
-    print("\n".join(effect_text(effect, with_diff=given.diff)))
+    say("\n".join(effect_text(effect, with_diff=given.diff)))
     if not sys.stdin.isatty():
         return False
     said = await asyncio.to_thread(input, "Keep this? [y/N] ")

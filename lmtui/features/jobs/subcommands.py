@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from lmtui.command_line import Parser, add_common, make_parser, with_report
+from lmtui.command_line import Parser, add_common, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob, job_lines, when_text
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -68,9 +68,9 @@ async def submit(call: CommandCall) -> int:
     if arguments.json:
         _print_json([record])
     else:
-        print(f"{record.id}  {when_text(record, datetime.now(UTC))}  {record.title}")
+        say(f"{record.id}  {when_text(record, datetime.now(UTC))}  {record.title}")
     if not is_scheduled:
-        print("Nothing runs jobs here now: it waits for `lmtui scheduler`, or for lmtui to be opened.", file=sys.stderr)
+        say("Nothing runs jobs here now: it waits for `lmtui scheduler`, or for lmtui to be opened.", file=sys.stderr)
     return 0
 
 
@@ -109,16 +109,16 @@ async def jobs(call: CommandCall) -> int:
                 "remove": host.jobs.remove,
             }[arguments.action]
             record = await change(arguments.id)
-            print(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
+            say(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
             return 0
         read = await host.jobs.read()
     for problem in problems(read):
-        print(problem, file=sys.stderr)
+        say(problem, file=sys.stderr)
     if arguments.json:
         _print_json(read.records)
         return 0
     for line in job_lines(read.records, datetime.now(UTC)):
-        print(line)
+        say(line)
     return 0
 
 
@@ -151,7 +151,7 @@ async def scheduler(call: CommandCall) -> int:
             stop.cancel()
         if not is_stopped:
             serving.result()
-        print(teller.end_words((await jobs.read()).records, is_stopped=is_stopped), file=sys.stderr, flush=True)
+        say(teller.end_words((await jobs.read()).records, is_stopped=is_stopped), file=sys.stderr, flush=True)
     return EXIT_INTERRUPTED if is_stopped else 0
 
 

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from lmtui.command_line import Parser, make_parser, with_report
+from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.sanitize import sanitize_line
@@ -183,14 +183,14 @@ def _print(seen: ServersSeen) -> None:
             for line in change.lines:
                 print(f"        {sanitize_line(line)}")
         for tool in server.tools if server.state is ServerState.READY else ():
-            print(f"    {tool.name}  {tool.tokens}")
+            say(f"    {tool.name}  {tool.tokens}")
     for problem in seen.problems:
         print(f"✗ {sanitize_line(problem)}")
     if not seen.servers and not seen.problems:
-        print("No MCP servers are named here. They may be in:")
+        say("No MCP servers are named here. They may be in:")
         for path in seen.files:
-            print(f"    {path}")
+            say(f"    {path}")
     if any(server.state is ServerState.CHANGED for server in seen.servers):
-        print("Tools that changed are held back: in the app /mcp, enter shows them, y takes them as they are now.")
+        say("Tools that changed are held back: in the app /mcp, enter shows them, y takes them as they are now.")
     if any(server.state is ServerState.WAITING for server in seen.servers):
-        print("Those that wait start once you say yes: /mcp in the app, or `lmtui config trust`.")
+        say("Those that wait start once you say yes: /mcp in the app, or `lmtui config trust`.")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from lmtui.command_line import Parser, make_parser, with_report
+from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.memory_values import (
     NO_NOTES,
@@ -67,10 +67,10 @@ async def memory(call: CommandCall) -> int:
             return await _search(call, files, words)
         case "add":
             note = Note(words, scope or MemoryScope.PROJECT, "you", today())
-            print("remembered" if await asyncio.to_thread(files.add, note) else "already remembered")
+            say("remembered" if await asyncio.to_thread(files.add, note) else "already remembered")
         case "forget":
             gone = await asyncio.to_thread(files.forget, has_words(words), scope)
-            print("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
+            say("\n".join([f"{pluralize(len(gone), 'note')} forgotten", *note_lines(gone)]))
             if not gone:
                 _print_problems(files)
             return 0 if gone else 1
@@ -88,7 +88,7 @@ def _show(files: MemoryFiles, scope: MemoryScope | None, *, is_json: bool) -> No
     if is_json:
         print(json.dumps([asdict(each) for each in notes], indent=2, ensure_ascii=False))
     else:
-        print("\n".join(note_lines(notes)) or NO_NOTES)
+        say("\n".join(note_lines(notes)) or NO_NOTES)
 
 
 def _print_problems(files: MemoryFiles) -> None:
@@ -104,11 +104,11 @@ async def review(memory: WorkspaceMemory, *, is_json: bool = False, ask: Callabl
         print(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
         return
     for number, each in enumerate(found, 1):
-        print("\n".join([*([""] if number > 1 else []), f"{number} of {len(found)}", *proposal_lines(each)]))
+        say("\n".join([*([""] if number > 1 else []), f"{number} of {len(found)}", *proposal_lines(each)]))
         if sys.stdin.isatty() and not await _decide(memory, each, ask):
             return
     if not found:
-        print(NO_PROPOSALS)
+        say(NO_PROPOSALS)
 
 
 async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callable[[str], str]) -> bool:
@@ -127,13 +127,13 @@ async def _decide(memory: WorkspaceMemory, proposal: MemoryProposal, ask: Callab
                 try:
                     print(f"kept: {sanitize_line(await memory.keep(proposal.id, text or _shown(proposal), scope))}")
                 except UsageError as error:
-                    print(error.full_text(), file=sys.stderr)
+                    say(error.full_text(), file=sys.stderr)
                 return True
             case "s":
                 scope = MemoryScope.USER if scope is MemoryScope.PROJECT else MemoryScope.PROJECT
             case "n":
                 await memory.discard(proposal.id)
-                print("discarded")
+                say("discarded")
                 return True
             case "" | "q":
                 return answer == ""
@@ -158,7 +158,7 @@ async def _search(call: CommandCall, files: MemoryFiles, words: str) -> int:
     if call.arguments.json:
         print(json.dumps([asdict(each) for each in hits], indent=2, ensure_ascii=False))
     else:
-        print("\n".join(hit_lines(hits)) or "nothing found")
+        say("\n".join(hit_lines(hits)) or "nothing found")
     return 0 if hits else 1
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lmtui.command_line import Parser, add_common, make_parser
+from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, TaskAction, status_lines, task_line
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -85,7 +85,7 @@ async def pipeline(call: CommandCall) -> int:
             async with call.open_host() as host:
                 await _service(host).do(plan, _number(number), TaskAction(action))
                 found = await _service(host).files.find(plan)
-                print(task_line(found, found.task(_number(number))))
+                say(task_line(found, found.task(_number(number))))
             return 0
         case action, _:
             raise UsageError(f"`lmtui pipeline {action}` got the wrong arguments", "`lmtui pipeline --help` lists them.")
@@ -129,7 +129,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         with stopping(running):
             await asyncio.wait({running})
         if running.cancelled():
-            print("lmtui: interrupted; finished work is kept, and the next run continues", file=sys.stderr)
+            say("lmtui: interrupted; finished work is kept, and the next run continues", file=sys.stderr)
             return EXIT_INTERRUPTED
         plans = running.result()
     finally:
@@ -139,8 +139,8 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         found = [*map(plan_object, plans)]
         print(json.dumps(found[0] if path else found, ensure_ascii=False))
     else:
-        print("\n".join(status_lines(plans)))
-        print(*(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in plans), sep="\n", file=sys.stderr)
+        say("\n".join(status_lines(plans)))
+        say("\n".join(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in plans), file=sys.stderr)
     return 0 if arguments.architect_only or all(plan.is_done for plan in plans) else EXIT_NOT_DONE
 
 
@@ -163,7 +163,7 @@ async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace
     if arguments.json:
         print(json.dumps(dict(rows), ensure_ascii=False))
     else:
-        print("\n".join(f"{name:<12} {value}" for name, value in rows))
+        say("\n".join(f"{name:<12} {value}" for name, value in rows))
     return EXIT_NOT_DONE if any(name == "problem" for name, _ in rows) else 0
 
 
@@ -176,9 +176,9 @@ async def _status(call: CommandCall) -> int:
     if call.arguments.json:
         print(json.dumps([*map(plan_object, plans)], ensure_ascii=False))
     else:
-        print("\n".join(status_lines(plans)))
+        say("\n".join(status_lines(plans)))
         if any(each.is_at_work for each in plans) and await asyncio.to_thread(_is_free, RunLock(call.workspace.workspace)):
-            print("Nothing works on this any more: `lmtui pipeline run PLAN.md` continues it.", file=sys.stderr)
+            say("Nothing works on this any more: `lmtui pipeline run PLAN.md` continues it.", file=sys.stderr)
     return 0
 
 
@@ -197,7 +197,7 @@ async def _look(host: FeatureHost, wanted: str, arguments: argparse.Namespace) -
     service = _service(host)
     if arguments.action == "retry-failed":
         plan = await service.retry_failed(wanted)
-        print("\n".join(status_lines([plan])))
+        say("\n".join(status_lines([plan])))
         return 0
     if arguments.action == "report":
         plan = find_plan(await service.read(), wanted)
@@ -221,16 +221,16 @@ async def _read_report(call: CommandCall, path: str, *, migrates: bool) -> int:
         content = await sandbox.read_file(path, _MAX_REPORT_BYTES)
         report = read_report(content.data)
     except (UsageError, SandboxError) as error:
-        print(f"{name}: {error.full_text()}", file=sys.stderr)
+        say(f"{name}: {error.full_text()}", file=sys.stderr)
         return EXIT_NOT_DONE
     version = report["schema_version"]
     if not migrates:
         print(f"{name}: schema version {version}, {pluralize(len(report['tasks']), 'task')}, {sanitize_line(report['status'])}")
     elif version == SCHEMA_VERSION:
-        print(f"{name}: already has schema version {version}, not changed")
+        say(f"{name}: already has schema version {version}, not changed")
     else:
         await sandbox.write_file(path, report_json(migrated(report)).encode("utf-8", "replace"), expect_sha256=content.sha256)
-        print(f"{name}: migrated from schema version {version} to {SCHEMA_VERSION}")
+        say(f"{name}: migrated from schema version {version} to {SCHEMA_VERSION}")
     return 0
 
 

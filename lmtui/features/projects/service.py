@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lmtui.command_line import Parser, make_parser, open_app, with_report
+from lmtui.command_line import Parser, make_parser, open_app, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ModelChanged
 from lmtui.core.project_values import NO_PROJECTS, KnownProject, project_lines
@@ -113,8 +113,8 @@ def _folder(call: CommandCall) -> Path:
 def _scan(root: Path, store: ProjectStore, known: set[str]) -> list[KnownProject]:
     found, is_cut = scan(root)
     if is_cut:
-        print(f"stopped after {MOST_ENTRIES:,} files and folders; scan a smaller folder to find the rest", file=sys.stderr)
-    print(f"{pluralize(len(found), 'project')} found, {sum(str(each) not in known for each in found)} new", file=sys.stderr)
+        say(f"stopped after {MOST_ENTRIES:,} files and folders; scan a smaller folder to find the rest", file=sys.stderr)
+    say(f"{pluralize(len(found), 'project')} found, {sum(str(each) not in known for each in found)} new", file=sys.stderr)
     return [look_at(store.put(each)) for each in found]
 
 
@@ -133,4 +133,4 @@ def _print(found: Sequence[KnownProject], *, is_json: bool, empty: str) -> None:
     if is_json:
         print(json.dumps([asdict(each) for each in found], indent=2, default=lambda time: time.isoformat()))
     else:
-        print("\n".join(project_lines(found, datetime.now(UTC))) or empty)
+        say("\n".join(project_lines(found, datetime.now(UTC))) or empty)

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from lmtui.command_line import Parser, make_parser, with_report
+from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.sanitize import sanitize
 from lmtui.core.skills import PromotedTool, Skill, SkillState, skill_facts, skill_state, tool_facts
@@ -82,14 +82,14 @@ def _tool_json(tool: PromotedTool) -> dict[str, object]:
 
 def _print(skills: Sequence[Skill], tools: Sequence[PromotedTool], told: int) -> None:
     for skill in skills:
-        print(f"{SIGNS[skill.state]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}")
+        say(f"{SIGNS[skill.state]} {skill.name:<24} {skill.source!s:<12} {skill_state(skill)}")
         for line in skill_facts(skill):
-            print(f"    {line}")
+            say(f"    {line}")
     for tool in tools:
-        print(f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens")
+        say(f"{'✗' if tool.problem else '✓'} {tool.name:<24} {'tool':<12} {tool.tokens:,} tokens")
         for line in tool_facts(tool):
-            print(f"    {line}")
-    print(f"What the model is told about skills before one is read: {told:,} tokens.")
+            say(f"    {line}")
+    say(f"What the model is told about skills before one is read: {told:,} tokens.")
 
 
 async def _show(shelf: SkillShelf, arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
-from lmtui.command_line import Parser, make_parser, with_report
+from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.times import LocalZone
 from lmtui.core.usage_values import TABLES, UsageRange, UsageReport, usage_json, usage_lines, usage_range, usage_report
 from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions, WorkspaceFeature
@@ -52,5 +52,5 @@ async def usage(call: CommandCall) -> int:
     if call.arguments.json:
         print(json.dumps(usage_json(report), ensure_ascii=False, indent=2))
     else:
-        print("\n".join(usage_lines(report, call.arguments.by)))
+        say("\n".join(usage_lines(report, call.arguments.by)))
     return 0
