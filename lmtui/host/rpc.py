@@ -1,7 +1,8 @@
 """The ports of `core.sessions` as messages: what a client may call, and how arguments and results are written.  No I/O.
 
 What may be called is read from the protocols themselves: through the local socket all but what is kept back, over TCP only what
-is marked as open there (`core.remote_marks`).  A message is a JSON object; a frame holds a list of them.  Bytes are written as `{"$bytes": BASE64}`, an event as its line of the log.
+is marked as open there (`core.remote_marks`).  A message is a JSON object; a frame holds a list of them.  Bytes are written as
+`{"$bytes": BASE64}`, an event as its line of the log.
 
 From the client: `{"id": 7, "on": "session:ID", "port": "waiting", "call": "drop", "with": {"index": 0}}`, answered with
 `{"re": 7, "ok": …}` or `{"re": 7, "error": {…}}`; a stream sends `{"re": 7, "part": …}` before.  A function among the arguments
