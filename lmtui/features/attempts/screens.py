@@ -64,7 +64,7 @@ class Column:
     def line(self, attempt: Attempt) -> Line:
         """Return its part of a row."""
         found = self.draw(attempt)
-        rest = (" " * max(0, self.cells - width_of(found)), "")
+        rest: Span = (" " * max(0, self.cells - width_of(found)), "")
         return (rest, *found) if self.is_number else (*found, rest)
 
     def head(self) -> str:

@@ -14,14 +14,14 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 _LOOK_S, _MOST_LINES = 2.0, 5
-_SIGNS = {"green": ("✓", "good"), "unverified": ("✓", "good"), "unchanged": ("–", "muted"), "": ("○", "muted")}
+_SIGNS: dict[str, Span] = {"green": ("✓", "good"), "unverified": ("✓", "good"), "unchanged": ("–", "muted"), "": ("○", "muted")}
 
 
 class BatchList(ListDialog[BatchRow, None]):

@@ -15,13 +15,13 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.features.jobs.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 NEW = "new"
-SIGNS = {"running": ("●", "accent"), "waiting": ("◔", ""), "paused": ("–", "muted"), "done": ("✓", "good")}
+SIGNS: dict[str, Span] = {"running": ("●", "accent"), "waiting": ("◔", ""), "paused": ("–", "muted"), "done": ("✓", "good")}
 EMPTY = """\
 No jobs yet. A job is a task that runs at its scheduled time, while
 lmtui is open in this folder or `lmtui scheduler` is running there.

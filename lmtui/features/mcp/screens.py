@@ -18,7 +18,7 @@ from lmtui.core.sessions import SessionHost
 from lmtui.features.mcp.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, join_roles, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
@@ -100,7 +100,7 @@ async def _typed(app: App[Any], title: str, each: Field) -> object:
             words = str(error)
 
 
-SIGNS = {
+SIGNS: dict[ServerState, Span] = {
     ServerState.READY: ("✓", "good"),
     ServerState.STARTING: ("…", "accent"),
     ServerState.WAITING: ("?", "warn"),
@@ -116,7 +116,7 @@ _NAME_CELLS = 18
 _PLACE_CELLS = 23
 _NOTICE_CELLS = 140
 _MOST_NAMED = 4
-_CHANGES = {"added": ("+", "good"), "removed": ("-", "bad")}
+_CHANGES: dict[str, Span] = {"added": ("+", "good"), "removed": ("-", "bad")}
 _TOLD = {
     ServerState.FAILED: "MCP server {name} does not run: {problem}",
     ServerState.CHANGED: "MCP server {name} offers other tools than you accepted; they wait for you",
@@ -162,11 +162,12 @@ def change_lines(server: McpServer, width: int) -> list[Line]:
     """Return what differs between the tools that were accepted and those that the server has now."""
     keys = f"{first_key(command('mcp.accept'))} in the list takes them; until then none of its tools is called."
     lines = [*whole_text(f"WHAT CHANGED: {changes_text(server.changes)}", width, "muted"), *whole_text(keys, width, "warn"), ()]
+    roles: dict[str, StyleRole] = {"+": "good", "-": "bad"}
     for change in server.changes:
         sign, role = _CHANGES.get(change.kind, ("~", "warn"))
-        lines += whole_text(f"{sign} {change.kind}: {sanitize_line(change.name)}", width, f"{role} strong")
+        lines += whole_text(f"{sign} {change.kind}: {sanitize_line(change.name)}", width, join_roles(role, "strong"))
         for line in change.lines:
-            lines += whole_text(f"  {escape_invisible_line(line)}", width, {"+": "good", "-": "bad"}.get(line[:1], "muted"))
+            lines += whole_text(f"  {escape_invisible_line(line)}", width, roles.get(line[:1], "muted"))
         lines.append(())
     return lines
 

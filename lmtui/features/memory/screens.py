@@ -39,7 +39,8 @@ from lmtui.features.memory.commands import FIND_SCOPE, SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
-from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_path, indent, pad, row, wrap
+from lmtui.tui.lines.patch import SIGN_ROLES
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fill, fit, fit_path, indent, pad, row, wrap
 from lmtui.tui.lines.table import RowCursor, Table
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm
@@ -120,6 +121,7 @@ class ItemTable(Table[ItemLine]):
         self.show([ItemLine(each, part) for each in items for part in range(3 if is_roomy else 1)])
 
     def _line(self, each: ItemLine, width: int) -> Line:
+        style: StyleRole
         item, age = each.item, _age(each.item.date, self._now)
         if isinstance(item, Note):
             source, style, title, end = item.source, "muted", sanitize_line(item.text), KIND_NAMES[item.kind].lower()
@@ -491,13 +493,12 @@ def _named(facts: Iterable[tuple[str, str]], width: int) -> list[Line]:
 def _quote(evidence: Evidence, width: int) -> list[Line]:
     """Return what was said behind a bar, with who said it, unless the user did, and when."""
     is_own = evidence.origin == "you"
-    style = "accent" if is_own else "warn"
+    bar: Span = ("▌ ", "accent" if is_own else "warn")
     where = f"turn {evidence.turn}" if evidence.turn else ""
     lines = wrap(((sanitize_line(evidence.text), ""),), max(12, width - 12))[:_MOST_QUOTE_ROWS]
-    first = row(((("▌ "), style), *lines[0]), ((where, "muted"),), width)
-    more = indent(lines[1:], (("▌ ", style),))
-    source = [] if is_own else [(("▌ ", style), (f"from {ORIGIN_NAMES.get(evidence.origin, evidence.origin)}", "warn"))]
-    return [first, *more, *source]
+    first = row((bar, *lines[0]), ((where, "muted"),), width)
+    source: Line = (bar, (f"from {ORIGIN_NAMES.get(evidence.origin, evidence.origin)}", "warn"))
+    return [first, *indent(lines[1:], (bar,)), *(() if is_own else (source,))]
 
 
 def _diff(text: str, width: int) -> list[Line]:
@@ -506,11 +507,10 @@ def _diff(text: str, width: int) -> list[Line]:
     for line in text.splitlines():
         if line.startswith(("--- ", "+++ ", "@@")):
             continue
-        sign, role = line[:1], {"+": "added", "-": "removed"}.get(line[:1], "")
-        mark = {"+": "good", "-": "bad"}.get(sign, "muted")
-        for number, each in enumerate(wrap(((sanitize_line(line[1:]), "" if role else "muted"),), max(12, width - 3))):
-            shown: Line = ((f"{sign if not number else ' '} ", mark), *each)
-            found.append(fill(shown, width, role) if role else shown)
+        ground, mark = SIGN_ROLES.get(line[:1], ("", "muted"))
+        for number, each in enumerate(wrap(((sanitize_line(line[1:]), "" if ground else "muted"),), max(12, width - 3))):
+            shown: Line = ((f"{' ' if number else line[:1]} ", mark), *each)
+            found.append(fill(shown, width, ground) if ground else shown)
     return found
 
 

@@ -13,7 +13,7 @@ from lmtui.core.project_values import NO_PROJECTS, KnownProject, Projects
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.projects.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.terminal_app import ThemedApp
@@ -49,10 +49,10 @@ class ProjectList(ListDialog[KnownProject, str | None]):
 
     def line(self, row: KnownProject, width: int) -> Line:
         """Return a project in aligned columns."""
-        sign, style = ("!", "bad") if row.problem else ("●", "warn") if row.needs else ("·", "muted")
+        mark: Span = (" ! ", "bad") if row.problem else (" ● ", "warn") if row.needs else (" · ", "muted")
         room = max(10, width - 3 - 17 - 24)
         return (
-            (f" {sign} ", style),
+            mark,
             (pad(fit(sanitize_line(row.name), room), room), ""),
             (pad(fit(row.used_text(self._now()), 16), 17), "muted"),
             (fit(row.plans_text, 24), "muted"),

@@ -14,12 +14,12 @@ from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState, skil
 from lmtui.features.skills.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm, Reading
 from lmtui.tui.workbench_api import FeatureController, Handler
 
-SIGNS = {
+SIGNS: dict[SkillState, Span] = {
     SkillState.READY: ("✓", "good"),
     SkillState.WAITING: ("?", "warn"),
     SkillState.REFUSED: ("–", "muted"),
@@ -53,6 +53,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
 
     def line(self, row: Skill | PromotedTool, width: int) -> Line:
         """Return one in aligned columns."""
+        style: StyleRole
         if isinstance(row, PromotedTool):
             sign, style = ("✗", "bad") if row.problem else ("✓", "good")
             source, state = "tool", row.problem or f"{row.tokens:,} tokens"

@@ -19,7 +19,7 @@ from lmtui.core.workspace import Changes, Files, Restoration
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
-from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
+from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, join_roles, pad
 from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -32,7 +32,7 @@ from lmtui.tui.workbench_api import Handler, WorkbenchApi
 TURN_CELLS = 56
 
 
-GROUPS = {
+GROUPS: dict[str, tuple[str, StyleRole, str]] = {
     "deny": ("DENY", "bad", "never happens"),
     "ask": ("ASK", "warn", "always asks first"),
     "allow": ("ALLOW", "good", "happens without asking"),
@@ -134,7 +134,7 @@ def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Line:
 
 def _heading(effect: str) -> Line:
     word, role, meaning = GROUPS[effect]
-    return (word, f"strong {role}"), (f"  {meaning}", "muted")
+    return (word, join_roles("strong", role)), (f"  {meaning}", "muted")
 
 
 _MOST_NAMES = 6

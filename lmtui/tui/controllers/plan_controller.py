@@ -22,7 +22,7 @@ from lmtui.core.sanitize import escape_invisible, escape_invisible_line, plurali
 from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
-from lmtui.tui.lines.styled_text import Line, indent, wrap
+from lmtui.tui.lines.styled_text import Line, StyleRole, indent, wrap
 from lmtui.tui.modals.approval_text import titled
 from lmtui.tui.modals.consent import ConsentDialog, Question, question_of
 from lmtui.tui.modals.picker import AskText
@@ -31,7 +31,7 @@ from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.widgets.bars import Part
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
-_RISK_ROLES = {"low": "muted", "medium": "warn", "high": "bad"}
+_RISK_ROLES: dict[str, StyleRole] = {"low": "muted", "medium": "warn", "high": "bad"}
 _LABEL_CELLS = 7
 
 
@@ -216,23 +216,24 @@ def _step(step: PlanStep, width: int) -> Iterator[Line]:
     first, *rest = _texts(step.text, width - len(lead), "strong")
     yield ((lead, "accent"), *first)
     yield from indent(rest, ((" " * len(lead), ""),))
-    for label, values, role in (
+    details_of: tuple[tuple[str, Sequence[str], StyleRole], ...] = (
         ("", (" · ".join(details),), _RISK_ROLES[step.risk]),
         ("files", (", ".join(step.files),), ""),
         ("run", step.commands, ""),
         ("check", (step.verification,), ""),
-    ):
+    )
+    for label, values, role in details_of:
         for value in values:
             yield from indent(_labelled(label, value, width - len(lead), role), ((" " * len(lead), ""),)) if value else ()
 
 
-def _labelled(label: str, text: str, width: int, role: str = "") -> list[Line]:
+def _labelled(label: str, text: str, width: int, role: StyleRole = "") -> list[Line]:
     first, *rest = _texts(text, width - _LABEL_CELLS, role)
     space: Line = ((" " * _LABEL_CELLS, ""),)
     return [((label.ljust(_LABEL_CELLS), "muted"), *first), *indent(rest, space)] if label else [first, *rest]
 
 
-def _texts(text: str, width: int, role: str = "") -> list[Line]:
+def _texts(text: str, width: int, role: StyleRole = "") -> list[Line]:
     return [line for part in escape_invisible(text).split("\n") for line in wrap(((sanitize_line(part), role),), max(8, width))]
 
 

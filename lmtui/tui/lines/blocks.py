@@ -20,7 +20,7 @@ from lmtui.core.project_checks import LATE, CheckOutcome, CheckRan
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
-from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fold, indent, plain, row, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fill, fit, fold, indent, plain, row, width_of, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
 _OWN_BAR = "▌ "
@@ -210,7 +210,7 @@ class NoticeBlock(Block):
     """Something that the user should know, or how a turn ended."""
 
     kind = "notice"
-    _LOOKS: ClassVar[dict[Level, tuple[str, str]]] = {
+    _LOOKS: ClassVar[dict[Level, Span]] = {
         Level.INFO: ("·", "muted"),
         Level.WARNING: ("!", "warn"),
         Level.ERROR: ("✗", "bad"),
@@ -233,7 +233,7 @@ class NoticeBlock(Block):
     def body(self, width: int) -> list[Line]:
         """Return the text behind its sign."""
         sign, role = self._LOOKS[self._level]
-        text_role = "muted" if self._level is Level.INFO else ""
+        text_role: StyleRole = "muted" if self._level is Level.INFO else ""
         texts = sanitize(self._text).strip("\n").split("\n")
         parts = [part for text in texts for part in wrap(((text.expandtabs(4), text_role),), width - 2)]
         return indent(parts, ((f"{sign} ", role),), (("  ", ""),))
@@ -268,7 +268,7 @@ def ending(end: TurnEnded) -> NoticeBlock | None:
 
 
 _CHECK_LINES = 3
-_CHECK_WORDS = {
+_CHECK_WORDS: dict[CheckOutcome, tuple[str, StyleRole, str]] = {
     CheckOutcome.PASSED: ("✓", "good", "passed"),
     CheckOutcome.FLAKY: ("!", "warn", "passed when it ran again"),
     CheckOutcome.KNOWN: ("!", "warn", "failed before the change too"),
@@ -321,7 +321,7 @@ def seconds(value: float) -> str:
     return f"{value:.0f} s" if value < 119.5 else f"{value / 60:.0f} min"
 
 
-def text_lines(text: str, width: int, role: str = "") -> list[Line]:
+def text_lines(text: str, width: int, role: StyleRole = "") -> list[Line]:
     """Return clean text line by line, each folded to the width."""
     return [part for each in text.split("\n") for part in fold(((each.expandtabs(8), role),) if each else (), width)]
 

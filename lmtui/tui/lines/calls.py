@@ -14,7 +14,7 @@ from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.code import highlight, lexer_for_path
-from lmtui.tui.lines.patch import MINUS, DiffLine, digits_of, parse_patch, unified_lines
+from lmtui.tui.lines.patch import MINUS, SIGN_ROLES, DiffLine, digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fit, fit_middle, fit_path, indent, pad, row, width_of
 from lmtui.tui.lines.styled_text import fold as fold_line
 from lmtui.tui.wording import PATH_VERBS, call_words
@@ -86,7 +86,7 @@ _DECISIONS = {
 }
 _ANSWERED = frozenset({"once", "session", "always"})
 _BESIDE: Line = (("│ ", "muted"),)
-CHANGE_SIGNS = {
+CHANGE_SIGNS: Mapping[FileChangeKind, Span] = {
     FileChangeKind.ADDED: ("A", "good"),
     FileChangeKind.MODIFIED: ("M", "warn"),
     FileChangeKind.DELETED: ("D", "bad"),
@@ -95,6 +95,8 @@ CHANGE_SIGNS = {
 
 class CallState(Enum):
     """Where a call is: its sign and the role of it."""
+
+    value: Span
 
     RUNNING = ("●", "accent")
     WAITING = ("▲", "warn")
@@ -250,7 +252,7 @@ class CallBlock(Block):
             counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
         room = max(8, width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts)))
         cut = fit_path if verb in PATH_VERBS else fit
-        left.append((cut(sanitize_path(what), room), "strike muted" if self._denial() else ""))
+        left.append((cut(sanitize_path(what), room), "muted strike" if self._denial() else ""))
         return row((*left, *counts), right, width)
 
     def _denial(self) -> str:
@@ -483,14 +485,14 @@ def _diff_rows(lines: Sequence[DiffLine], path: str, width: int, digits: int) ->
     shown += [((line.text[:width], ""),) for line in lines[len(texts) :]]
     found: list[Line] = []
     for line, text in zip(lines, shown, strict=True):
+        ground, role = SIGN_ROLES.get(line.sign, ("", ""))
         sign = MINUS if line.sign == "-" else line.sign
         lead: Line = (
             (f"{line.new or line.old:>{digits}} ", "muted"),
-            (f"{sign} ", {"+": "good", "-": "bad"}.get(line.sign, "")),
+            (f"{sign} ", role),
         )
-        role = {"+": "added", "-": "removed"}.get(line.sign, "")
         whole = crop((*lead, *text), width)
-        found.append(fill(whole, width, role) if role else whole)
+        found.append(fill(whole, width, ground) if ground else whole)
     return found
 
 

@@ -9,14 +9,14 @@ from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
 from lmtui.core.sanitize import sanitize_line, show_controls
-from lmtui.tui.lines.styled_text import Line, Span
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 LONGEST_LINE = 4000
 _PLAIN_NAMES = frozenset({"", "text", "txt", "plain", "plaintext", "output", "console", "none"})
-_ROLES = {
+_ROLES: dict[_TokenType, StyleRole] = {
     Token.Keyword: "keyword",
     Token.Operator.Word: "keyword",
     Token.Literal.String: "string",
@@ -81,7 +81,7 @@ def highlight(lines: list[str], lexer: Lexer | None) -> list[Line]:
 
 
 @lru_cache(maxsize=512)
-def _role_of(kind: _TokenType) -> str:
+def _role_of(kind: _TokenType) -> StyleRole:
     step: _TokenType | None = kind
     while step is not None:
         role = _ROLES.get(step)

@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import accumulate, zip_longest
 
 from lmtui.tui.lines.code import highlight, lexer_for_path
-from lmtui.tui.lines.patch import MINUS, NONE, DiffLine, FilePatch, Hunk, Run, TextLines
-from lmtui.tui.lines.styled_text import Line, fill, fit_path, fold, restyle, width_of
+from lmtui.tui.lines.patch import MINUS, NONE, SIGN_ROLES, DiffLine, FilePatch, Hunk, Run, TextLines
+from lmtui.tui.lines.styled_text import Line, StyleRole, fill, fit_path, fold, restyle, width_of
 
 _LEAST_COMMON = 0.3
 _LONGEST_COMPARED = 1000
@@ -265,12 +265,13 @@ class DiffPainter:
         self._half = (width - 1) // 2
         self.text_width = max(8, (self._half if is_split else width - digits - 1) - digits - 4)
 
-    def lines(self, row: DiffRow, heading_role: str = "strong") -> list[Line]:
+    def lines(self, row: DiffRow, heading_role: StyleRole = "strong") -> list[Line]:
         """Return the lines of a row."""
         match row.kind:
             case "file":
                 name = fit_path(row.path, max(8, self._width - len(row.text) - 3))
-                words = [(f" {word}", {"+": "good", MINUS: "bad"}.get(word[:1], "muted")) for word in row.text.split()]
+                roles: dict[str, StyleRole] = {"+": "good", MINUS: "bad"}
+                words = [(f" {word}", roles.get(word[:1], "muted")) for word in row.text.split()]
                 return [fill(((f" {name} ", "strong"), *words), self._width, "block")]
             case "gap":
                 return [()]
@@ -305,11 +306,11 @@ class DiffPainter:
         return self._numbered(line, other, path, numbers, self._width)
 
     def _numbered(self, line: DiffLine, other: DiffLine | None, path: str, numbers: str, width: int) -> list[Line]:
-        ground, sign_role = {"+": ("added", "good"), "-": ("removed", "bad")}.get(line.sign, ("", ""))
+        ground, sign_role = SIGN_ROLES.get(line.sign, ("", ""))
         sign = MINUS if line.sign == "-" else line.sign
         body = highlight([line.text], lexer_for_path(path))[0]
         for start, end in changed_ranges(line.text, other.text) if ground and other is not None else ():
-            body = restyle(body, start, end, f"{ground}-word")
+            body = restyle(body, start, end, "added-word" if ground == "added" else "removed-word")
         if line.note:
             body = (*body, (text_of(line)[len(line.text) :], "muted"))
         found: list[Line] = []

@@ -15,12 +15,12 @@ from lmtui.tui.lines.diff_layout import DiffLayout, DiffPainter
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
 from lmtui.tui.lines.patch import FilePatch, digits_of, with_context
 from lmtui.tui.lines.selection import Matches
-from lmtui.tui.lines.styled_text import Line, LineSource
+from lmtui.tui.lines.styled_text import Line, LineSource, Span
 from lmtui.tui.timing import WidgetOptions
 
 SPLIT_FROM_WIDTH = 84
 
-Heading = Callable[[int], tuple[str, str]]
+Heading = Callable[[int], Span]
 
 
 class DiffLines(LineSource):

@@ -12,7 +12,7 @@ from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.blocks import Block, Mark
 from lmtui.tui.lines.document import Document, Finder
 from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
-from lmtui.tui.lines.styled_text import Line, fill, fit, restyle
+from lmtui.tui.lines.styled_text import Line, StyleRole, fill, fit, restyle
 from lmtui.tui.lines.table import BAR
 from lmtui.tui.lines.tool_log import CallOpened
 from lmtui.tui.timing import WidgetOptions, call_after
@@ -390,7 +390,7 @@ class BlockSearch:
         if self.finder is not None and line < document.total():
             index, top = document.locate(line)
             for number, start, end in self.finder.on_row(document.lines(index), line - top):
-                role = "match strong" if (index, number) == self._hit else "match"
+                role: StyleRole = "match strong" if (index, number) == self._hit else "match"
                 content = restyle(content, start + document.lead_cells, end + document.lead_cells, role)
         return content
 

@@ -15,7 +15,19 @@ from lmtui.core.workspace import DirEntry, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.calls import CHANGE_SIGNS
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import ELLIPSIS, Line, LineSource, Span, fit_middle, fit_path, restyle, row, width_of
+from lmtui.tui.lines.styled_text import (
+    ELLIPSIS,
+    Line,
+    LineSource,
+    Span,
+    StyleRole,
+    fit_middle,
+    fit_path,
+    join_roles,
+    restyle,
+    row,
+    width_of,
+)
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.path_index import positions
 from lmtui.tui.session_state import ChangedFiles
@@ -62,7 +74,7 @@ class TreeMarks:
         state, change = self._git.get(path), self.agent.net.get(path)
         if change is not None and state is not GitState.CONFLICTED:
             letter, role = CHANGE_SIGNS[change.kind]
-            return ((letter, f"{role} strong"),)
+            return ((letter, join_roles(role, "strong")),)
         if state is not None:
             return () if state is GitState.IGNORED else (GIT_SIGNS[state],)
         if path in self._agent_folders or path in self._git_folders:
@@ -236,7 +248,7 @@ class FileRows(LineSource):
         is_open = is_dir and self.tree.is_open(own.path)
         indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
         name = sanitize_path(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
-        role = "muted" if self.tree.is_ignored(own.path) else ""
+        role: StyleRole = "muted" if self.tree.is_ignored(own.path) else ""
         mark = self.marks.sign(own.path)
         lead: Line = ((f" {indent}", "muted"),)
         return row((*lead, (fit_middle(name, self._room(lead, mark)), role)), mark, self.width, gap=1)

@@ -13,7 +13,20 @@ from rich.cells import cell_len
 
 from lmtui.core.sanitize import sanitize
 from lmtui.tui.lines.code import highlight, lexer_by_name
-from lmtui.tui.lines.styled_text import Line, Span, crop, fill, indent, link_role, plain, slice_line, width_of, wrap
+from lmtui.tui.lines.styled_text import (
+    Line,
+    Span,
+    StyleRole,
+    crop,
+    fill,
+    indent,
+    join_roles,
+    link_role,
+    plain,
+    slice_line,
+    width_of,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -78,7 +91,7 @@ def _row_lines(cells: list[Cell], widths: list[int], *, is_head: bool) -> list[L
 def _aligned(part: Line, size: int, align: str, *, is_head: bool) -> list[Span]:
     rest = max(0, size - width_of(part))
     before = rest if align == "right" else rest // 2 if align == "center" else 0
-    body = [(text, f"{role} strong".strip() if is_head else role) for text, role in part]
+    body = [(text, join_roles(role, "strong") if is_head else role) for text, role in part]
     return [span for span in ((" " * before, ""), *body, (" " * (rest - before), "")) if span[0]]
 
 
@@ -298,7 +311,7 @@ _BULLET = "• "
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ "}
 _QUOTE: Line = (("▌ ", "muted"),)
 _TAB = "    "
-_INLINE_ROLES = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "link_open": "link"}
+_INLINE_ROLES: dict[str, StyleRole] = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "link_open": "link"}
 
 
 @lru_cache(maxsize=1)
@@ -429,14 +442,14 @@ class _Document:
 def inline_line(token: Token) -> Line:
     """Return an inline token as one line (hard breaks are newlines in it), links with their target behind them."""
     spans: list[Span] = []
-    roles: list[str] = []
+    roles: list[StyleRole] = []
     target = label = ""
     for child in token.children or ():
         match child.type:
             case "text" | "code_inline":
-                own = [*roles, "code"] if child.type == "code_inline" else roles
+                own: list[StyleRole] = [*roles, "code"] if child.type == "code_inline" else roles
                 text = sanitize(child.content).replace("\n", " ").replace("\t", _TAB)
-                spans.append((text, " ".join(own)))
+                spans.append((text, join_roles(*own)))
                 label += text
             case "softbreak":
                 spans.append((" ", ""))
@@ -451,7 +464,7 @@ def inline_line(token: Token) -> Line:
                 roles.append(_INLINE_ROLES[kind])
                 if kind == "link_open":
                     target, label = sanitize(str(child.attrGet("href") or "")), ""
-                    roles[-1] = f"link {link_role(target)}".strip()
+                    roles[-1] = join_roles("link", link_role(target))
             case kind if kind.endswith("_close") and roles:
                 roles.pop()
                 if kind == "link_close" and target.removeprefix("mailto:") != label:
@@ -471,4 +484,4 @@ def split_breaks(line: Line) -> list[Line]:
 
 
 def _heading(token: Token) -> Line:
-    return tuple((text, f"{role} heading".strip()) for text, role in inline_line(token))
+    return tuple((text, join_roles(role, "heading")) for text, role in inline_line(token))

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from lmtui.core.sanitize import sanitize, sanitize_line, show_controls
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, indent, plain, restyle, wrap
+from lmtui.tui.lines.styled_text import Line, LineSource, StyleRole, indent, plain, restyle, wrap
 from lmtui.tui.timing import WidgetOptions
 
 
@@ -54,7 +54,7 @@ _HIDDEN = re.compile(r"<U\+[0-9A-F]{4,6}>")
 _CONTINUED: Line = (("↪ ", "muted"),)
 
 
-def whole_text(text: str, width: int, role: str = "") -> list[Line]:
+def whole_text(text: str, width: int, role: StyleRole = "") -> list[Line]:
     """Return a text, all of it: hidden characters named and marked, a line that continues behind its own sign."""
     found: list[Line] = []
     for source in sanitize(show_controls(text)).split("\n"):

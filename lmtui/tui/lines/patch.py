@@ -11,7 +11,7 @@ from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
-from lmtui.tui.lines.styled_text import Line, fold, indent
+from lmtui.tui.lines.styled_text import Line, StyleRole, fold, indent
 
 NO_END = "⟨no line end⟩"
 
@@ -117,6 +117,7 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ 
 _LONGEST_DIFF = 65_000
 _NOTHING = "(no text to compare)"
 MINUS = "−"
+SIGN_ROLES: Mapping[str, tuple[StyleRole, StyleRole]] = {"+": ("added", "good"), "-": ("removed", "bad")}  # ground, sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +277,11 @@ def unified_lines(hunk: Hunk, width: int, digits: int) -> list[Line]:
     """Return the lines of a hunk one below the other, with both line numbers and a sign."""
     found: list[Line] = []
     for line in hunk.lines:
-        role = {"+": "added", "-": "removed"}.get(line.sign, "")
+        ground, role = SIGN_ROLES.get(line.sign, ("", ""))
         sign = MINUS if line.sign == "-" else line.sign
         numbers = f"{line.old or '':>{digits}} {line.new or '':>{digits}} "
-        body: Line = ((line.text, role),)
-        lead: Line = ((numbers, "muted"), (f"{sign} ", {"+": "good", "-": "bad"}.get(line.sign, "")))
+        body: Line = ((line.text, ground),)
+        lead: Line = ((numbers, "muted"), (f"{sign} ", role))
         rest: Line = ((" " * (len(numbers) + 2), ""),)
         found += indent(fold(body, max(8, width - len(numbers) - 2)), lead, rest)
     return found

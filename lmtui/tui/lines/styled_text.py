@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from typing import Literal, cast, get_args
 from urllib.parse import quote
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -17,16 +18,34 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+StyleRole = Literal[
+    "", "muted", "accent", "good", "bad", "warn", "strong", "em", "strike", "code", "link", "heading", "block",
+    "keyword", "string", "comment", "number", "function", "type", "added", "removed", "added-word", "removed-word",
+    "match", "cursor", "selected", "caret", "own",
+    "muted em", "muted strike", "accent caret", "good strong", "bad strong", "warn strong", "removed-word strong",
+    "match strong",
+]  # fmt: skip
+ROLES = frozenset(role for name in get_args(StyleRole) for role in name.split())
 PREFIX = "@"
 _LONGEST = 2000
 _TARGET = re.compile(r"https?://[A-Za-z0-9._~:\[\]-]+(?:[/?#][!-~]*)?")
 _SAFE = "!#$%&'()*+,-./:;=?@[]_~"
 
 
-def link_role(target: str) -> str:
+def join_roles(*roles: StyleRole) -> StyleRole:
+    """Return several roles as one, later ones over earlier ones."""
+    return cast("StyleRole", " ".join(filter(None, roles)))
+
+
+def color_role(foreground: str, background: str) -> StyleRole:
+    """Return the role of two colours of a picture, each as `rrggbb`."""
+    return cast("StyleRole", f"fg:#{foreground} bg:#{background}")
+
+
+def link_role(target: str) -> StyleRole:
     """Return the role of a text that leads to a target; empty for one that is not a web address."""
     address = quote(target.strip(), safe=_SAFE, errors="replace")
-    return f"{PREFIX}{address}" if len(address) <= _LONGEST and _TARGET.fullmatch(address) else ""
+    return cast("StyleRole", f"{PREFIX}{address}") if len(address) <= _LONGEST and _TARGET.fullmatch(address) else ""
 
 
 def link_target(role: str) -> str:
@@ -35,7 +54,7 @@ def link_target(role: str) -> str:
     return address if role.startswith(PREFIX) and _TARGET.fullmatch(address) else ""
 
 
-Span = tuple[str, str]
+Span = tuple[str, StyleRole]
 Line = tuple[Span, ...]
 
 ELLIPSIS = "…"
@@ -177,9 +196,9 @@ def row(left: Line, right: Line, width: int, gap: int = 2) -> Line:
     return (*shown, (" " * (width - right_width - width_of(shown)), ""), *right)
 
 
-def fill(line: Line, width: int, role: str) -> Line:
+def fill(line: Line, width: int, role: StyleRole) -> Line:
     """Return a line with `role` under all of it, out to `width` cells."""
-    under = tuple((text, f"{role} {own}".strip()) for text, own in line)
+    under = tuple((text, join_roles(role, own)) for text, own in line)
     rest = width - width_of(line)
     return (*under, (" " * rest, role)) if rest > 0 else under
 
@@ -206,10 +225,10 @@ def slice_line(line: Line, start: int, end: int) -> Line:
     return tuple(found)
 
 
-def restyle(line: Line, start: int, end: int, role: str) -> Line:
+def restyle(line: Line, start: int, end: int, role: StyleRole) -> Line:
     """Return a line with `role` added to the characters from `start` up to `end`."""
     size = len(plain(line))
-    middle = tuple((text, f"{own} {role}".strip()) for text, own in slice_line(line, start, end))
+    middle = tuple((text, join_roles(own, role)) for text, own in slice_line(line, start, end))
     return (*slice_line(line, 0, start), *middle, *slice_line(line, end, size))
 
 
@@ -283,11 +302,6 @@ def _tail(text: str, width: int) -> str:
     return end
 
 
-ROLES = (
-    "muted", "accent", "good", "bad", "warn", "strong", "em", "strike", "code", "link", "heading", "block",
-    "keyword", "string", "comment", "number", "function", "type", "added", "removed", "added-word", "removed-word",
-    "match", "cursor", "selected", "caret", "own",
-)  # fmt: skip
 STYLE_PREFIX = "lines--"
 _MOST_STYLES = 2000
 

@@ -21,7 +21,7 @@ from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, pad
+from lmtui.tui.lines.styled_text import Line, LineSource, StyleRole, fit, fit_path, pad
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.timing import WidgetOptions, call_after
 from lmtui.tui.wording import PATH_VERBS, call_words
@@ -357,5 +357,5 @@ def state_word(state: CallState) -> str:
     return state.name.lower()
 
 
-def _decision_role(decision: str) -> str:
+def _decision_role(decision: str) -> StyleRole:
     return "bad" if decision == "no" else "muted"

@@ -26,7 +26,7 @@ from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.lines.patch import FilePatch, divided, parse_patch
-from lmtui.tui.lines.styled_text import Line, fit
+from lmtui.tui.lines.styled_text import Line, Span, fit, join_roles
 from lmtui.tui.modals import approval_text as texts
 from lmtui.tui.modals.approval_text import SCOPE_MEANINGS, request_lines
 from lmtui.tui.modals.consent import DEAD_TIME_S, ConsentDialog, InputDelay, Question
@@ -550,13 +550,11 @@ class HunkApproval(RequestQuestion):
         is_all = len(accepted) == self.request.hunks
         _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if is_all else accepted) if accepted else Answer(Outcome.NO))
 
-    def _heading(self, number: int) -> tuple[str, str]:
+    def _heading(self, number: int) -> Span:
         is_marked = number == self._current
         decided = self._decided.get(number)
-        if decided is None:
-            word, role = "undecided", "warn" if is_marked else "muted"
-        else:
-            word, role = ("accepted", "good") if decided else ("rejected", "bad")
+        shown: Span = ("undecided", "muted") if decided is None else ("accepted", "good") if decided else ("rejected", "bad")
+        word, role = shown
         sign = "▌ " if is_marked else "  " if decided is None else "✓ " if decided else "✗ "
         text = f"{sign}Hunk {number + 1}  {word}"
-        return text, f"{role} strong" if is_marked else role
+        return text, join_roles("warn" if decided is None else role, "strong") if is_marked else role

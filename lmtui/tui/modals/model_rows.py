@@ -9,7 +9,7 @@ from lmtui.core.connection_profiles import PROFILES_URL
 from lmtui.core.hosts import is_same_server
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.servers import LoadProgress, PoolRow, ServedModel, ServerFound, abilities, pool_cells, size_text
-from lmtui.tui.lines.styled_text import Line, fit, pad
+from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.wording import window_text
 
 IN_USE, LOADED, LOADING, UNLOADED = "●", "○", "◐", "·"
@@ -52,7 +52,7 @@ def server_row(server: ServerFound, width: int) -> Line:
     why = row.problem if row is not None and row.problem else server.note
     note = f"  {sanitize_line(why)}" if why else ""
     room = max(0, width - len(head) - len(address))
-    line: list[tuple[str, str]] = [(head, "strong"), (sanitize_line(address), "muted")]
+    line: list[Span] = [(head, "strong"), (sanitize_line(address), "muted")]
     for text, role in (*pool, (note, "warn")):
         line.append((fit(text, room), role))
         room = max(0, room - len(text))
@@ -103,7 +103,7 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
     model = row.model
     assert model is not None
     name_cells, quant_cells, size_cells = columns(width)
-    sign, role = (LOADING, "warn") if model.is_loading or progress else _sign(row, model)
+    sign, role = _LOADS if model.is_loading or progress else _sign(row, model)
     name = pad(fit(sanitize_line(model.name) or "(its own model)", name_cells - 1), name_cells)
     head: Line = (
         (f"{sign} ", role),
@@ -131,6 +131,9 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
     )
 
 
+_LOADS: Span = (LOADING, "warn")
+
+
 def bar(ratio: float) -> str:
     """Return a progress bar, empty if the ratio is unknown."""
     if not 0 <= ratio <= 1:
@@ -139,7 +142,7 @@ def bar(ratio: float) -> str:
     return "━" * done + "╌" * (BAR_CELLS - done) + f" {ratio:.0%} "
 
 
-def _sign(row: ModelRow, model: ServedModel) -> tuple[str, str]:
+def _sign(row: ModelRow, model: ServedModel) -> Span:
     if row.is_in_use:
         return IN_USE, "accent"
     if model.is_loaded is None:
@@ -147,14 +150,14 @@ def _sign(row: ModelRow, model: ServedModel) -> tuple[str, str]:
     return (LOADED, "good") if model.is_loaded else (UNLOADED, "muted")
 
 
-def _window(model: ServedModel) -> tuple[str, str]:
+def _window(model: ServedModel) -> Span:
     if model.window_tokens:
         return window_text(model.window_tokens), ""
     return (f"to {window_text(model.max_window_tokens)}", "muted") if model.max_window_tokens else ("unknown", "muted")
 
 
-def _able(row: ModelRow, model: ServedModel, room: int) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def _able(row: ModelRow, model: ServedModel, room: int) -> list[Span]:
+    found: list[Span] = []
     for word in dict.fromkeys((*row.roles, *abilities(model))):
         if len(word) > room:
             break

@@ -23,7 +23,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session, SettingRow, SettingsControls
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
-from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
+from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
 from lmtui.tui.modals.results import Choice
@@ -117,7 +117,7 @@ def _item_line(item: WindowItem, whole: int, read_s: Callable[[int], float]) -> 
     def make(width: int) -> Line:
         name = _part_cells(width)
         title = pad(fit(f"  {sanitize_line(item.title)}", name - 1), name)
-        role = "muted" if item.state else ""
+        role: StyleRole = "muted" if item.state else ""
         return ((title, role), *_numbers(item.tokens, whole, read_s), (f"  {fit(state, STATE_CELLS * 2)}", "accent"))
 
     return make
@@ -262,7 +262,7 @@ def _spent(event: UsageUpdated) -> Spent:
     )
 
 
-def _line(title: str, spent: Spent, role: str) -> Callable[[int], Line]:
+def _line(title: str, spent: Spent, role: StyleRole) -> Callable[[int], Line]:
     speed = f"{spent.read_per_s:.0f}" if spent.read_per_s else ""
     about = "" if spent.is_told or spent.requests != 1 else "~"
 

@@ -22,7 +22,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionHost, SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
-from lmtui.tui.lines.styled_text import Line, fit, pad, plain, restyle
+from lmtui.tui.lines.styled_text import Line, Span, fit, pad, plain, restyle
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
@@ -32,7 +32,7 @@ from lmtui.tui.summary import in_order
 from lmtui.tui.timing import call_after
 from lmtui.tui.wording import age_text, tokens_text
 
-STATES = {
+STATES: dict[str, Span] = {
     "waits": ("▲", "warn"),
     "writing": ("●", "accent"),
     "done": ("✓", "good"),

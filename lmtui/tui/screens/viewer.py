@@ -23,7 +23,7 @@ from lmtui.tui.commands import Scope, command, of_scope
 from lmtui.tui.editor import open_editor
 from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.lines.page_view import PageView
-from lmtui.tui.lines.styled_text import Line, fit_path
+from lmtui.tui.lines.styled_text import Line, color_role, fit_path
 from lmtui.tui.screens.beside import BesideChat, keys_of
 from lmtui.tui.timing import LatestOnly
 from lmtui.tui.widgets.ask_line import AskLine
@@ -76,7 +76,7 @@ def _lines(found: bytes) -> list[Line]:
         upper = pixels[2 * row * width : (2 * row + 1) * width]
         lower = pixels[(2 * row + 1) * width : (2 * row + 2) * width]
         cells = [(upper[at : at + 3].hex(), lower[at : at + 3].hex()) for at in range(0, width, 3)]
-        lines.append(tuple((HALF * len(list(run)), f"fg:#{top} bg:#{bottom}") for (top, bottom), run in groupby(cells)))
+        lines.append(tuple((HALF * len(list(run)), color_role(top, bottom)) for (top, bottom), run in groupby(cells)))
     return lines
 
 

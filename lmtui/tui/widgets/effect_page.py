@@ -17,11 +17,11 @@ from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.workspace import EffectKind, EffectPart, units_of
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, FilePatch, parse_patch
-from lmtui.tui.lines.styled_text import Line, fit_path, row
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit_path, join_roles, row
 from lmtui.tui.lines.table import Table
 from lmtui.tui.widgets.bars import Bar, Part
 
-SIGNS = {
+SIGNS: dict[EffectKind, tuple[str, StyleRole, str]] = {
     EffectKind.DELETED: (MINUS, "bad", "$error"),
     EffectKind.CHANGED: ("~", "warn", "$warning"),
     EffectKind.RENAMED: ("→", "accent", "$accent"),
@@ -116,7 +116,7 @@ def rows_of(parts: Sequence[EffectPart], also: Sequence[str] = ()) -> Iterator[E
         numbers = [number for number, _ in found]
         if not is_first:
             yield EffectRow()
-        title: Line = ((kind.capitalize(), f"{SIGNS[kind][1]} strong"), (f" {len(numbers):,}", "muted"))
+        title: Line = ((kind.capitalize(), join_roles(SIGNS[kind][1], "strong")), (f" {len(numbers):,}", "muted"))
         yield EffectRow(left=title, right=((f"{'keep':>{MARK_CELLS}}", "muted"),) if is_first else ())
         yield from map(EffectRow, numbers)
         is_first = False
@@ -131,7 +131,7 @@ def part_line(part: EffectPart, mark: str, width: int) -> Line:
     sign, role, _ = SIGNS[part.kind]
     detail = f"{size_text(part)}{'' if part.is_tracked else f' · {NOT_IN_GIT}'}"
     detail = detail if width >= DETAIL_FROM else "" if part.is_tracked or width < NOTE_FROM else NOT_IN_GIT
-    styles = {KEPT: "good", UNDECIDED: "warn strong", DROPPED: "muted"}
+    styles: dict[str, StyleRole] = {KEPT: "good", UNDECIDED: "warn strong", DROPPED: "muted"}
     right: Line = ((f"{detail}  ", "muted" if part.is_tracked else "warn"), (f"{mark:>{MARK_CELLS}}", styles.get(mark, "")))
     room = max(8, width - 5 - sum(len(text) for text, _ in right))
     return row(((f" {sign} ", role), (name_of(part, room), "muted strike" if mark == DROPPED else "")), right, width)
@@ -350,7 +350,7 @@ class EffectPage(Vertical):
             return row(each.left, each.right, width)
         return part_line(self.decisions.parts[each.number], self.decisions.mark(each.number), width)
 
-    def _heading(self, hunk: int) -> tuple[str, str]:
+    def _heading(self, hunk: int) -> Span:
         """Return what is above a hunk that can be kept by itself."""
         marked = self.list.current
         found = self.decisions.of(marked.number) if marked is not None else []
@@ -358,6 +358,6 @@ class EffectPage(Vertical):
             return "", ""
         is_kept = found[hunk]
         is_here = self.is_in_diff and hunk == self.diff.scroller.hunk
-        word, role = ("kept", "good") if is_kept else ("undecided", "warn") if is_kept is None else ("dropped", "muted")
+        shown: Span = ("kept", "good") if is_kept else ("undecided", "warn") if is_kept is None else ("dropped", "muted")
         sign = "▌" if is_here else KEPT if is_kept else " "
-        return f"{sign} Hunk {hunk + 1}  {word}", "warn strong" if is_here else role
+        return f"{sign} Hunk {hunk + 1}  {shown[0]}", "warn strong" if is_here else shown[1]

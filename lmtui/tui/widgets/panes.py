@@ -27,7 +27,7 @@ from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.patch import MINUS
-from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, indent, row, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, LineSource, Span, StyleRole, fit, fit_path, indent, row, width_of, wrap
 from lmtui.tui.lines.table import RowCursor, Table
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
@@ -37,14 +37,15 @@ from lmtui.tui.timing import WidgetOptions
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import SIDE_PANES, Columns
 
-SIGNS = {
+SIGNS: dict[TodoStatus, Span] = {
     TodoStatus.PENDING: ("○", "muted"),
     TodoStatus.IN_PROGRESS: ("●", "accent"),
     TodoStatus.COMPLETED: ("✓", "good"),
     TodoStatus.BLOCKED: ("✗", "warn"),
     TodoStatus.CANCELLED: ("–", "muted"),
 }
-AGENT_SIGNS = {
+WAITS_SIGN: Span = ("◌", "muted")
+AGENT_SIGNS: dict[str, Span] = {
     "working": ("●", "accent"),
     "waits": ("▲", "warn"),
     "done": ("✓", "good"),
@@ -208,9 +209,9 @@ def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], widt
 
 def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = "") -> list[PlanRow]:
     """Return a todo: its first line, and below it the rest, unless it is done; choosing it turns that over."""
-    sign, role = ("◌", "muted") if waits and todo.status is TodoStatus.PENDING else SIGNS[todo.status]
+    sign, role = WAITS_SIGN if waits and todo.status is TodoStatus.PENDING else SIGNS[todo.status]
     is_done = not todo.is_open
-    style = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
+    style: StyleRole = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
     name = f"{todo.id} {sanitize_line(todo.text)}" if isinstance(todo, PlanStep) else sanitize_line(todo.text)
     more = [f"waits for {waits}"] if waits else []
     more += [sanitize_line(todo.notes)] if todo.notes else []
@@ -238,7 +239,7 @@ def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
     if task.total_count or task.processed_count:
         total = max(task.total_count, task.processed_count + task.remaining_count)
         rows.append(_counter_row(Counter("processed", task.processed_count, total), width))
-    parts = (
+    parts: tuple[tuple[str, str, StyleRole], ...] = (
         ("next", task.next_action or (task.remaining_queue[0] if task.remaining_queue else ""), ""),
         ("failed", task.last_error, "warn"),
         ("then", task.recovery_instruction, ""),
@@ -299,7 +300,7 @@ def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[
     rows = [_head("Background", f"{sum(each.exit_code is None for each in listed)} running", width)]
     for each in listed:
         is_running, text = each.exit_code is None, sanitize_line(each.command)
-        sign: Line = ((" ● ", "ok") if is_running else (" ○ ", "muted"), (f"{each.id} ", "muted"), (text, ""))
+        sign: Line = ((" ● ", "good") if is_running else (" ○ ", "muted"), (f"{each.id} ", "muted"), (text, ""))
         state = "" if is_running else each.why or f"exit {each.exit_code}"
         rows.append(PlanRow(row(sign, ((state, "muted"),), width), "", f"{each.id}  {text}  {state}"))
     return rows

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from lmtui.core.events import Level
 from lmtui.tui.lines.blocks import NoticeBlock
 from lmtui.tui.lines.document import Finder
+from lmtui.tui.lines.styled_text import Line
 
 TEXTS = st.lists(st.text("ab", max_size=6), min_size=1, max_size=20)
 
@@ -72,7 +73,7 @@ def test_words_are_found_across_the_end_of_a_line() -> None:
     finder = Finder(blocks(["one two\nthree"]), "TWO  three")
     finder.work(1)
     assert finder.total == 1
-    lines = [(("· one two", ""),), (("│ three four", "muted"),)]
+    lines: list[Line] = [(("· one two", ""),), (("│ three four", "muted"),)]
     assert finder.matches(lines) == [[(0, 6, 9), (1, 0, 7)]]
 
 

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from datetime import UTC
 
 import pytest
 
-from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui import paths
+from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged
+from lmtui.core.events import (
+    Event,
+    FilesChanged,
+    Level,
+    MessageAdded,
+    Notice,
+    PlanChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
-from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
+from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
+from lmtui.core.workspace import BackgroundCommand, DirEntry, FileChange, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.patch import parse_patch
+from lmtui.tui.lines.styled_text import ROLES
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
-from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+from lmtui.tui.session_state import SessionState
+from lmtui.tui.themes import find_theme
+from lmtui.tui.widgets.panes import AGENT_SIGNS, PlanView
+from tests.tui.lines.stage import NOON, Stage, envelopes, screen_lines, settled
 
 EVENTS = [
     MessageAdded(role=Role.USER, text="needle"),
@@ -71,6 +89,76 @@ async def test_every_pane_draws_at_every_size(number: int, size: tuple[int, int]
     async with Stage(view).run_test(size=size) as pilot:
         await settled(pilot)
         assert {view.render_line(y).cell_length for y in range(view.size.height)} == {view.size.width}
+
+
+def every_state() -> list[Event]:
+    """Return events that bring every todo, agent, job, command, call and notice into each state that it can have."""
+    todos = tuple(Todo(at, f"todo {at}", status, notes="why") for at, status in enumerate(TodoStatus, 1))
+    todos += (Todo(9, "later", depends_on=(1,)),)
+    steps = tuple(
+        PlanStep(at, f"step {at}", status, verification="look", result="seen", risk="high")
+        for at, status in enumerate(TodoStatus, 1)
+    )
+    task = TaskState(
+        "all", total_count=3, processed_count=1, remaining_queue=("a",), last_error="full", recovery_instruction="b"
+    )
+    counters = (Counter("some", 1, 2), Counter("all", 2, 2), Counter("seen", 3))
+    commands = (
+        BackgroundCommand("bg_1", "serve", 1),
+        BackgroundCommand("bg_2", "no", 1, 1),
+        BackgroundCommand("bg_3", "x", 1, 0, "left"),
+    )
+    found: list[Event] = [
+        PlanChanged(plan=Plan(steps=steps, todos=todos, counters=counters, task=task)),
+        JobsChanged(jobs=(WaitingJob("1", "later"), WaitingJob("2", "nightly", "daily", NOON))),
+        BackgroundChanged(commands=commands),
+        *(Notice(level=level, text=level.value) for level in Level),
+        *(AgentStarted(agent=each) for each in AGENT_SIGNS),
+        *(AgentFinished(agent=each, outcome=each) for each in ("done", "partial", "failed")),
+        ToolCallStarted(call_id="runs", tool="shell", arguments={}, title="make"),
+    ]
+    for ok in (True, False):
+        found += [
+            ToolCallStarted(call_id=str(ok), tool="shell", arguments={}, title="make"),
+            ToolCallFinished(call_id=str(ok), tool="shell", ok=ok, result="all of it", elapsed_ms=1),
+        ]
+    return found
+
+
+def full_panes() -> list[VirtualLineView]:
+    """Return the panes with a row for each state."""
+    plan, tree, log, transcript, diff = PlanView(zone=UTC), FileTree(), ToolLog(), Transcript(zone=UTC), DiffView()
+    state = SessionState()
+    changes = tuple(FileChange(kind.value, kind) for kind in FileChangeKind)
+    for envelope in envelopes([*every_state(), FilesChanged(call_id="a", files=tuple(FileChangeKind), changes=changes)]):
+        state.apply(envelope)
+        for view in (tree, log, transcript):
+            view.apply(envelope)
+    state.work.agents.by_id["waits"].state = "waits"
+    plan.show(state)
+    tree.set_listing("", [DirEntry(each, "file") for each in (*GitState, *FileChangeKind)])
+    tree.source.marks.take_git({each.value: each for each in GitState})
+    diff.show_patches(parse_patch("@@ -1,2 +1,2 @@\n def a():\n-    x\n+    y\n", "a.py"))
+    return [plan, tree, log, transcript, diff]
+
+
+@pytest.mark.parametrize("number", range(5))
+async def test_every_state_of_a_pane_is_drawn_in_every_theme(number: int) -> None:
+    view = full_panes()[number]
+    stage = Stage(view)
+    async with stage.run_test(size=(80, 80)) as pilot:
+        for name in paths.theme_files():
+            theme = find_theme(name)
+            stage.register_theme(theme)
+            stage.theme = theme.name
+            await settled(pilot)
+            assert 3 <= view.source.total() < view.size.height
+            assert {view.render_line(y).cell_length for y in range(view.size.height)} == {view.size.width}
+
+
+def test_every_role_of_a_line_has_a_style() -> None:
+    sheet = Stage.CSS_PATH.read_text()
+    assert set(re.findall(r"^VirtualLineView > \.lines--([\w-]+) \{", sheet, re.M)) == ROLES
 
 
 async def test_a_hidden_pane_catches_up_when_it_is_shown() -> None:

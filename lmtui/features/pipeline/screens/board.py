@@ -18,14 +18,26 @@ from lmtui.core.project_checks import CheckOutcome
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.patch import MINUS
-from lmtui.tui.lines.styled_text import Line, LineSource, Span, crop, fill, plain, slice_line, width_of, wrap
+from lmtui.tui.lines.styled_text import (
+    Line,
+    LineSource,
+    Span,
+    StyleRole,
+    crop,
+    fill,
+    join_roles,
+    plain,
+    slice_line,
+    width_of,
+    wrap,
+)
 from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.timing import WidgetOptions
 from lmtui.tui.widgets.bars import Spinner
 
 GAP_CELLS = 2
 TICK_MICROSECONDS = 250_000
-COLUMNS = (("Ready", "muted"), ("Working", "accent"), ("Checking", "accent"), ("Needs you", "warn"), ("Done", "good"))
+COLUMNS: Line = (("Ready", "muted"), ("Working", "accent"), ("Checking", "accent"), ("Needs you", "warn"), ("Done", "good"))
 READY, CODING, CHECKING, NEEDS_YOU, DONE = range(len(COLUMNS))
 _COLUMN_OF = {
     State.READY: READY, State.CODING: CODING, State.CHECKING: CHECKING, State.REVIEWING: CHECKING, State.MERGING: CHECKING,
@@ -99,7 +111,8 @@ def cards_of(plan: PipelinePlan, most_attempts: int) -> list[list[Card]]:
     found: list[list[Card]] = [[] for _ in COLUMNS]
     for number, question in enumerate(plan.questions, 1):
         if not question.answer:
-            head, text = (("▲ ", "warn"), (f"Question {number}", "strong")), ((sanitize_line(question.text), "muted"),)
+            head: Line = (("▲ ", "warn"), (f"Question {number}", "strong"))
+            text: Line = ((sanitize_line(question.text), "muted"),)
             found[NEEDS_YOU].append(Card(BlockingQuestion(number, question.text), (_fixed(head), _fixed(text, wraps=True))))
     for task in plan.queue:
         waits = [each for each in task.spec.after if each not in over] if task.state is State.READY else []
@@ -172,8 +185,10 @@ def checks_line(attempt: TaskAttempt, width: int) -> Line:
     """Return the last outcome of each check; without enough room, those that passed are counted."""
 
     def named(rungs: Mapping[str, str]) -> Line:
-        pairs = [((f"{sanitize_line(rung)} ", "muted"), _SIGNS.get(each, ("○", "muted"))) for rung, each in rungs.items()]
-        return tuple(span for pair in pairs for span in (*pair, (" ", "")))[:-1]
+        found: list[Span] = []
+        for rung, each in rungs.items():
+            found += [(f"{sanitize_line(rung)} ", "muted"), _SIGNS.get(each, ("○", "muted")), (" ", "")]
+        return tuple(found[:-1])
 
     found = named(attempt.checks)
     passed = sum(each == CheckOutcome.PASSED for each in attempt.checks.values())
@@ -231,7 +246,7 @@ class BoardLines(LineSource):
         now = now.replace(microsecond=now.microsecond // TICK_MICROSECONDS * TICK_MICROSECONDS)
         if now != self._drawn_at:  # each card is asked for line by line
             self._drawn, self._drawn_at = {}, now
-        found = [(" " * BAR_CELLS, "")]
+        found: list[Span] = [(" " * BAR_CELLS, "")]
         for column in range(len(self.columns)):
             part = self._part(column, number, now)
             found += [*part, (" " * (self.cells + GAP_CELLS - width_of(part)), "")]
@@ -252,9 +267,9 @@ class BoardLines(LineSource):
         lines = self._drawn.get((column, index))
         if lines is None:
             lines = self._drawn[column, index] = self.columns[column][index].lines(self._room, now)
-        ground = "cursor" if (column, index) == (self.column, self.index) else "own"
+        ground: StyleRole = "cursor" if (column, index) == (self.column, self.index) else "own"
         body = fill(((" ", ""), *lines[number - self._tops[column][index]]), self.cells - 1, ground)
-        return ("▌", f"{ground} {COLUMNS[column][1]}"), *body
+        return ("▌", join_roles(ground, COLUMNS[column][1])), *body
 
 
 class BoardCursor:

@@ -9,7 +9,7 @@ from lmtui.core.pipeline import PipelineState as State
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.screens.board import Item, checks_line, elapsed_text, lines_line
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.styled_text import Line, crop, fit, indent, row, wrap
+from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fit, indent, row, wrap
 from lmtui.tui.widgets.bars import Spinner
 from lmtui.tui.wording import tokens_text
 
@@ -58,7 +58,7 @@ def _facts(task: PipelineTask) -> list[str]:
 
 def _attempt(task: PipelineTask, attempt: TaskAttempt, width: int, now: datetime, most: int) -> list[Line]:
     is_under_way = attempt is task.attempts[-1] and task.state in WORKING
-    sign = (Spinner.sign(now), "accent") if is_under_way else ("✗", "bad") if attempt.stage else ("✓", "good")
+    sign: Span = (Spinner.sign(now), "accent") if is_under_way else ("✗", "bad") if attempt.stage else ("✓", "good")
     notes = f"failed at {sanitize_line(attempt.stage)}" if attempt.stage else task.state.value if is_under_way else ""
     time = elapsed_text(task, now, attempt).removeprefix(" · ")
     checks = checks_line(attempt, width)
@@ -70,7 +70,7 @@ def _attempt(task: PipelineTask, attempt: TaskAttempt, width: int, now: datetime
     return found
 
 
-def _wrapped(text: str, width: int, most: int, role: str = "") -> list[Line]:
+def _wrapped(text: str, width: int, most: int, role: StyleRole = "") -> list[Line]:
     """Return a text in lines, at most so many (0: all of them)."""
     if not most:
         return whole_text(text, width, role)

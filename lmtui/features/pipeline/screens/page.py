@@ -52,7 +52,7 @@ from lmtui.tui.commands import Scope, bindings, command, first_key
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import parse_patch
-from lmtui.tui.lines.styled_text import Line, crop, fit, pad, width_of
+from lmtui.tui.lines.styled_text import Line, Span, crop, fit, join_roles, pad, width_of
 from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice
@@ -105,7 +105,7 @@ class TaskTable(Table[Group | Card]):
     def _line(self, row_: Group | Card, width: int) -> Line:
         if isinstance(row_, Group):
             name, role = COLUMNS[row_.column]
-            return ((name, f"strong {role}"), (f"  {row_.count}", "muted"))
+            return ((name, join_roles("strong", role)), (f"  {row_.count}", "muted"))
         title, *rest = (each.draw(width, self._now()) for each in row_.rows)
         cells = max(14, min(48, width * 2 // 5))
         notes = [span for each in rest for span in (("  ", ""), *each)]
@@ -232,12 +232,12 @@ def _findings_of(plan: PipelinePlan) -> list[FindingRow]:
 def _finding_line(finding: FindingRow, width: int) -> Line:
     task, attempt = finding.task, finding.attempt
     is_open = task.state not in OVER and attempt is task.attempts[-1]
-    lead = (
+    lead: Line = (
         (f"#{task.id:<4} ", "muted"),
         (pad(f"attempt {attempt.number}", 11), "muted"),
         (pad(fit(sanitize_line(attempt.stage), 11), 11), "muted"),
     )
-    sign = ("! ", "bad") if is_open else ("✓ ", "muted")
+    sign: Span = ("! ", "bad") if is_open else ("✓ ", "muted")
     return crop((*lead, sign, (sanitize_line(" ".join(finding.text.split())), "" if is_open else "muted")), width)
 
 
