@@ -431,7 +431,6 @@ TUNING_PARAPHRASES = {
     ),
     "browser needs a PIN": ("lmtui/web/web_server.py", "lmtui/host/access.py", "docs/host.md"),
     "how fast does the screen draw": (
-        "lmtui/tui/perf_overlay.py",
         "benchmarks/screen.py",
         "docs/benchmarks.md",
         "benchmarks/fullscreen.py",

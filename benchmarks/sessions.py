@@ -50,6 +50,16 @@ def figures() -> list[Figure]:
     return [*found, *asyncio.run(_log())]
 
 
+class CountingApp(LmtuiApp):
+    """Counts its frames."""
+
+    frames_drawn = 0
+
+    def post_display_hook(self) -> None:
+        """Count a frame."""
+        self.frames_drawn += 1
+
+
 def fill(session: FakeSession, count: int) -> None:
     """Say and do something until a session has so many events."""
     while len(session.history()) < count:
@@ -73,7 +83,7 @@ async def _switching() -> list[Figure]:
             fill(session, EVENTS)
             host.opened[session.id] = session
         ids = list(host.opened)
-        app = LmtuiApp(lambda: host, StartOptions(workspace=str(host.workspace), session_id=ids[0]), now=clock)
+        app = CountingApp(lambda: host, StartOptions(workspace=str(host.workspace), session_id=ids[0]), now=clock)
         async with running(cast("App[None]", app), SIZE) as (_, meter):
             await _until(lambda: app.workbench.active is not None)
             first: list[float] = []
@@ -94,7 +104,7 @@ async def _switching() -> list[Figure]:
     ]
 
 
-async def _switch(app: LmtuiApp, session_id: str) -> float:
+async def _switch(app: CountingApp, session_id: str) -> float:
     frames = app.frames_drawn
     began = process_time()
     await app.workbench.ready.session_controller.open(session_id)

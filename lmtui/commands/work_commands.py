@@ -233,8 +233,6 @@ SCREEN_ONLY: tuple[Command, ...] = (
         is_first=True),
     Command("settings.show", Scope.WORKBENCH, "Settings", "Show all settings with their sources, and change them.",
         ("f11", "alt+o"), "settings", ("settings", "config"), is_first=True, instead="`lmtui config`"),
-    Command("perf.toggle", Scope.WORKBENCH, "Performance", "Show or hide frames, stalls and bytes written.", ("alt+p",), "",
-        ("perf",), is_first=True),
     Command("files.find", Scope.WORKBENCH, "Find file", "Find a workspace file by part of its path.", ("alt+l",), "find a file",
         ("find-file",), "WORDS", is_first=True),
     Command("chat.find", Scope.WORKBENCH, "Search conversation", "Search this session, including folded parts.", ("ctrl+f",),

@@ -21,7 +21,6 @@ from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.settings import SettingsController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
-from lmtui.tui.perf_overlay import PerfOverlay
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import (
     HeaderPlace,
@@ -69,13 +68,11 @@ class Ready:
     start_rows: ClassVar = staticmethod(start_rows)
 
 
-def connect(
-    app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, panes: Panes, *, sending: Sending, overlay: PerfOverlay
-) -> Ready:
+def connect(app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, panes: Panes, *, sending: Sending) -> Ready:
     """Make the controllers and connect them with each other."""
     approvals, changes = ApprovalController(workbench), ChangeController(workbench)
     session_controller = SessionController(workbench, approvals, sending, state_dir() / "open")
-    settings = SettingsController(workbench, overlay, app.use_theme)
+    settings = SettingsController(workbench, app.use_theme)
     actions: dict[str, Handler] = {}
     ready = Ready(
         sessions,

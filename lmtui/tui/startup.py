@@ -30,13 +30,13 @@ from lmtui.core.servers import KNOWN_ADDRESSES, ServedModel, ServerFound, Server
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_scope
 from lmtui.tui.editor import has_job_control
+from lmtui.tui.gc_policy import GcPolicy
 from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import fit, pad
 from lmtui.tui.modals.model_rows import short_address
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.open_sessions import OpenSessions
-from lmtui.tui.perf_overlay import GcPolicy, PerfOverlay
 from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready, connect
 from lmtui.tui.router import Router
 from lmtui.tui.screens.workbench import Starting, Workbench
@@ -363,17 +363,8 @@ class AppStartup:
         app, workbench = self._app, self._workbench
         panes = Panes()
         await workbench.body.mount(panes)
-        line = Bar(id="meter")
-        line.display = False
-        await workbench.dock.mount(line, before="#activity-row")
-
-        def show(text: str) -> None:
-            line.display = bool(text)
-            line.show([Part(text, "$text-muted")], [])
-
-        overlay = PerfOverlay(show, lambda: app.frames_drawn, lambda: app.bytes_written)
         sessions = OpenSessions(app, self._router)
-        ready = connect(app, workbench, sessions, panes, sending=workbench.sending, overlay=overlay)
+        ready = connect(app, workbench, sessions, panes, sending=workbench.sending)
         self._router.shared = (panes.plan, panes.files)
         keys = BindingsMap([each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES) for each in bindings(scope)])
         self._rebind(keys)

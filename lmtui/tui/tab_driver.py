@@ -38,7 +38,6 @@ class TabDriver(Driver):
         self._put = put
         self._parser = XTermParser(debug)
         self._timer: asyncio.TimerHandle | None = None
-        self.bytes_written = 0
 
     @property
     def is_web(self) -> bool:
@@ -47,7 +46,6 @@ class TabDriver(Driver):
 
     def write(self, data: str) -> None:
         """Write to the tab."""
-        self.bytes_written += len(data)
         self._put(data.encode("utf-8", "replace"))
 
     def start_application_mode(self) -> None:

@@ -186,7 +186,6 @@ class TerminalDriver(LinuxDriver):
         self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        self.bytes_written = 0
         self._wake_reader = self._wake_writer = -1
         if self._file is not None:
             self._file = cast("io.TextIOWrapper", LastingOutput(self._file))
@@ -194,7 +193,6 @@ class TerminalDriver(LinuxDriver):
     def write(self, data: str) -> None:
         """Write to the terminal, or drop what comes while it is given away (an editor is open)."""
         if self._writer_thread is not None and self._writer_thread.is_alive():
-            self.bytes_written += len(data)
             super().write(data)
 
     def run_input_thread(self) -> None:
@@ -267,17 +265,7 @@ class TerminalApp(App[int]):
 
     has_mouse: bool = True
     notifier: TerminalNotifier | None = None
-    frames_drawn: int = 0
     has_job_control: Callable[[], bool] = staticmethod(lambda: False)
-
-    @property
-    def bytes_written(self) -> int:
-        """Return how much was written to the terminal so far, 0 where the driver does not count."""
-        return getattr(self._driver, "bytes_written", 0)
-
-    def post_display_hook(self) -> None:
-        """Count the frames."""
-        self.frames_drawn += 1
 
     def get_driver_class(self) -> type[Driver]:
         """Return what draws: where it is Textual's usual driver, the one that outlives its terminal."""

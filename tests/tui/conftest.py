@@ -33,7 +33,7 @@ def _no_sleeping(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _apps_of_other_tests_go() -> None:
-    """An app sets aside for good what it is made of (`tui/perf_overlay.py`): look for those that are over now and then."""
+    """An app sets aside for good what it is made of (`tui/gc_policy.py`): look for those that are over now and then."""
     if next(_TESTS) % APPS_KEPT == 0:
         gc.unfreeze()
         gc.collect()

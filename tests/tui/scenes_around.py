@@ -1,4 +1,4 @@
-"""What stands around the panes: settings, what fills the window, a layout of one's own, performance."""
+"""What stands around the panes: settings, what fills the window, a layout of one's own."""
 
 from __future__ import annotations
 

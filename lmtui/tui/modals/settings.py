@@ -27,7 +27,6 @@ from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.perf_overlay import PerfOverlay
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.wording import tokens_text, window_text
@@ -544,9 +543,8 @@ def setting_line(row: SettingRow, group: str, label_cells: int, width: int) -> L
 class SettingsController:
     """Opens them.  `use_theme` takes a theme by its name at once."""
 
-    def __init__(self, workbench: WorkbenchApi, meter: PerfOverlay, use_theme: Callable[[str], None]) -> None:
+    def __init__(self, workbench: WorkbenchApi, use_theme: Callable[[str], None]) -> None:
         self._workbench = workbench
-        self._meter = meter
         self._use_theme = use_theme
 
     def handlers(self) -> dict[str, Handler]:
@@ -555,7 +553,6 @@ class SettingsController:
             "settings.show": lambda _: self._show_settings(),
             "window.show": lambda _: self._show(lambda view: WindowScreen(view.session, view.state)),
             "cache.show": lambda _: self._show(lambda view: CacheScreen(view.session.history())),
-            "perf.toggle": lambda _: self._meter.toggle(),
         }
 
     def _show_settings(self) -> None:

@@ -24,8 +24,8 @@ async def test_a_slash_command_goes_into_the_prompt_and_the_question_comes_back_
     async with running(size=SMALL) as driver:
         await driver.type("go")
         await ask(driver)
-        await driver.press(*"/perf")
-        assert driver.app.workbench.prompt.text == "/perf"
+        await driver.press(*"/mouse")
+        assert driver.app.workbench.prompt.text == "/mouse"
         assert "Question postponed" in driver.text()
         await driver.press("enter")
         await driver.until_screen("Approval")

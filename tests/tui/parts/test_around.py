@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from textual.widgets import Input
 
-from lmtui.tui.perf_overlay import PerfOverlay, meter_text
 from tests.tui.driving import SMALL, WIDE, Driver, running
 
 SIZES = [WIDE, SMALL, (40, 12)]
@@ -85,36 +82,3 @@ async def test_the_settings_close_and_the_prompt_has_the_focus() -> None:
         await driver.until_screen("Workbench")
         await driver.press("a")
         assert driver.app.workbench.prompt.text == "a"
-
-
-async def test_performance_is_shown_while_it_is_asked_for() -> None:
-    async with running() as driver:
-        await driver.press("alt+p")
-        await driver.until(lambda: "frames/s" in driver.text("#meter"))
-        await driver.press("alt+p")
-        assert not driver.app.screen.query_one("#meter").display
-
-
-async def test_the_meter_sees_a_blocked_loop_and_costs_nothing_when_off() -> None:
-    said: list[str] = []
-    meter = PerfOverlay(said.append, lambda: 0, lambda: 0)
-    meter.toggle()
-    await asyncio.sleep(0.3)
-    _block(0.2)
-    await asyncio.sleep(1.0)
-    meter.toggle()
-    assert not meter.is_on
-    longest = int(said[0].partition("longest ")[2].partition(" ms")[0])
-    assert longest >= 150
-    assert said[-1] == ""
-
-
-def _block(seconds: float) -> None:
-    import time
-
-    time.sleep(seconds)
-
-
-def test_the_meters_words() -> None:
-    text = meter_text(12.4, 20480.0, 0.034, [1.0, 2.0, 40.0], 100 * 1_048_576)
-    assert text == "12 frames/s · 20,480 B/s · CPU 3% · 100 MB · loop p99 40 ms, longest 40 ms, 1 over 16 ms"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmtui.tui.perf_overlay import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, GcPolicy
+from lmtui.tui.gc_policy import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, GcPolicy
 
 
 @pytest.fixture(autouse=True)
