@@ -31,7 +31,7 @@ from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not i
 WANTED = (
     "workbench", "approval_command", "approval_edit", "approval_effect", "attempts", "pipeline",
     "approval_always", "approval_batch",
-    "changes", "undo", "rules", "trust", "switcher", "first_run", "approval_hunks", "changes_by_turn", "grid", "plan", "files",
+    "changes", "undo", "rules", "trust", "switcher", "first_run", "approval_hunks", "changes_by_turn", "plan", "files",
     "viewer", "chat_search", "settings", "window_use", "prompt_paths", "models", "cache", "plan_question", "jobs",
     "mcp", "mcp_tools", "skills", "hooks", "file_commands", "help", "agents", "usage", "memory_inbox", "batch_tasks",
 )  # fmt: skip

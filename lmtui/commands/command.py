@@ -55,7 +55,6 @@ class Scope(StrEnum):
     CONFIRM = "questions"
     SWITCHER = "sessions"
     MODELS = "models"
-    GRID = "sessions side by side"
     LOG = "tool log"
     FIRST_RUN = "first run"
     HELP = "help"

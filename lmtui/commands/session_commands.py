@@ -141,8 +141,6 @@ SESSIONS: tuple[Command, ...] = (
 
 
 MORE_SESSIONS: tuple[Command, ...] = (
-    Command("session.grid", Scope.WORKBENCH, "Session grid", "Show all open sessions side by side.", ("alt+g",), "grid",
-        ("grid",), is_first=True),
     Command("session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.", ("alt+right",), "", ("next",),
         is_first=True),
     Command("session.previous", Scope.WORKBENCH, "Previous session", "Go to the previous open session.", ("alt+left",), "",

@@ -339,15 +339,8 @@ SESSIONS: tuple[Command, ...] = (
     _session_row("close", "Close", "Close the selected session; it stays in the list.", "c"),
     _session_row("delete", "Delete", "Delete the selected session; asks first.", "d"),
     _session_row("export", "Export", "Write the selected session to a file.", "x"),
-    Command("sessions.grid", Scope.SWITCHER, "Session grid", "Show all open sessions side by side.", ("g",), "grid"),
     Command("sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search",
         runs="list_filter"),
-    Command("grid.open", Scope.GRID, "Open", "Go to the session.", ("enter",), "open"),
-    Command("grid.answer", Scope.GRID, "Answer", "Answer what the session is waiting for.", ("a",), "answer"),
-    Command("grid.left", Scope.GRID, "Left", "Select the tile on the left.", ("left", "h"), runs="grid_move(-1, 0)"),
-    Command("grid.right", Scope.GRID, "Right", "Select the tile on the right.", ("right", "l"), runs="grid_move(1, 0)"),
-    Command("grid.up", Scope.GRID, "Up", "Select the tile above.", ("up", "k"), runs="grid_move(0, -1)"),
-    Command("grid.down", Scope.GRID, "Down", "Select the tile below.", ("down", "j"), runs="grid_move(0, 1)"),
 )  # fmt: skip
 
 

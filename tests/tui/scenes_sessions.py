@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmtui.core import events
-from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged
 from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
 from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
+from lmtui.core.workspace import BackgroundCommand
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, FakeSession, play_work
 
@@ -107,11 +108,15 @@ async def many_sessions(driver: Driver) -> None:
     driver.host.clock.forward(90)
 
 
-async def grid(driver: Driver) -> None:
-    """All open sessions side by side."""
-    await many_sessions(driver)
-    await driver.press("alt+g")
-    await driver.until_screen("Grid")
+async def background(driver: Driver) -> None:
+    """Commands in the background, in each of their states, below a plan."""
+    play_work(driver.host.session)
+    commands = (
+        BackgroundCommand("bg_1", "python -m http.server 8123", 12),
+        BackgroundCommand("bg_2", "npm run watch", 40, 1),
+        BackgroundCommand("bg_3", "tail -f build.log", 75, -15, "stopped"),
+    )
+    driver.host.session.emit(BackgroundChanged(commands=commands))
 
 
 async def switcher_open(driver: Driver) -> None:
@@ -142,7 +147,7 @@ SESSION_SCENES = (
     ("agent_chat", agent_chat),
     ("log_filtered", log_filtered),
     ("log_whole", log_whole),
-    ("grid", grid),
+    ("background", background),
     ("switcher_open", switcher_open),
     ("switcher_search", switcher_search),
     ("fork", fork),

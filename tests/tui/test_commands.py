@@ -55,7 +55,6 @@ MEETING = [
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.LOG),
     (Scope.APP, Scope.SWITCHER),
-    (Scope.APP, Scope.GRID),
     (Scope.APP, Scope.MOVING, Scope.VIEWER),
 ]
 

@@ -115,7 +115,6 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.EFFECT: ("approval_effect", nothing),
     Scope.PLAN: ("plan_read", nothing),
     Scope.PLAN_GRANTS: ("plan_grants", nothing),
-    Scope.GRID: ("grid", nothing),
     Scope.LOG: ("workbench", keys("f8")),
     Scope.VIEWER: ("viewer_wrapped", nothing),
     Scope.ASKING: ("files_found", nothing),

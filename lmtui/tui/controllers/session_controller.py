@@ -17,11 +17,10 @@ from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Confirm, Picker
-from lmtui.tui.modals.results import Choice, GridWanted, Picked
+from lmtui.tui.modals.results import Choice, Picked
 from lmtui.tui.modals.switcher import FORMS, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
-from lmtui.tui.screens.grid import Grid
 from lmtui.tui.summary import status_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
@@ -47,7 +46,6 @@ class SessionController:
         return {
             "session.status": lambda _: self._say_status(),
             "session.list": lambda _: self._list(),
-            "session.grid": lambda _: self._grid(),
             "session.next": lambda _: self._step(1),
             "session.previous": lambda _: self._step(-1),
             "session.mark": lambda _: self._mark(),
@@ -120,19 +118,11 @@ class SessionController:
         if self._workbench.sessions.host is not None:
             _ = self._workbench.app.push_screen(Switcher(self._workbench.sessions, self, now=self._workbench.now), self._picked)
 
-    def _grid(self) -> None:
-        workbench = self._workbench
-        if workbench.sessions.host is not None:
-            _ = workbench.app.push_screen(Grid(workbench.sessions, self._approvals.ask, now=workbench.now), self._picked)
-
-    def _picked(self, picked: Picked | GridWanted | None) -> None:
-        match picked:
-            case Picked():
-                self._work(self._open(picked.session_id))
-            case GridWanted():
-                self._grid()
-            case None:
-                self._workbench.call_after_refresh(self._approvals.sync)
+    def _picked(self, picked: Picked | None) -> None:
+        if picked is not None:
+            self._work(self._open(picked.session_id))
+        else:
+            self._workbench.call_after_refresh(self._approvals.sync)
 
     async def _open(self, session_id: str) -> None:
         _ = await self.open(session_id)

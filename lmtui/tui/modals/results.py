@@ -113,8 +113,3 @@ class Choice:
     words: str = ""
     group: str = ""
     key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GridWanted:
-    """All open sessions are wanted side by side."""

@@ -8,7 +8,7 @@ from textual.worker import WorkerCancelled
 
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import MessageAdded, TextDelta
+from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import Driver, running
@@ -145,29 +145,6 @@ async def test_closing_the_session_on_screen_shows_another_that_is_open() -> Non
         assert driver.app.sessions.order == [DOCS, first]
 
 
-async def test_the_grid_shows_all_open_sessions_and_answers_what_one_waits_for() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_both(driver)
-        waiting = driver.host.opened[DOCS]
-        waiting.begin_turn("Build the docs.")
-        waiting.ask("w1", "npm run build")
-        await driver.type("/grid")
-        await driver.until_screen("Grid")
-        assert "waits for you: shell npm run build" in driver.text()
-        assert "on screen" in driver.text()
-        before = len(driver.app.screen.query("*"))
-        await driver.press("up", "a")
-        await driver.until_screen("Approval")
-        driver.host.clock.forward(1)
-        await driver.pilot.pause(0.5)
-        await driver.press("y")
-        await driver.until(lambda: "w1" in waiting.answers)
-        await driver.until_screen("Grid")
-        assert len(driver.app.screen.query("*")) == before
-        await driver.press("enter")
-        await driver.until(lambda: active_id(driver) == DOCS)
-
-
 async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on() -> None:
     for size in ((160, 40), (100, 30)):
         async with running(host_with_sessions(), size=size) as driver:
@@ -224,18 +201,6 @@ async def test_the_log_is_narrowed_by_a_line_and_a_call_read_whole() -> None:
         assert "command: pytest -q tests/test_lexer.py" in driver.text()
         await driver.press("escape", "slash", "escape")
         assert "of 3" not in driver.text()
-
-
-async def test_the_grid_mixes_no_words_of_agents_that_write_at_once() -> None:
-    async with running() as driver:
-        session = driver.host.session
-        session.begin_turn("Go.")
-        await driver.type("/grid")
-        await driver.until_screen("Grid")
-        for agent, text in (("a", "one "), ("b", "two "), ("root", "its own words")):
-            session.emit(TextDelta(agent=agent, text=text))
-        await driver.until(lambda: "its own words" in driver.text())
-        assert "one" not in driver.text("#grid-tiles")
 
 
 async def test_what_an_agent_does_when_its_conversation_is_opened_stands_there_once() -> None:
