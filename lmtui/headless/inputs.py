@@ -83,15 +83,8 @@ PLAIN_WAY = "`lmtui --plain` works here, line by line."
 
 
 def wants_plain(*, is_asked: bool) -> bool:
-    """Tell whether the linear mode is wanted: by its flag, or by `ACCESSIBLE` in the environment (a browser has no lines)."""
-    if is_in_browser():
-        return False
+    """Tell whether the linear mode is wanted: by its flag, or by `ACCESSIBLE` in the environment."""
     return is_asked or os.environ.get("ACCESSIBLE", "").strip() not in ("", "0")
-
-
-def is_in_browser() -> bool:
-    """Tell whether `lmtui serve` started this process for a tab."""
-    return os.environ.get("TEXTUAL_DRIVER", "").endswith("web_driver:WebDriver")
 
 
 def check_screen() -> None:
@@ -100,8 +93,6 @@ def check_screen() -> None:
     Raises:
         UsageError: no terminal, or it cannot place a cursor or show what a screen is drawn with.
     """
-    if is_in_browser():
-        return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the full-screen app needs a terminal", 'Use `lmtui run "TASK"` without one.')
     if os.environ.get("TERM", "dumb") in ("", "dumb"):

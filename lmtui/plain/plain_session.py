@@ -307,6 +307,9 @@ class LineTerminal:
             line = input(prompt)
         except OSError as error:
             raise EOFError from error
+        except KeyboardInterrupt:
+            self.drop_typed()  # it may be in a paste, whose rest is not typed
+            raise
         finally:
             readline.set_startup_hook(None)
         if is_kept and line.strip():

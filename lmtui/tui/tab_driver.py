@@ -11,15 +11,15 @@ from functools import partial
 from typing import Any, cast
 
 from textual import events, messages
-from textual._time import get_time
-from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 from textual.geometry import Size
+from textual.message import Message
 
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
+from lmtui.tui.terminal_input import TerminalInput
 
 _LARGEST_CELLS = 1000
 _BEGIN = "\x1b[?1049h\x1b[?1000h\x1b[?1003h\x1b[?1015h\x1b[?1006h\x1b[?25l\x1b[?2026$p\x1b[?2004h"
@@ -36,7 +36,7 @@ class TabDriver(Driver):
     def __init__(self, app: App[Any], *, put: Callable[[bytes], None], debug: bool, mouse: bool, size: tuple[int, int]) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._put = put
-        self._parser = XTermParser(debug)
+        self._input = TerminalInput()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -66,15 +66,14 @@ class TabDriver(Driver):
 
     def type(self, text: str) -> None:
         """Take what was typed; an escape alone is a key after a moment."""
-        for message in self._parser.feed(text):
-            self.process_message(message)
-        due = self._parser._timeout_time
-        if due is not None:
-            self._timer = self._loop.call_later(max(0.0, due - get_time()) + 0.001, self._tick)
+        self._process(self._input.feed(text))
 
-    def _tick(self) -> None:
-        for message in self._parser.tick():
+    def _process(self, found: list[Message]) -> None:
+        for message in found:
             self.process_message(message)
+        self.disable_input()
+        if self._input.wait_s is not None:
+            self._timer = self._loop.call_later(self._input.wait_s + 0.001, lambda: self._process(self._input.tick()))
 
     def resize(self, width: int, height: int) -> None:
         """Take another size."""

@@ -19,23 +19,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from textual import events
-from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
-from textual._time import get_time
-from textual._xterm_parser import XTermParser
 from textual.actions import ActionParseResult
 from textual.app import App
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
-from textual.keys import _character_to_key
 from textual.theme import Theme
 
 from lmtui import paths
 from lmtui.tui import themes
 from lmtui.tui.options import StartOptions
+from lmtui.tui.terminal_input import TerminalInput
 from lmtui.tui.themes import filters_without_color
 
 if TYPE_CHECKING:
@@ -137,21 +134,6 @@ def copy_by_program(route: Route, text: str, *, has_osc: bool, folder: Path) -> 
 
 
 _LEAVE_S = 0.05
-_WITH_ALT = "0123456789!\"#$%&'()*+,-./:;<=>?@`{|}~"  # what begins no longer sequence
-
-
-class _AltKey(NamedTuple):
-    value: str
-
-
-def teach_alt_keys() -> None:
-    """Let Alt with a digit or a sign be that key: Textual makes a letter of it (`¡` of Alt+1), or loses the Alt."""
-    table = cast("dict[str, tuple[_AltKey, ...]]", ANSI_SEQUENCES_KEYS)
-    for sign in _WITH_ALT:
-        table[f"\x1b{sign}"] = (_AltKey(f"alt+{_character_to_key(sign)}"),)
-
-
-teach_alt_keys()
 
 
 class LastingOutput(io.TextIOBase):
@@ -187,6 +169,7 @@ class TerminalDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._wake_reader = self._wake_writer = -1
+        self._input = TerminalInput()
         if self._file is not None:
             self._file = cast("io.TextIOWrapper", LastingOutput(self._file))
 
@@ -197,23 +180,22 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Wait for input and pass it on; asleep until something comes, where Textual's own looks ten times a second."""
-        parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._wake_reader, self._wake_writer = os.pipe()
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._wake_reader, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                ready = {key.fd for key, _ in selector.select(_wait_s(parser))}
+                ready = {key.fd for key, _ in selector.select(self._input.wait_s)}
                 if self._wake_reader in ready:
                     _ = os.read(self._wake_reader, 64)
                 if self.fileno in ready:
                     data = _read(self.fileno)
                     if not data:
                         selector.unregister(self.fileno)
-                    for message in parser.feed(decode(data)) if data else ():
+                    for message in self._input.feed(text) if (text := decode(data)) else ():
                         self.process_message(message)
-                for message in parser.tick():
+                for message in self._input.tick():
                     self.process_message(message)
 
     def disable_input(self) -> None:
@@ -246,12 +228,6 @@ class TerminalDriver(LinuxDriver):
             self._mouse = False
 
 
-def _wait_s(parser: XTermParser) -> float | None:
-    """Return how long to wait at most: until a sequence that is begun counts as its own key, else for ever."""
-    due = parser._timeout_time
-    return None if due is None else max(0.0, due - get_time())
-
-
 def _read(number: int) -> bytes:
     """Return what was typed, nothing where the terminal is gone."""
     try:
@@ -268,9 +244,8 @@ class TerminalApp(App[int]):
     has_job_control: Callable[[], bool] = staticmethod(lambda: False)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return what draws: where it is Textual's usual driver, the one that outlives its terminal."""
-        usual = super().get_driver_class()
-        return TerminalDriver if usual.__name__ == "LinuxDriver" else usual
+        """Return what draws: the driver that outlives its terminal."""
+        return TerminalDriver
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy, say so, and end a selection by the mouse, so that the next ctrl+c interrupts again."""
