@@ -1,7 +1,7 @@
 """Looks into a table without holding it: how many rows, which columns, the first and the last rows.
 
-Runs inside the sandbox by its source, on the standard library alone (rows of Parquet need pyarrow there); it writes one JSON
-object.  Formats: RFC 4180 and its relatives, JSON lines, Apache Parquet (its footer is Thrift's compact protocol).
+Runs inside the sandbox by its source, on the standard library alone (Parquet needs pyarrow there); it writes one JSON object.
+Formats: RFC 4180 and its relatives, JSON, JSON lines, Apache Parquet.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ _SAMPLE_ROWS = 10_000
 _SAMPLE_CHARS = 65_536
 _MAX_COLUMNS = 200
 _MAX_JSON_BYTES = 50_000_000
-_MAX_FOOTER_BYTES = 64_000_000
-_PARQUET_TYPES = {0: "bool", 1: "int32", 2: "int64", 3: "int96", 4: "float", 5: "double", 6: "bytes", 7: "fixed bytes"}
-_PARQUET_WORDS = {0: "text", 6: "date", 7: "time", 8: "time", 9: "timestamp", 10: "timestamp"}
 
 
 class Unreadable(Exception):
@@ -91,7 +88,7 @@ def look(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
             raise Unreadable("not a regular file")
         start = file.read(4)
         if start == b"PAR1" or name.endswith((".parquet", ".pq")):
-            return parquet(path, file, rows, wanted)
+            return parquet(path, rows, wanted)
         file.seek(0)
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
         if name.endswith((".jsonl", ".ndjson", ".json")) or start.lstrip()[:1] in (b"{", b"["):
@@ -196,108 +193,24 @@ def as_row(value: object) -> dict[str, object]:
     return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {"value": value}
 
 
-def parquet(path: str, file: io.BufferedReader, rows: int, wanted: list[str]) -> dict[str, object]:
-    """Return shape and columns from the footer, and rows where pyarrow is there."""
-    size = Path(path).stat().st_size
-    file.seek(max(0, size - 8))
-    end = file.read(8)
-    length = int.from_bytes(end[:4], "little")
-    if end[4:] != b"PAR1" or not 0 < length <= min(size - 8, _MAX_FOOTER_BYTES):
-        raise Unreadable("it is not a Parquet file, or cut off")
-    file.seek(size - 8 - length)
-    footer = Thrift(file.read(length)).struct()
-    elements = footer.get(2)
-    if not isinstance(elements, list) or not isinstance(footer.get(3), int):
-        raise Unreadable("its footer says nothing of columns and rows")
-    leaves = [element for element in elements[1:] if isinstance(element, dict) and not element.get(5)]
-    columns = [[_name(leaf), _parquet_type(leaf), 0] for leaf in leaves]
-    few = chosen(columns[:_MAX_COLUMNS], wanted)
-    told: dict[str, object] = {"kind": "Parquet", "rows": footer[3], "width": len(columns), "columns": few, "sample": 0}
-    return told | _parquet_rows(path, [str(each[0]) for each in few], rows)
-
-
-def _name(leaf: dict[int, object]) -> str:
-    name = leaf.get(4, b"")
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else "?"
-
-
-def _parquet_type(leaf: dict[int, object]) -> str:
-    physical, converted = leaf.get(1), leaf.get(6)
-    word = _PARQUET_WORDS.get(converted, "") if isinstance(converted, int) else ""
-    return word or (_PARQUET_TYPES.get(physical, "nested") if isinstance(physical, int) else "nested")
-
-
-def _parquet_rows(path: str, names: list[str], rows: int) -> dict[str, object]:
+def parquet(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
+    """Return shape, columns and the first rows, where pyarrow is there."""
     try:
         reader = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        return {"head": [], "tail": [], "note": "rows of Parquet are shown where the sandbox's python3 has pyarrow"}
-    found = reader.ParquetFile(path)
-    head = next(found.iter_batches(rows), None)
-    return {"head": [[_cell(row.get(name)) for name in names] for row in (head.to_pylist() if head else [])], "tail": []}
-
-
-class Thrift:
-    """Reads Thrift's compact protocol into dictionaries by field number."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def struct(self) -> dict[int, object]:
-        """Return the structure that begins here."""
-        fields: dict[int, object] = {}
-        number = 0
-        while (head := self._byte()) & 0x0F:
-            number = number + (head >> 4) if head >> 4 else self._signed()
-            fields[number] = self._value(head & 0x0F)
-        return fields
-
-    def _value(self, kind: int) -> object:
-        if kind in (1, 2):
-            return kind == 1
-        if kind == 3:
-            return self._byte()
-        if kind in (4, 5, 6):
-            return self._signed()
-        if kind == 7:
-            return self._bytes(8)
-        if kind == 8:
-            return self._bytes(self._unsigned())
-        if kind in (9, 10):
-            return self._list()
-        if kind == 12:
-            return self.struct()
-        raise Unreadable("its footer is broken")
-
-    def _list(self) -> list[object]:
-        head = self._byte()
-        count = self._unsigned() if head >> 4 == 15 else head >> 4
-        if count > len(self._data):
-            raise Unreadable("its footer is broken")
-        kind = head & 0x0F
-        return [self._byte() == 1 if kind in (1, 2) else self._value(kind) for _ in range(count)]
-
-    def _byte(self) -> int:
-        return self._bytes(1)[0]
-
-    def _bytes(self, count: int) -> bytes:
-        if self._at + count > len(self._data):
-            raise Unreadable("its footer is broken")
-        self._at += count
-        return self._data[self._at - count : self._at]
-
-    def _unsigned(self) -> int:
-        found = shift = 0
-        while True:
-            byte = self._byte()
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80 or shift > 63:
-                return found
-            shift += 7
-
-    def _signed(self) -> int:
-        found = self._unsigned()
-        return found >> 1 ^ -(found & 1)
+    except ImportError as error:
+        raise Unreadable("Parquet needs pyarrow in the project's Python: pip install pyarrow there") from error
+    try:
+        found = reader.ParquetFile(path)
+    except ValueError as error:  # as pyarrow's own errors are
+        raise Unreadable(f"it is not a Parquet file, or cut off: {error}") from error
+    columns = [[field.name, str(field.type), 0] for field in found.schema_arrow]
+    few = chosen(columns[:_MAX_COLUMNS], wanted)
+    batch = next(found.iter_batches(rows), None)
+    head = [[_cell(row.get(name)) for name, *_ in few] for row in (batch.to_pylist() if batch else [])]
+    count = found.metadata.num_rows
+    return {
+        "kind": "Parquet", "rows": count, "width": len(columns), "columns": few, "sample": 0, "head": head, "tail": [],
+    }  # fmt: skip
 
 
 def _cell(value: object) -> str:

@@ -405,8 +405,6 @@ def _lines(path: str, found: dict[str, object]) -> list[str]:
         lines += [_column(sanitize_line(str(name)), kind, empty) for name, kind, empty in columns]
     head, tail = _list(found.get("head")), _list(found.get("tail"))
     lines += _table("first rows", names, head) + _table("last rows", names, tail)
-    if note := found.get("note"):
-        lines.append(f"({sanitize_line(str(note))})")
     return lines
 
 
