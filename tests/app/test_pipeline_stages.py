@@ -400,3 +400,17 @@ async def test_a_plan_that_was_refused_or_had_no_server_is_looked_at_again(
         await service.close()
     assert [each.partition(": ")[0] for each in notes] == ["plans/files.md", "plans/prose.md", "plans/files.md"]
     assert ("../a.txt" in notes[0], "no model server answers" in notes[1], "/a.txt" in notes[2]) == (True, True, True)
+
+
+async def test_a_plan_that_a_task_wrote_is_worked_on_only_by_its_name(open_one: Open, workspace: Path) -> None:
+    (workspace / "plans").mkdir()
+    (workspace / "plans" / "one.md").write_text("- [ ] Write a.txt\n  check: test -s a.txt\n")
+    bred = "printf -- '- [ ] Write b.txt\\n  check: test -s b.txt\\n' > plans/two.md; echo a > a.txt"
+    async with ScriptedServer(does("Write a.txt", bred), does("Write b.txt", "echo b > b.txt")) as server:
+        service = service_of(open_one(server.url, **SETTINGS))
+        told: list[str] = []
+        service.on_note = told.append
+        plans = await service.watch(replace(service.options(), has_commits=False), is_once=True)
+        assert ([each.path for each in plans], (workspace / "b.txt").exists()) == (["plans/one.md"], False)
+        assert [each for each in told if each.startswith("plans/two.md: a task wrote this plan.")]
+        assert (await service.work("plans/two.md", replace(service.options(), has_commits=False))).is_done

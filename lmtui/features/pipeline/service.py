@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shlex
 import shutil
 import time
 from collections import Counter
@@ -350,6 +351,7 @@ class PlanFiles:
 
     def __init__(self, host: FeatureHost, file: PipelineFile, on_note: Callable[[str], None]) -> None:
         self._host, self._file, self.on_note = host, file, on_note
+        self._told: set[str] = set()
 
     async def planned(self, path: str, options: RunOptions) -> PipelinePlan:
         """Return the plan of a file; the same text is planned once."""
@@ -408,20 +410,32 @@ class PlanFiles:
         return text
 
     async def waiting(self, plans: Sequence[PipelinePlan], phase: str = "") -> list[tuple[str, str]]:
-        """Return paths and ids of plans in the folder `plans` that can be begun or gone on with; `README.md` is none."""
+        """Return paths and ids of plans in the folder `plans` that can be begun or gone on with; `README.md` is none.
+
+        A plan that a task wrote is begun only by its name: nobody has asked for it.
+        """
         try:
             entries = await (await self._host.sandbox()).list_directory(PLANS_FOLDER)
         except SandboxError:
             return []
         now = datetime.now(UTC)
         over = {each.id for each in plans if not next_tasks(each, 1, now, phase) and next_due(each, phase) is None}
+        named = {each.id for each in plans}
+        written = {file for each in plans for task in each.tasks for attempt in task.attempts for file in attempt.files}
         found: list[tuple[str, str]] = []
         for path in sorted(each.path for each in entries if each.kind == "file" and each.path.lower().endswith(".md")):
             text = ""
             with contextlib.suppress(UsageError):  # it is said when the plan is begun
                 text = await self.plan_text(path)
             digest = plan_id(text)
-            found += [(path, digest)] if PurePosixPath(path).name.lower() != "readme.md" and digest not in over else []
+            if PurePosixPath(path).name.lower() == "readme.md" or digest in over:
+                continue
+            if path in written and digest not in named:
+                if digest not in self._told:
+                    self.on_note(f"{path}: a task wrote this plan. To work on it: lmtui pipeline run {shlex.quote(path)}")
+                self._told.add(digest)
+                continue
+            found.append((path, digest))
         return found
 
     async def window_tokens(self) -> int:
