@@ -243,7 +243,7 @@ class EditorSession:
         plan = self.session.plans.open
         if plan is not None:
             return lambda session: session.plans.revise(plan.proposal_id, text.text)
-        return lambda session: session.submit(text.text, typed=text.typed, images=text.images)
+        return lambda session: session.submit(text.text, typed=text.typed or "[attached]", images=text.images)
 
     async def _approve_plan(self, prompt: _Prompt) -> bool:
         """Ask about the plan that is open; tell whether it is carried out now."""

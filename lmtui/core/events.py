@@ -199,7 +199,8 @@ class MessageAdded(Event):
     """A user or assistant message joined the conversation (tool results join with `ToolCallFinished`).
 
     `attached` is what the model gets behind the text and the user does not read again: the files that it mentions.
-    `is_from_file`: the text is that of a slash command's file or of a server's prompt, not what the user typed.
+    `is_from_file`: the text is that of a slash command's file or of a server's prompt, not what the user typed.  `typed` is
+    what the user typed of it, without documents behind it; None in logs of earlier versions.
     """
 
     kind: ClassVar[str] = "message_added"
@@ -212,6 +213,7 @@ class MessageAdded(Event):
     attached: str = ""
     images: tuple[ImageRef, ...] = ()
     is_from_file: bool = False
+    typed: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

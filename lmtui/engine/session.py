@@ -448,9 +448,9 @@ class EngineSession:
         if is_eager:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
-    def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
+    def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = (), is_from_file: bool = False) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs."""
-        self._queue.put(UserInput(text, typed, tuple(images)))
+        self._queue.put(UserInput(text, typed, tuple(images), is_from_file=is_from_file))
 
     def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Say something that goes in before the next step of the running turn (or starts one)."""

@@ -87,7 +87,7 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
         text = "\n\n".join(attached.parts)
         added = MessageAdded(
             agent=agent.id, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs,
-            is_from_file=said.is_from_file,
+            is_from_file=said.is_from_file, typed="" if said.is_from_file else said.typed or said.text,
         )  # fmt: skip
         agent.emit(added)
     for note in attached.notes:

@@ -225,7 +225,7 @@ async def said(api: ApiContext, call: ApiCall) -> wire.Receipt:
     key = call.request.headers.get("idempotency-key", "")
     before = last_seq(session)
     if not key or api.is_first(f"{session.id} {key[:200]}"):
-        (session.steer if body.steer else session.submit)(text, typed=body.text, images=images)
+        (session.steer if body.steer else session.submit)(text, typed=body.text or "[attached]", images=images)
     await asyncio.sleep(0)
     if body.wait:
         await session.wait_idle()

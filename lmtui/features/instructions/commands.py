@@ -19,7 +19,7 @@ async def show_persona(context: CommandContext, _: str) -> Output:
 
 async def draft_instructions(_context: CommandContext, focus: str) -> Begin:
     """Have the model draft an AGENTS.md."""
-    return Begin(lambda session: session.submit(init_task(focus)))
+    return Begin(lambda session: session.submit(init_task(focus), typed=f"/init {focus}"))
 
 
 COMMANDS: tuple[Command, ...] = (

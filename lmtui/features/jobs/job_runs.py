@@ -198,7 +198,7 @@ def _start(session: EngineSession, record: JobRecord) -> bool:
         return True
     if record.kind is JobKind.WAKE:
         return session.sleep.wake()
-    session.submit(record.text)
+    session.submit(record.text, is_from_file=True)  # the model, or a file of the inbox, may have written it
     return True
 
 

@@ -1,7 +1,8 @@
 """Reads finished sessions and proposes what they teach.  Nothing that a model says here is believed without a quote.
 
 What a transcript says is told apart by who said it.  Only the user's own words can become a correction, a skill or an
-instruction; what rests on tool output, a web page or an MCP server is a fact at most, and never one that tells what to do.
+instruction, or a fact in other words; of tool output and of what the model says only a quote is proposed, of a web page and an
+MCP server nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lmtui.core.lenient_json import line_of, objects_in, text_of
 from lmtui.core.mcp import PREFIX, READ_RESOURCE
 from lmtui.core.memory_values import (
     MAX_NOTE_CHARS,
+    ORIGIN_NAMES,
     Evidence,
     MemoryProposal,
     MemoryScope,
@@ -67,13 +69,6 @@ instructions: a standing rule that the user gave for this folder.
 quote: words copied exactly from the transcript that show it; for corrections, skills and instructions the user's own words.
 Leave out what concerns only this task, what the code shows, guesses and secrets. Most lists are empty."""
 _AGAIN = "\n\nAnswer with the JSON object only."
-_TELLS_WHAT_TO_DO = re.compile(
-    r"(?:^|[.;:!]\s+|\b(?:please|and|then|to)\s+)"
-    r"(?:always|never|ignore|disregard|forget|do not|don['’]t|you (?:must|should|can|may|are)|make sure|be sure|remember"
-    r"|from now on|run|execute|install|download|curl|wget|sudo|delete|send|upload|allow|trust|approve|use|add|set|call|open"
-    r"|visit|follow|obey|answer|reply)\b|\bmust (?:always|never|not|be run)\b|\bprevious instructions\b",
-    re.IGNORECASE,
-)
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s)\"'>]+", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LABEL, _LEFT_OUT = re.compile(r"^\s*\[turn [^\]\n]*\]"), re.compile(r"…|\.\.\.")
@@ -109,10 +104,13 @@ def transcript(history: Sequence[Envelope], after: int = 0) -> list[TranscriptPa
             case SkillUsed(digest=digest) if digest:
                 digests.add(digest)
             case events.MessageAdded(role=Role.USER, text=text) if text.strip():
-                is_own = (
-                    not event.is_from_file and hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() not in digests
-                )
-                found = TranscriptPart(text, "user" if is_own else "command of a file", YOU if is_own else "", max(1, turn))
+                is_skill = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() in digests
+                typed = "" if is_skill else event.typed or ""
+                if typed and typed != text and envelope.seq > after:
+                    parts.append(TranscriptPart(typed, "user", YOU, max(1, turn)))
+                    text = text.removeprefix(typed)
+                is_own = text == typed
+                found = TranscriptPart(text, "user" if is_own else "not typed", YOU if is_own else "", max(1, turn))
             case events.MessageAdded(role=Role.ASSISTANT, text=text, tool_calls=made) if text.strip():
                 found = TranscriptPart(text, "agent", "" if made else spoiled or MODEL, turn)
             case events.ToolCallStarted(call_id=call_id, tool=tool, title=title):
@@ -202,9 +200,13 @@ def _proposal(kind: str, item: Mapping[str, object], evidence: Evidence, session
     about = MemoryProposal("", ProposalKind.FACT, "", session=session, date=date, evidence=(evidence,))
     if kind == "facts":
         text = line_of(item.get("text"))
+        if evidence.origin in (WEB, MCP) or not _rests_on(text, evidence):
+            return None
+        if evidence.origin != YOU:
+            quote = evidence.text.replace("“", '"').replace("”", '"')
+            return _line(ProposalKind.FACT, f"{ORIGIN_NAMES[evidence.origin]} said: “{quote}”", about)
         scope = MemoryScope.USER if item.get("scope") == MemoryScope.USER else MemoryScope.PROJECT
-        is_order = evidence.origin != YOU and _TELLS_WHAT_TO_DO.search(text)
-        return _line(ProposalKind.FACT, text, about, scope) if not is_order and _rests_on(text, evidence) else None
+        return _line(ProposalKind.FACT, text, about, scope)
     if evidence.origin != YOU:
         return None
     match kind:

@@ -65,7 +65,7 @@ async def ideate(_context: CommandContext, topic: str) -> Begin:
     """Have the model ask about a topic, then write SPEC.md."""
     if not topic.strip():
         raise UsageError("/ideate needs a topic", "For example: /ideate a calculator for the terminal")
-    return Begin(lambda session: session.submit(ideate_task(topic)))
+    return Begin(lambda session: session.submit(ideate_task(topic), typed=f"/ideate {topic}"))
 
 
 COMMANDS: tuple[Command, ...] = (
