@@ -21,6 +21,7 @@ from typing import Any
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.roles import parse_roles
 from lmtui.core.trust import TrustItem
+from lmtui.parser_process import TooComplex, parsed
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, is_plain_folder, open_own, read_plain
 from lmtui.settings import MODEL_SETTINGS, NETWORKS, SETTINGS, Config
@@ -28,6 +29,7 @@ from lmtui.settings import MODEL_SETTINGS, NETWORKS, SETTINGS, Config
 __all__ = ["MODEL_SETTINGS", "SETTINGS", "Config", "Loaded", "load_config", "setting_flags"]
 
 _MAX_TOML_BYTES, _MAX_DOTENV_BYTES = 1_048_576, 65_536
+_MAX_QUICK_CHARS = 4_096  # parsed within 50 ms, whatever they are
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
 
@@ -225,7 +227,12 @@ def read_settings(path: Path, *, is_own: bool = True) -> dict[str, Any]:
             data = file.read(_MAX_TOML_BYTES + 1)
         if len(data) > _MAX_TOML_BYTES:
             raise ConfigError(f"{path} cannot be read: it is too large", "Fix it or delete it.")
-        found = tomllib.loads(data.decode())
+        text = data.decode()
+        found = tomllib.loads(text) if is_own or len(text) <= _MAX_QUICK_CHARS else parsed("lmtui.parser_process:toml", text)
+        if not isinstance(found, dict):
+            raise ConfigError(f"{path} cannot be read: {found}", "Fix it or delete it.")
+    except TooComplex as error:
+        raise ConfigError(f"{path} cannot be read: it is {error}", "Fix it or delete it.") from error
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

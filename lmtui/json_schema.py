@@ -71,7 +71,7 @@ def read_schema(path: Path) -> JsonAnswer:
 
 _MAX_PROBLEMS = 5
 _MAX_CHECKS = 50_000  # about a second
-_SLOW_WORDS = frozenset({"pattern", "patternProperties", "format"})  # could take for ever; the server checks too
+_SLOW_WORDS = frozenset({"pattern", "patternProperties", "format", "uniqueItems"})  # could take for ever; the server checks too
 _BY_NAME = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})  # their keys are names, not words of a schema
 _VALUES = frozenset({"enum", "const", "default", "examples", "required"})
 

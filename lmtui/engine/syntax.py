@@ -1,7 +1,7 @@
 """Does what was written parse?  Changed files are read through the sandbox and parsed, never run.
 
-Python, JSON, TOML, YAML and XML are parsed here, shell scripts by the shell of the sandbox, other languages by the tree-sitter
-grammars that are installed (`tree_sitter_go` and so on).
+Python, JSON, TOML, YAML and XML are parsed in the process of `parser_process`, shell scripts by the shell of the sandbox, other
+languages by the tree-sitter grammars that are installed (`tree_sitter_go` and so on).
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ import importlib
 import importlib.util
 import io
 import json
+import logging
 import posixpath
 import re
 import shlex
 import sys
 import threading
+import time
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox, ToolResult
 from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung, bounded
 from lmtui.core.sanitize import sanitize_line
+from lmtui.parser_process import TooComplex, parsed
 
+_log = logging.getLogger(__name__)
 MOST_FILES = 20  # a command that changes more has unpacked or generated them
 _MAX_BYTES = 1_000_000
-_LONGEST_LINE = 2000
+_QUICK_S = 0.3
 _WARNINGS = threading.Lock()  # which warnings are shown is the whole process's
 _PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 _NEWER_PYTHON = re.compile(
@@ -54,35 +57,63 @@ async def unparsed(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
     for path in paths:
         if posixpath.splitext(path)[1].lower() in _SHELL and (why := await _shell(sandbox, path)):
             found[path] = why
-        if (parse := _parser(path)) is None:
+        if not _kind(path):
             continue
         try:
             content = await sandbox.read_file(path, _MAX_BYTES)
         except SandboxError:
             continue
-        if content.size_bytes <= len(content.data) and (why := await asyncio.to_thread(parse, content.data)):
+        if content.size_bytes <= len(content.data) and (why := await asyncio.to_thread(syntax_error, path, content.data)):
             found[path] = why
     return found
 
 
 def syntax_error(path: str, data: bytes) -> str:
-    """Return the line and the reason why a file with this content does not parse, empty where it does or nobody can tell."""
-    parse = _parser(path)
-    return parse(data) if parse is not None else ""
+    """Return line and reason why a file with this content does not parse, empty where it does or nobody can tell.  Blocks."""
+    kind = _kind(path)
+    try:
+        return str(parsed("lmtui.engine.syntax:parse_error", kind, data.decode("utf-8", "surrogateescape"))) if kind else ""
+    except TooComplex:
+        _log.warning("%s was not checked: too complex", sanitize_line(path))
+        return ""
+
+
+def parse_error(kind: str, text: str) -> str:
+    """Return why a text is not of a kind, as `syntax_error` does.  For the process of parsers."""
+    data = text.encode("utf-8", "surrogateescape")
+    return _PARSERS[kind](data) if kind in _PARSERS else _by_grammar(kind, data)
 
 
 def can_parse(path: str) -> bool:
     """Tell whether the syntax of a file is known by its name."""
-    return _parser(path) is not None
+    return bool(_kind(path))
 
 
-def _parser(path: str) -> Callable[[bytes], str] | None:
+def _kind(path: str) -> str:
+    """Return which parser takes a file: an ending, or the module of a grammar that is installed; empty where there is none."""
     ending = posixpath.splitext(path)[1].lower()
-    return None if _WITH_COMMENTS.search(path) else _PARSERS.get(ending) or _grammar(ending)
+    grammar = _GRAMMARS.get(ending, "")
+    if _WITH_COMMENTS.search(path):
+        return ""
+    return ending if ending in _PARSERS else grammar if grammar and importlib.util.find_spec(grammar) is not None else ""
 
 
 def python_tree(text: str) -> ast.Module | None:
-    """Return a Python module as a tree, None where this Python cannot parse it."""
+    """Return a Python module as a tree, None where this Python cannot parse it, or not quickly.  Blocks."""
+    try:
+        return parse_python(text) if parsed("lmtui.engine.syntax:is_quick", text) else None
+    except TooComplex:
+        return None
+
+
+def is_quick(text: str) -> bool:
+    """Tell whether a Python module is parsed in a moment.  For the process of parsers."""
+    began = time.process_time()
+    return parse_python(text) is not None and time.process_time() - began < _QUICK_S
+
+
+def parse_python(text: str) -> ast.Module | None:
+    """Return a Python module as a tree, None where this Python cannot parse it.  For the process of parsers."""
     try:
         with _WARNINGS, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -111,14 +142,6 @@ async def _shell(sandbox: Sandbox, path: str) -> str:
         return ""
     said = _SHELL_ERROR.search(ended.output) if ended.exit_code not in (0, 126, 127) else None
     return f"line {said[1]}: {sanitize_line(said[2])}" if said else ""
-
-
-def _grammar(ending: str) -> Callable[[bytes], str] | None:
-    """Return the parser of a language whose tree-sitter grammar is installed."""
-    name = _GRAMMARS.get(ending, "")
-    if not name or importlib.util.find_spec(name) is None:
-        return None
-    return partial(_by_grammar, name)
 
 
 def _by_grammar(name: str, data: bytes) -> str:
@@ -189,8 +212,6 @@ def _json(data: bytes) -> str:
 
 
 def _toml(data: bytes) -> str:
-    if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:  # the time for a dotted key grows with the square of its parts
-        return ""
     try:
         tomllib.loads(data.decode("utf-8"))
     except tomllib.TOMLDecodeError as error:

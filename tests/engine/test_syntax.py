@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import warnings
@@ -189,12 +188,6 @@ async def test_an_answer_that_says_why_it_is_blocked_is_not_reminded() -> None:
     rig = Rig(FakeProvider(BROKEN, answer("BLOCKED: the file is a template")))
     await rig.run()
     assert (nudges(rig), ending(rig).reason) == ([], TurnReason.BLOCKED)
-
-
-async def test_a_dotted_key_without_end_takes_no_time() -> None:
-    sandbox = FakeSandbox({"a.toml": b"a." * 400_000 + b"a=1"})
-    async with asyncio.timeout(5):
-        assert await unparsed(sandbox, ["a.toml"]) == {}
 
 
 async def test_what_only_the_compiler_refuses_does_not_parse_and_a_notebooks_await_does() -> None:

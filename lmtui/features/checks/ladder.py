@@ -5,12 +5,12 @@ A red check is run again, and compared with the state before the change.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import posixpath
 import re
 import shlex
-import tomllib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +29,7 @@ from lmtui.core.project_checks import (
     wants_to_write,
 )
 from lmtui.features.checks.language_servers import LanguageServers
+from lmtui.parser_process import TooComplex, parsed
 
 _PYTHON = "python3"
 _TARGETS = ("check", "test")
@@ -129,7 +130,7 @@ async def read_project(runner: CheckRunner) -> Project:
         data = await runner.read(path)
         return data.decode("utf-8", "replace") if data is not None else ""
 
-    pyproject, package = _toml(await text("pyproject.toml")), _json(await text("package.json"))
+    pyproject, package = await asyncio.to_thread(_toml, await text("pyproject.toml")), _json(await text("package.json"))
     scripts = package.get("scripts") if isinstance(package.get("scripts"), dict) else {}
     npm_test = str((scripts or {}).get("test", ""))
     tests, source = await _python_tests(runner, text, pyproject)
@@ -207,9 +208,10 @@ async def _first(runner: CheckRunner, names: Sequence[str]) -> str:
 
 def _toml(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        found = parsed("lmtui.parser_process:toml", text) if text else {}
+    except TooComplex:
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _json(text: str) -> dict[str, Any]:

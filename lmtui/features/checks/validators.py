@@ -10,16 +10,21 @@ import asyncio
 import importlib
 import io
 import json
+import logging
 import posixpath
 import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import asdict
+from typing import Any
 
 from lmtui.core.project_checks import CheckRunner, Finding, Severity
-from lmtui.engine.syntax import python_tree
+from lmtui.engine.syntax import parse_python
 from lmtui.features.checks.ladder import is_test
+from lmtui.parser_process import TooComplex, parsed
 from lmtui.tools.text import elided_line
 
+_log = logging.getLogger(__name__)
 _MOST_FILES, _MOST_FINDINGS, _MOST_VALUES = 50, 20, 200_000
 # Words such as TODO matter where they are dense, both in the files and in what was added.  These are constants: whoever wants
 # them allowed names them in the task, or sets `gate`.
@@ -82,10 +87,25 @@ async def validate(runner: CheckRunner, changed: Sequence[str], task: str = "") 
         return ()
     old = {path: _text(data) for path, data in before.items()}
     new = {path: _text(await runner.read(path)) for path in paths}
-    found = await asyncio.to_thread(lambda: [*_elided(old, new), *([] if _ALLOWED.search(task) else _placeholders(old, new))])
+    given = await _parsed("text_findings", old, new, bool(_ALLOWED.search(task))) or ()
+    found = [Finding(**each | {"severity": Severity(each["severity"])}) for each in given]
     found += [*await _lost_imports(runner, old, new), *await _schema_errors(runner, old, new)]
     order = list(Severity)
     return tuple(sorted(found, key=lambda each: (order.index(each.severity), each.file, each.line))[:_MOST_FINDINGS])
+
+
+async def _parsed(function: str, *arguments: object) -> Any:  # Any: JSON
+    """Return what a function of this module makes of texts in the process of parsers, None where they are too complex."""
+    try:
+        return await asyncio.to_thread(parsed, f"{__name__}:{function}", *arguments)
+    except TooComplex:
+        _log.warning("some changed files were not checked by %s: too complex", function)
+        return None
+
+
+def text_findings(old: _Texts, new: _Texts, allows_placeholders: bool) -> list[dict[str, object]]:
+    """Return the comments that replace code, and the placeholders.  For the process of parsers."""
+    return [asdict(each) for each in (*_elided(old, new), *(() if allows_placeholders else _placeholders(old, new)))]
 
 
 def _text(data: bytes | None) -> str | None:
@@ -170,14 +190,14 @@ def _stub_lines(text: str) -> Iterator[tuple[int, float]]:
 
 def _bases(text: str) -> Iterator[str]:
     """Yield the names of the classes that others derive from."""
-    for node in ast.walk(python_tree(text) or ast.Module([], [])):
+    for node in ast.walk(parse_python(text) or ast.Module([], [])):
         if isinstance(node, ast.ClassDef):
             yield from (ast.unparse(base).rpartition(".")[2].partition("[")[0] for base in node.bases)
 
 
 def _unwritten(text: str, bases: Set[str]) -> Iterator[tuple[int, float]]:
     """Yield the lines of functions that only raise NotImplementedError; a class that others derive from may do so."""
-    tree = python_tree(text)
+    tree = parse_python(text)
     for owner in ast.walk(tree) if tree else ():
         for node in getattr(owner, "body", ()) if isinstance(owner, ast.Module | ast.ClassDef) else ():
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not isinstance(node.body[-1], ast.Raise):
@@ -194,25 +214,25 @@ def _unwritten(text: str, bases: Set[str]) -> Iterator[tuple[int, float]]:
                 yield node.body[-1].lineno, 0.8 if isinstance(owner, ast.Module) else 0.7
 
 
-def _names(text: str) -> set[str] | None:
-    """Return the names that a Python module has, None where they cannot be known."""
-    tree = python_tree(text)
+def names(text: str) -> list[str] | None:
+    """Return the names that a Python module has, None where they cannot be known.  For the process of parsers."""
+    tree = parse_python(text)
     if tree is None or "globals()" in text:
         return None
-    names: set[str] = set()
+    found: set[str] = set()
     rest: list[ast.AST] = [tree]
     while rest:
         match rest.pop():
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() as node:
-                names.add(node.name)
-                names |= {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
+                found.add(node.name)
+                found |= {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names |= {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+                found |= {alias.asname or alias.name.partition(".")[0] for alias in aliases}
             case ast.Name(id=name, ctx=ast.Store()):
-                names.add(name)
+                found.add(name)
             case node:
                 rest += ast.iter_child_nodes(node)
-    return None if names & {"*", "__getattr__"} else names
+    return None if found & {"*", "__getattr__"} else sorted(found)
 
 
 async def _lost_imports(runner: CheckRunner, old: _Texts, new: _Texts) -> list[Finding]:
@@ -222,14 +242,13 @@ async def _lost_imports(runner: CheckRunner, old: _Texts, new: _Texts) -> list[F
         is_gone = new[path] is None
         if not path.endswith(".py") or text is None or (is_gone and path in await runner.glob(path)):
             continue
-        before, after = [await asyncio.to_thread(_names, each) for each in (text, new[path] or "")]
-        lost = before - after if before is not None and after is not None else set()
+        before, after = [await _parsed("names", each) for each in (text, new[path] or "")]
+        lost = {*before} - {*after} if before is not None and after is not None else set()
         stem = path.removesuffix(".py").removesuffix("/__init__")
         name = re.escape(posixpath.basename(stem))
         pattern = rf"\b(?:from|import)\b.*\b{name}\b" + (r"|\bfrom +\.+ +import\b" if path.endswith("__init__.py") else "")
         for importer in await runner.search(pattern, "**/*.py") if lost or is_gone else ():
-            tree = await asyncio.to_thread(python_tree, _text(await runner.read(importer)) or "")
-            lines = list(_imports_from(tree, importer, stem, is_gone=is_gone)) if tree else []
+            lines = await _parsed("imports_from", _text(await runner.read(importer)) or "", importer, stem, is_gone) or []
             near = {posixpath.join(posixpath.dirname(importer), each) for each in (stem, stem.removeprefix("src/"))} - {stem}
             if lines and any([await _is_module(runner, each) for each in near]):
                 continue  # Python may mean that one: the folder of a script comes first
@@ -245,9 +264,11 @@ async def _is_module(runner: CheckRunner, stem: str) -> bool:
     return await runner.read(f"{stem}.py") is not None or await runner.read(f"{stem}/__init__.py") is not None
 
 
-def _imports_from(tree: ast.Module, importer: str, stem: str, *, is_gone: bool) -> Iterator[tuple[int, str]]:
-    """Yield line and name of what a file imports from a module (empty: the module itself)."""
+def imports_from(text: str, importer: str, stem: str, is_gone: bool) -> list[tuple[int, str]]:
+    """Return line and name of what a file imports from a module (empty: the module itself).  For the process of parsers."""
+    tree = parse_python(text) or ast.Module([], [])
     guarded = {id(node) for block in ast.walk(tree) if isinstance(block, ast.Try) for node in ast.walk(block)}
+    found: list[tuple[int, str]] = []
     for node in ast.walk(tree):
         if id(node) in guarded:
             continue
@@ -255,11 +276,12 @@ def _imports_from(tree: ast.Module, importer: str, stem: str, *, is_gone: bool) 
             stems = _stems(importer, node.module or "", node.level)
             for alias in node.names:
                 if stem in stems:
-                    yield alias.lineno, alias.name
+                    found.append((alias.lineno, alias.name))
                 elif is_gone and stem in {posixpath.join(each, alias.name) for each in stems}:
-                    yield alias.lineno, ""
+                    found.append((alias.lineno, ""))
         elif isinstance(node, ast.Import) and is_gone:
-            yield from ((node.lineno, "") for alias in node.names if stem in _stems(importer, alias.name, 0))
+            found += [(node.lineno, "") for alias in node.names if stem in _stems(importer, alias.name, 0)]
+    return found
 
 
 def _stems(importer: str, module: str, level: int) -> set[str]:
@@ -278,23 +300,29 @@ async def _schema_errors(runner: CheckRunner, old: _Texts, new: _Texts) -> list[
     for path, text in new.items():
         if not text or "$schema" not in text or not path.endswith((".json", ".yaml", ".yml")):
             continue
-        value = await asyncio.to_thread(_value, path, text)
         said = _YAML_SCHEMA.search(text)
-        name = str(value.get("$schema") or (said[1] if said else "")).partition("#")[0]
+        name = str(await _parsed("schema_of", path, text) or (said[1] if said else "")).partition("#")[0]
         where = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
         if not name or "://" in name or where.startswith(("/", "..")):
             continue
-        schema = await asyncio.to_thread(_value, where, _text(await runner.read(where)) or "")
-        was = await asyncio.to_thread(_value, path, old.get(path) or "")
-        before = await asyncio.to_thread(_problems, schema, was)
-        for problem in await asyncio.to_thread(_problems, schema, value):
+        schema = _text(await runner.read(where)) or ""
+        for problem in await _parsed("new_problems", where, schema, path, old.get(path) or "", text) or ():
             key = problem.partition(":")[0].rpartition(".")[2]
             line = next((at for at, each in enumerate(text.splitlines(), 1) if re.search(rf"\b{re.escape(key)}\b", each)), 0)
-            if problem not in before:
-                found.append(
-                    Finding(Severity.MAJOR, path, line, f"does not match the schema {where}: {problem}", 0.9, "schema")
-                )
+            found.append(Finding(Severity.MAJOR, path, line, f"does not match the schema {where}: {problem}", 0.9, "schema"))
     return found
+
+
+def schema_of(path: str, text: str) -> str:
+    """Return the schema that a file names in itself.  For the process of parsers."""
+    return str(_value(path, text).get("$schema") or "")
+
+
+def new_problems(where: str, schema: str, path: str, before: str, after: str) -> list[str]:
+    """Return what of a file does not match a schema, but did before.  For the process of parsers."""
+    wanted = _value(where, schema)
+    was = _problems(wanted, _value(path, before))
+    return [each for each in _problems(wanted, _value(path, after)) if each not in was]
 
 
 def _value(path: str, text: str) -> dict[str, object]:

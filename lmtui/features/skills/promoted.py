@@ -23,6 +23,7 @@ from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, TokenCounter, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTED, PromotedTool
+from lmtui.engine.syntax import python_tree, syntax_error
 from lmtui.features.call_arguments import check_arguments
 from lmtui.features.folder_consent import replace_file
 from lmtui.paths import state_dir
@@ -209,10 +210,9 @@ def check(path: str, text: str, function: str, name: str) -> PromotedTool:
     wanted = (name.strip() or function.strip()).lower().removeprefix(PROMOTED)
     if not _NAME.match(wanted):
         raise ToolError(f"{wanted[:60]!r} is not a name for a tool", "Take letters, digits and _ (at most 55).")
-    try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ToolError(f"{path} cannot be read as Python: {sanitize_line(str(error))[:200]}") from error
+    if (module := python_tree(text)) is None:
+        why = syntax_error("tool.py", text.encode("utf-8", "replace")) or "too complex"
+        raise ToolError(f"{path} cannot be read as Python: {why[:200]}")
     found = [node for node in module.body if isinstance(node, Function) and node.name == function.strip()]
     if len(found) != 1:
         names = ", ".join(node.name for node in module.body if isinstance(node, Function)) or "none"

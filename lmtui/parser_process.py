@@ -1,0 +1,119 @@
+"""Runs what parses files that anyone may have written, in one process of its own with little memory and time.
+
+Parsers can be exponential, and hold the interpreter's lock meanwhile: a file of a kilobyte would freeze every session.  The
+process parses and runs nothing; arguments and results are JSON.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import resource
+import select
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+CPU_S = 2
+_WALL_S = 60.0  # for a machine that is busy with other things
+_MEMORY_BYTES = 1 << 30
+_START = "import sys; sys.path.append(sys.argv[1]); from lmtui.parser_process import serve; serve()"
+
+
+class TooComplex(Exception):
+    """A text took more time or memory than any that people write; it was not parsed."""
+
+
+class _ParserProcess:
+    """The process, started when it is first needed, and again after it was killed.  Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+
+    def call(self, function: str, arguments: tuple[object, ...]) -> Any:  # Any: JSON
+        line = json.dumps([function, arguments]).encode() + b"\n"
+        with self._lock:
+            if self._owner != os.getpid():  # a fork must not use its parent's
+                self._process, self._owner = None, os.getpid()
+            process = self._process = self._process or _start()
+            try:
+                return json.loads(_exchange(process, line))
+            except (OSError, EOFError, ValueError) as error:
+                self._end()
+                raise TooComplex("too complex to be parsed") from error
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and self._owner == os.getpid():
+            process.kill()
+            process.communicate()
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    arguments = (sys.executable, "-I", "-c", _START, str(Path(__file__).parents[1]))
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        arguments, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", env={"LANG": "C.UTF-8"}, start_new_session=True
+    )
+
+
+def _exchange(process: subprocess.Popen[bytes], line: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+    answer, until = bytearray(), time.monotonic() + _WALL_S
+    while not answer.endswith(b"\n"):
+        if not select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+            raise TimeoutError
+        if not (piece := os.read(process.stdout.fileno(), 1 << 16)):
+            raise EOFError
+        answer += piece
+    return bytes(answer)
+
+
+_PROCESS = _ParserProcess()
+atexit.register(_PROCESS.close)
+
+
+def parsed(function: str, *arguments: object) -> Any:  # Any: JSON
+    """Return what a function of lmtui's (`module:name`) makes of some JSON, in the process.  Blocks, but no other thread.
+
+    Raises:
+        TooComplex: it took too much, or failed.
+    """
+    return _PROCESS.call(function, arguments)
+
+
+def toml(text: str) -> dict[str, Any] | str:  # Any: TOML
+    """Return what a TOML file says, or why it is not TOML.  For the process."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return str(error)
+
+
+def serve() -> None:
+    """Answer calls until standard input ends, each with its own limit of time."""
+    for limit, most in ((resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(ValueError, OSError):  # macOS does not limit memory
+            resource.setrlimit(limit, (most, most))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    for line in sys.stdin.buffer:
+        module, _, name = (call := json.loads(line))[0].partition(":")
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + CPU_S, hard))
+        answers.write(json.dumps(getattr(import_module(module), name)(*call[1]), default=str).encode() + b"\n")

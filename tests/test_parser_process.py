@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from lmtui.config import load_config
+from lmtui.core.errors import ConfigError
+from lmtui.engine.syntax import python_tree, syntax_error
+from lmtui.features.checks import validators
+from lmtui.parser_process import TooComplex, parsed
+
+
+def nested_try(levels: int) -> str:
+    """Compiling this takes twice as long with each level."""
+    return "".join(f"{' ' * level}try: x\n{' ' * level}finally:\n" for level in range(levels)) + f"{' ' * levels}x\n"
+
+
+def dotted_keys(lines: int) -> str:
+    return "\n".join(f"a{number}.{'b.' * 900}c = 1" for number in range(lines))
+
+
+UNIQUE = json.dumps({"$schema": "s.json", "a": [{"b": number} for number in range(6_000)]})
+VALUES = [{"b": [number]} for number in range(300)]
+SCHEMA = json.dumps({"properties": {"a": {"uniqueItems": True, "items": {"enum": VALUES}}}})
+LARGE = {
+    "a.py": nested_try(28),
+    "b.py": nested_try(19),
+    "parens.py": "(" * 199 + "x" + ")" * 199,
+    "lambdas.py": "lambda: " * 5_000 + "x",
+    "minus.py": "x = " + "-" * 90_000 + "1",
+    "decorators.py": "@x\n" * 90_000 + "def f(): 0\n",
+    "fstrings.py": "f'" + '{f"' * 40 + "x",
+    "b.toml": "a." * 200_000 + "b = 1",
+    "c.toml": "[a]\n" + "[[a.b]]\n" * 60_000,
+    "a.json": "[" * 400_000,
+    "b.json": '{"a": ' + "9" * 900_000 + "}",
+    "a.yaml": "[" * 60_000,
+    "b.yaml": "a: &a [x]\n" + "\n".join(f"k{n}: [{'*a, ' * 90}]" for n in range(900)),
+    "c.yaml": "? " * 60_000,
+    "a.xml": "<a>" * 200_000,
+    "b.xml": "<!DOCTYPE a [" + "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 9)) + "]><a>&a8;</a>",
+}
+
+
+@pytest.mark.parametrize("path", LARGE)
+def test_no_file_takes_this_process_long(path: str) -> None:
+    began = time.process_time()
+    assert isinstance(syntax_error(path, LARGE[path].encode()), str)
+    if path.endswith(".py"):
+        _ = python_tree(LARGE[path])
+    assert time.process_time() - began < 1.0
+
+
+def test_what_takes_too_long_is_given_up_and_the_next_file_is_parsed() -> None:
+    with pytest.raises(TooComplex):
+        parsed("lmtui.engine.syntax:parse_error", ".toml", LARGE["b.toml"])
+    assert syntax_error("a.py", b"x = (") != ""
+    assert syntax_error("a.py", b"x = ()") == ""
+
+
+async def test_the_event_loop_runs_meanwhile() -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.to_thread(syntax_error, "a.toml", LARGE["b.toml"].encode())
+    ticking.cancel()
+    assert ticks > 20
+
+
+def test_schemas_and_numbers_of_a_folder_take_this_process_no_time() -> None:
+    began = time.process_time()
+    sixty = "a: " + ":".join(["59"] * 90_000)
+    for arguments in (("s.json", SCHEMA, "a.json", "", UNIQUE), ("s.json", SCHEMA, "a.yaml", "", sixty)):
+        with contextlib.suppress(TooComplex):
+            _ = parsed(f"{validators.__name__}:new_problems", *arguments)
+    assert time.process_time() - began < 1.0
+
+
+def test_settings_that_are_too_complex_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".lmagent").mkdir()
+    (tmp_path / ".lmagent" / "config.toml").write_text(dotted_keys(500))
+    with pytest.raises(ConfigError, match=r"too complex|no setting called"):
+        load_config(tmp_path, {}, {})
+
+
+def test_the_process_is_another_without_the_users_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_API_KEY", "secret")
+    assert parsed("os:getpid") != os.getpid()
+    assert (parsed("os:getcwd"), parsed("os:getenv", "LLM_API_KEY")) == ("/", None)
