@@ -164,10 +164,9 @@ def own_folder(path: Path, *, makes: bool = False) -> Iterator[int]:
 
 
 def path_outside(workspace: Path) -> str:
-    """Return the folders of programs on PATH, without those that are relative or in a workspace."""
+    """Return the folders of programs on PATH, without those that are relative or lead into a workspace.  Blocks."""
     folders = (folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/"))
-    inside = f"{str(workspace).rstrip('/')}/"
-    return ":".join(folder for folder in folders if not f"{os.path.normpath(folder)}/".startswith(inside))
+    return ":".join(each for each in folders if not Path(each).resolve().is_relative_to(workspace))
 
 
 def find_program(name: str, workspace: Path) -> Path | None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 
-from lmtui.app.process import drop_path_entries_below
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Sandbox
@@ -29,7 +28,7 @@ from lmtui.sandbox.images import (
     digest_of,
     find_source,
 )
-from lmtui.sandbox.select import BACKENDS, Options, make_backend, start
+from lmtui.sandbox.select import BACKENDS, Options, make_backend, prove, start
 
 _CHECKED = tuple(name for name in BACKENDS if name != "auto")
 
@@ -54,7 +53,7 @@ _FIXES = {
 }
 
 
-async def check_backends(workspace: Path, *, network: str = "none", image: str = DEFAULT_IMAGE) -> list[BackendReport]:
+async def backend_reports(workspace: Path, *, network: str = "none", image: str = DEFAULT_IMAGE) -> Sequence[BackendReport]:
     """Try every backend in a workspace, strongest first; nothing of them runs afterwards.
 
     Raises:
@@ -65,9 +64,11 @@ async def check_backends(workspace: Path, *, network: str = "none", image: str =
 
 
 async def _check(name: str, workspace: Path, network: str, image: str) -> BackendReport:
-    backend = make_backend(name, workspace, Options(network, image=image))
+    options = Options(network, image=image)
+    backend = make_backend(name, workspace, options)
     started = time.monotonic()
     try:
+        await prove(backend, options)
         guard, _, client = await start(backend, workspace)
     except SandboxUnavailable as refusal:
         fix = refusal.hint or _FIXES.get(name, "")
@@ -95,12 +96,6 @@ __all__ = [
 ]
 
 _MOST_FILES, _MOST_BYTES = 5_000, 200 << 20
-
-
-async def backend_reports(workspace: Path) -> Sequence[BackendReport]:
-    """Return, for each backend, whether it works here and what it isolates."""
-    drop_path_entries_below(workspace)
-    return await check_backends(workspace)
 
 
 async def make_image(name: str, source: str, cache: Path | None, say: Callable[[str], None]) -> str:

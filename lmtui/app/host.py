@@ -34,7 +34,7 @@ from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
-from lmtui.core.errors import ConfigError, SessionFileError, UsageError
+from lmtui.core.errors import ConfigError, SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
@@ -435,13 +435,15 @@ class Runtime:
         demo = self._demo = await start_demo(check_workspace(folder), rate)
         await self._use_workspace(demo.folder)
         self._connection.use(demo.server.url, DEMO_MODEL)
-        sandbox = await self.sandbox()
-        status = await sandbox.status()
-        if status.asks_each_command and not self.is_attended:
-            self.config = replace(self.config, allow=(*self.config.allow, *DEMO_RULES))
-        lacks = ""
-        if not status.has_shell and self.config.sandbox == "auto":
-            lacks = f"no sandbox works here ({status.reason}); the demo's own commands run without one"
+        sandbox, lacks = await self.sandbox(), ""
+        try:
+            status = await sandbox.status()
+            if status.asks_each_command and not self.is_attended:
+                self.config = replace(self.config, allow=(*self.config.allow, *DEMO_RULES))
+        except SandboxUnavailable as error:
+            if self.config.sandbox != "auto":
+                raise
+            lacks = f"{error}; the demo's own commands run without one"
             self.config = replace(self.config, sandbox="process")
             await self._use_workspace(demo.folder)
             sandbox = await self.sandbox()

@@ -11,7 +11,6 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 
 ENVIRONMENT_SOCKET = "LMTUI_ENVIRONMENT_SOCKET"
 READY = b"\n"
@@ -37,15 +36,6 @@ def drop_relative_path_entries(environ: MutableMapping[str, str] = os.environ) -
     if "PATH" in environ:
         entries = environ["PATH"].split(os.pathsep)
         environ["PATH"] = os.pathsep.join(entry for entry in entries if entry.startswith("/")) or os.defpath
-
-
-def drop_path_entries_below(workspace: Path, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Keep only folders in `PATH` that are not in the workspace, where an agent may have left programs (an active `.venv`)."""
-    root = os.path.realpath(workspace)
-    entries = [each for each in environ.get("PATH", "").split(os.pathsep) if each]
-    kept = [each for each in entries if not f"{os.path.realpath(each)}/".startswith(f"{root}/")]
-    if kept != entries:
-        environ["PATH"] = os.pathsep.join(kept) or os.defpath
 
 
 def environment_at_start(environ: Mapping[str, str]) -> dict[str, str]:

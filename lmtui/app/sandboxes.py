@@ -10,7 +10,6 @@ from pathlib import Path
 
 from lmtui.app.connection import ModelConnection
 from lmtui.app.folder_rules import rules_in_force
-from lmtui.app.process import drop_path_entries_below
 from lmtui.config import Config
 from lmtui.core.hosts import SHOWN_TOOLS
 from lmtui.core.permissions.rules import Effect
@@ -119,7 +118,6 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
     Raises:
         UsageError: a setting names something that cannot be.
     """
-    drop_path_entries_below(workspace)
     return await select_sandbox(
         workspace,
         backend=config.sandbox,

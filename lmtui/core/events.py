@@ -135,7 +135,7 @@ class ModeChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSelected(Event):
-    """Which sandbox runs the tools.  `backend` is docker, podman, bubblewrap, landlock, process or files (no shell).
+    """Which sandbox runs the tools.  `backend` is docker, podman, bubblewrap, landlock or process.
 
     `network` is none, on, or the proxy's state in words; `text` says all of it in words.
 

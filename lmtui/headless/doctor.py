@@ -130,7 +130,7 @@ def sandbox_rows(reports: Sequence[BackendReport]) -> list[CheckRow]:
     working = {found.name for found in reports if found.works}
     fixes = " ".join(dict.fromkeys(found.fix for found in reports if found.name in FULL and found.fix))
     if working.isdisjoint((*FULL, "landlock")):
-        rows.append(CheckRow("sandbox", FAILURE, "no sandbox works: no shell, only file tools", fixes))
+        rows.append(CheckRow("sandbox", FAILURE, "no sandbox works: lmtui runs only with --sandbox process", fixes))
     elif working.isdisjoint(FULL):
         weaker = "only landlock works: it isolates less, and each command asks unless you name it (--sandbox landlock)"
         rows.append(CheckRow("sandbox", WARNING, weaker, fixes))

@@ -304,8 +304,8 @@ async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
     try:
         sandbox = await runtime.sandbox()
         status = await sandbox.status()
-        path = await _path_in(sandbox) if status.has_shell else ""
-        hosts = await sandbox.package_hosts() if status.has_shell else ()
+        path = await _path_in(sandbox)
+        hosts = await sandbox.package_hosts()
     finally:
         await runtime.close()
     if is_json:
@@ -330,7 +330,7 @@ def _say(line: str) -> None:
 
 async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Show how the project describes its image, ask, and build it."""
-    runtime = open_runtime(workspace, replace(loaded.config, sandbox="files"))
+    runtime = open_runtime(workspace, replace(loaded.config, sandbox="process"))
     try:
         sandbox = await runtime.sandbox()
         source, texts = await project_image_source(sandbox)
@@ -369,7 +369,7 @@ async def _shell(workspace: Path, loaded: Loaded) -> int:
         status = await sandbox.status()
         _say(status.text)
         limits = [fact for fact in status.facts if fact.startswith(("processes:", "memory:", "cpu:"))]
-        for fact in (*limits, *([f"PATH: {await _path_in(sandbox)}"] if status.has_shell else ())):
+        for fact in (*limits, f"PATH: {await _path_in(sandbox)}"):
             _say(f"    {fact}")
         _say(f"Each line is a separate command, {_SHELL_S} s at most. Ctrl+D ends.")
         while line := await asyncio.to_thread(_read_line):

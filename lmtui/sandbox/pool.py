@@ -227,22 +227,22 @@ class SandboxPool:
         if chosen.backend.has_mounts:
             async with self._locks.starting:
                 layout = await self._layout(InstanceKind.READ)
-            has_read_only = status.has_shell and not layout.is_cut
+            has_read_only = not layout.is_cut
             is_offline = chosen.backend.network == "none" and self._proxy is None  # what nobody was asked about reaches no host
             is_alone = is_offline and not self._outside.writable  # an overlay is over the workspace alone
             has_overlays = has_read_only and is_alone and not self.instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
-        if status.has_shell and not status.has_overlays:
+        if not status.has_overlays:
             status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self.instances.overlay_problem or _WHY_NONE}"))
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
     async def read_status(self) -> SandboxStatus:
         """Return what the read-only instance is; starts and tests it where it does not run."""
         status = await self.status()
-        await self.client(InstanceKind.READ)
-        if not (await self.started()).backend.is_isolated or not status.has_shell:
+        if not (await self.started()).backend.has_mounts:
             reason = f"{status.backend} cannot keep commands from changing the folder"
-            return replace(status, has_shell=False, reason=reason)
+            return replace(status, has_shell=False, has_read_only=False, reason=reason)
+        await self.client(InstanceKind.READ)
         return replace(status, text=f"{status.text}; the folder is read-only", is_read_only=True)
 
     async def client(
@@ -322,7 +322,7 @@ class SandboxPool:
             SandboxUnavailable: without mounts, git's files are put back behind each command, so none can stay.
         """
         backend = (await self.started()).backend
-        if not backend.has_shell or (backend.is_isolated and not backend.has_mounts):
+        if backend.is_isolated and not backend.has_mounts:
             raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
         client = await self.client(InstanceKind.MAIN)
         layout = self.instances.running[InstanceKind.MAIN, frozenset()].layout
@@ -575,7 +575,7 @@ class SandboxPool:
                 await client.start()
                 if backend.has_mounts:
                     await check_mounts(client, kind, layout)
-                if kind is InstanceKind.READ and backend.is_isolated and backend.has_shell:
+                if kind is InstanceKind.READ and backend.has_mounts:
                     await selftest.verify_read_only(client, await self.guard())
                 now = (await self._layout(kind)).without(revealed) if kind.is_masked else layout
             except BaseException:

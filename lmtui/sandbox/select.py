@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -17,9 +19,9 @@ from lmtui.core.hosts import parse_pattern
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.programs import Launch
 from lmtui.core.workspace import CommandLimits, SandboxStatus
-from lmtui.paths import path_inside
+from lmtui.paths import path_inside, state_dir
 from lmtui.sandbox import selftest
-from lmtui.sandbox.backend import FULL, Backend, FilesBackend, LandlockBackend, ProcessBackend
+from lmtui.sandbox.backend import FULL, Backend, LandlockBackend, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, look, open_guard
@@ -34,9 +36,9 @@ from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-BACKENDS = ("auto", *FULL, "landlock", "process", "files")
+BACKENDS = ("auto", *FULL, "landlock", "process")
 NETWORKS = ("none", "proxy", "on")
-_ORDER = (*FULL, "landlock", "files")
+_ORDER = (*FULL, "landlock")
 _ENGINES = ("docker", "podman")
 _LOOK_S = 10.0
 
@@ -50,7 +52,6 @@ class Options:
     """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders.
 
     `hosts` are what the proxy lets through without asking, `variables` what commands get next to the usual environment.
-    `is_named`: the user named this backend, so one that confines less is enough.
     """
 
     network: str = "none"
@@ -59,7 +60,6 @@ class Options:
     image: str = DEFAULT_IMAGE
     runtime: str = ""
     toolchains: tuple[Path, ...] = ()
-    is_named: bool = False
     limits: CommandLimits = CommandLimits()
     added: tuple[AddedFolder, ...] = ()
 
@@ -87,7 +87,7 @@ async def select_sandbox(
 
     Args:
         workspace: the folder that commands and file tools work in.
-        backend: one of `BACKENDS`; `auto` takes the strongest that works.
+        backend: one of `BACKENDS`; `auto` takes the strongest that works, never one without isolation.
         network: `none`; `proxy` for hosts that `hosts` or the user allow; `on` for all that this machine can reach.
         image: the image for Docker and Podman.
         runtime: the container engine's runtime (runsc, kata); with one, only a container engine will do.
@@ -107,7 +107,7 @@ async def select_sandbox(
     tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
     folders = await asyncio.to_thread(check_added, added, folder, tools)
     given = tuple(sorted(variables.items()))
-    options = Options(network, allowed, given, image, runtime, shown, backend != "auto", limits, folders)
+    options = Options(network, allowed, given, image, runtime, shown, limits, folders)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
     pool = _shared.get(key)
     if pool is None:
@@ -179,10 +179,8 @@ def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | No
             return BubblewrapBackend(workspace, network, shown, proxy=proxy, variables=variables, limits=limits)
         case "landlock":
             return LandlockBackend(workspace, network, shown, limits)
-        case "process":
-            return ProcessBackend(workspace, limits)
         case _:
-            return FilesBackend(workspace)
+            return ProcessBackend(workspace, limits)
 
 
 async def choose(
@@ -192,8 +190,12 @@ async def choose(
     masks: MaskExpressions = NO_RULES,
     *,
     outside: OutsideFolders | None = None,
+    make: Callable[[str, Path, Options], Backend] = make_backend,
 ) -> ChosenBackend:
     """Start the first candidate that passes its self-test; the reasons of those before it go into the status.
+
+    One that works, but not for this workspace, is followed only by others that isolate as much: a folder cannot choose a
+    weaker one.
 
     Raises:
         SandboxUnavailable: none does.
@@ -204,7 +206,9 @@ async def choose(
         backend = waiting.pop(0)
         others = [each.name for each in waiting]
         may_lack = options.image != DEFAULT_IMAGE or "bubblewrap" not in others or backend.name not in _ENGINES
+        is_proven = False
         try:
+            is_proven = await prove(backend, options, make)
             guard, layout, client = await start(backend, workspace, masks, may_lack=may_lack, outside=outside)
         except ToolsLacking as refusal:  # a container engine, which is tried again behind bubblewrap
             refusals.append(refusal)
@@ -213,6 +217,7 @@ async def choose(
         except SandboxUnavailable as refusal:
             refusals.append(refusal)
             await backend.close()
+            waiting = [each for each in waiting if each.name in FULL] if is_proven else waiting
             continue
         lacks = await _lacking_inside(client, backend.tools) if backend.name in _ENGINES else ""
         warnings = [f"the image {backend.image} has no {lacks}"] if lacks else []
@@ -223,7 +228,56 @@ async def choose(
         status = _status(backend, workspace, [*map(str, refusals), *warnings], options)
         return ChosenBackend(backend, client, guard, layout, replace(status, warnings=tuple(warnings)))
     reasons = "; ".join(str(refusal) for refusal in refusals)
-    raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
+    hint = refusals[-1].hint if refusals else ""
+    without = "To run commands without isolation: --sandbox process"
+    raise SandboxUnavailable(f"no sandbox works here: {reasons}", f"{hint} {without}".strip()) from None
+
+
+_proven: set[tuple[str, str, str, str]] = set()
+
+
+async def prove(backend: Backend, options: Options, make: Callable[[str, Path, Options], Backend] = make_backend) -> bool:
+    """Put a backend of this kind to the test in an empty folder, once in this process; return True.
+
+    Raises:
+        SandboxUnavailable: it does not start, or does not hold what it promises.
+    """
+    key = (backend.name, backend.network, options.image, options.runtime)
+    if key in _proven or not backend.is_isolated:
+        return True
+    folder = await asyncio.to_thread(_empty_folder)
+    trial = make(backend.name, folder, replace(options, network=backend.network, added=()))
+    try:
+        git = (folder / ".git").stat()
+        layout = SandboxLayout(read_only=((".git", git.st_dev, git.st_ino),), has_git=True, git_is_folder=True)
+        client = Client(await trial.open(InstanceKind.MAIN, layout))
+        try:
+            await client.start()
+            await selftest.verify(trial, client)
+        finally:
+            await client.close()
+    except SandboxUnavailable:
+        raise
+    except SandboxError as error:
+        raise SandboxUnavailable(f"{backend.name}: {error}", error.hint) from error
+    finally:
+        await trial.close()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    _proven.add(key)
+    return True
+
+
+def _empty_folder() -> Path:
+    """Make a folder with an empty `.git` and lmtui's own folders, in lmtui's state folder where that can be written."""
+    base = state_dir() / "self-test"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=base))
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="lmtui-self-test-"))
+    (folder / ".git").mkdir()
+    make_own_folders(folder, is_mounted=True)
+    return folder
 
 
 async def start(
@@ -234,7 +288,7 @@ async def start(
     may_lack: bool = True,
     outside: OutsideFolders | None = None,
 ) -> tuple[Client, SandboxLayout, Client]:
-    """Start a backend's guard, look at the workspace and its tools, start the main instance and put it to the test.
+    """Start a backend's guard, look at the workspace and its tools, start the main instance and see that it can write.
 
     Raises:
         ToolsLacking: it has not what the project uses, unless it `may_lack`; nothing of it runs then.
@@ -263,7 +317,7 @@ async def start(
             await client.start()
             if backend.has_mounts:
                 await check_mounts(client, InstanceKind.MAIN, layout)
-            await selftest.verify(backend, client, guard, workspace)
+            await selftest.verify_workspace(backend, client, guard, workspace)
         except SandboxUnavailable:
             raise
         except SandboxError as error:
@@ -289,11 +343,10 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
         count = len(options.hosts)
         network = f"proxy: {count} host{'s' * (count > 1)}" if count else "proxy: asks for each host"
     text = f"{backend.name}, {network}"
-    if not backend.has_shell:
-        text = "no shell: file tools only"
-    elif not backend.is_isolated:
+    is_reduced = backend.is_isolated and not backend.has_mounts
+    if not backend.is_isolated:
         text = f"{backend.name}: not isolated"
-    elif backend.is_reduced:
+    elif is_reduced:
         text = f"{backend.name} (reduced): no private /tmp, other processes visible, .git put back afterwards; {network}"
     reason = "; ".join(notes)
     if options.network == "proxy" and not is_proxied:
@@ -302,12 +355,12 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
         backend=backend.name,
         network=network if is_proxied else backend.network,
         text=text,
-        has_shell=backend.has_shell,
+        has_shell=True,
         folder=path_inside(workspace) if backend.has_mounts else str(workspace),
         is_weaker=backend.name not in FULL,
         reason=reason,
         facts=backend.isolation.facts(),
-        asks_each_command=backend.is_reduced and not options.is_named,
+        asks_each_command=is_reduced,
     )
 
 

@@ -1,4 +1,7 @@
-"""Proof, from inside, that an instance isolates what its backend promises; it tries, and believes no version or setting."""
+"""Proof, from inside, that an instance isolates what its backend promises; it tries, and believes no version or setting.
+
+What runs programs runs them in an empty folder of lmtui's; in the workspace only the supervisor itself tries to write.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.supervisor_client import Client
@@ -36,7 +40,7 @@ async def verify_read_only(client: Client, guard: Client) -> None:
         SandboxUnavailable: something could be changed, or nothing could be tried.
     """
     probe = f".lmtui-probe-{secrets.token_hex(6)}"
-    fields = {"command": _READ_ONLY_SCRIPT.replace("PROBE", probe), "timeout_s": _LIMIT_S, "memory_mb": _MEMORY_MB}
+    fields = _fields(_READ_ONLY_SCRIPT.replace("PROBE", probe))
     try:
         facts, data = await client.call("run", fields, limit_s=_LIMIT_S * 2)
         replies.parse(facts, replies.RunReply)
@@ -65,7 +69,7 @@ for name in .git .lmagent; do
   else echo $name=missing; fi
 done
 if (: < MARKER) 2>/dev/null; then echo marker=visible; else echo marker=hidden; fi
-echo content > PROBE && echo workspace=writable
+echo content > probe && echo workspace=writable
 echo "shell=$BASH_VERSION"
 SOCKETS
 wait
@@ -76,51 +80,49 @@ if (: < /proc/$PPID/environ) 2>/dev/null; then echo supervisor=visible; else ech
 """
 
 
-async def verify(backend: Backend, client: Client, guard: Client, workspace: Path) -> None:
-    """Try what the backend promises.
+async def verify(backend: Backend, client: Client) -> None:
+    """Try what the backend promises, in an empty folder with `.git` and `.lmagent`.
 
     Raises:
         SandboxUnavailable: something does not hold; the text names the first.
     """
-    if not backend.has_shell:
-        await _ping(backend, client)
-        return
-    probe = f".lmtui-probe-{secrets.token_hex(6)}"
     handle, marker = tempfile.mkstemp(prefix="lmtui-marker-")
     os.fchmod(handle, 0o644)  # nothing but the sandbox hides it
     os.close(handle)
-    script = (
-        _SCRIPT.replace("SOCKETS", _SOCKETS if backend.is_reduced else "")
-        .replace("MARKER", shlex.quote(marker))
-        .replace("PROBE", probe)
-    )
     try:
-        found = await _run(backend, client, script)
-        problem = _problem(found, backend)
-        if backend.is_isolated:
-            problem = problem or await asyncio.to_thread(_owner_problem, workspace, probe)
+        script = _SCRIPT.replace("SOCKETS", "" if backend.has_mounts else _SOCKETS).replace("MARKER", shlex.quote(marker))
+        problem = _problem(await _run(backend, client, script), backend)
     finally:
         await asyncio.to_thread(Path(marker).unlink, missing_ok=True)
+    if problem:
+        raise SandboxUnavailable(f"{backend.name} failed its self-test: {problem}")
+
+
+async def verify_workspace(backend: Backend, client: Client, guard: Client, workspace: Path) -> None:
+    """Write a file to the workspace, and look whose it is; no program runs.
+
+    Raises:
+        SandboxUnavailable: it cannot be written, or the file would belong to somebody else.
+    """
+    probe = f".lmtui-probe-{secrets.token_hex(6)}"
+    try:
+        facts, _ = await client.call("write", {"path": probe}, b"probe", limit_s=_LIMIT_S)
+        problem = str(facts.get("error", "")) or await asyncio.to_thread(_owner_problem, workspace, probe)
+    finally:
         with contextlib.suppress(SandboxError):
             await guard.call("guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
     if problem:
-        raise await asyncio.to_thread(_foreign, backend, workspace, found) or SandboxUnavailable(
-            f"{backend.name} failed its self-test: {problem}"
-        )
+        why = f"{backend.name} cannot write to the workspace: {sanitize_line(problem)}"
+        raise await asyncio.to_thread(_foreign, backend, workspace) or SandboxUnavailable(why)
 
 
-async def _ping(backend: Backend, client: Client) -> None:
-    facts, _ = await client.call("ping", {}, limit_s=_LIMIT_S)
-    try:
-        replies.parse(facts, replies.Reply)
-    except SandboxError as error:
-        raise SandboxUnavailable(f"{backend.name} failed its self-test: {error}") from error
+def _fields(script: str) -> dict[str, object]:
+    return {"command": script, "is_own": True, "timeout_s": _LIMIT_S, "memory_mb": _MEMORY_MB}
 
 
 async def _run(backend: Backend, client: Client, script: str) -> dict[str, str]:
-    fields = {"command": script, "timeout_s": _LIMIT_S, "memory_mb": _MEMORY_MB}
     try:
-        facts, data = await client.call("run", fields, limit_s=_LIMIT_S * 2)
+        facts, data = await client.call("run", _fields(script), limit_s=_LIMIT_S * 2)
         replies.parse(facts, replies.RunReply)
     except SandboxError as error:
         raise SandboxUnavailable(f"{backend.name} failed its self-test: {error}") from error
@@ -146,11 +148,11 @@ def _problem(found: dict[str, str], backend: Backend) -> str:
         if backend.has_mounts:
             checks.append((".git", lambda value: value in ("read-only", "missing"), ".git can be written"))
             checks.append((".lmagent", lambda value: value == "read-only", ".lmagent can be written"))
-        if backend.is_reduced:
+        else:
             checks.append(("supervisor", lambda value: value == "hidden", "commands can look into other processes"))
             for name in ("CapPrm", "CapInh"):
                 checks.append((name, lambda value: value != "" and int(value, 16) == 0, "commands could get capabilities"))
-        if backend.is_reduced and backend.network == "none":
+        if not backend.has_mounts and backend.network == "none":
             checks.append(("socket", lambda value: "not permitted" in value, "commands can open sockets"))
         elif backend.network == "none":
             checks.append(("interfaces", lambda value: value in ("lo", ""), "there is a network"))
@@ -172,9 +174,9 @@ def _owner_problem(workspace: Path, probe: str) -> str:
     return ""
 
 
-def _foreign(backend: Backend, workspace: Path, found: dict[str, str]) -> SandboxUnavailable | None:
+def _foreign(backend: Backend, workspace: Path) -> SandboxUnavailable | None:
     """Return what to say where a workspace cannot be written because it is somebody else's."""
-    if workspace.stat().st_uid == os.geteuid() or found.get("workspace") == "writable" or not found:
+    if workspace.stat().st_uid == os.geteuid():
         return None
     owner, user = _owner(workspace), psutil.Process().username()
     why = f"{backend.name} cannot write to the workspace: it belongs to {owner}, and you are {user}"

@@ -182,12 +182,11 @@ class WorkspaceSandbox:
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns."""
         chosen = await self._pool.started()
-        status = chosen.status
         can_run = self._instance_kind is InstanceKind.MAIN or (
-            self._instance_kind is InstanceKind.READ and chosen.backend.is_isolated
+            self._instance_kind is InstanceKind.READ and chosen.backend.has_mounts
         )
-        if not status.has_shell or not can_run:
-            raise SandboxUnavailable(f"no shell here: {status.reason or status.text}")
+        if not can_run:
+            raise SandboxUnavailable(f"no command can run here: {chosen.backend.name} cannot keep it from changing the folder")
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         if self._instance_kind is InstanceKind.READ:
@@ -295,9 +294,6 @@ class WorkspaceSandbox:
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
         """Run git with hooks, external programs and prompts off; `writes` uses the instance that may change `.git`."""
-        status = (await self._pool.started()).status
-        if not status.has_shell:
-            raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
         if writes and self._instance_kind is not InstanceKind.MAIN:

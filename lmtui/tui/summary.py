@@ -176,8 +176,8 @@ def network_text(network: str) -> str:
 
 
 _WITH_OVERLAYS = ("docker", "podman", "bubblewrap")  # what lacks them there is the kernel, or the network is on
-_BACKEND_WORDS = {"process": "no sandbox", "files": "no shell", "landlock": "landlock (reduced)"}
-_SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock": "$warning"}
+_BACKEND_WORDS = {"process": "no sandbox", "landlock": "landlock (reduced)"}
+_SANDBOX_STYLES = {"process": "bold $error", "landlock": "$warning"}
 
 
 @dataclass(frozen=True, slots=True)

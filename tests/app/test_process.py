@@ -13,11 +13,11 @@ import pytest
 from lmtui.app.process import (
     ENVIRONMENT_SOCKET,
     READY,
-    drop_path_entries_below,
     drop_relative_path_entries,
     environment_at_start,
     receive_environment,
 )
+from lmtui.sandbox.host_paths import check_workspace
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
@@ -48,14 +48,14 @@ def test_relative_entries_of_path_are_dropped(path: str, kept: str) -> None:
     assert environ == {"PATH": kept}
 
 
-def test_entries_of_path_below_the_workspace_are_dropped(tmp_path: Path) -> None:
+def test_entries_of_path_below_the_workspace_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "work/.venv/bin").mkdir(parents=True)
     (tmp_path / "link").symlink_to("work/.venv/bin")
-    environ = {"PATH": f"{tmp_path}/work/.venv/bin:/usr/bin:{tmp_path}/work:{tmp_path}/link:{tmp_path}/workshop"}
-    drop_path_entries_below(tmp_path / "work", environ)
-    assert environ == {"PATH": f"/usr/bin:{tmp_path}/workshop"}
-    drop_path_entries_below(tmp_path / "work", environ)
-    assert environ == {"PATH": f"/usr/bin:{tmp_path}/workshop"}
+    path = f"{tmp_path}/work/.venv/bin:/usr/bin:{tmp_path}/work:{tmp_path}/link:{tmp_path}/workshop:.:"
+    monkeypatch.setenv("PATH", path)
+    for _ in range(2):
+        check_workspace(tmp_path / "work")
+        assert os.environ["PATH"] == f"/usr/bin:{tmp_path}/workshop"
 
 
 @pytest.mark.parametrize("entry", [".", "", "bin", "./bin", "ABSOLUTE"])

@@ -20,7 +20,7 @@ BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
 ISOLATED = [DOCKER, BUBBLEWRAP]
 CONFINED = [*ISOLATED, "landlock"]
 WITH_SHELL = [*CONFINED, "process"]
-ALL = [*WITH_SHELL, "files"]
+ALL = WITH_SHELL
 
 LIMITS = CommandLimits(memory_mb=1024, cores=1, processes=128, tmp_mb=256, file_mb=256)
 

@@ -107,7 +107,7 @@ async def test_nothing_outside_an_added_folder_is_reached_through_it(
 async def test_a_folder_that_was_not_added_is_refused_by_the_supervisor_too(
     open_sandbox: OpenSandbox, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox = await open_sandbox("files")
+    sandbox = await open_sandbox("process")
     monkeypatch.setattr(sandbox, "_locate", lambda path: (str(library), "src/api.py"))
     with pytest.raises(SandboxError, match="outside the workspace"):
         await sandbox.read_file(f"{library}/src/api.py")

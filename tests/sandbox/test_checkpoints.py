@@ -137,7 +137,7 @@ async def test_a_file_changed_since_stops_all_of_it(backend: str, workspace: Pat
 
 
 async def test_a_deleted_file_does_not_come_back_over_one_that_is_ignored(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     (workspace / "out.log").write_text("old\n")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "out.log").unlink()
@@ -162,7 +162,7 @@ async def test_large_files_repositories_and_odd_names_are_left_out_and_named(
     (workspace / "build").mkdir()
     (workspace / "build" / "out").write_text("x")
     (workspace / "secret.env").write_text("x")
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     state = await sandbox.checkpoints.snapshot()
     assert [name for name in state.left_out if name != "pipe"] == ["bad�", "large.bin", "nested/"]
     assert set(await sandbox.checkpoints.ignored()) == {"build/", "secret.env"}
@@ -175,7 +175,7 @@ async def test_large_files_repositories_and_odd_names_are_left_out_and_named(
 async def test_a_file_that_grows_too_large_is_not_taken_for_deleted_and_not_overwritten(
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_bytes(b"x" * (17 << 20))
     after = await sandbox.checkpoints.snapshot()
@@ -196,7 +196,7 @@ async def test_the_users_repository_is_left_alone(workspace: Path, open_sandbox:
     subprocess.run([*git, "add", "README.md"], check=True)
     (workspace / "README.md").write_text("uncommitted and not staged\n")
     before = tree_of(workspace)
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     state = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_text("agent\n")
     (workspace / "added").write_text("agent\n")
@@ -214,7 +214,7 @@ async def test_filters_and_conversions_of_the_workspace_are_not_heeded(workspace
     program = f"touch {workspace}/pwned; cat"
     config.write_text(f'{config.read_text()}[filter "evil"]\n\tclean = {program}\n\tsmudge = {program}\n')
     before = tree_of(workspace)
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     state = await sandbox.checkpoints.snapshot()
     (workspace / "id.txt").unlink()
     (workspace / "README.md").write_text("other\n")
@@ -228,7 +228,7 @@ async def test_a_link_is_put_back_as_a_link_and_never_followed(
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "main.py").write_text("theirs\n")
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     before = await sandbox.checkpoints.snapshot()
     shutil.rmtree(workspace / "src")
     after = await sandbox.checkpoints.snapshot()
@@ -251,7 +251,7 @@ async def test_commands_do_not_see_the_store(backend: str, workspace: Path, open
 
 
 async def test_states_that_are_dropped_cannot_be_restored_and_say_so(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     old = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_text("newer\n")
     new = await sandbox.checkpoints.snapshot()
@@ -259,7 +259,7 @@ async def test_states_that_are_dropped_cannot_be_restored_and_say_so(workspace: 
     lines = log.read_text().splitlines()
     log.write_text("\n".join([f"1 {lines[0].split()[1]}", *lines[1:]]) + "\n")
     await sandbox.close()
-    again = await opened(open_sandbox, "files")
+    again = await opened(open_sandbox, "process")
     assert (await again.checkpoints.snapshot()).dropped == 1
     with pytest.raises(SandboxError, match="checkpoint"):
         await again.checkpoints.restore(old.id, ["README.md"], expected=new.id)
@@ -267,7 +267,7 @@ async def test_states_that_are_dropped_cannot_be_restored_and_say_so(workspace: 
 
 
 async def test_two_at_once_take_turns(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    one = await opened(open_sandbox, "files")
+    one = await opened(open_sandbox, "process")
     other = await select_sandbox(workspace, backend="process")
     try:
         first = await one.checkpoints.snapshot()
@@ -277,7 +277,7 @@ async def test_two_at_once_take_turns(workspace: Path, open_sandbox: OpenSandbox
 
 
 async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     state = await sandbox.checkpoints.snapshot()
     with pytest.raises(SandboxError, match="not a checkpoint"):
         await sandbox.checkpoints.restore("--output=/tmp/x", ["README.md"], expected=state.id)
@@ -292,7 +292,7 @@ async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbo
 async def test_dropping_frees_the_disk_and_keeps_what_is_kept(workspace: Path, open_sandbox: OpenSandbox) -> None:
     for number in range(300):
         (workspace / f"file{number}").write_bytes(os.urandom(2000))
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     await sandbox.checkpoints.snapshot()
     for number in range(300):
         (workspace / f"file{number}").write_bytes(os.urandom(2000))
@@ -304,7 +304,7 @@ async def test_dropping_frees_the_disk_and_keeps_what_is_kept(workspace: Path, o
     lines = log.read_text().splitlines()
     log.write_text("\n".join([f"1 {lines[0].split()[1]}", *lines[1:]]) + "\n")
     await sandbox.close()
-    again = await opened(open_sandbox, "files")
+    again = await opened(open_sandbox, "process")
     assert (await again.checkpoints.snapshot()).dropped == 1
     assert _size(store) < before * 0.7
     (workspace / "file7").unlink()
@@ -320,7 +320,7 @@ async def test_a_folder_that_became_a_link_is_put_back(workspace: Path, open_san
     (workspace / "pkg" / "deep").mkdir(parents=True)
     (workspace / "pkg" / "a.txt").write_text("a\n")
     (workspace / "pkg" / "deep" / "b.txt").write_text("b\n")
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     before = await sandbox.checkpoints.snapshot()
     was = tree_of(workspace)
     (workspace / "pkg").rename(workspace / "lib")
@@ -337,7 +337,7 @@ async def test_a_folder_that_became_a_link_is_put_back(workspace: Path, open_san
 async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Path, open_sandbox: OpenSandbox) -> None:
     (workspace / "pkg").mkdir()
     (workspace / "pkg" / "a.txt").write_text("old\n")
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "pkg" / "a.txt").write_text("new\n")
     after = await sandbox.checkpoints.snapshot()
@@ -349,7 +349,7 @@ async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Pat
 
 
 async def test_every_file_of_a_large_change_is_known_and_taken_back(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     was = tree_of(workspace)
     before = await sandbox.checkpoints.snapshot()
     (workspace / "made").mkdir()

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from tests.sandbox.conftest import ALL, ISOLATED, WITH_SHELL, OpenSandbox
 
@@ -197,16 +197,6 @@ async def test_a_lost_supervisor_fails_its_calls_and_the_next_call_starts_anothe
     assert result.output.startswith("again\n")
     assert "started again" in result.output
     assert (await sandbox.run_command("echo quiet")).output == "quiet\n"
-
-
-async def test_without_a_shell_commands_and_git_say_so(open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("files")
-    status = await sandbox.status()
-    assert (status.text, status.has_shell, status.is_weaker) == ("no shell: file tools only", False, True)
-    with pytest.raises(SandboxUnavailable, match="no shell"):
-        await sandbox.run_command("echo no")
-    with pytest.raises(SandboxUnavailable, match="git is not available"):
-        await sandbox.run_git(["status"])
 
 
 @pytest.mark.parametrize("backend", ALL)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox.backend import FilesBackend
+from lmtui.sandbox.backend import ProcessBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.docker_engine import find_socket
 from lmtui.sandbox.guest import protocol
@@ -143,9 +143,9 @@ async def test_an_image_that_is_missing_leads_to_the_next_tier_by_name(workspace
         await sandbox.close()
 
 
-async def test_a_kernel_that_refuses_filters_leaves_files_only_and_says_why(workspace: Path) -> None:
-    name, is_weaker, reason, text = await _select_without(workspace, "auto", _NO_FILTERS)
-    assert (name, is_weaker, text) == ("files", True, "no shell: file tools only")
+async def test_where_nothing_isolates_auto_takes_nothing_and_says_why(workspace: Path) -> None:
+    name, _, reason, _ = await _select_without(workspace, "auto", _NO_FILTERS)
+    assert name == "refused"
     assert "bubblewrap" in reason
     assert "landlock" in reason.lower()
 
@@ -156,8 +156,8 @@ async def test_without_user_namespaces_the_reduced_tier_is_named_or_it_is_refuse
     assert is_weaker
     assert "bubblewrap" in reason
     if backend == "auto":
-        assert name in ("landlock", "files")
-        assert "reduced" in text or name == "files"
+        assert name == "landlock"
+        assert "reduced" in text
     else:
         assert name == "refused"
 
@@ -211,14 +211,8 @@ async def test_a_full_disk_is_told_and_leaves_the_file_as_it_was(
     result = await sandbox.run_command("head -c 2M /dev/zero > big; echo $?")
     assert "No space left" in result.output
     await sandbox.close()
-    with pytest.raises(SandboxUnavailable, match="cannot be written"):  # the probe of a new start does not fit any more
-        await choose([FilesWithShell(mounted)], mounted)
-
-
-class FilesWithShell(FilesBackend):
-    """Plain processes, tried as strictly as any."""
-
-    has_shell = True
+    with pytest.raises(SandboxUnavailable, match="cannot write"):  # the probe of a new start does not fit any more
+        await choose([ProcessBackend(mounted)], mounted)
 
 
 async def test_a_workspace_that_is_read_only_is_refused_at_once(mounted: Path) -> None:
@@ -227,8 +221,10 @@ async def test_a_workspace_that_is_read_only_is_refused_at_once(mounted: Path) -
         await select_sandbox(mounted)
 
 
-class _Babbling(FilesBackend):
+class _Babbling(ProcessBackend):
     """A supervisor that greets well and then talks nonsense."""
+
+    is_isolated = True
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         link = FakeLink()
@@ -239,8 +235,9 @@ class _Babbling(FilesBackend):
 
 async def test_garbage_on_the_wire_is_a_refusal_and_the_next_tier_is_named(workspace: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="does not start"):
-        await choose([_Babbling(workspace)], workspace)
-    chosen = await choose([_Babbling(workspace), FilesBackend(workspace)], workspace)
+        await choose([_Babbling(workspace)], workspace, make=lambda _, folder, __: _Babbling(folder))
+    candidates = [_Babbling(workspace), ProcessBackend(workspace)]
+    chosen = await choose(candidates, workspace, make=lambda _, folder, __: _Babbling(folder))
     await chosen.client.close()
     await chosen.guard.close()
     assert "does not start" in chosen.status.reason

@@ -230,7 +230,7 @@ async def test_git_runs_nothing_in_a_submodule(sandbox: WorkspaceSandbox, worksp
 
 
 async def test_a_probe_that_is_not_there_is_no_error(open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("files")
+    sandbox = await open_sandbox("process")
     assert isinstance(sandbox, WorkspaceSandbox)
     facts, _ = await (await sandbox._pool.guard()).call("guard", {"action": "take_away", "name": "no-such"}, limit_s=5)
     assert facts == {"was_there": False}

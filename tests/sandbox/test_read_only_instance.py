@@ -15,7 +15,7 @@ from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.select import Options, choose
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
+from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox
 
 CHANGES = (
     "echo x > new",
@@ -43,7 +43,7 @@ def content(folder: Path) -> dict[str, tuple[bytes, int, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns) for path in files}
 
 
-@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_commands_run_and_change_nothing(sandbox: Sandbox, workspace: Path) -> None:
     reader = sandbox.read_only()
     status = await reader.status()
@@ -77,7 +77,7 @@ async def test_file_tools_read_and_change_nothing(sandbox: Sandbox, workspace: P
     assert content(workspace) == before
 
 
-@pytest.mark.parametrize("sandbox", ["process", "files"], indirect=True)
+@pytest.mark.parametrize("sandbox", ["process"], indirect=True)
 async def test_where_nothing_confines_commands_there_are_none(sandbox: Sandbox, workspace: Path) -> None:
     reader = sandbox.read_only()
     status = await reader.status()
@@ -86,7 +86,7 @@ async def test_where_nothing_confines_commands_there_are_none(sandbox: Sandbox, 
         await reader.run_command("cat README.md")
 
 
-@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_the_other_lane_still_changes_what_the_read_only_one_sees(sandbox: Sandbox, workspace: Path) -> None:
     reader = sandbox.read_only()
     await sandbox.write_file("README.md", b"changed\n")
@@ -97,7 +97,7 @@ async def test_the_other_lane_still_changes_what_the_read_only_one_sees(sandbox:
 
 
 @pytest.mark.git
-@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_repository_is_read(sandbox: Sandbox, workspace: Path) -> None:
     for arguments in (["init"], ["add", "README.md"], ["commit", "-m", "first"]):
         assert (await sandbox.run_git(arguments, writes=True)).exit_code == 0
@@ -130,7 +130,7 @@ async def test_a_backend_that_does_not_hold_it_is_found_out_before_anything_runs
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
 
 
-@pytest.mark.parametrize("backend", CONFINED)
+@pytest.mark.parametrize("backend", ISOLATED)
 async def test_a_lane_in_which_something_can_be_changed_does_not_count(
     backend: str, workspace: Path, open_sandbox: OpenSandbox
 ) -> None:

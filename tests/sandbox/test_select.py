@@ -2,29 +2,33 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from lmtui.app.checks import check_backends
+from lmtui.app.checks import backend_reports
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox.backend import GUEST, Backend, FilesBackend, Isolation, ProcessBackend
+from lmtui.sandbox.backend import GUEST, Backend, Isolation, LandlockBackend, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.select import choose, select_sandbox
+from lmtui.sandbox.select import Options, choose, select_sandbox
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
-from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import BUBBLEWRAP, CONFINED, DOCKER, OpenSandbox
 
 
-class Absent(FilesBackend):
-    """A backend that is not installed."""
+class Absent(ProcessBackend):
+    """A backend that is not installed, or refuses just this folder."""
 
-    name = "docker"
+    def __init__(self, workspace: Path, name: str) -> None:
+        super().__init__(workspace)
+        self.name, self.is_isolated = name, True
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         raise SandboxUnavailable("no engine", "Start it.")
@@ -33,24 +37,76 @@ class Absent(FilesBackend):
 class Boastful(ProcessBackend):
     """A plain process that claims to isolate."""
 
-    name = "bubblewrap"
+    name = "boastful"
     network = "none"
     is_isolated = True
     isolation = Isolation(files="all")
 
 
 async def test_what_fails_falls_to_the_next_and_the_reason_is_kept(workspace: Path) -> None:
-    chosen = await choose([Absent(workspace), FilesBackend(workspace)], workspace)
+    candidates = [Absent(workspace, "docker"), ProcessBackend(workspace)]
+    chosen = await choose(candidates, workspace, Options(image="none:1"), make=lambda name, folder, _: Absent(folder, name))
     await chosen.client.close()
     await chosen.guard.close()
-    assert chosen.status.backend == "files"
+    assert chosen.status.backend == "process"
     assert chosen.status.is_weaker
     assert chosen.status.reason == "no engine"
 
 
 async def test_a_backend_that_does_not_hold_what_it_claims_is_not_taken(workspace: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="bubblewrap failed its self-test"):
-        await choose([Boastful(workspace)], workspace)
+    with pytest.raises(SandboxUnavailable, match="boastful failed its self-test"):
+        await choose([Boastful(workspace)], workspace, make=lambda _, folder, __: Boastful(folder))
+
+
+async def test_a_folder_that_breaks_a_backend_gets_none_that_is_weaker(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    await (await open_sandbox("bubblewrap")).close()
+    with pytest.raises(SandboxUnavailable, match="no engine"):
+        await choose([Absent(workspace, "bubblewrap"), LandlockBackend(workspace, "none")], workspace)
+
+
+_PROGRAMS = ("bash", "sh", "git", "rg", "bwrap", "docker", "python3", "mkdir", "rmdir", "tail", "env", "id")
+
+
+@pytest.mark.parametrize("backend", [*CONFINED, "process"])
+async def test_no_program_of_the_folder_runs_but_in_a_command(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    ran = workspace / "ran"
+    for folder in (".venv/bin", "venv/bin", "node_modules/.bin"):
+        (workspace / folder).mkdir(parents=True)
+        for name in (*_PROGRAMS, "only-here"):
+            (workspace / folder / name).write_text(f'#!/bin/sh\necho "$0" >> {ran}\nexit 1\n')
+            (workspace / folder / name).chmod(0o755)
+    sandbox = await open_sandbox(backend)
+    assert isinstance(sandbox, WorkspaceSandbox)
+    assert (await sandbox.status()).backend == backend
+    assert (await sandbox.run_git(["init"], writes=True)).exit_code == 0
+    assert (await sandbox.run_git(["status", "--short"])).exit_code == 0
+    assert await sandbox.grep("hello")
+    assert await sandbox.glob("**/*.py")
+    before = await sandbox.checkpoints.snapshot()
+    await sandbox.write_file("new.txt", b"x")
+    after = await sandbox.checkpoints.snapshot()
+    assert [each.path for each in await sandbox.checkpoints.changes(before.id, after.id)] == ["new.txt"]
+    assert not ran.exists()
+    _ = await sandbox.run_command("only-here")
+    assert ran.read_text().endswith("bin/only-here\n")
+
+
+def test_only_these_modules_start_programs_or_look_them_up() -> None:
+    starts = re.compile(r"\bwhich\(|create_subprocess|subprocess\.(?:run|Popen)|os\.(?:exec|posix_spawn|system|popen)")
+    found = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if starts.search(path.read_text())}
+    assert found == {line for line in _STARTERS.split() if line}
+
+
+ROOT = Path(__file__).parents[2] / "lmtui"
+# On the host with absolute paths or a PATH without the workspace (`check_workspace`); inside with `Settings.environment`.
+_STARTERS = """
+command_line.py features/batch/cluster_worker.py features/checks/commands.py features/checks/language_client.py
+features/memory/subcommands.py features/pipeline/service.py features/web_tools/fetcher.py features/web_tools/search.py
+host/connect.py host/host_process.py models/embedded/embedded_server.py plain/console.py plain_files.py
+sandbox/bubblewrap.py sandbox/guest/checkpoints.py sandbox/guest/execute.py sandbox/guest/listing.py sandbox/guest/serving.py
+sandbox/images.py sandbox/package_indexes.py sandbox/supervisor_client.py
+tui/controllers/prompt_controller.py tui/editor.py tui/screens/viewer.py tui/terminal_app.py
+"""
 
 
 async def test_the_self_test_leaves_nothing_behind(workspace: Path) -> None:
@@ -123,7 +179,7 @@ async def test_what_cannot_be_asked_for_is_a_usage_error(workspace: Path) -> Non
 
 
 async def test_every_backend_is_reported_with_a_reason_or_with_what_it_isolates(workspace: Path) -> None:
-    for report in await check_backends(workspace):
+    for report in await backend_reports(workspace):
         assert report.works or (report.why_not and report.fix)
         assert report.works == (report.start_ms > 0)
 

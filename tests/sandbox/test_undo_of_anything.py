@@ -33,7 +33,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["files", BUBBLEWRAP])
+@pytest.mark.parametrize("backend", ["process", BUBBLEWRAP])
 @pytest.mark.parametrize("step", STEPS)
 async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
     backend: str, step: str, workspace: Path, open_sandbox: OpenSandbox
@@ -61,7 +61,7 @@ async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
 async def test_a_folder_that_took_a_files_place_is_set_aside_with_what_cannot_be_kept(
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").unlink()
     (workspace / "README.md" / "deep").mkdir(parents=True)
@@ -79,7 +79,7 @@ async def test_a_folder_that_took_a_files_place_is_set_aside_with_what_cannot_be
 
 
 async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_bytes(b"x" * LARGE)
     after = await sandbox.checkpoints.snapshot()
@@ -89,7 +89,7 @@ async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspac
 
 
 async def test_more_files_than_are_named_that_no_state_can_hold_are_known(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "files")
+    sandbox = await opened(open_sandbox, "process")
     names = [f"{number}.txt" for number in range(120)]
     for name in names:
         (workspace / name).write_text(name)

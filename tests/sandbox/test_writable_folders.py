@@ -254,7 +254,7 @@ async def test_a_folder_exchanged_for_a_link_during_a_write_leads_nowhere(
     assert _state(private) == before
 
 
-@pytest.mark.parametrize("backend", ["landlock", "process", "files"])
+@pytest.mark.parametrize("backend", ["landlock", "process"])
 async def test_a_sandbox_without_mounts_refuses_a_writable_folder(backend: str, library: Path, workspace: Path) -> None:
     sandbox = await select_sandbox(workspace, backend=backend, added=[f"{library}:rw"])
     with pytest.raises(SandboxUnavailable, match="cannot be writable") as caught:

@@ -427,7 +427,7 @@ class HooksService(WorkspaceFeature):
 
         async def instance() -> HookRunner:
             status = await sandbox.status()
-            return HookRunner(sandbox.launcher if status.has_shell else None, status.folder or str(workspace))
+            return HookRunner(sandbox.launcher, status.folder or str(workspace))
 
         log = sessions_dir(workspace) / f"{session.session_id}.jsonl"
         around = HookEnvironment(session.session_id, str(log), str(workspace))

@@ -103,7 +103,7 @@ class Store:
     """
 
     def __init__(self, folder: str, root: Root, max_file_bytes: int) -> None:
-        program = shutil.which("git", path=os.environ.get("PATH", os.defpath))
+        program = shutil.which("git")
         if program is None:
             raise Refused("git is not installed here, so nothing can be undone")
         self.root = root

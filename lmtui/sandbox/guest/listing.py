@@ -254,7 +254,7 @@ def git_command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ..
     """
     if not settings.has_git:
         raise Refused("git is not available without a sandbox")
-    program = shutil.which("git", path=settings.environment.get("PATH", os.defpath))
+    program = shutil.which("git")
     if program is None:
         raise Refused("git is not installed in the sandbox")
     _check(arguments, _WRITES if settings.git_writes else _READS)

@@ -58,7 +58,10 @@ class Service:
                 "this instance serves no program" if not self._options.serves else "this instance serves a program already"
             )
         memory_bytes = int(message["memory_mb"]) << 20
-        environment = {**self._options.environment, **{str(key): str(value) for key, value in message["variables"].items()}}
+        environment = {
+            **self._options.commands_environment,
+            **{str(key): str(value) for key, value in message["variables"].items()},
+        }
         folder = _joined(self._options.root, str(message["folder"]))
         arguments = _found([str(argument) for argument in message["arguments"]], environment, folder)
         (input_r, input_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()

@@ -9,20 +9,22 @@ from collections.abc import Sequence
 class Settings:
     """What this instance may do and which limits its commands get.
 
-    `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the instance around them is
-    isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the instance's own.
-    `cores` are those that commands run on, 0 for all.  `is_landlocked`: there are no
+    `root` is the workspace's folder in here.  `environment` is the supervisor's own, with the system's programs on PATH;
+    commands get `commands_path` instead, which may begin with folders of the workspace.  `is_confined` puts the seccomp filter
+    over commands (the instance around them is isolated). `limits_processes` sets RLIMIT_NPROC, which counts right only in a
+    user namespace of the instance's own. `cores` are those that commands run on, 0 for all. `is_landlocked`: there are no
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
-    root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
-    checkpoints in their instance, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in
-    the workspace may be changed; the instance ensures that for commands, and this for everything else.  `serves`: the
-    instance is for one program that stays.  `guards`: it looks after the workspace and runs no program.  `scratch`: the
-    folders that are emptied once no command runs (they must be the instance's own).  `folders` are those outside the workspace
-    that file operations may name, `writable` those of them that they may change, and which the guard looks after.
+    root, become `owner` and `group`; without `has_network` such commands have no sockets. `store` is the folder of the
+    checkpoints in their instance, `proxy` the socket to the internet's proxy where there is one. `is_read_only`: nothing in the
+    workspace may be changed; the instance ensures that for commands, and this for everything else. `serves`: the instance is
+    for one program that stays. `guards`: it looks after the workspace and runs no program. `scratch`: the folders that are
+    emptied once no command runs (they must be the instance's own). `folders` are those outside the workspace that file
+    operations may name, `writable` those of them that they may change, and which the guard looks after.
     """
 
     root: str
     environment: dict[str, str]
+    commands_path: str = ""
     has_shell: bool = False
     has_git: bool = False
     git_writes: bool = False
@@ -55,6 +57,11 @@ class Settings:
     def with_values(self, **values: object) -> Settings:
         """Return the settings with other values for some."""
         return Settings(**vars(self) | values)
+
+    @property
+    def commands_environment(self) -> dict[str, str]:
+        """Return what one command gets."""
+        return {**self.environment, "PATH": self.commands_path}
 
     def to_json(self) -> str:
         """Return the settings as the supervisor's argument."""

@@ -202,7 +202,9 @@ class Supervisor:
         command = str(message["command"])
         if "\0" in command or len(os.fsencode(command)) > _MAX_ARGUMENT_BYTES:
             raise Refused("the command has a NUL character, or is longer than 128 KiB: put it into a file and run that")
-        self._start((self._shell, "-c", command), self._options.environment, identity, message)
+        is_own = bool(message.get("is_own"))  # a test of lmtui's, which runs no program of the workspace
+        environment = self._options.environment if is_own else self._options.commands_environment
+        self._start((self._shell, "-c", command), environment, identity, message)
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
         arguments, environment = _module("listing").git_command(
