@@ -117,7 +117,7 @@ async def test_all_who_ask_at_once_get_one_sandbox(open_one: Open) -> None:
 
 
 async def test_a_sandbox_whose_settings_change_while_it_opens_is_not_the_one_in_use(open_one: Open) -> None:
-    runtime = open_one(sandbox="files")
+    runtime = open_one(sandbox="process")
     sources = dict.fromkeys(SETTINGS, "default")
     runtime.ask_trust(Loaded(runtime.config, sources), lambda: Loaded(Config(sandbox="process"), sources))
     opening = asyncio.ensure_future(runtime.sandbox())

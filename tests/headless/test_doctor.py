@@ -144,7 +144,7 @@ async def test_git_says_as_whom_a_plan_commits(
     subprocess.run((*git, "config", "--unset", "user.email"), check=True)
     _, found = await rows(workspace, capsys)
     assert (found["git"]["state"], "user.email" in found["git"]["hint"]) == ("none", True)
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None)
     _, found = await rows(workspace, capsys)
     assert (found["git"]["state"], found["git"]["text"]) == ("warning", "git is not on PATH")
 

@@ -200,7 +200,7 @@ def _checked(case: Case, setting: Stage, played: _Played) -> bool:
         **os.environ, **setting.names, **{name: str(setting.base / name) for name in texts}, "RC": str(played.exit_code),
         "ELAPSED": str(played.elapsed_s), "GIT_CONFIG_GLOBAL": str(setting.base / "gitconfig"),
         "ASKED": str(int(played.is_asked)), "LMTUI_HOME": str(home),
-        "AGENT_CMD": f"timeout 15 {sys.executable} -P -m lmtui run --sandbox files hello",
+        "AGENT_CMD": f"timeout 15 {sys.executable} -P -m lmtui run --sandbox process hello",
     }  # fmt: skip
     bash = ["bash", "-c", case.check]  # a folder that it enters may not be there
     place = setting.workspace

@@ -347,7 +347,7 @@ def test_a_notice_while_an_answer_streams_stands_before_it() -> None:
         (TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED), "! Stopped"),
         (TurnEnded(turn_id="t", reason=TurnReason.ERROR, error="no server"), "✗ Error: no server"),
         (TurnEnded(turn_id="t", reason=TurnReason.LIMIT), "! stopped early"),
-        (SandboxSelected(backend="files", network="none", text="no shell", is_weaker=True, reason="no docker"),
+        (SandboxSelected(backend="landlock", network="none", text="no shell", is_weaker=True, reason="no docker"),
          "! sandbox: no shell (no docker)"),
     ],
 )  # fmt: skip
