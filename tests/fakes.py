@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,7 +30,18 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import Checkpoints, CommandOverlay, FeatureServices, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
+from lmtui.core.ports import (
+    Checkpoints,
+    CommandOverlay,
+    FeatureServices,
+    Images,
+    KeptChanges,
+    Limits,
+    OutputSink,
+    Policy,
+    Sandbox,
+    Snapshot,
+)
 from lmtui.core.project_checks import Checks, NoChecks
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
@@ -159,23 +170,29 @@ class FakeOverlay:
     async def refresh(self) -> None:
         pass
 
+    async def begin_call(self) -> None:
+        pass
+
+    def note_touched(self, paths: Collection[str]) -> None:
+        pass
+
     async def save_patch(self, effect: CommandEffect, name: str) -> Path:
         raise NotImplementedError
 
-    async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:
+    async def effect(self) -> CommandEffect:
         if self.real.effect_problem:
             raise SandboxError(self.real.effect_problem)
         assert self.real.effect is not None
         return self.real.effect
 
-    async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> Sequence[str]:
+    async def keep(self, effect: CommandEffect, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
         paths = effect.chosen(units).paths
         if self.real.keep_problem:
             raise SandboxError(self.real.keep_problem)
         self.real.kept += paths
         for path in paths:
             self.real.files[path] = b"kept\n"
-        return ()
+        return KeptChanges(None, None)
 
     async def close(self) -> None:
         self.real.kept.append("closed")
@@ -222,6 +239,9 @@ class FakeSandbox:
             folder="/workspace",
             warnings=self.warnings,
         )
+
+    def fresh(self) -> Sandbox:
+        return self
 
     def overlay(self, *, stays: bool = False) -> CommandOverlay:
         return FakeOverlay(self)

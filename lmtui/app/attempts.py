@@ -21,8 +21,8 @@ from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
-from lmtui.core.permissions.rules import Mode
-from lmtui.core.ports import Policy
+from lmtui.core.permissions.rules import Mode, Rule
+from lmtui.core.ports import KeptChanges, Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
@@ -113,7 +113,6 @@ class _Work:
     overlay: WorkspaceOverlay[WorkspaceSandbox] | None = None
     session: EngineSession | None = None
     is_stopped: bool = False
-    start: str = ""  # the state of the workspace before it
     ran: dict[str, CheckRan] = field(default_factory=dict)
 
 
@@ -281,9 +280,7 @@ class Attempts:
             if work.is_stopped or not is_needed:
                 self._change(plan.number, state=AttemptState.STOPPED)
                 return
-            sandbox = await self._host.sandbox()
-            work.start = (await sandbox.checkpoints.snapshot()).id
-            overlay = work.overlay = sandbox.overlay(stays=True)
+            overlay = work.overlay = (await self._host.sandbox()).overlay(stays=True)
             variant = SessionVariant(overlay.sandbox, plan.config, plan.model, plan.url)
             session = work.session = await self._host.new_session(Policy(is_attended=False), variant=variant)
             if self._budget:
@@ -330,7 +327,6 @@ class Attempts:
             raise SandboxError("an attempt ended before its turn")
         try:
             effect = await overlay.effect()
-            effect = await overlay.effect(dict.fromkeys(effect.paths, work.start))  # without what the user changed
             if effect.changes:
                 file = await overlay.save_patch(effect, self._rows[number].session)
                 digest, patch = _digest(await asyncio.to_thread(file.read_bytes)), str(file)
@@ -431,14 +427,13 @@ class Attempts:
             await asyncio.to_thread(Path(attempt.patch).unlink, missing_ok=True)
         self._changed()
 
-    async def keep(self, attempt: Attempt, units: Collection[int] | None = None) -> Sequence[str]:
-        """Keep the changes of an attempt, or some units of them, after a checkpoint.
+    async def keep(self, attempt: Attempt, units: Collection[int] | None = None, rules: Sequence[Rule] = ()) -> KeptChanges:
+        """Keep the changes of an attempt, or some units of them; the notes say what was quarantined or cannot be kept.
 
-        Returns:
-            Notes on what was quarantined or cannot be kept.
+        The rules of the folder hold, and `rules` next to them.
 
         Raises:
-            SandboxError: files have changed since; nothing was kept.
+            SandboxError: files have changed since, or a rule denies a change; nothing was kept.
         """
         row = self._rows.get(attempt.number)
         if row is None or row.session != attempt.session:
@@ -446,10 +441,9 @@ class Attempts:
         overlay = self._works[attempt.number].overlay
         assert attempt.effect is not None
         assert overlay is not None
-        await (await self._host.sandbox()).checkpoints.snapshot()
-        notes = await overlay.keep(attempt.effect, units)
+        kept = await overlay.keep(attempt.effect, units, (*self._host.rules(), *rules))
         self._change(attempt.number, state=AttemptState.USED)
-        return [*notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)]
+        return replace(kept, notes=(*kept.notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)))
 
     async def discard(self) -> None:
         """Stop all of them and delete their changes and patches."""

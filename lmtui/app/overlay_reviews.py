@@ -12,6 +12,8 @@ from typing import Protocol
 from lmtui.core import events
 from lmtui.core.attempt_values import Attempt, AttemptState
 from lmtui.core.errors import FilesChangedSince, SandboxError
+from lmtui.core.permissions.rules import Rule
+from lmtui.core.ports import KeptChanges
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import CommandEffect, EffectPart
 from lmtui.engine.file_changes import to_the_end
@@ -35,7 +37,7 @@ class ReviewedAttempts(Protocol):
     def listed(self) -> Sequence[Attempt]:
         """Return the attempts."""
 
-    async def keep(self, attempt: Attempt, units: Collection[int] | None = None) -> Sequence[str]:
+    async def keep(self, attempt: Attempt, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
         """Keep the changes of an attempt."""
 
     async def drop(self, number: int) -> None:
@@ -48,7 +50,7 @@ async def keep_as_step(
     effect: CommandEffect,
     units: Collection[int] | None,
     *,
-    keep: Callable[[], Awaitable[Sequence[str]]],
+    keep: Callable[[], Awaitable[KeptChanges]],
     about: tuple[str, str, str],
 ) -> Sequence[str]:
     """Keep changes and record that as a step of a session that can be undone; return notes.
@@ -68,9 +70,9 @@ async def keep_as_step(
         raise SandboxError("a turn is running and may change the same files", "Stop it, or wait for it to end.")
     tool, title, told = about
     checkpoints, call_id = (await host.sandbox()).checkpoints, f"{tool}_{secrets.token_hex(6)}"
-    before = await checkpoints.snapshot()
-    notes = await keep()
-    after = await checkpoints.snapshot()
+    done = await keep()
+    before, after = done.before, done.after or await checkpoints.snapshot()
+    assert before is not None
     changes = await checkpoints.changes(before.id, after.id, effect.paths, is_now=True)
     files, kept = tuple(each.path for each in changes), effect.lines()
     result = "\n".join([told, *(kept if units is None else [kept_in_part(effect, units)])])
@@ -81,7 +83,7 @@ async def keep_as_step(
         events.ToolCallFinished(call_id=call_id, tool=tool, ok=True, result=result, elapsed_ms=0, summary="kept"),
     ):
         session.emit(event)
-    return notes
+    return done.notes
 
 
 class AttemptReview:
@@ -102,9 +104,9 @@ class AttemptReview:
         number = self._attempt.number
         told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
 
-        async def keep() -> Sequence[str]:
+        async def keep() -> KeptChanges:
             try:
-                return await self._attempts.keep(self._attempt, units)
+                return await self._attempts.keep(self._attempt, units, self._session.rules)
             except FilesChangedSince as error:
                 if other := self._other_in_use():
                     raise SandboxError(f"attempt {other} is in use: /undo it first") from error
@@ -165,8 +167,8 @@ class PatchReview:
             if units is not None and self._seen != [each.diff for each in effect.ordered]:
                 raise SandboxError("its files have changed since you opened the review", "Open the review again.")
 
-            async def keep() -> Sequence[str]:
-                return await overlay.keep(effect, units)
+            async def keep() -> KeptChanges:
+                return await overlay.keep(effect, units, self._session.rules)
 
             about = ("batch", self._title, f"The user kept these changes: {self._title}")
             notes = await to_the_end(keep_as_step(self._session, self._host, effect, units, keep=keep, about=about))

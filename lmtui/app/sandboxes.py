@@ -12,7 +12,7 @@ from lmtui.app.connection import ModelConnection
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.config import Config
 from lmtui.core.hosts import SHOWN_TOOLS
-from lmtui.core.permissions.rules import Effect
+from lmtui.core.permissions.rules import Effect, mask_expressions
 from lmtui.core.ports import Limits, Toolbox
 from lmtui.core.programs import GuardedLauncher, Interpreter
 from lmtui.core.subagents import AgentDefinitions, ChildKind
@@ -129,6 +129,7 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
         variables={name: environ[name] for name in config.pass_env if name in environ},
         limits=command_limits(config),
         added=config.add_dirs,
+        masks=mask_expressions(await asyncio.to_thread(rules_in_force, config, workspace)),
     )
 
 

@@ -111,6 +111,15 @@ class Snapshot:
     dropped: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class KeptChanges:
+    """The states before and after an effect was kept, None where none can be kept; notes on what was merged or moved."""
+
+    before: Snapshot | None
+    after: Snapshot | None
+    notes: tuple[str, ...] = ()
+
+
 class Checkpoints(Protocol):
     """States of the workspace, kept outside it by content.  All methods raise `SandboxError`."""
 
@@ -153,21 +162,28 @@ class CommandOverlay(Protocol):
     def checkpoints(self) -> Checkpoints:
         """Return the states of the workspace as the overlay shows it; none of them can be restored."""
 
-    async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:
-        """Return what would be different; of files in `seen` that were changed since, from their states named there.
+    async def effect(self) -> CommandEffect:
+        """Return what would be different from the workspace as it was when each file was first touched.
 
         Raises:
             SandboxError: it cannot be seen, or too many files were touched.
         """
 
-    async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> Sequence[str]:
+    async def keep(self, effect: CommandEffect, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
         """Make some units of an effect real (see `CommandEffect.chosen`), all of them with None.
 
-        What was changed meanwhile is merged where other lines were.  Returns notes on that, and on what was quarantined.
+        What was changed meanwhile is merged where other lines were.  The state of before is kept first.
 
         Raises:
-            SandboxError: some were changed meanwhile in the same place; nothing was changed then.
+            SandboxError: one of the rules denies a change, or files were changed meanwhile in the same place; nothing was
+                changed then.
         """
+
+    async def begin_call(self) -> None:
+        """Note the workspace as a call sees it that follows others."""
+
+    def note_touched(self, paths: Collection[str]) -> None:
+        """Note which files the last call changed: those that are new are compared with what that call saw."""
 
     async def refresh(self) -> None:
         """Show the workspace as it is now: what is seen of a file that was changed below an overlay in use is not certain."""
@@ -266,6 +282,9 @@ class Sandbox(Protocol):
 
     def revealing(self, paths: Sequence[str]) -> Sandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
+
+    def fresh(self) -> Sandbox:
+        """Return the same view, in which each command gets a new home and a new `/tmp`."""
 
     def overlay(self, *, stays: bool = False) -> CommandOverlay:
         """Return a new overlay over the workspace, for a command or (if it `stays`) for many; the caller closes it.

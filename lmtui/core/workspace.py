@@ -85,7 +85,8 @@ class ExecResult:
     the command wrote in all; `saved_path` names the file inside the sandbox with more of it, if it was cut.  `exit_code` is
     124 after a timeout and 137 when killed (by memory too).  `changed` are workspace paths changed meanwhile, as far as known.
     `quarantined` are paths that were moved to `.lmagent/quarantine` or put back, because programs outside would run them;
-    `notable` those that other programs read as instructions or settings.  Both are also said at the end of the output.
+    `notable` those that other programs read as instructions or settings.  `notes` are for people and models: what lmtui has to
+    say of the command, which is never part of the output.
     """
 
     exit_code: int
@@ -97,6 +98,12 @@ class ExecResult:
     changed: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     notable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the output with the notes, to be shown."""
+        return "\n".join(filter(None, (self.output.rstrip("\n"), *self.notes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +182,10 @@ class FileChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One changed file: `path` relative to the workspace, line counts, and a unified diff (cut at 64 KiB, empty for binary).
+    """One changed file: `path` relative to the workspace, line counts, and a unified diff (empty for binary).
 
-    It is not `is_kept` if no checkpoint can store its new state (too large, unreadable, a pipe); the old state is stored.
+    A diff that is longer than 64 KiB `is_cut`.  The file is not `is_kept` if no checkpoint can store its new state (too large,
+    unreadable, a pipe); the old state is stored.
     """
 
     path: str
@@ -186,6 +194,7 @@ class FileChange:
     removed_lines: int = 0
     diff: str = ""
     is_kept: bool = True
+    is_cut: bool = False
 
 
 MAX_PATHS = 200_000
@@ -285,7 +294,6 @@ _EFFECT_KINDS = {
     FileChangeKind.MODIFIED: EffectKind.CHANGED,
     FileChangeKind.ADDED: EffectKind.CREATED,
 }
-_LONGEST_DIFF = 65_536  # one as long as that is cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +303,7 @@ class EffectPart:
     `hunks` is how many hunks of the unified `diff` can be kept one by one, 1 where it is all or nothing: then the diff may be
     empty.  `source` is the former path of a renamed file.  `size_bytes` is the size of the new content, or of a deleted file.
     Not `is_tracked`: git does not track the deleted or changed file.  `mode` has the permission bits if they changed or are
-    unusual, else 0.
+    unusual, else 0.  `is_cut`: the diff is longer than what is shown.
     """
 
     path: str
@@ -308,6 +316,7 @@ class EffectPart:
     source: str = ""
     is_tracked: bool = True
     mode: int = 0
+    is_cut: bool = False
 
 
 def units_of(parts: Iterable[EffectPart]) -> tuple[range, ...]:
@@ -330,7 +339,8 @@ def _line_of(part: EffectPart) -> str:
     counts = f"  +{part.added_lines} -{part.removed_lines}" if part.added_lines or part.removed_lines else ""
     mode = f"  mode {part.mode:o}" if part.mode else ""
     source = f"{sanitize_line(part.source)} to " if part.source else ""
-    return f"{_VERBS[part.kind]} {source}{sanitize_line(part.path)}{counts}{mode}"
+    cut = "  (the end of its diff is not shown)" if part.is_cut else ""
+    return f"{_VERBS[part.kind]} {source}{sanitize_line(part.path)}{counts}{mode}{cut}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,12 +418,12 @@ class CommandEffect:
             kind = EffectKind.RENAMED if each.path in self.renamed else _EFFECT_KINDS[each.kind]
             if each.path in sources:
                 continue
-            is_divisible = kind is EffectKind.CHANGED and len(each.diff) < _LONGEST_DIFF
+            is_divisible = kind is EffectKind.CHANGED and not each.is_cut
             hunks = max(1, len(hunk_spans(each.diff))) if is_divisible else 1
             size, source = self.sizes.get(each.path, 0), self.renamed.get(each.path, "")
             diff = "" if source else each.diff
             part = EffectPart(each.path, kind, diff, hunks, each.added_lines, each.removed_lines, size, source)
-            yield replace(part, mode=self.modes.get(each.path, 0))
+            yield replace(part, mode=self.modes.get(each.path, 0), is_cut=each.is_cut)
 
     def _bare_removed(self) -> Iterator[str]:
         """Yield the folders that are gone and had no file: those of the others go with their files."""

@@ -306,7 +306,9 @@ class EngineSession:
         self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
         self.outside_calls = OutsideCalls(self._agent, lambda: f"turn_{self._runner.turns + 1}", parts.redactor)
         self._title = ""
-        self.trial = SessionTrial(self._workspace, self._journal.emit_from_outside, lambda: self.is_running)
+        self.trial = SessionTrial(
+            self._workspace, self._journal.emit_from_outside, lambda: self.is_running, self._agent.all_rules
+        )
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self.when_closed: list[Callable[[], object]] = []

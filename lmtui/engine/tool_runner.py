@@ -21,7 +21,7 @@ from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
 from lmtui.core.permissions.decide import Access, Decision, Verdict
 from lmtui.core.permissions.rules import FileEffect, traits_of
-from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
+from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, ToolResult
 from lmtui.core.project_checks import Rung
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
@@ -67,8 +67,7 @@ class _Ending:
     note: str = ""
     began: float = 0.0
     elapsed_s: float = -1.0
-    is_users: bool = False
-    is_typed: bool = False
+    by: str = ""
     images: tuple[ImageRef, ...] = ()
 
     def refuse(self, why: str) -> None:
@@ -87,7 +86,7 @@ async def run_call(
     prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(agent, call)
     if asked is None:
         begin(agent, call, prepared, turn_id, by)
-    ending = _Ending(files=files, began=agent.services.monotonic(), is_users=bool(by), is_typed=by.startswith("user"))
+    ending = _Ending(files=files, began=agent.services.monotonic(), by=by)
     try:
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
@@ -194,9 +193,9 @@ async def _decide_and_run(
         ending.refuse(f"{decision.why}.")
         return
     tool_context = asked.tool_context if asked and asked.tool_context else context_of(agent, call)
-    is_typed = ending.is_typed and ending.decision != _HOOK
+    is_typed = ending.by.startswith("user") and ending.decision != _HOOK
     decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command may write
-    tool_context = replace(tool_context, sandbox=sandbox_for(agent, decision))
+    tool_context = replace(tool_context, sandbox=_place(sandbox_for(agent, decision), ending))
     if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(agent, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif (
@@ -225,20 +224,21 @@ async def _decide_and_run(
 async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> bool:
     """Run a command in an overlay, then keep what it did if rules allow it or the user says so; False without overlays."""
     overlay = agent.services.sandbox.overlay()
-    inside = replace(tool_context, sandbox=overlay.sandbox)
+    inside = replace(tool_context, sandbox=_place(overlay.sandbox, ending))
     try:
         try:
-            async with trial.growing_effect(agent, call.id, overlay) as began:
+            async with trial.growing_effect(agent, call.id, overlay):
                 await _run(agent, call, prepared, inside, ending, is_reading=True, looks_back=False)
-            effect = await trial.effect_of(agent, overlay, began)
+            effect = await overlay.effect()
         except SandboxUnavailable as error:
             agent.update_sandbox(has_overlays=False)
             agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=trial.NO_OVERLAYS.format(why=error.full_text())))
             return False
-        if isinstance(effect, str):
-            await _run_writing(agent, call, prepared, tool_context, ending, why=effect)
+        except SandboxError as error:
+            why = trial.UNSEEN.format(why=error.full_text().rstrip("."))
+            await _run_writing(agent, call, prepared, tool_context, ending, why=why)
             return True
-        kept = trial.KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s)
+        kept = trial.KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s, agent.all_rules)
         if (allowed := await _keeping(agent, call, kept, tool_context, ending)) is not None:
             await _run(agent, call, kept, allowed, ending)
         elif agent.hooks.wants(HookEvent.POST_TOOL_USE):
@@ -246,6 +246,11 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
         return True
     finally:
         await overlay.close()
+
+
+def _place(sandbox: Sandbox, ending: _Ending) -> Sandbox:
+    """Return where a call runs: a check in a new home, so that nothing which an earlier command left there decides it."""
+    return sandbox.fresh() if ending.by == "check" else sandbox
 
 
 async def _keeping(
@@ -436,7 +441,7 @@ async def _answered(asked: PendingCall, ending: _Ending, *, is_attended: bool) -
 def _emit_end(agent: Agent, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result, images, tool = ending.result, ending.images, prepared.tool if prepared else call.name
     result = replace(result, text=truncate_result(tool, result.text, agent.result_limit_chars()))
-    if not ending.is_users and result.summary not in _NEVER_RAN:
+    if not ending.by and result.summary not in _NEVER_RAN:
         given = prepared.arguments if prepared else {"raw": call.arguments[:4000]}
         told = agent.loops.answer(call.id, tool, given, result.text, ok=result.ok)
         images = images if told == result.text else ()  # what it has already is not sent again

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.errors import SandboxError
 from lmtui.core.events import (
     CheckpointCreated,
     Event,
@@ -24,8 +24,8 @@ from lmtui.core.events import (
     ToolOutputDelta,
 )
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Access, Decision, Verdict, decide_all
-from lmtui.core.ports import CommandOverlay, PreparedCall, Preview, Sandbox, Snapshot, ToolContext, ToolResult
+from lmtui.core.permissions.decide import Access, Decision, Rule, Verdict, decide_all
+from lmtui.core.ports import CommandOverlay, KeptChanges, PreparedCall, Preview, Sandbox, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import NO_TRIAL
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, EffectKind, EffectPart, kept_text
@@ -46,38 +46,12 @@ def was_held_back(result: ToolResult) -> bool:
     return not result.ok and _SIGNS.search(result.text) is not None
 
 
-async def state_of(agent: Agent) -> str:
-    """Return the state of the workspace, empty where none can be kept."""
-    if agent.services.checkpoints is not None:
-        with contextlib.suppress(SandboxError):
-            return (await agent.services.checkpoints.snapshot()).id
-    return ""
-
-
-async def effect_of(agent: Agent, overlay: CommandOverlay, began: str) -> CommandEffect | str:
-    """Return what a command did in an overlay since a state, without what others did meanwhile; or why it cannot be shown.
-
-    Raises:
-        SandboxUnavailable: overlays cannot be made here.
-    """
-    try:
-        effect = await overlay.effect()
-        if effect.can_keep and began and await state_of(agent) != began:
-            effect = await overlay.effect(dict.fromkeys(effect.paths, began))
-    except SandboxUnavailable:
-        raise
-    except SandboxError as error:
-        return UNSEEN.format(why=error.full_text().rstrip("."))
-    return effect
-
-
 @contextlib.asynccontextmanager
-async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[str]:
-    """Show next to the output of a long command what it has changed so far; yield the state of the workspace before it."""
-    began = await state_of(agent)
+async def growing_effect(agent: Agent, call_id: str, overlay: CommandOverlay) -> AsyncIterator[None]:
+    """Show next to the output of a long command what it has changed so far."""
     watching = asyncio.create_task(_watch(agent, call_id, overlay))
     try:
-        yield began
+        yield
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -105,6 +79,7 @@ class KeptEffect:
     effect: CommandEffect
     result: ToolResult
     took_s: float
+    rules: Callable[[], Sequence[Rule]]
 
     @property
     def tool(self) -> str:
@@ -143,10 +118,10 @@ class KeptEffect:
     async def run(self, context: ToolContext) -> ToolResult:
         """Keep it, or the chosen units of it, and return what the command said."""
         try:
-            notes = await self.overlay.keep(self.effect, context.hunks)
+            kept = await self.overlay.keep(self.effect, context.hunks, self.rules())
         except SandboxError as error:
             return dropped(self.result, self.effect, error.full_text())
-        text = "\n".join((self.result.text, *notes))
+        text = "\n".join((self.result.text, *kept.notes))
         if context.hunks is None:
             return replace(self.result, text=text)
         said = ", ".join(filter(None, (self.result.summary, kept_text(self.effect.parts, context.hunks))))
@@ -231,10 +206,17 @@ class SessionTrial:
         workspace: of the session.
         emit: takes what is done with it; must not raise.
         is_running: tells whether a turn is under way; nothing is merged then.
+        rules: returns those in force.
     """
 
-    def __init__(self, workspace: SessionWorkspace, emit: Callable[[Event], None], is_running: Callable[[], bool]) -> None:
-        self._workspace, self._emit, self._is_running = workspace, emit, is_running
+    def __init__(
+        self,
+        workspace: SessionWorkspace,
+        emit: Callable[[Event], None],
+        is_running: Callable[[], bool],
+        rules: Callable[[], Sequence[Rule]],
+    ) -> None:
+        self._workspace, self._emit, self._is_running, self._rules = workspace, emit, is_running, rules
         self._seen: CommandEffect | None = None
 
     @property
@@ -263,32 +245,30 @@ class SessionTrial:
         seen, workspace = self._seen or await self._workspace.effect(), self._workspace
         if workspace.overlay is None:
             return ()
-        before = await workspace.states.snapshot() if workspace.states is not None else None
-        notes = await workspace.overlay.keep(seen, units)
-        paths = seen.chosen(units).paths
-        await self._tell_merged(paths, before, "\n".join(notes))
+        kept, paths = await workspace.overlay.keep(seen, units, self._rules()), seen.chosen(units).paths
+        await self._tell_merged(paths, kept)
         left = await workspace.effect()
         if left.is_empty and not self._is_running():  # it would hide what is changed in the folder from now on
             await workspace.drop()
         self._emit(OverlayChanged(files=len(left.parts), kept_as=workspace.patch))
         rest = "" if left.is_empty else f" Not merged yet: {_named([part.path for part in left.parts])}."
         self._emit(Reminder(text=_MERGED.format(rest=rest, names=_named(paths))))
-        return notes
+        return kept.notes
 
-    async def _tell_merged(self, paths: Sequence[str], before: Snapshot | None, notes: str) -> None:
+    async def _tell_merged(self, paths: Sequence[str], kept: KeptChanges) -> None:
         """Record a merge as a step of the user."""
         states, call_id = self._workspace.states, f"merge_{secrets.token_hex(4)}"
         title = pluralize(len(paths), "file")
         self._emit(
             ToolCallStarted(call_id=call_id, tool=_MERGE_TOOL, arguments={"paths": [*paths]}, title=title, by="user_alone")
         )
-        if before is not None and states is not None:
+        if kept.before is not None and kept.after is not None and states is not None:
+            before, after = kept.before, kept.after
             self._emit(CheckpointCreated(call_id=call_id, checkpoint=before.id, left_out=before.left_out))
-            after = await states.snapshot()
             changes = await states.changes(before.id, after.id, is_now=True)
             files = tuple(each.path for each in changes)
             self._emit(FilesChanged(call_id=call_id, files=files, changes=changes, before=before.id, after=after.id))
-            self._workspace.merged(paths, after.id)
+        notes = "\n".join(kept.notes)
         self._emit(ToolCallFinished(call_id=call_id, tool=_MERGE_TOOL, ok=True, result=notes, elapsed_ms=0, summary="merged"))
 
     async def drop(self) -> None:

@@ -27,8 +27,6 @@ class SessionWorkspace:
         self.waiting = 0  # files in the overlay that are not merged
         self.kept_as = ""  # their patch after a kill
         self.patch = ""  # where what waits in the overlay is saved after a kill
-        self._now = ""
-        self._seen: dict[str, str] = {}
 
     @property
     def is_tried(self) -> bool:
@@ -52,17 +50,13 @@ class SessionWorkspace:
         return self.overlay
 
     async def look(self) -> None:
-        """Keep the real state before a call: what the call is the first to change was last seen in it."""
-        if not self.is_tried or self.states is None:
-            return
-        before, self._now = self._now, (await self.states.snapshot()).id
-        if before != self._now and self.overlay is not None:
-            await self.overlay.refresh()
+        """Note what a call in try mode sees of the workspace."""
+        if self.is_tried and self.states is not None:
+            await self._opened().begin_call()
 
     async def changed(self, paths: Collection[str]) -> OverlayChanged:
         """Take note that a call changed files in the overlay, and return what waits there now."""
-        for path in paths:
-            self._seen.setdefault(path, self._now)
+        self._opened().note_touched(paths)
         return OverlayChanged(files=len((await self.effect()).parts), kept_as=self.patch)
 
     async def effect(self) -> CommandEffect:
@@ -73,14 +67,10 @@ class SessionWorkspace:
         """
         if self.overlay is None:
             raise SandboxError("nothing to merge: try mode has changed no files")
-        return await self.overlay.effect({path: state for path, state in self._seen.items() if state})
-
-    def merged(self, paths: Collection[str], state: str) -> None:
-        """Take note that files were merged, which made this state."""
-        self._seen.update(dict.fromkeys(paths, state))
+        return await self.overlay.effect()
 
     async def drop(self) -> None:
         """Drop the overlay; the next call in try mode gets a new one."""
-        overlay, self.overlay, self._seen = self.overlay, None, {}
+        overlay, self.overlay = self.overlay, None
         if overlay is not None:
             await overlay.close()

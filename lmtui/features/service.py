@@ -23,7 +23,7 @@ from lmtui.core.mcp import McpServers, NoMcpServers
 from lmtui.core.memory_values import NoMemory, WorkspaceMemory
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
-from lmtui.core.ports import FeatureServices, Policy, TokenCounter, Toolbox
+from lmtui.core.ports import FeatureServices, KeptChanges, Policy, TokenCounter, Toolbox
 from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.project_values import NoProjects, Projects
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
@@ -113,8 +113,8 @@ class TaskAttempts(Protocol):
     def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
         """Return the checks that failed at the end of an attempt."""
 
-    async def keep(self, attempt: Attempt) -> Sequence[str]:
-        """Keep the changes of an attempt; return notes.
+    async def keep(self, attempt: Attempt) -> KeptChanges:
+        """Keep the changes of an attempt.
 
         Raises:
             SandboxError: files have changed since; nothing was kept.

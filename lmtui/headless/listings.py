@@ -398,7 +398,7 @@ async def _run_line(sandbox: Sandbox, line: str) -> None:
     except SandboxError as error:
         say(error.full_text(), file=sys.stderr)
         return
-    print(result.output.removeprefix(shown), end="", flush=True)  # what came last is only in the result
+    print(result.output.removeprefix(shown), *(f"{note}\n" for note in result.notes), sep="", end="", flush=True)
     if result.exit_code:
         say(f"(exit code {result.exit_code})", file=sys.stderr)
 

@@ -215,7 +215,7 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     chosen = running.result()
     problem, is_kept, notes = "", task.keeps and chosen.is_good, list[str]()
     try:
-        notes += await attempts.keep(chosen) if is_kept else ()
+        notes += (await attempts.keep(chosen)).notes if is_kept else ()
     except SandboxError as error:
         problem, is_kept = f"nothing was kept: {error.full_text()}", False
     if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:

@@ -12,7 +12,6 @@ import contextlib
 import os
 import platform
 import secrets
-import shutil
 import sys
 import tempfile
 import time
@@ -27,8 +26,9 @@ from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
 from lmtui.plain_files import path_outside
 from lmtui.sandbox.guest import confinement
+from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.guest.settings import Settings
-from lmtui.sandbox.host_paths import store_folder
+from lmtui.sandbox.host_paths import lock_folder, remove_locked, store_folder, unused_folders
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
@@ -348,7 +348,7 @@ class LandlockBackend:
         self.network = network
         self._toolchains = tuple(toolchains)
         self.tools = NO_TOOLS
-        self._folders: list[str] = []
+        self._folders: list[Path] = []
         self._limits = limits
         self.isolation = Isolation(
             files=f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
@@ -400,21 +400,21 @@ class LandlockBackend:
     async def close(self) -> None:
         """Remove the temporary folders."""
         for folder in self._folders:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(remove_locked, folder, discard)
         self._folders.clear()
 
     def _make_folder(self, owner: os.stat_result) -> str:
         """Make a temporary folder that only the workspace's owner can enter; those of dead processes go."""
         base = Path(tempfile.gettempdir())
-        for old in base.glob(f"{_FOLDER_PREFIX}*"):
-            pid = old.name.removeprefix(_FOLDER_PREFIX).split("-")[0]
-            if not Path("/proc", pid).exists():
-                shutil.rmtree(old, ignore_errors=True)
-        folder = tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-")
+        for old in unused_folders(base, _FOLDER_PREFIX):
+            remove_locked(old, discard)
+        folder = base / f"{_FOLDER_PREFIX}{secrets.token_hex(8)}"
+        lock_folder(folder)
+        folder.mkdir(mode=0o700)
         self._folders.append(folder)
         if os.geteuid() == 0:
             os.chown(folder, owner.st_uid, owner.st_gid)
-        return folder
+        return str(folder)
 
 
 def refusal(version: int) -> SandboxUnavailable | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
@@ -51,6 +53,43 @@ def make_for_owner(folder: Path, workspace: Path) -> Path:
     except OSError as error:
         raise SandboxUnavailable(f"{folder} cannot be made: {error.strerror}") from error
     return folder
+
+
+_locks: dict[Path, int] = {}
+
+
+def lock_folder(folder: Path) -> bool:
+    """Mark a folder as in use by this process, with a locked file next to it; False where another process does.
+
+    A lock ends with its process, whatever number that has: in containers all have the same.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+    fd = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return False
+    _locks[folder] = fd
+    return True
+
+
+def remove_locked(folder: Path, remove: Callable[[str], None]) -> None:
+    """Remove a folder that this process has locked, and the lock.  Blocks."""
+    remove(str(folder))
+    if (fd := _locks.pop(folder, None)) is not None:
+        Path(f"{folder}.lock").unlink(missing_ok=True)
+        os.close(fd)
+
+
+def unused_folders(base: Path, prefix: str = "") -> Iterator[Path]:
+    """Lock and yield the folders in a folder whose process has ended.  Blocks."""
+    for folder in [each for each in base.glob(f"{prefix}*") if each.is_dir()] if base.is_dir() else ():
+        with suppress(OSError):
+            if folder not in _locks and lock_folder(folder):
+                yield folder
 
 
 def relative_path(path: str, workspace: Path) -> str:

@@ -7,27 +7,35 @@ import json
 import os
 import shlex
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
-from lmtui.core.ports import Checkpoints, Sandbox, Snapshot
+from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict, decide_all
+from lmtui.core.ports import Checkpoints, KeptChanges, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, FileChangeKind
 from lmtui.paths import overlays_dir, patches_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
+from lmtui.sandbox.host_paths import remove_locked, unused_folders
+from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
+from lmtui.sandbox.workspace_guard import FILE_CLOCK, MOST_TICKS_MS
 
 V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
-_NOTE, _PATCH_NAME = "keep.json", "patch-name"
+EMPTY_STATE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # git's name for a tree without files (gitformat-pack)
+_NOTE, _PATCH_NAME, _MOMENTS = "keep.json", "patch-name", "moments.json"
 _MOST_PATCHES = 64
 _MOST_MERGED = 200
 _MERGED = "[{path} had changed in the meantime; both changes were merged]"
@@ -48,6 +56,9 @@ class States(Checkpoints, Protocol):
 
     async def set_modes(self, modes: Mapping[str, int]) -> None:
         """Give files their permission bits."""
+
+    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str) -> bool:
+        """Do the rest of a restore that a killed process began; False where it had not begun, and nothing is done."""
 
     async def with_content(self, state: str, path: str, content: bytes) -> str:
         """Return a state that is as another, but for the content of one file."""
@@ -95,19 +106,32 @@ async def _end_when_full(client: Client, folder: Path, is_full: asyncio.Event) -
         await asyncio.sleep(_LOOK_S)
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time by the clock of files (ns), and the state of the workspace then, empty where none can be kept."""
+
+    at_ns: int
+    state: str
+
+
 class OverlayInstances:
     """The supervisors of one overlay, each opened for one use: those that look see the overlay as it is at that moment.
 
     Args:
         pool: the supervisors of the workspace.
+        states: its checkpoints.
         folder: the overlay's.
         stays: commands and file tools share one that stays, with a private `/tmp`; else all overlays have the same `/tmp`.
     """
 
-    def __init__(self, pool: SandboxPool, folder: Path, *, stays: bool) -> None:
+    def __init__(self, pool: SandboxPool, states: States, folder: Path, *, stays: bool) -> None:
         self._pool = pool
+        self._states = states
         self._stays = stays
         self.folder = folder
+        self.moment: Moment | None = None
+        self._noting = asyncio.Lock()
+        self._layout = SandboxLayout()
         self._began = self._ended = 0
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -117,37 +141,62 @@ class OverlayInstances:
         """Return a number that stays the same while nothing writes to the overlay, None while something may."""
         return self._ended if self._ended == self._began else None
 
+    async def note_moment(self) -> Moment:
+        """Note the workspace as it is now; what it changes in from now on has a later time."""
+        began_ns = time.time_ns()  # some file systems take times from this clock, others from the one that lags behind
+        for _ in range(MOST_TICKS_MS):
+            if time.clock_gettime_ns(FILE_CLOCK) > began_ns:
+                break
+            await asyncio.sleep(0.001)
+        state = ""
+        with suppress(SandboxError):  # then no file that is changed meanwhile can be merged
+            state = (await self._states.snapshot()).id
+        self.moment = Moment(began_ns, state)
+        return self.moment
+
     @asynccontextmanager
-    async def client(self, kind: InstanceKind, *, writes: bool = True) -> AsyncIterator[Client]:
-        """Yield a supervisor of the workspace with the overlay over it; `writes` is False for read-only use.
+    async def client(self, kind: InstanceKind, *, writes: bool = True, is_fresh: bool = False) -> AsyncIterator[Client]:
+        """Yield a supervisor of the workspace with the overlay over it.
+
+        Args:
+            kind: what it is for.
+            writes: False for read-only use.
+            is_fresh: its home and `/tmp` are new.
 
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
+        async with self._noting:
+            if self.moment is None:
+                await self.note_moment()
+                _write_moments(self)
         if kind is not InstanceKind.MAIN or not writes:
-            async with self._client(kind) as client:
+            async with self._client(kind, is_fresh=False) as client:
                 yield client
             return
         self._began += 1
         try:
-            async with self._client(kind) as client:
+            async with self._client(kind, is_fresh=is_fresh) as client:
                 yield client
         finally:
             self._ended += 1
 
     @asynccontextmanager
-    async def _client(self, kind: InstanceKind) -> AsyncIterator[Client]:
+    async def _client(self, kind: InstanceKind, *, is_fresh: bool) -> AsyncIterator[Client]:
         if kind is not InstanceKind.MAIN or not self._stays:
-            async with self._pool.overlay_client(kind, self.folder) as client, _watched(client, self.folder):
+            opened = self._pool.overlay_client(kind, self.folder, shares_scratch=not is_fresh)
+            async with opened as client, _watched(client, self.folder):
                 yield client
             return
         async with self._opening:
-            if self._main is None or not self._main.is_alive:
+            wanted = await self._pool.overlay_layout(kind, self.folder, shares_scratch=False)
+            is_covered = self._main is not None and self._main.is_alive and self._layout.covers(wanted, kind)
+            if not is_covered or is_fresh:
                 await self._stack.aclose()
-                self._main = await self._stack.enter_async_context(
-                    self._pool.overlay_client(kind, self.folder, shares_scratch=False)
-                )
+                opened = self._pool.overlay_client(kind, self.folder, shares_scratch=False)
+                self._main, self._layout = await self._stack.enter_async_context(opened), wanted
                 await self._stack.enter_async_context(_watched(self._main, self.folder))
+        assert self._main is not None
         yield self._main
 
     async def close(self) -> None:
@@ -197,9 +246,10 @@ class OverlayCheckpoints:
         raise SandboxError(_NOT_UNDONE)
 
 
-async def _looked(instances: OverlayInstances, base: str = "") -> replies.EffectReply:
+async def _looked(instances: OverlayInstances, base: str = "", since_ns: int = 0) -> replies.EffectReply:
     async with instances.client(InstanceKind.CHECKPOINT) as client:
-        facts, _ = await client.call("checkpoint", {"action": "effect", "base": base}, limit_s=_EFFECT_S)
+        fields = {"action": "effect", "base": base, "since_ns": since_ns}
+        facts, _ = await client.call("checkpoint", fields, limit_s=_EFFECT_S)
         return replies.parse(facts, replies.EffectReply)
 
 
@@ -230,20 +280,49 @@ class WorkspaceOverlay(Generic[V]):
         self._checkpoints = checkpoints
         self._stays = stays
         self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take())
-        self._instances = OverlayInstances(pool, self._folder, stays=stays)
+        self._instances = OverlayInstances(pool, checkpoints, self._folder, stays=stays)
+        self._birth: Moment | None = None
+        self._touched: dict[str, Moment] = {}
+        if folder is not None:
+            self._read_moments()
         self.checkpoints = OverlayCheckpoints(self._instances, checkpoints)
         self.sandbox = view(self._instances, self.checkpoints)
 
-    async def effect(self, seen: Mapping[str, str] | None = None) -> CommandEffect:
-        """Return what would be different; commands that still run may go on.
+    async def begin_call(self) -> None:
+        """Note the workspace as a call sees it that follows others."""
+        before = self._instances.moment
+        self._birth = self._birth or before
+        now = await self._instances.note_moment()
+        if before is not None and before.state != now.state:  # what is seen of a changed lower file is not certain
+            await self.refresh()
+
+    def note_touched(self, paths: Collection[str]) -> None:
+        """Note which files the last call changed: those that are new are compared with what that call saw."""
+        if self._instances.moment is not None:
+            self._touched = dict.fromkeys(paths, self._instances.moment) | self._touched
+            _write_moments(self._instances, self._birth, self._touched)
+
+    def _read_moments(self) -> None:
+        """Take what a process that was killed had noted; without a note every file counts as changed since."""
+        self._instances.moment = self._birth = Moment(0, "")
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            note = json.loads((self._folder / _MOMENTS).read_text(encoding="utf-8"))
+            self._birth = Moment(*note["birth"])
+            self._touched = {path: Moment(*each) for path, each in note["touched"].items()}
+
+    async def effect(self) -> CommandEffect:
+        """Return what would be different from the workspace as it was when each file was first touched.
+
+        Commands that still run may go on.
 
         Raises:
             SandboxError: it cannot be seen, or more files were touched than can be followed.
         """
-        if await asyncio.to_thread(_is_untouched, self._folder / "upper"):
+        moment = self._birth or self._instances.moment
+        if moment is None or await asyncio.to_thread(_is_untouched, self._folder / "upper"):
             return CommandEffect("", "")
-        reply = await _looked(self._instances)
-        before = await self._as_seen(reply.before, seen) if seen else reply.before
+        reply = await _looked(self._instances, since_ns=min(each.at_ns for each in (moment, *self._touched.values())))
+        before, lost = await self._as_seen(reply, moment)
         changes = await self._checkpoints.changes(before, reply.after)
         rest = reply.modes.keys() - {each.path for each in changes}
         changes += tuple(FileChange(path, FileChangeKind.MODIFIED) for path in sorted(rest))
@@ -251,8 +330,8 @@ class WorkspaceOverlay(Generic[V]):
             before=before,
             after=reply.after,
             changes=changes,
-            special=tuple(map(sanitize_path, reply.special)),
-            special_total=reply.special_total,
+            special=tuple(map(sanitize_path, (*reply.special, *lost))),
+            special_total=reply.special_total + len(lost),
             made=tuple(reply.made),
             emptied=tuple(reply.emptied),
             removed=tuple(reply.removed),
@@ -262,22 +341,45 @@ class WorkspaceOverlay(Generic[V]):
             modes=reply.modes,
         )
 
-    async def _as_seen(self, before: str, seen: Mapping[str, str]) -> str:
-        """Return a state that has files as they were in other states, if they were changed since."""
-        now = (await self._checkpoints.snapshot()).id
-        for state in dict.fromkeys(seen.values()):
-            changed = await self._checkpoints.changes(state, now, [path for path in seen if seen[path] == state])
-            if changed:
-                before = await self._checkpoints.with_entries(before, state, [each.path for each in changed])
-        return before
+    async def _as_seen(self, reply: replies.EffectReply, birth: Moment) -> tuple[str, list[str]]:
+        """Return the state before: files that the user changed since they were touched are as they were then.
 
-    async def keep(self, effect: CommandEffect, units: Collection[int] | None = None) -> tuple[str, ...]:
-        """Make some units of an effect real (see `CommandEffect.chosen`); return notes on what was merged or quarantined.
+        One that no state has, as git ignores it, is not in it: then nothing can be kept at its place.  Those of them that were
+        deleted are returned too.
+        """
+        before, late = reply.before, [path for path, at in reply.late.items() if at > self._touched.get(path, birth).at_ns]
+        found = await self._checkpoints.changes(before, reply.after)
+        late += [path for path in await self._deleted(found, birth) if path not in reply.late]
+        for moment in {self._touched.get(path, birth) for path in late}:
+            paths = [path for path in late if self._touched.get(path, birth) == moment]
+            before = await self._checkpoints.with_entries(before, moment.state or EMPTY_STATE, paths)
+        deleted = [each.path for each in found if each.kind is FileChangeKind.DELETED and each.path in late]
+        return before, [path for path in deleted if await self._checkpoints.read(before, path) is None]
+
+    async def _deleted(self, changes: Sequence[FileChange], birth: Moment) -> list[str]:
+        """Return which new files were there when they were touched: the user has deleted them since."""
+        added = [each.path for each in changes if each.kind is FileChangeKind.ADDED]
+        now = (await self._checkpoints.snapshot()).id if added and birth.state else ""
+        found: list[str] = []
+        for state in {self._touched.get(path, birth).state for path in added} - {now, ""}:
+            paths = [path for path in added if self._touched.get(path, birth).state == state]
+            gone = await self._checkpoints.changes(state, now, paths)
+            found += [each.path for each in gone if each.kind is FileChangeKind.DELETED]
+        return found
+
+    async def keep(self, effect: CommandEffect, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
+        """Make some units of an effect real (see `CommandEffect.chosen`), all of them with None.
+
+        This is the only way out of an overlay: rules, a checkpoint, conflicts, the merge, and notes on it.
 
         Raises:
-            SandboxError: some were changed meanwhile in the same place (the text names them); nothing was changed then.
+            SandboxError: one of the rules denies a change, or files were changed meanwhile in the same place (the text names
+                them); nothing was changed then.
         """
         choice = effect.chosen(units)
+        decision = decide_all("write", Access.WRITE, (*choice.paths, *choice.made, *choice.removed), Mode.AUTO, tuple(rules))
+        if decision.verdict is Verdict.DENY:
+            raise SandboxError(f"{decision.why}; nothing was kept")
         after = effect.after
         for path, hunks in choice.hunks.items():
             after = await self._with_hunks(effect, after, path, hunks)
@@ -285,12 +387,17 @@ class WorkspaceOverlay(Generic[V]):
         note |= {"made": [*choice.made], "removed": [*choice.removed]}
         note["modes"] = {path: effect.modes[path] for path in choice.paths if path in effect.modes}
         client = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
+        self._birth = self._birth or self._instances.moment
+        before = await self._checkpoints.snapshot()
         began = await self._pool.workspace_guard.begin(await client(), keeps_copies=False)
         try:
             merged = await to_the_end(self._keep_merged(note))
         finally:
             findings = await to_the_end(self._pool.workspace_guard.end(client, began, keeps_copies=False))
-        return (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))
+        moment = await self._instances.note_moment()
+        self._touched.update(dict.fromkeys(choice.paths, moment))
+        notes = (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))
+        return KeptChanges(before, Snapshot(moment.state) if moment.state else None, notes)
 
     async def _with_hunks(self, effect: CommandEffect, after: str, path: str, hunks: Collection[int]) -> str:
         """Return a state that has only some hunks of the change of a file."""
@@ -362,9 +469,18 @@ class WorkspaceOverlay(Generic[V]):
     async def close(self) -> None:
         """End what runs there and drop what was not kept; idempotent."""
         await to_the_end(self._instances.close())
-        await to_the_end(asyncio.to_thread(discard, str(self._folder)))
+        await to_the_end(asyncio.to_thread(remove_locked, self._folder, discard))
         if not self._stays:
             await self._pool.instances.spare.give_back(self._folder)
+
+
+def _write_moments(
+    instances: OverlayInstances, birth: Moment | None = None, touched: Mapping[str, Moment] = MappingProxyType({})
+) -> None:
+    """Note for the next start when an overlay began, and when the files were touched; for the patch that outlives a kill."""
+    assert instances.moment is not None
+    note = {"birth": astuple(birth or instances.moment), "touched": {path: astuple(each) for path, each in touched.items()}}
+    _write_note(instances.folder / _MOMENTS, note)
 
 
 def _is_untouched(upper: Path) -> bool:
@@ -424,10 +540,13 @@ async def finish_interrupted(
     What waited in the overlay of a try mode, which `adopt` opens again, is saved as a patch.
     """
     told: list[str] = []
-    for old in await asyncio.to_thread(_abandoned, workspace):
+    for old in await asyncio.to_thread(list, unused_folders(overlays_dir(workspace))):
         try:
-            await _keep(real, states, json.loads((old / _NOTE).read_text(encoding="utf-8")))
-            told.append("a command's changes were half kept when lmtui was killed; the rest is kept now")
+            note = json.loads((old / _NOTE).read_text(encoding="utf-8"))
+            if await _finish(real, states, note):
+                told.append("a command's changes were half kept when lmtui was killed; the rest is kept now")
+            else:
+                told.append("a command's changes were not kept: lmtui was killed before the first of them")
         except FileNotFoundError:
             pass
         except (SandboxError, ValueError, KeyError, OSError) as error:
@@ -438,8 +557,16 @@ async def finish_interrupted(
             pass
         except (SandboxError, ValueError, OSError) as error:
             told.append(f"could not save the unmerged changes of a killed session: {error}")
-        await asyncio.to_thread(discard, str(old))
+        await asyncio.to_thread(remove_locked, old, discard)
     return "; ".join(told)
+
+
+async def _finish(real: Sandbox, states: States, note: Mapping[str, Any]) -> bool:  # Any: JSON
+    """Do the rest of what a note says; False where none of it was done, or was undone since: then nothing is."""
+    if note["paths"] and not await states.finish_restoring(note["after"], note["paths"], expected=note["before"]):
+        return False
+    await _keep(real, states, note)
+    return True
 
 
 async def _saved(overlay: WorkspaceOverlay[V], name: str) -> list[str]:
@@ -450,10 +577,3 @@ async def _saved(overlay: WorkspaceOverlay[V], name: str) -> list[str]:
     file = await overlay.save_patch(effect, Path(name).name)
     missing = f"; not in it: {', '.join(map(sanitize_path, effect.special))}" if effect.special else ""
     return [f"the unmerged changes of a killed session are saved as a patch: git apply {shlex.quote(str(file))}{missing}"]
-
-
-def _abandoned(workspace: Path) -> list[Path]:
-    """Return the overlays of processes that are gone."""
-    base = overlays_dir(workspace)
-    found = list(base.iterdir()) if base.is_dir() else []
-    return [old for old in found if not Path("/proc", old.name.partition("-")[0]).exists()]

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,16 +16,15 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
-from lmtui.paths import overlays_dir
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, freeze, has_git, look, open_guard, thaw
 from lmtui.sandbox.guest.effects import discard
-from lmtui.sandbox.host_paths import make_for_owner
+from lmtui.sandbox.host_paths import make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay, open_whole
+from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay, new_locked_folder, open_whole
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
@@ -90,8 +87,7 @@ class InstanceTable:
             SandboxUnavailable: it cannot be made.
         """
         if self._scratch is None:
-            folder = overlays_dir(workspace) / f"{os.getpid()}-{secrets.token_hex(4)}"
-            _, _, self._scratch = (make_for_owner(each, workspace) for each in (folder.parent, folder, folder / "tmp"))
+            self._scratch = make_for_owner(new_locked_folder(workspace) / "tmp", workspace)
             self._scratch.chmod(0o1777)
         return self._scratch
 
@@ -146,7 +142,7 @@ class InstanceTable:
             await client.close()
         self.running.clear()
         if self._scratch is not None:
-            await asyncio.to_thread(discard, str(self._scratch.parent))
+            await asyncio.to_thread(remove_locked, self._scratch.parent, discard)
 
     async def wait_ended(self) -> None:
         """Wait until those that were retired have ended."""
@@ -156,8 +152,12 @@ class InstanceTable:
 
 @dataclass(slots=True)
 class _Masks:
-    """What is masked: by each session, and whether git has contents of it.  `is_cut`: it is more than can be masked."""
+    """What is masked: since the sandbox was opened, by each session, and whether git has contents of it.
 
+    `is_cut`: it is more than can be masked.
+    """
+
+    opened: list[MaskExpressions] = field(default_factory=list)
     of_sessions: dict[int, MaskExpressions] = field(default_factory=dict)
     tracked: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict)
     is_cut: bool = False
@@ -200,6 +200,11 @@ class SandboxPool:
         self._locks = _Locks()
         self._notice = ""
         self._proxy = proxy
+
+    def open_with(self, masks: MaskExpressions) -> None:
+        """Mask from the beginning what the rules of whoever opens the sandbox deny."""
+        if masks not in self._masks.opened:
+            self._masks.opened.append(masks)
 
     def mask(self, owner: int, masks: MaskExpressions | None) -> None:
         """Set a session's masks (None: it has ended); the masks of one session apply to all."""
@@ -373,12 +378,16 @@ class SandboxPool:
             yield client
 
     @contextlib.asynccontextmanager
-    async def network_client(self, backend: Backend, findings: list[Findings]) -> AsyncIterator[Client]:
-        """Yield its own supervisor for one command, on a backend that has a way out; both end with it."""
+    async def own_client(self, findings: list[Findings], backend: Backend | None = None) -> AsyncIterator[Client]:
+        """Yield its own supervisor for one command, on another backend (that has a way out) where one is given.
+
+        Both end with the command.
+        """
         async with contextlib.AsyncExitStack() as parts:
-            parts.push_async_callback(backend.close)
+            if backend is not None:
+                parts.push_async_callback(backend.close)
             async with self._locks.starting:
-                await self._start_first()
+                backend = backend or (await self._start_first()).backend
                 layout = await self._layout(InstanceKind.MAIN)
             client = Client(await backend.open(InstanceKind.MAIN, layout))
             parts.push_async_callback(client.close)
@@ -399,9 +408,10 @@ class SandboxPool:
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
-        wanted, tools = await self._overlay_layout(kind, overlay, shares_scratch=shares_scratch), self._backend.tools
+        wanted, tools = await self.overlay_layout(kind, overlay, shares_scratch=shares_scratch), self._backend.tools
         opened = self.instances.spare.opened(kind, overlay)
-        if opened is not None and not (opened.layout.covers(wanted, kind) and opened.tools == tools):
+        is_as_wanted = opened is not None and opened.layout.covers(wanted, kind) and opened.layout.scratch == wanted.scratch
+        if opened is not None and not (is_as_wanted and opened.tools == tools):
             await opened.client.close()
             opened = None
         opened = opened or await open_whole(self._open_overlay(kind, wanted))
@@ -411,7 +421,12 @@ class SandboxPool:
         finally:
             await opened.client.close()
 
-    async def _overlay_layout(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool) -> SandboxLayout:
+    async def overlay_layout(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool) -> SandboxLayout:
+        """Return what an instance with an overlay is to be opened with now.
+
+        Raises:
+            SandboxUnavailable: overlays cannot be made here.
+        """
         async with self._locks.starting:
             await self._start_first()
             if not self._backend.has_mounts:
@@ -442,7 +457,7 @@ class SandboxPool:
         return OpenedOverlay(client, layout, tools)
 
     async def _open_spare(self, kind: InstanceKind, folder: Path) -> OpenedOverlay:
-        return await open_whole(self._open_overlay(kind, await self._overlay_layout(kind, folder, shares_scratch=True)))
+        return await open_whole(self._open_overlay(kind, await self.overlay_layout(kind, folder, shares_scratch=True)))
 
     @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
@@ -589,8 +604,8 @@ class SandboxPool:
 
     def _all_masks(self) -> MaskExpressions:
         """Return the masks of all sessions together: what one of them masks is masked."""
-        found = list(dict.fromkeys(self._masks.of_sessions.values())) or [MaskExpressions()]
-        denied = "|".join(f"(?:{each.denied})" for each in found if each.denied)
+        found = list(dict.fromkeys(self._masks.of_sessions.values())) or self._masks.opened or [MaskExpressions()]
+        denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._masks.opened, *found)) if each)
         return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
 
     def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:

@@ -141,6 +141,7 @@ class EffectReply(Reply):
     renamed: dict[str, str]
     sizes: dict[str, _Count]
     modes: dict[str, _Count]
+    late: dict[str, _Count]
 
 
 class StateReply(Reply):
@@ -177,9 +178,10 @@ class FoundReply(Reply):
 
 
 class RestoredReply(Reply):
-    """Which files kept others from being put back; empty where it was done."""
+    """Which files kept others from being put back; empty where it was done.  `begun` were so already."""
 
     conflicts: _Names
+    begun: _Count = 0
 
 
 class SurveyReply(Reply):

@@ -80,6 +80,7 @@ async def select_sandbox(
     variables: Mapping[str, str] = MappingProxyType({}),
     limits: CommandLimits = CommandLimits(),
     added: Sequence[str] = (),
+    masks: MaskExpressions = NO_RULES,
 ) -> WorkspaceSandbox:
     """Return a sandbox for a workspace; it starts at its first use or at `status()`.
 
@@ -96,6 +97,7 @@ async def select_sandbox(
         variables: what commands get in their environment next to the usual.
         limits: what commands may take.
         added: folders that file tools and commands may use next to the workspace; writable where they end in `:rw`.
+        masks: what no command sees, whether or not a session is open.
 
     Raises:
         UsageError: the workspace, the backend, the network, the runtime or a folder cannot be.
@@ -114,6 +116,7 @@ async def select_sandbox(
         names = (backend,) if backend != "auto" else _ENGINES if runtime else _ORDER
         pool = _shared[key] = _new_pool(folder, names, options)
     pool.users += 1
+    pool.open_with(masks)
     launcher = InstanceLauncher(folder, pool, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
     return WorkspaceSandbox(pool, partial(_release, key), launcher=launcher, limits=limits, connect=connect)

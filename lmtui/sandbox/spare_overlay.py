@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.paths import overlays_dir
 from lmtui.sandbox.guest.effects import discard
-from lmtui.sandbox.host_paths import make_for_owner
+from lmtui.sandbox.host_paths import lock_folder, make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
@@ -145,7 +144,21 @@ class SpareOverlay:
 async def _drop(made: _Made) -> None:
     for each in made.opened.values():
         await each.client.close()
-    await asyncio.to_thread(discard, str(made.folder))
+    await asyncio.to_thread(remove_locked, made.folder, discard)
+
+
+def new_locked_folder(workspace: Path) -> Path:
+    """Make and return a folder for what commands write in overlays, which is this process's.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
+    folder = make_for_owner(overlays_dir(workspace), workspace) / secrets.token_hex(8)
+    try:
+        lock_folder(folder)
+    except OSError as error:
+        raise SandboxUnavailable(f"{folder} cannot be made: {error.strerror}") from error
+    return make_for_owner(folder, workspace)
 
 
 def new_overlay_folder(workspace: Path) -> Path:
@@ -154,8 +167,7 @@ def new_overlay_folder(workspace: Path) -> Path:
     Raises:
         SandboxUnavailable: it cannot be made.
     """
-    base = make_for_owner(overlays_dir(workspace), workspace)
-    folder = make_for_owner(base / f"{os.getpid()}-{secrets.token_hex(4)}", workspace)
+    folder = new_locked_folder(workspace)
     for name in ("upper", "work"):
         make_for_owner(folder / name, workspace)
     mode = workspace.stat().st_mode & 0o777

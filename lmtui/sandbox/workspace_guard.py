@@ -21,8 +21,8 @@ from lmtui.sandbox.supervisor_client import Client
 _SURVEY_S = 15.0
 _GUARD_S = 60.0
 # CLOCK_REALTIME_COARSE, which Python does not name: files get their times from it, up to 10 ms behind CLOCK_REALTIME.
-_FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-_MOST_TICKS_MS = 20
+FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
+MOST_TICKS_MS = 20
 _CLOCK_SLACK_NS = 1_000_000_000
 _MAX_TOLD = 20
 _GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
@@ -85,8 +85,8 @@ class WorkspaceGuard:
             self._known = {path: inode for path, _, _, inode in found}
         if keeps_copies:
             await self._keep("all")
-        for _ in range(_MOST_TICKS_MS):  # what was seen already is older than what this command writes
-            if time.clock_gettime_ns(_FILE_CLOCK) > self._seen_ns:
+        for _ in range(MOST_TICKS_MS):  # what was seen already is older than what this command writes
+            if time.clock_gettime_ns(FILE_CLOCK) > self._seen_ns:
                 break
             await asyncio.sleep(0.001)
         moment = self._clocks()
@@ -207,7 +207,7 @@ class WorkspaceGuard:
 
 
 def _now() -> GuardMoment:
-    return GuardMoment(time.clock_gettime_ns(_FILE_CLOCK), time.monotonic_ns())
+    return GuardMoment(time.clock_gettime_ns(FILE_CLOCK), time.monotonic_ns())
 
 
 def _start(folder: str) -> bytes:

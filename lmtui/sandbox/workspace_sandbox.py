@@ -102,6 +102,7 @@ class WorkspaceSandbox:
         connect: Connect | None = None,
     ) -> None:
         self._overlay: OverlayInstances | None = None
+        self._is_fresh = False
         self._pool = pool
         self._connect = connect
         self._indexes: list[PackageIndexes] = []
@@ -139,6 +140,12 @@ class WorkspaceSandbox:
     def unmasked(self) -> WorkspaceSandbox:
         """Return the workspace as the user sees it: nothing is masked, nothing can be changed, and no command runs."""
         return self._view(InstanceKind.VIEW)
+
+    def fresh(self) -> WorkspaceSandbox:
+        """Return the same view, in which each command gets a new home and a new `/tmp`: no earlier one left anything there."""
+        view = self._view(self._instance_kind, self._revealed)
+        view._is_fresh = True
+        return view
 
     def revealing(self, paths: Sequence[str]) -> WorkspaceSandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
@@ -190,20 +197,22 @@ class WorkspaceSandbox:
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         if self._instance_kind is InstanceKind.READ:
-            opened = self._pool.read_client() if self._overlay is None else self._overlay.client(InstanceKind.READ)
-            async with opened as client:
+            reading = self._pool.read_client() if self._overlay is None else self._overlay.client(InstanceKind.READ)
+            async with reading as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
             return self._with_masks(await self._with_ways(result, chosen, gate))
         if self._overlay is not None:
             if with_packages:
                 raise SandboxUnavailable(_NOT_REAL)
-            async with self._overlay.client(InstanceKind.MAIN) as client:
+            async with self._overlay.client(InstanceKind.MAIN, is_fresh=self._is_fresh) as client:
                 with self._pool.network_approvals.open(gate):
                     result = await self._run(client, "run", timeout_s, on_output, **fields)
             return self._with_masks(await self._with_ways(result, chosen, gate))
         if with_packages and chosen.status.network == "none":
             return await self._run_with_packages(timeout_s, on_output, gate, fields)
-        async with self._pool.command_client(findings, self._revealed) as client:
+        is_apart = self._is_fresh and chosen.backend.has_mounts
+        opened = self._pool.own_client(findings) if is_apart else self._pool.command_client(findings, self._revealed)
+        async with opened as client:
             with self._pool.network_approvals.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         for ended in self.background.take_endings():
@@ -240,7 +249,7 @@ class WorkspaceSandbox:
             backend = self._connect(own.name, proxy, dict(indexes.variables))
             packages = await asyncio.to_thread(make_for_owner, packages_dir(self._pool.workspace), self._pool.workspace)
             backend.tools = fetching(own.tools, packages, indexes.certificates)
-            async with self._pool.network_client(backend, findings) as client:
+            async with self._pool.own_client(findings, backend) as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         finally:
             await proxy.close()
@@ -415,7 +424,7 @@ class WorkspaceSandbox:
         )
         if not reply.clean:
             await client.close()  # what could not be killed from inside goes with the instance
-        if notice := self._pool.take_notice():
+        if op == "run" and (notice := self._pool.take_notice()):
             result = _with_note(result, f"[{notice}]")
         return self._with_limits(result, reply.reason, int(str(fields["memory_mb"])))
 
@@ -441,7 +450,7 @@ class WorkspaceSandbox:
             self._pool, _nothing_to_release, kind, limits=self.limits, revealed=revealed, connect=self._connect
         )
         view.background, view._indexes, view._warned = self.background, self._indexes, self._warned
-        view._overlay, view.checkpoints = self._overlay, self.checkpoints
+        view._overlay, view.checkpoints, view._is_fresh = self._overlay, self.checkpoints, self._is_fresh
         return view
 
     def _path(self, path: str) -> str:
@@ -461,8 +470,7 @@ def _below(folder: str, paths: Sequence[str]) -> Sequence[str]:
 
 
 def _with_note(result: ExecResult, note: str) -> ExecResult:
-    gap = "" if not result.output or result.output.endswith("\n") else "\n"
-    return replace(result, output=f"{result.output}{gap}{note}\n")
+    return replace(result, notes=(*result.notes, note))
 
 
 def _with_findings(result: ExecResult, findings: Sequence[Findings]) -> ExecResult:
@@ -525,10 +533,12 @@ class SandboxCheckpoints:
                 kind=_KINDS.get(status, FileChangeKind.MODIFIED),
                 added_lines=max(0, added),
                 removed_lines=max(0, removed),
-                diff=sanitize(_LONE_RETURN.sub("␍", patch))[:_MAX_DIFF_CHARS] if patch else "",
+                diff=diff[:_MAX_DIFF_CHARS],
                 is_kept=status != "U",
+                is_cut=len(diff) > _MAX_DIFF_CHARS or (not diff and max(added, removed) > 0),
             )
             for path, status, added, removed, patch in files
+            for diff in (sanitize(_LONE_RETURN.sub("␍", patch)),)
         )
 
     async def patch(self, before: str, after: str) -> bytes:
@@ -546,12 +556,24 @@ class SandboxCheckpoints:
         Raises:
             FilesChangedSince: some are not; nothing was changed then.
         """
-        fields = {"source": source, "expected": expected, "paths": list(paths), "over": list(over)}
+        await self._restored(source=source, expected=expected, paths=list(paths), over=list(over))
+
+    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str) -> bool:
+        """Do the rest of a restore that a killed process began; False where it had not begun, and nothing is done.
+
+        Raises:
+            FilesChangedSince: some files are neither as before nor as after; nothing was changed then.
+        """
+        return await self._restored(source=source, expected=expected, paths=list(paths), only_if_begun=True) > 0
+
+    async def _restored(self, **fields: object) -> int:
+        """Return how many of the files were as wanted before it."""
         reply, _ = await self._call("restore", replies.RestoredReply, **fields)
         if reply.conflicts:
             names = ", ".join(map(sanitize_path, reply.conflicts))
             text = f"changed in the meantime: {names}; nothing was changed"
             raise FilesChangedSince(text, tuple(reply.conflicts))
+        return reply.begun
 
     async def with_content(self, state: str, path: str, content: bytes) -> str:
         """Return a state that is as another, but for the content of one file."""

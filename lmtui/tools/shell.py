@@ -207,7 +207,7 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     )
     changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
     if _found_nothing(arguments.command, result):
-        text = f"{result.output.rstrip()}\n(nothing matched)".lstrip("\n")
+        text = f"{result.text.rstrip()}\n(nothing matched)".lstrip("\n")
         return ToolResult(text, "no match", changes=changes)
     return ToolResult(command_text(result, limits), _summary(result), ok=result.exit_code == 0, changes=changes)
 
@@ -250,7 +250,7 @@ def _memory_mb(arguments: ShellArguments, limits: CommandLimits) -> int:
 
 def command_text(result: ExecResult, limits: CommandLimits) -> str:
     """Return what the model gets of a command: the output, and how it ended where that was not well."""
-    parts = [result.output.rstrip("\n")] if result.output.strip() else []
+    parts = [text] if (text := result.text).strip() else []
     if result.is_timed_out:
         parts.append(_stopped(result.elapsed_ms / 1000, limits))
     elif result.exit_code != 0:
@@ -397,7 +397,7 @@ async def _branch(arguments: GitBranchArguments, context: ToolContext) -> ToolRe
 async def _git(context: ToolContext, *arguments: str, writes: bool = False) -> ExecResult:
     result = await context.sandbox.run_git(arguments, writes=writes)
     if result.exit_code != 0:
-        raise ToolError(result.output.strip() or f"git {arguments[0]} failed (exit code {result.exit_code})")
+        raise ToolError(result.text.strip() or f"git {arguments[0]} failed (exit code {result.exit_code})")
     return result
 
 

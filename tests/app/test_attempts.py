@@ -175,7 +175,7 @@ async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_
         " /attempts shows them."
     ]
     assert (workspace / "a.txt").read_text() == "zero\n"
-    assert await runtime.attempts.use(2, session.id) == []
+    assert list(await runtime.attempts.use(2, session.id)) == []
     assert (workspace / "a.txt").read_text() == "one\n"
     assert runtime.attempts.listed()[1].state is AttemptState.USED
     (changed,) = [each.event for each in session.history() if isinstance(each.event, FilesChanged)]

@@ -46,7 +46,7 @@ async def test_any_hunks_are_kept_as_they_are(sandbox: WorkspaceSandbox, workspa
         await overlay.sandbox.run_command("\n".join(commands))
         effect = await overlay.effect()
         assert sum(part.hunks for part in effect.parts) == first, number
-        await overlay.keep(effect, units)
+        await overlay.keep(effect, units, ())
         await overlay.close()
         assert {name: (workspace / name).read_text() for name in wanted} == wanted, number
 
@@ -78,7 +78,7 @@ async def test_nothing_that_others_write_meanwhile_is_lost(sandbox: WorkspaceSan
         writer = threading.Thread(target=write)
         writer.start()
         with contextlib.suppress(SandboxError):
-            await overlay.keep(effect)
+            await overlay.keep(effect, None, ())
         writer.join()
         await overlay.close()
         for name, lines in written.items():

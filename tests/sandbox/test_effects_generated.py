@@ -88,7 +88,7 @@ async def test_the_listed_effect_is_the_real_one(sandbox: WorkspaceSandbox, work
         differing = {name for name in before.keys() | wanted.keys() if before.get(name, 0) != wanted.get(name, 0)}
         files = {name for name in differing if before.get(name) is not None or wanted.get(name) is not None}
         assert set(effect.paths) == files, (seed, text)
-        await overlay.keep(effect)
+        await overlay.keep(effect, None, ())
         await overlay.close()
         assert tree(workspace) == wanted, (seed, text)
         shutil.rmtree(real)

@@ -31,7 +31,7 @@ async def main():
         overlay = sandbox.overlay()
         await overlay.sandbox.run_command("sed -i s/old/new/ f*; rm gone; mkdir -p made/deep; echo 1 > made/deep/x; sleep 0.05")
         effect = await overlay.effect()
-        await overlay.keep(effect)
+        await overlay.keep(effect, None, ())
         await overlay.close()
     print("over", flush=True)
     await asyncio.sleep(60)

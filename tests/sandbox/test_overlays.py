@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError
+from lmtui.core.permissions.rules import Effect, parse_rule
 from lmtui.core.workspace import CommandEffect, EffectKind, EffectPart, FileChangeKind
 from lmtui.engine.trial import with_tracked
 from lmtui.paths import overlays_dir, patches_dir
@@ -73,7 +74,7 @@ async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, works
         }
         assert effect.paths[0] == "old/b.txt"
         assert "+three" in next(each.diff for each in effect.changes if each.path == "a.txt")
-        assert await overlay.keep(effect) == ()
+        assert (await overlay.keep(effect, None, ())).notes == ()
     finally:
         await overlay.close()
     after = tree(workspace)
@@ -103,7 +104,7 @@ async def test_ignored_files_are_part_of_it(sandbox: WorkspaceSandbox, workspace
     await overlay.sandbox.run_command("echo 2 > build/new.o; rm build/old.o")
     effect = await overlay.effect()
     assert kinds(effect) == {"build/new.o": "added", "build/old.o": "deleted"}
-    await overlay.keep(effect, units(effect, "build/new.o"))
+    await overlay.keep(effect, units(effect, "build/new.o"), ())
     await overlay.close()
     assert sorted(path.name for path in (workspace / "build").iterdir()) == ["new.o", "old.o"]
 
@@ -121,7 +122,7 @@ async def test_a_folder_that_was_made_anew_loses_what_was_in_it(sandbox: Workspa
     assert kinds(effect) == {
         "d/e/deep": "deleted", "d/f": "modified", "f": "deleted", "f/x": "added", "g": "added", "g/h": "deleted",
     }  # fmt: skip
-    await overlay.keep(effect)
+    await overlay.keep(effect, None, ())
     await overlay.close()
     after = tree(workspace)
     assert (after["d/f"], after["f/x"], after["g"]) == ((b"2\n", False), (b"3\n", False), (b"4\n", False))
@@ -135,9 +136,9 @@ async def test_a_change_of_the_users_own_is_never_overwritten(sandbox: Workspace
     effect = await overlay.effect()
     (workspace / "a").write_text("mine\n")
     with pytest.raises(SandboxError, match="a was changed meanwhile in the same place; nothing was kept"):
-        await overlay.keep(effect)
+        await overlay.keep(effect, None, ())
     assert ((workspace / "a").read_text(), (workspace / "b").exists()) == ("mine\n", False)
-    await overlay.keep(effect, units(effect, "b"))
+    await overlay.keep(effect, units(effect, "b"), ())
     await overlay.close()
     assert (workspace / "b").read_text() == "new\n"
 
@@ -193,12 +194,12 @@ async def test_single_hunks_are_kept(sandbox: WorkspaceSandbox, workspace: Path)
         ("a", "changed", 3, ""),
         ("moved", "renamed", 1, "old"),
     ]
-    await overlay.keep(effect, [0, 2])
+    await overlay.keep(effect, [0, 2], ())
     assert (workspace / "a").read_text() == numbered(l2="two", l30="thirty")
     assert ((workspace / "old").exists(), (workspace / "moved").exists()) == (True, False)
     left = await overlay.effect()
     assert [(part.path, part.hunks) for part in left.parts] == [("a", 1), ("moved", 1)]
-    await overlay.keep(left, [1])
+    await overlay.keep(left, [1], ())
     await overlay.close()
     assert ((workspace / "old").exists(), (workspace / "moved").exists()) == (False, True)
 
@@ -209,7 +210,7 @@ async def test_what_was_changed_elsewhere_in_a_file_is_merged(sandbox: Workspace
     await overlay.sandbox.run_command("sed -i 's/^line 2$/two/' a; echo new > b")
     effect = await overlay.effect()
     (workspace / "a").write_text(numbered(l20="mine"))
-    notes = await overlay.keep(effect)
+    notes = (await overlay.keep(effect, None, ())).notes
     await overlay.close()
     assert notes == ("[a had changed in the meantime; both changes were merged]",)
     assert (workspace / "a").read_text() == numbered(l2="two", l20="mine")
@@ -231,7 +232,7 @@ async def test_what_no_state_holds_is_named_and_not_kept(sandbox: WorkspaceSandb
     effect = await overlay.effect()
     assert set(effect.special) == {"pipe", "sub/.git/", "sparse"}
     assert [change.kind for change in effect.changes] == [FileChangeKind.ADDED]
-    await overlay.keep(effect)
+    await overlay.keep(effect, None, ())
     await overlay.close()
     assert (workspace / "a\nb").read_text() == "x"
 
@@ -284,7 +285,7 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
     with monkeypatch.context() as patch:
         patch.setattr(overlays, "_keep", killed)
         with pytest.raises(RuntimeError, match="killed"):
-            await overlay.keep(effect)
+            await overlay.keep(effect, None, ())
     gone = overlay._folder.with_name(f"{2**30}-dead")  # no process has this number
     overlay._folder.rename(gone)
     told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
@@ -487,7 +488,7 @@ async def test_one_that_was_made_ahead_shows_the_workspace_of_now(sandbox: Works
     assert "TOKEN" not in ran.output
     effect = await second.effect()
     assert kinds(effect) == {"d/changed": "modified", "kept": "deleted"}
-    await second.keep(effect)
+    await second.keep(effect, None, ())
     await second.close()
     assert ((workspace / "d/changed").read_text(), (workspace / "kept").exists()) == ("2\n", False)
 
@@ -507,7 +508,7 @@ async def test_permission_bits_are_part_of_it(sandbox: WorkspaceSandbox, workspa
     await overlay.sandbox.run_command("chmod 600 private; chmod +x script; echo y > both; chmod 640 both")
     effect = await overlay.effect()
     assert {part.path: f"{part.mode:o}" for part in effect.parts} == {"both": "640", "private": "600", "script": "755"}
-    await overlay.keep(effect, units(effect, "private", "both"))
+    await overlay.keep(effect, units(effect, "private", "both"), ())
     await overlay.close()
     modes = {name: f"{(workspace / name).stat().st_mode & 0o777:o}" for name in ("private", "script", "both")}
     assert modes == {"private": "600", "script": "644", "both": "640"}
@@ -520,7 +521,7 @@ async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbo
     await overlay.close()
     await overlay.close()
     await sandbox._pool.instances.spare.close()
-    (left,) = overlays_dir(workspace).iterdir()
+    (left,) = filter(Path.is_dir, overlays_dir(workspace).iterdir())
     gone = left.with_name(f"{2**30}-dead")
     left.rename(gone)
     told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
@@ -544,7 +545,7 @@ async def test_a_file_whose_mode_alone_was_changed_meanwhile_is_a_conflict_at_on
 
     monkeypatch.setattr(sandbox.checkpoints, "restore", counted)
     with pytest.raises(SandboxError, match="a was changed meanwhile"):
-        await overlay.keep(effect)
+        await overlay.keep(effect, None, ())
     assert len(tries) < 3
     await overlay.close()
 
@@ -561,7 +562,7 @@ async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, w
     effect = await overlay.effect()
     patch = await overlay.save_patch(effect, "mine")
     assert patch == patches_dir(workspace) / "mine.patch"
-    await overlay.keep(effect)
+    await overlay.keep(effect, None, ())
     await overlay.close()
     subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, env={"GIT_DIR": "/nonexistent"})
     assert tree(other) == tree(workspace)
@@ -578,3 +579,121 @@ async def test_only_files_that_git_does_not_track_are_marked(sandbox: WorkspaceS
     assert [part.is_tracked for part in found] == [True, True, False]
     (one,) = await with_tracked([EffectPart("a.txt", EffectKind.CHANGED)], sandbox)
     assert one.is_tracked
+
+
+async def test_an_edit_during_a_command_is_merged_or_stays(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    (workspace / ".gitignore").write_text("local.txt\nbuilt.txt\n")
+    for name in ("merged.txt", "same.txt", "local.txt", "gone.txt"):
+        (workspace / name).write_text("".join(f"line {number}\n" for number in range(1, 21)))
+    overlay = sandbox.overlay()
+    command = "sed -i 's/line 2$/command/' *.txt; echo 1 > built.txt; touch go; sleep 3"
+    running = asyncio.create_task(overlay.sandbox.run_command(command))
+    while not (overlay._folder / "upper" / "go").exists():
+        await asyncio.sleep(0.05)
+    for name, line in (("merged.txt", "line 19"), ("same.txt", "line 2"), ("local.txt", "line 19")):
+        (workspace / name).write_text((workspace / name).read_text().replace(f"{line}\n", "user\n"))
+    (workspace / "gone.txt").unlink()
+    await running
+    effect = await overlay.effect()
+    assert "user" not in "".join(each.diff for each in effect.changes if each.path in ("merged.txt", "same.txt"))
+    for name in ("same.txt", "local.txt", "gone.txt"):
+        with pytest.raises(SandboxError, match=name):
+            await overlay.keep(effect, units(effect, name), ())
+    assert "user" in (workspace / "local.txt").read_text()
+    assert "command" not in (workspace / "local.txt").read_text()
+    assert not (workspace / "gone.txt").exists()
+    kept = await overlay.keep(effect, units(effect, "merged.txt", "built.txt"), ())
+    assert any("merged.txt" in note for note in kept.notes)
+    assert {"command", "user"} <= set((workspace / "merged.txt").read_text().split("\n"))
+    await overlay.close()
+
+
+async def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_goes(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    for number in range(3):
+        (workspace / "deep" / str(number)).mkdir(parents=True)
+        (workspace / "deep" / str(number) / "file").write_text("x\n")
+    before = tree(workspace)
+    for command in ("chmod 000 src", "chmod 311 src deep", "chmod 000 deep/1", "chmod 000 deep/*; chmod 000 src"):
+        overlay = sandbox.overlay()
+        await overlay.sandbox.run_command(command)
+        effect = await overlay.effect()
+        assert not [each for each in effect.changes if each.kind is FileChangeKind.DELETED], command
+        assert not effect.removed
+        assert effect.special, command
+        await overlay.keep(effect, None, ())
+        assert tree(workspace) == before
+        await overlay.close()
+
+
+async def test_what_git_takes_for_its_own_and_folders_beyond_the_most_are_named(
+    sandbox: WorkspaceSandbox, workspace: Path
+) -> None:
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("touch git~1 plain; ln -s x .gitmodules; mkdir -p many; cd many; mkdir $(seq 1010)")
+    effect = await overlay.effect()
+    assert {"git~1", ".gitmodules"} <= set(effect.special)
+    assert effect.special_total >= 12
+    assert [each.path for each in effect.changes] == ["plain"]
+    await overlay.close()
+
+
+async def test_a_rule_that_denies_a_change_keeps_everything_back(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 1 > free; mkdir -p locked; echo 1 > locked/file; rm -r src")
+    effect = await overlay.effect()
+    for pattern in ("Write(locked/**)", "Edit(src/**)", "Write(src/main.py)"):
+        with pytest.raises(SandboxError, match="forbids"):
+            await overlay.keep(effect, None, [parse_rule(pattern, Effect.DENY, "settings")])
+    assert not (workspace / "free").exists()
+    await overlay.keep(effect, units(effect, "free"), [parse_rule("Write(locked/**)", Effect.DENY, "settings")])
+    assert (workspace / "free").exists()
+    await overlay.close()
+
+
+async def test_a_check_finds_nothing_that_an_earlier_command_left_in_its_home(
+    sandbox: WorkspaceSandbox, workspace: Path
+) -> None:
+    plant = "mkdir -p $HOME/.config /tmp/x /dev/shm/y; touch $HOME/.config/left /tmp/x/left /dev/shm/y/left"
+    look = "find $HOME /tmp /dev/shm -name left | grep -v Permission"
+    overlay, lasting = sandbox.overlay(), sandbox.overlay(stays=True)
+    for place in (sandbox, overlay.sandbox, lasting.sandbox):
+        await place.run_command(plant)
+        assert (await place.fresh().run_command(look)).output == ""
+    await overlay.close()
+    await lasting.close()
+
+
+async def test_a_secret_that_appears_while_an_overlay_stays_is_masked(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay(stays=True)
+    await overlay.sandbox.run_command("true")
+    (workspace / ".env").write_text("KEY=hidden\n")
+    assert "hidden" not in (await overlay.sandbox.run_command("cat .e*")).output
+    await overlay.close()
+
+
+async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
+    sandbox: WorkspaceSandbox, workspace: Path
+) -> None:
+    for name in "ab":
+        (workspace / name).write_text("1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 2 > a; echo 2 > b")
+    effect = await overlay.effect()
+    note = {"paths": ["a", "b"], "before": effect.before, "after": effect.after, "made": [], "removed": [], "modes": {}}
+    overlays._write_note(overlay._folder / "keep.json", note)
+    gone = overlay._folder.with_name("dead")
+    overlay._folder.rename(gone)
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
+    assert "not kept" in told
+    assert (workspace / "a").read_text() == "1\n"
+    assert not gone.exists()
+
+
+async def test_a_diff_whose_end_is_not_shown_says_so(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("seq 30000 > long; seq 10 > short")
+    effect = await overlay.effect()
+    assert {each.path: each.is_cut for each in effect.changes} == {"long": True, "short": False}
+    assert any("long" in line and "not shown" in line for line in effect.lines())
+    await overlay.close()

@@ -86,7 +86,7 @@ class WorkspaceCheckRunner(WorkspaceReader):
             if status.has_overlays:
                 return await self._run_in_overlay(command, limit_s)
             if decision.verdict is Verdict.ALLOW and decision.rule:
-                return _ended(await self.sandbox.run_command(command, timeout_s=limit_s))
+                return _ended(await self.sandbox.fresh().run_command(command, timeout_s=limit_s))
         except SandboxError as error:
             return CommandEnded(why_not=error.full_text())
         return CommandEnded(why_not=_NO_OVERLAY.format(rule=shlex.quote(str(exact_rule("shell", command, SETTINGS)))))
@@ -94,7 +94,7 @@ class WorkspaceCheckRunner(WorkspaceReader):
     async def _run_in_overlay(self, command: str, limit_s: int) -> CommandEnded:
         overlay = self.sandbox.overlay()
         try:
-            ended = await overlay.sandbox.run_command(command, timeout_s=limit_s)
+            ended = await overlay.sandbox.fresh().run_command(command, timeout_s=limit_s)
             try:
                 effect = await overlay.effect()
             except SandboxError:  # it touched more files than can be followed

@@ -52,18 +52,16 @@ async def try_run(call: CommandCall) -> int:
                 shown.finish(ended.output)
             effect = await overlay.effect()
             is_kept = False if effect.is_empty or given.drop else given.keep or await _asked(effect, given)
-            notes: tuple[str, ...] = ()
-            if is_kept:
-                await sandbox.checkpoints.snapshot()
-                notes = await overlay.keep(effect)
+            notes = (await overlay.keep(effect, None, host.rules())).notes if is_kept else ()
         finally:
             await overlay.close()
     if given.json:
-        print(json.dumps(_as_json(ended.exit_code, ended.output, effect, is_kept=is_kept), ensure_ascii=False))
+        print(json.dumps(_as_json(ended.exit_code, ended.text, effect, is_kept=is_kept), ensure_ascii=False))
     else:
         lines = effect_text(effect, with_diff=given.diff) if given.keep or given.drop or effect.is_empty else []
-        lines = [f"It was stopped after {given.timeout} s.", *lines] if ended.is_timed_out else lines
-        say("\n".join([*lines, *notes, "" if effect.is_empty else "Kept." if is_kept else "Nothing was kept."]).rstrip())
+        stopped = [f"It was stopped after {given.timeout} s."] if ended.is_timed_out else []
+        ending = "" if effect.is_empty else "Kept." if is_kept else "Nothing was kept."
+        say("\n".join([*ended.notes, *stopped, *lines, *notes, ending]).rstrip())
     return ended.exit_code
 
 

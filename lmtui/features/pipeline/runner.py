@@ -388,6 +388,7 @@ class PlanRunner:
             try:
                 place = overlay.sandbox if overlay is not None else sandbox
                 assert place is not None
+                place = place.fresh()
                 ended = await self._run(command, place)
                 if ended.output.rstrip().endswith("AssertionError") and (telling := with_values(command)):
                     ended = told if (told := await self._run(telling, place)).exit_code else ended
@@ -477,18 +478,19 @@ class PlanRunner:
 
     async def _keep(self, work: _TaskWork, sandbox: WorkspaceSandbox, best: Attempt) -> str:
         """Keep an attempt's changes; return why they cannot stay, empty where they can."""
-        before = (await sandbox.checkpoints.snapshot()).id
         try:
-            for note in await work.attempts.keep(best):
+            kept = await work.attempts.keep(best)
+            for note in kept.notes:
                 self._watcher.on_note(f"task {work.task.id}: {note}")
         except SandboxError as error:
             return error.full_text()
         if work.merges == self._merges or not (findings := await self.failing(work.task.spec.checks)):
             return ""
-        after = (await sandbox.checkpoints.snapshot()).id
         assert best.effect is not None
+        assert kept.before is not None
         try:
-            await sandbox.checkpoints.restore(before, best.effect.paths, expected=after)
+            after = (await sandbox.checkpoints.snapshot()).id
+            await sandbox.checkpoints.restore(kept.before.id, best.effect.paths, expected=after)
         except SandboxError as error:
             self._watcher.on_note(f"task {work.task.id}: its changes could not be undone: {error.full_text()}")
         return f"after other tasks were merged, {findings[0]}"

@@ -6,13 +6,14 @@ the lower folder has and the merged one does not, so that no extended attribute 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .beneath import Refused, Root, is_protected
+from .beneath import Refused, Root, explain, is_protected
 from .checkpoints import MAX_NAMED, Store
 from .protocol import Message
 
@@ -21,14 +22,17 @@ _USUAL_MODES = (0o644, 0o755, 0o664, 0o775)
 _CACHES = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
 _MOST_PATHS, _MOST_FOLDERS, _MOST_SIZES = 20_000, 1_000, 2_000
 _INDEX = "lmtui.effect.index"
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV)  # nothing, a file, a link, or behind a link
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def effect(store: Store, base: str = "") -> Message:
+def effect(store: Store, since_ns: int, base: str = "") -> Message:
     """Return the states of the touched paths `before` and `after`, and what no state can hold; the caller holds the lock.
 
-    `special` are files that cannot be kept (too large, unreadable, pipes, sockets, devices, repositories).  Of folders without
-    files, `made` are new, `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.
+    `special` is what cannot be kept: files that are too large or unreadable, pipes, sockets, devices, repositories, what git
+    takes for a name of its own, folders that cannot be read or are too many.  Of folders without files, `made` are new,
+    `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.  `late` has the times
+    (ctime, ns) of touched paths whose lower side changed after `since_ns`.
     `renamed` has the former paths of files that moved as they are, by their new ones; `modes` the permission bits
     that are others than before.
     With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it.
@@ -40,6 +44,9 @@ def effect(store: Store, base: str = "") -> Message:
     found.walk("")
     before = base or _tree_of(store, found.paths, LOWER)
     after = _tree_of(store, found.paths, store.root.path, base)
+    found.special |= _refused(store, found.paths, after)
+    for folders in (found.made, found.emptied, found.removed):
+        found.special |= {f"{path}/" for path in folders[_MOST_FOLDERS:]}
     special = sorted(found.special)
     return {
         "before": before,
@@ -53,7 +60,14 @@ def effect(store: Store, base: str = "") -> Message:
         "renamed": _renamed(store, before, after) if found.has_gone and not base else {},
         "sizes": found.sizes(),
         "modes": found.modes,
+        "late": {path: at for path, at in found.lower_ns.items() if at > since_ns},
     }
+
+
+def _refused(store: Store, paths: list[str], after: str) -> set[str]:
+    """Return the paths that exist and that a state lacks: git refuses names that some system takes for one of its own."""
+    listed = store.git("ls-tree", "-r", "-z", "--name-only", after).decode("utf-8", "surrogateescape").split("\0")
+    return set(_held(paths, store.root.path)).difference(listed)
 
 
 def _renamed(store: Store, before: str, after: str) -> dict[str, str]:
@@ -113,12 +127,17 @@ class _Touched:
         self.emptied: list[str] = []
         self.removed: list[str] = []
         self.modes: dict[str, int] = {}
+        self.lower_ns: dict[str, int] = {}
         self.caches = 0
         self.has_gone = False
 
     def walk(self, folder: str) -> None:
         """Take up what is in a folder of the upper side, which is one in the merged view too."""
-        upper, merged, lower = (_entries(root, folder) for root in (self._upper, self._merged, self._lower))
+        try:
+            upper, merged, lower = (_entries(root, folder) for root in (self._upper, self._merged, self._lower))
+        except Refused:  # whatever is in there, it is not gone
+            self.special.add(f"{folder}/")
+            return
         if not merged and folder and (lower or not self._is_folder_below(folder)):
             (self.emptied if lower else self.made).append(folder)
         for name in sorted(lower.keys() - merged.keys()):
@@ -166,7 +185,12 @@ class _Touched:
             self._add(path)
             return
         self.removed.append(path)
-        for name, inner in _entries(self._lower, path).items():
+        try:
+            entries = _entries(self._lower, path)
+        except Refused:
+            self.special.add(f"{path}/")
+            return
+        for name, inner in entries.items():
             self._gone(_join(path, name), inner)
 
     def _is_folder_below(self, path: str) -> bool:
@@ -177,6 +201,8 @@ class _Touched:
 
     def _add(self, path: str) -> None:
         self.paths.append(path)
+        with suppress(OSError):
+            self.lower_ns[path] = os.stat(path, dir_fd=self._lower.fd, follow_symlinks=False).st_ctime_ns
         if len(self.paths) > _MOST_PATHS:
             raise Refused(f"more than {_MOST_PATHS:,} files were touched; their effect cannot be shown")
 
@@ -199,14 +225,24 @@ def set_modes(root: Root, modes: dict[str, int]) -> None:
 
 
 def _entries(root: Root, folder: str) -> dict[str, int]:
-    """Return the names in a folder with their modes; nothing where it is none.  Whiteouts of an upper folder are left out."""
+    """Return the names in a folder with their modes; nothing where it is none.  Whiteouts of an upper folder are left out.
+
+    Raises:
+        Refused: there is a folder, and it cannot be read.
+    """
     found: dict[str, int] = {}
-    with suppress(OSError, Refused), root.opened(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (fd, _):
-        for name in os.listdir(fd):
-            with suppress(OSError):
-                info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if not (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0):
-                    found[name] = info.st_mode
+    try:
+        with root.opened(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (fd, real):
+            for name in os.listdir(fd) if real == folder else ():
+                with suppress(FileNotFoundError):
+                    info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                    if not (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0):
+                        found[name] = info.st_mode
+    except OSError as error:
+        raise Refused(explain(error, folder)) from error
+    except Refused as refusal:
+        if getattr(refusal.__cause__, "errno", 0) not in _NO_FOLDER:
+            raise
     return found
 
 

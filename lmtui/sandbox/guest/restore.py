@@ -44,12 +44,15 @@ class _Draft:
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def restore(store: Store, source: str, expected: str, paths: list[str], over: list[str]) -> Message:
+def restore(
+    store: Store, source: str, expected: str, paths: list[str], over: list[str], *, only_if_begun: bool = False
+) -> Message:
     """Make `paths` as `source` has them.  `conflicts` names those that are not as `expected` has them; nothing is done then.
 
     A file that is as `source` has it already stays, so that a restore that was killed can be done again.  Of those in `over`
     the present state may be one that no state can hold.  The caller holds the store's lock.  A failure in the middle leaves
-    whole files only, and says which could not be done.
+    whole files only, and says which could not be done.  With `only_if_begun` nothing is done where no file is as `source` has
+    it; `begun` counts those that are.
     """
     wanted = store.entries(expected, source, paths)
     unkept = {path for path in over if path in wanted and store.is_unkept(path)}
@@ -57,6 +60,8 @@ def restore(store: Store, source: str, expected: str, paths: list[str], over: li
         _open_up(store, parent)
     going = {path for path, (_, entry) in wanted.items() if entry.mode == _ABSENT}
     done = {path for path, (_, entry) in wanted.items() if _is_as_expected(store, path, entry, going)}
+    if only_if_begun and not done:
+        return {"conflicts": [], "begun": 0}
     wanted = {path: entries for path, entries in wanted.items() if path not in done}
     conflicts = {
         path for path, (now, _) in wanted.items() if path not in unkept and not _is_as_expected(store, path, now, going)
@@ -79,7 +84,7 @@ def restore(store: Store, source: str, expected: str, paths: list[str], over: li
         store.discard_drafts()
     for parent in {draft.parent for draft in drafts if draft.is_going and not raced}:
         _remove_empty(store, parent)
-    return {"conflicts": raced}
+    return {"conflicts": raced, "begun": len(done)}
 
 
 def _open_up(store: Store, folder: str) -> None:
@@ -388,7 +393,8 @@ def run(store: Store, message: Message, given: bytes = b"") -> Message:
             case "snapshot":
                 return store.snapshot()
             case "effect":
-                return effects.effect(store, _tree(message["base"]) if message.get("base") else "")
+                base = _tree(message["base"]) if message.get("base") else ""
+                return effects.effect(store, int(message["since_ns"]), base)
             case "with_content":
                 return {"tree": effects.with_content(store, _tree(message["base"]), str(message["path"]), given)}
             case "with_entries":
@@ -402,7 +408,8 @@ def run(store: Store, message: Message, given: bytes = b"") -> Message:
                 return store.changes(*trees, paths, int(message["skip"]), is_now=bool(message.get("is_now")))
             case "restore":
                 over = [str(path) for path in message.get("over", ())]
-                return restore(store, _tree(message["source"]), _tree(message["expected"]), paths, over)
+                trees = _tree(message["source"]), _tree(message["expected"])
+                return restore(store, *trees, paths, over, only_if_begun=bool(message.get("only_if_begun")))
             case "set_modes":
                 effects.set_modes(store.root, {str(path): int(mode) for path, mode in message["modes"].items()})
                 return {"conflicts": []}

@@ -197,6 +197,9 @@ class WithoutOverlays(SimpleNamespace):
     async def status(self) -> SimpleNamespace:
         return SimpleNamespace(has_read_only=False, has_overlays=False)
 
+    def fresh(self) -> WithoutOverlays:
+        return self
+
     async def run_command(self, command: str, *, timeout_s: int) -> ExecResult:
         return ExecResult(exit_code=0, output=command, total_bytes=0, elapsed_ms=1, is_timed_out=False)
 
