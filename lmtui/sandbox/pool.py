@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,17 +18,14 @@ from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, freeze, has_git, look, open_guard, thaw
-from lmtui.sandbox.guest.effects import discard
-from lmtui.sandbox.host_paths import make_for_owner, remove_locked
+from lmtui.sandbox.instance_table import IDLE_S, Instance, InstanceKey, InstanceTable
 from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.project_tools import ProjectTools, with_added
+from lmtui.sandbox.project_tools import with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay, new_locked_folder, open_whole
+from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay, open_whole
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
-_IDLE_S = {InstanceKind.GIT: 60.0, InstanceKind.CHECKPOINT: 600.0, InstanceKind.READ: 600.0, InstanceKind.VIEW: 600.0}
-_REVEALING_IDLE_S = 10.0
 _OPENINGS = 3
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
@@ -39,8 +35,7 @@ _HAS_DESCRIPTION = "image: this project describes one; to build it and use it wi
 _FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
 
-_Key = tuple[InstanceKind, frozenset[str]]
-_VIEW: _Key = (InstanceKind.VIEW, frozenset())
+_VIEW: InstanceKey = (InstanceKind.VIEW, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,102 +47,6 @@ class ChosenBackend:
     guard: Client
     layout: SandboxLayout
     status: SandboxStatus
-
-
-@dataclass(frozen=True, slots=True)
-class _Instance:
-    """A running supervisor, its mounts, the masks requested at its start, and the tools that it shows."""
-
-    client: Client
-    layout: SandboxLayout
-    masks: MaskExpressions
-    tools: ProjectTools
-
-
-class InstanceTable:
-    """The running supervisors by kind and by what is revealed in them; each is ended when it is retired or long idle."""
-
-    def __init__(self, spare: SpareOverlay) -> None:
-        self.spare = spare
-        self.running: dict[_Key, _Instance] = {}
-        self.retired: set[Client] = set()
-        self.is_closed = False
-        self.overlay_problem = ""
-        self.was_asked = False
-        self._scratch: Path | None = None
-        self._in_use: Counter[Client] = Counter()
-        self._released = asyncio.Event()
-        self._closing: dict[_Key, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def scratch_of(self, workspace: Path) -> Path:
-        """Return the folder that the overlays of a workspace share as `/tmp`, which is not where a note of theirs would be.
-
-        Raises:
-            SandboxUnavailable: it cannot be made.
-        """
-        if self._scratch is None:
-            self._scratch = make_for_owner(new_locked_folder(workspace) / "tmp", workspace)
-            self._scratch.chmod(0o1777)
-        return self._scratch
-
-    def retire(self, client: Client) -> None:
-        """End an instance once nothing runs in it."""
-        self.retired.add(client)
-        task = asyncio.create_task(self._end_retired(client))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _end_retired(self, client: Client) -> None:
-        while self._in_use[client] and client.is_alive:
-            self._released.clear()
-            await self._released.wait()
-        await client.close_when_idle()
-        self.retired.discard(client)
-
-    @contextlib.contextmanager
-    def using(self, client: Client) -> Iterator[None]:
-        """Keep an instance from being ended meanwhile."""
-        self._in_use[client] += 1
-        try:
-            yield
-        finally:
-            self._in_use[client] -= 1
-            self._released.set()
-            if not self._in_use[client]:
-                del self._in_use[client]
-
-    def postpone_closing(self, key: _Key) -> None:
-        """End an instance once it has been idle for its time from now."""
-        if key in self._closing:
-            self._closing[key].cancel()
-        delay_s = _REVEALING_IDLE_S if key[1] else _IDLE_S[key[0]]
-        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
-
-    def _close_instance(self, key: _Key) -> None:
-        instance = self.running.get(key)
-        if instance is None or self._in_use[instance.client]:
-            self.postpone_closing(key)
-            return
-        del self.running[key], self._closing[key]
-        task = asyncio.create_task(instance.client.close_when_idle())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """End every instance."""
-        for closing in self._closing.values():
-            closing.cancel()
-        for client in (*(each.client for each in self.running.values()), *self.retired):
-            await client.close()
-        self.running.clear()
-        if self._scratch is not None:
-            await asyncio.to_thread(remove_locked, self._scratch.parent, discard)
-
-    async def wait_ended(self) -> None:
-        """Wait until those that were retired have ended."""
-        for task in list(self._tasks):
-            await task
 
 
 @dataclass(slots=True)
@@ -285,7 +184,7 @@ class SandboxPool:
                 if instance is None:
                     instance = await self._open(kind, revealed, layout)
                 self.instances.running[key] = replace(instance, masks=self._all_masks())
-        if revealed or kind in _IDLE_S:
+        if revealed or kind in IDLE_S:
             self.instances.postpone_closing(key)
         return instance.client
 
@@ -533,7 +432,7 @@ class SandboxPool:
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
             tools = chosen.backend.tools
-            self.instances.running[InstanceKind.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks, tools)
+            self.instances.running[InstanceKind.MAIN, frozenset()] = Instance(chosen.client, chosen.layout, masks, tools)
         return self._chosen
 
     @property
@@ -582,7 +481,7 @@ class SandboxPool:
             self._masks.tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
         return self._masks.tracked[key]
 
-    async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> _Instance:
+    async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> Instance:
         backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
         for _ in range(_OPENINGS):
             client = Client(await backend.open(kind, layout))
@@ -597,7 +496,7 @@ class SandboxPool:
                 await client.close()
                 raise
             if layout.covers(now, kind):
-                return _Instance(client, layout, masks, tools)
+                return Instance(client, layout, masks, tools)
             await client.close()
             layout = now
         raise SandboxUnavailable("the workspace changes too fast to protect it", "Try again when other programs are done.")

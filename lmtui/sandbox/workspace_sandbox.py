@@ -31,7 +31,7 @@ from lmtui.sandbox import replies, workspace_listing
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
-from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
+from lmtui.sandbox.host_paths import locate, make_for_owner
 from lmtui.sandbox.overlays import OverlayInstances, States, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
@@ -109,9 +109,8 @@ class WorkspaceSandbox:
         self.background = SandboxBackground(pool, limits)
         self.limits = limits
         self.launcher = launcher
-        self._release = release
+        self._release: Callable[[SandboxPool], Awaitable[None]] | None = release
         self._instance_kind = kind
-        self._is_closed = False
         self._warned: set[str] = set()
         self._revealed = revealed
         self._states: States = SandboxCheckpoints(pool)
@@ -305,11 +304,9 @@ class WorkspaceSandbox:
         """Run git with hooks, external programs and prompts off; `writes` uses the instance that may change `.git`."""
         findings: list[Findings] = []
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
-        if writes and self._instance_kind is not InstanceKind.MAIN:
-            raise SandboxError("the workspace is read-only here")
+        if writes and (self._instance_kind is not InstanceKind.MAIN or self._overlay is not None):
+            raise SandboxError("the workspace is read-only here" if self._overlay is None else _NOT_REAL)
         if self._overlay is not None:
-            if writes:
-                raise SandboxError(_NOT_REAL)
             async with self._overlay.client(InstanceKind.VIEW) as client:
                 return await self._run(client, "git", timeout_s, None, **fields)
         if not writes:
@@ -388,10 +385,10 @@ class WorkspaceSandbox:
 
     async def close(self) -> None:
         """Stop the sandbox if this was its last user; nothing of it is left then."""
-        if not self._is_closed:
-            self._is_closed = True
+        release, self._release = self._release, None
+        if release is not None:
             await self.background.close()
-            await self._release(self._pool)
+            await release(self._pool)
 
     async def _call(
         self, op: str, shape: type[replies.R], data: bytes = b"", *, at: str | None = None, **fields: object
@@ -452,9 +449,6 @@ class WorkspaceSandbox:
         view.background, view._indexes, view._warned = self.background, self._indexes, self._warned
         view._overlay, view.checkpoints, view._is_fresh = self._overlay, self.checkpoints, self._is_fresh
         return view
-
-    def _path(self, path: str) -> str:
-        return relative_path(path, self._pool.workspace)
 
     def _locate(self, path: str) -> tuple[str, str]:
         return locate(path, self._pool.workspace, self._pool.added)
@@ -559,11 +553,7 @@ class SandboxCheckpoints:
         await self._restored(source=source, expected=expected, paths=list(paths), over=list(over))
 
     async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str) -> bool:
-        """Do the rest of a restore that a killed process began; False where it had not begun, and nothing is done.
-
-        Raises:
-            FilesChangedSince: some files are neither as before nor as after; nothing was changed then.
-        """
+        """Do the rest of a restore that a killed process began; False where it had not begun, and nothing is done."""
         return await self._restored(source=source, expected=expected, paths=list(paths), only_if_begun=True) > 0
 
     async def _restored(self, **fields: object) -> int:
