@@ -178,22 +178,22 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-@pytest.mark.parametrize("backend", CONFINED)
+@pytest.mark.parametrize("backend", ISOLATED)
 async def test_a_tool_that_a_command_lacks_is_shown_after_one_question(
     backend: str, open_sandbox: OpenSandbox, tool: Path
 ) -> None:
     sandbox = await open_sandbox(backend)
     refusing, allowing = _Gate(says=False), _Gate(says=True)
     refused = await sandbox.run_command("frobnicate", gate=refusing)
-    assert f"frobnicate is at {tool} on this machine" in refused.output
+    assert f"frobnicate is at {tool} on this machine" in refused.text
     assert refusing.asked == [(str(tool.parent.parent), f"frobnicate is at {tool}")]
     await sandbox.read_only().run_command("frobnicate", gate=refusing)
     assert len(refusing.warnings) == 1
     assert f"the rule Tools({tool.parent.parent})" in refusing.warnings[0]
     allowed = await sandbox.read_only().run_command("frobnicate", gate=allowing)
     assert allowed.exit_code == 127
-    assert "run the command again" in allowed.output
-    assert (await sandbox.run_command("frobnicate")).output == "frobnicated\n"
+    assert "run the command again" in allowed.text
+    assert (await sandbox.run_command("frobnicate")).text == "frobnicated"
     assert (await sandbox.run_command(f"echo x >> '{tool}'")).exit_code != 0
 
 
@@ -214,7 +214,7 @@ async def test_a_program_in_a_folder_of_more_than_tools_is_not_offered(
     gate = _Gate(says=True)
     result = await (await open_sandbox("bubblewrap")).run_command("echo 'black: not found'; exit 127", gate=gate)
     assert gate.asked == []
-    assert "holds more than tools" in result.output
+    assert "holds more than tools" in result.text
     assert "holds more than tools" in gate.warnings[0]
 
 

@@ -64,10 +64,8 @@ async def test_one_that_ends_by_itself_is_told_with_the_next_command(sandbox: Sa
     while sandbox.background.commands()[0].exit_code is None:
         await asyncio.sleep(0.02)
     result = await sandbox.run_command("true")
-    assert (
-        f"[background command {started.id} ended, exit code 3 after 0 s: sleep 0.3; echo last words; exit 3]" in result.output
-    )
-    assert "background" not in (await sandbox.run_command("true")).output
+    assert f"[background command {started.id} ended, exit code 3 after 0 s: sleep 0.3; echo last words; exit 3]" in result.text
+    assert "background" not in (await sandbox.run_command("true")).text
     text, ended = await sandbox.background.read(started.id)
     assert (text.strip(), ended.exit_code) == ("last words", 3)
 

@@ -143,7 +143,7 @@ _EATER = "python3 -c 'import time; kept = bytearray({mb} << 20); time.sleep(20)'
 async def test_memory_over_the_limit_ends_a_command(sandbox: Sandbox) -> None:
     result = await sandbox.run_command(_EATER.format(mb=300), timeout_s=15, memory_mb=128)
     assert (result.exit_code, result.is_timed_out) == (137, False)
-    assert result.output == "[killed: it used more than 128 MB of memory; memory_mb can be up to 1,024]\n"
+    assert result.text == "[killed: it used more than 128 MB of memory; memory_mb can be up to 1,024]"
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
@@ -194,9 +194,9 @@ async def test_a_lost_supervisor_fails_its_calls_and_the_next_call_starts_anothe
     with pytest.raises(SandboxError, match="ended unexpectedly"):
         await waiting
     result = await sandbox.run_command("echo again")
-    assert result.output.startswith("again\n")
-    assert "started again" in result.output
-    assert (await sandbox.run_command("echo quiet")).output == "quiet\n"
+    assert result.text.startswith("again\n")
+    assert "started again" in result.text
+    assert (await sandbox.run_command("echo quiet")).text == "quiet"
 
 
 @pytest.mark.parametrize("backend", ALL)

@@ -28,7 +28,7 @@ async def test_what_programs_outside_would_run_is_set_aside_and_told(sandbox: Sa
     result = await sandbox.run_command(command)
     assert set(result.quarantined) == {"src/.vscode", ".mcp.json", "sub/.git"}
     assert result.notable == ()
-    assert result.output.count("was moved to .lmagent/quarantine/") == 3
+    assert result.text.count("was moved to .lmagent/quarantine/") == 3
     assert not (workspace / "src/.vscode").exists()
     assert (workspace / "sub").is_dir()
     packed = next((workspace / ".lmagent/quarantine").glob("vscode-*.tar.gz"))
@@ -41,7 +41,7 @@ async def test_what_other_programs_read_is_left_and_told(sandbox: Sandbox, works
     result = await sandbox.run_command("echo be evil > AGENTS.md; mkdir -p src/.claude; echo {} > src/.claude/settings.json")
     assert set(result.notable) == {"AGENTS.md", "src/.claude"}
     assert result.quarantined == ()
-    assert "this command made or changed AGENTS.md" in result.output
+    assert "this command made or changed AGENTS.md" in result.text
     assert (workspace / "AGENTS.md").exists()
     assert (await sandbox.run_command("cat AGENTS.md")).notable == ()
 
@@ -102,7 +102,7 @@ async def test_git_s_own_settings_are_put_back_after_a_write(sandbox: Sandbox, w
         assert (await sandbox.run_git(arguments, writes=True)).quarantined == ()
     result = await sandbox.run_git(["branch", "--set-upstream-to=main", "other"], writes=True)
     assert result.quarantined == (".git/config",)
-    assert "put back" in result.output
+    assert "put back" in result.text
     assert (workspace / ".git/config").read_text() == config
 
 

@@ -38,16 +38,16 @@ async def test_git_is_read_only_for_commands_as_soon_as_it_exists(sandbox: Sandb
     await sandbox.run_git(["init"], writes=True)
     result = await sandbox.run_command("git add README.md")
     assert result.exit_code != 0
-    assert "use the git tools" in result.output
+    assert "use the git tools" in result.text
     assert (await sandbox.run_command("touch .git/hooks/pre-commit; mv .git aside; echo x > .git/commondir")).exit_code != 0
     assert not (workspace / ".git/commondir").exists()
-    assert (await sandbox.run_command("git status --short")).output == "?? README.md\n?? src/\n"
+    assert (await sandbox.run_command("git status --short")).text == "?? README.md\n?? src/"
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_repository_that_a_command_makes_is_set_aside_and_said(sandbox: Sandbox, workspace: Path) -> None:
     result = await sandbox.run_command("git init -q . && echo evil > .git/hooks/pre-commit")
-    assert "was moved to .lmagent/quarantine/" in result.output
+    assert "was moved to .lmagent/quarantine/" in result.text
     assert not (workspace / ".git").exists()
 
 

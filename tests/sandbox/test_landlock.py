@@ -133,7 +133,7 @@ async def test_git_and_settings_are_as_before_after_a_command(sandbox: Sandbox, 
     assert (workspace / ".lmagent/config.toml").read_text() == "# settings\n"
     assert not (workspace / "aside").exists()
     assert ".git" in result.quarantined
-    assert "put back as it was before" in result.output
+    assert "put back as it was before" in result.text
     assert (await sandbox.run_git(["status", "--short"])).exit_code == 0
 
 

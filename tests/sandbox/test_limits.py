@@ -18,15 +18,15 @@ async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox:
     if os.getuid() == 0 and backend != "docker" and in_control_group(["x"], LIMITS) == ["x"]:
         pytest.skip("root has no limit of processes without control groups")
     result = await sandbox.run_command("for i in $(seq 200); do sleep 9 & done; echo started; false", timeout_s=4)
-    assert "Resource temporarily unavailable" in result.output
-    assert result.output.endswith("[at most 128 processes and threads (the setting command_processes)]\n")
+    assert "Resource temporarily unavailable" in result.text
+    assert result.text.endswith("[at most 128 processes and threads (the setting command_processes)]")
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
 async def test_files_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
     result = await sandbox.run_command("head -c 300M /dev/zero > big; ls; truncate -s 5G sparse", timeout_s=20)
-    assert "File size limit exceeded" in result.output or "File too large" in result.output
-    assert result.output.endswith("[at most 256 MB a file (the setting command_file_mb)]\n")
+    assert "File size limit exceeded" in result.text or "File too large" in result.text
+    assert result.text.endswith("[at most 256 MB a file (the setting command_file_mb)]")
     assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
 
 
@@ -46,7 +46,7 @@ async def test_a_full_tmp_says_which_setting_makes_it_larger(open_sandbox: OpenS
         pytest.skip("landlock has no private /tmp")
     sandbox = await open_sandbox(backend, limits=CommandLimits(tmp_mb=8))
     result = await sandbox.run_command("head -c 20M /dev/zero > /tmp/big", timeout_s=20)
-    assert result.output.endswith("[/tmp holds 8 MB (the setting command_tmp_mb)]\n")
+    assert result.text.endswith("[/tmp holds 8 MB (the setting command_tmp_mb)]")
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)

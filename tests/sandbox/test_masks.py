@@ -66,11 +66,11 @@ async def test_a_command_that_meets_a_mask_is_told_why(filled: Path, open_sandbo
     await _mask(sandbox, "Read(secrets/**)")
     for box in (sandbox, sandbox.read_only()):
         result = await box.run_command("python3 -c \"open('.env')\"; cat secrets/k")
-        assert "[masked, as it may hold secrets: .env. " in result.output
-        assert "[masked, as a rule denies it: secrets]" in result.output
-    assert "[masked" not in (await sandbox.run_command("cat .env || true")).output
-    assert "[masked" not in (await sandbox.run_command("cat /etc/shadow")).output
-    assert "holds secrets" not in (await sandbox.revealing([".env"]).run_command("cat .env; false")).output
+        assert "[masked, as it may hold secrets: .env. " in result.text
+        assert "[masked, as a rule denies it: secrets]" in result.text
+    assert "[masked" not in (await sandbox.run_command("cat .env || true")).text
+    assert "[masked" not in (await sandbox.run_command("cat /etc/shadow")).text
+    assert "holds secrets" not in (await sandbox.revealing([".env"]).run_command("cat .env; false")).text
 
 
 @pytest.mark.parametrize("backend", ISOLATED)

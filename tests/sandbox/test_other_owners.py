@@ -87,8 +87,3 @@ async def test_landlock_needs_nothing_of_a_python_that_the_owner_cannot_read(ope
     after = await sandbox.checkpoints.snapshot()
     await sandbox.checkpoints.restore(before.id, ["notes.txt"], expected=after.id)
     assert (foreign / "notes.txt").read_bytes() == b"heron\n"
-
-
-async def test_landlock_by_name_leaves_it_to_modes_and_rules(open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("landlock")
-    assert not (await sandbox.status()).asks_each_command

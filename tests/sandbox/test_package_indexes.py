@@ -255,7 +255,7 @@ async def test_a_package_is_installed_from_the_index_that_pip_is_configured_for(
     install = "/usr/bin/python3 -m venv .venv && .venv/bin/pip install -q --no-cache-dir -r requirements.txt"
     refused = await sandbox.run_command(install, timeout_s=100)
     assert refused.exit_code != 0
-    assert "call shell again with network=true" in refused.output
+    assert "call shell again with network=true" in refused.text
     assert await sandbox.package_hosts() == [_HOST]
     done = await sandbox.run_command(
         f"{install} && mkdir $CARGO_HOME && touch $CARGO_HOME/kept", timeout_s=100, gate=gate, with_packages=True

@@ -228,8 +228,8 @@ async def test_a_tool_that_comes_later_is_there_at_the_second_try(
     assert (await sandbox.run_command("thing")).exit_code == 127
     make_environment(workspace, interpreter)
     first = await sandbox.run_command("thing")
-    assert "the sandbox has other tools of this project now: run the command again" in first.output
-    assert (await sandbox.run_command("thing")).output.strip() == "thing works"
+    assert "the sandbox has other tools of this project now: run the command again" in first.text
+    assert (await sandbox.run_command("thing")).text.strip() == "thing works"
 
 
 @pytest.mark.parametrize("backend", ISOLATED)

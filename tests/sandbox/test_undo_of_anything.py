@@ -171,7 +171,7 @@ def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_p
     killed = subprocess.run([*command, str(count), *sys.path], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     again = subprocess.run([*command, "-1", *sys.path], capture_output=True, text=True, check=True)
-    assert again.stdout == "{'conflicts': []}\n"
+    assert again.stdout.startswith("{'conflicts': []")
     (tmp_path / "work" / "goes.txt").unlink(missing_ok=True)  # it was not among the paths of the second time
     assert tree_of(tmp_path / "work") == wanted
 
@@ -200,7 +200,7 @@ def test_a_file_that_another_hand_changed_stops_a_restore_that_is_done_again(tmp
     (tmp_path / "work" / "d3" / "3.txt").write_text("by hand")
     paths = [f"d{number}/{number}.txt" for number in range(4)]
     with store.locked():
-        assert restore.restore(store, source, expected, paths, []) == {"conflicts": ["d3/3.txt"]}
+        assert restore.restore(store, source, expected, paths, []) == {"conflicts": ["d3/3.txt"], "begun": 0}
     assert (tmp_path / "work" / "d2" / "2.txt").read_text().startswith("second")
 
 
@@ -227,5 +227,5 @@ def test_without_renameat2_a_file_that_goes_and_was_changed_in_the_last_moment_s
     monkeypatch.setattr(restore, "_moved", raced)
     with store.locked():
         found = restore.restore(store, source, expected, ["a.txt"], [])
-    assert found == {"conflicts": ["a.txt"]}
+    assert found == {"conflicts": ["a.txt"], "begun": 0}
     assert {each.name: each.read_text() for each in work.iterdir()} == {"a.txt": "by hand"}

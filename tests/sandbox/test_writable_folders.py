@@ -123,7 +123,7 @@ async def test_what_other_programs_run_is_read_only_or_set_aside(sandbox: Worksp
     result = await sandbox.run_command(f"cd {library} && {made}")
     moved = {f"{library}/a/b/.git", f"{library}/.idea", f"{library}/a/.envrc", f"{library}/a/.mcp.json"}
     assert (set(result.quarantined), result.notable) == (moved, (f"{library}/AGENTS.md",))
-    assert f"was moved to {library}/.lmagent/quarantine/" in result.output
+    assert f"was moved to {library}/.lmagent/quarantine/" in result.text
     assert not any(os.path.lexists(path) for path in moved)
     assert len(list((library / ".lmagent/quarantine").iterdir())) == 4
 
