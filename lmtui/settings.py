@@ -212,10 +212,6 @@ class Config:
     critic_models: tuple[str, ...] = _setting(
         (), "models of the critics, used in turn; empty: the reviewer's model", feature="checks", label="Critic models"
     )
-    language_servers: str = _setting(
-        "on", "tell the model about new errors that an installed language server finds", choices=("on", "off"),
-        feature="checks", label="Language servers",
-    )  # fmt: skip
     check_timeout_s: int = _setting(
         180, "maximum seconds for one check; a slower one is not repeated", at_least=1, feature="checks",
         label="Check time limit",

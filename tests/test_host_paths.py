@@ -22,7 +22,6 @@ ALLOWED_JOINS = {
     "lmtui/sandbox/docker.py": "names the target of a mount inside",
     "lmtui/sandbox/selftest.py": "looks for its own probe before the sandbox is used",
     "lmtui/app/settings_trust.py": "shows lmtui's own settings file",
-    "lmtui/features/checks/language_client.py": "runs inside the sandbox",
     "lmtui/features/mcp/mcp_config.py": "names files that plain_files reads",
     "lmtui/app/workspace_files.py": "names a file that was looked at inside, for the user's editor",
     "lmtui/features/memory/memory_files.py": "names a file in lmtui's own folder, which is refused where it is a link",

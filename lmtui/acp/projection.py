@@ -48,8 +48,8 @@ ToolContent = ContentToolCallContent | FileEditToolCallContent | TerminalToolCal
 MAX_TEXT_CHARS = 30_000
 _KINDS: dict[str, ToolKind] = {
     "read": "read", "look": "read", "data_view": "read", "mcp_resource": "read", "git_diff": "read", "git_status": "read",
-    "write": "edit", "edit": "edit", "mkdir": "edit", "rename_symbol": "edit", "merge": "edit",
-    "glob": "search", "grep": "search", "ls": "search", "references": "search", "explore": "search",
+    "write": "edit", "edit": "edit", "mkdir": "edit", "merge": "edit",
+    "glob": "search", "grep": "search", "ls": "search", "explore": "search",
     "shell": "execute", "background": "execute", "python": "execute", "git_add": "execute", "git_commit": "execute",
     "git_branch": "execute", "effect": "edit", "fetch": "fetch", "web_search": "fetch", "propose_plan": "switch_mode",
     "delegate": "think", "decompose": "think", "skill": "read",

@@ -249,7 +249,6 @@ def test_auto_mode_changes_an_added_folder_and_plan_mode_does_not() -> None:
     [
         ("write", Access.WRITE, "src/a.py", Verdict.ALLOW),
         ("mkdir", Access.WRITE, "build", Verdict.ALLOW),
-        ("rename_symbol", Access.WRITE, "src/a.py", Verdict.ALLOW),
         ("shell", Access.EXECUTE, "make > log", Verdict.ALLOW),
         ("git_diff", Access.READ, "", Verdict.ALLOW),
         ("todo_add", Access.NONE, "", Verdict.ALLOW),

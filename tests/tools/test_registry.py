@@ -65,7 +65,7 @@ def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
         "delegate", "explore", "decompose", "python", "data_view", "skill", "promote_skill", "fetch", "web_search",
         "memory_search", "memory_append", "memory_forget", "memory_read", "memory",
         "find_relevant_files", "get_time", "wait",
-        "references", "rename_symbol", "pipeline", "look",
+        "pipeline", "look",
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
         "mkdir", "background", "todo_complete", "todo_list", "task_reconcile", "task_state_get", "task_todo_set",
         "manage_tasks", "python", "data_view", "skill", "promote_skill", "web_search", "memory_search",
         "memory_append", "memory_forget", "memory_read", "memory",
-        "find_relevant_files", "references", "rename_symbol", "pipeline",
+        "find_relevant_files", "pipeline",
     ]  # fmt: skip
     assert told == [name for name in REGISTRY.names() if name not in untold]
     given = {
@@ -219,7 +219,7 @@ def test_the_tools_that_read_are_found() -> None:
     found = [tool.name for tool in ALL_TOOLS if reads(tool)]
     assert found == [
         "read", "glob", "grep", "ls", "git_status", "git_diff", "git_branch", "task_state_update", "task_reconcile",
-        "data_view", "find_relevant_files", "references", "look",
+        "data_view", "find_relevant_files", "look",
     ]  # fmt: skip
 
 

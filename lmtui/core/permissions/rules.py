@@ -107,8 +107,6 @@ TOOL_TRAITS = {
     "find_relevant_files": _SEARCHES,
     "write": _CHANGES,
     "edit": _CHANGES,
-    "rename_symbol": _CHANGES,
-    "references": _SEARCHES,
     "mkdir": _CHANGES,
     "ls": ToolTraits(FileEffect.LISTS, is_about_paths=True),
     "glob": _LISTS,

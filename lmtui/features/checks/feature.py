@@ -15,7 +15,6 @@ FEATURE = Feature(
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },
     events=("lmtui.core.project_checks",),
-    tools=("lmtui.features.checks.language_servers:REFERENCES", "lmtui.features.checks.language_servers:RENAME"),
     subcommands=(Subcommand("check", "lmtui.features.checks.subcommands:check"),),
     commands="lmtui.features.checks.commands:COMMANDS",
 )

@@ -28,7 +28,6 @@ from lmtui.core.project_checks import (
     bounded,
     wants_to_write,
 )
-from lmtui.features.checks.language_servers import LanguageServers
 from lmtui.parser_process import TooComplex, parsed
 
 _PYTHON = "python3"
@@ -285,7 +284,6 @@ class Ladder:
         source: where those come from.
         limit_s: the time of one check.
         policy: what findings do to a turn.
-        servers: the language servers, None where they are not asked.
 
     `seconds` is how long each command took at last, or more than its limit: what is known to take longer is not begun.
     `last` is how the goal ended that was run last.
@@ -297,7 +295,6 @@ class Ladder:
     source: str = "settings"
     limit_s: int = 180
     policy: CheckPolicy = field(default_factory=CheckPolicy)
-    servers: LanguageServers | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     last: tuple[str, CommandEnded] = ("", CommandEnded())
 
@@ -318,8 +315,6 @@ class Ladder:
             return None
         project = await read_project(runner)
         suite = self.suite(project)
-        if self.servers is not None and not await self.servers.check(runner, changed, self.limit_s):
-            return suite
         if suite is None:
             return None
         if suite.command in passed:

@@ -35,7 +35,6 @@ from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
-from lmtui.features.checks.language_servers import LanguageServers
 from lmtui.features.checks.validators import validate
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -191,7 +190,6 @@ class ChecksService(WorkspaceFeature):
             command=_joined(commands) or command,
             lint=commands.get("lint", config.lint_command),
             source=f"profile {name}" if commands else "settings",
-            servers=LanguageServers() if config.language_servers == "on" else None,
             limit_s=config.check_timeout_s,
             policy=self.policy(config),
             seconds=self._seconds,
@@ -283,13 +281,10 @@ class ChecksService(WorkspaceFeature):
 
 
 async def _check_changes(ladder: FixingLadder, runner: WorkspaceCheckRunner) -> None:
-    servers, ladder = ladder.servers, replace(ladder, servers=None)  # what they find skips nothing here
     changed = await runner.changed()
     if unparsable := await unparsed(runner.sandbox, changed):
         runner.tell(parse_check(unparsable))
     await ladder.after_step(runner, changed)
-    if servers is not None:
-        _ = await servers.check(runner, changed, ladder.limit_s)
     _ = await ladder.at_end(runner, changed, frozenset(check.command for check in runner.told if check.outcome.is_green))
     if found := await validate(runner, changed):
         outcome = CheckOutcome.FAILED if any(map(ladder.policy.gate.blocks, found)) else CheckOutcome.PASSED
