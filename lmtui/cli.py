@@ -47,12 +47,9 @@ def run(argv: Sequence[str]) -> int:
         code = _dispatch(_translated(list(argv)))
         sys.stdout.flush()
         return code
-    except (UsageError, ConfigError) as error:
-        say(f"lmtui: {error.full_text()}", file=sys.stderr)
-        return EXIT_USAGE
     except LmtuiError as error:
         say(f"lmtui: {error.full_text()}", file=sys.stderr)
-        return EXIT_ERROR
+        return EXIT_USAGE if isinstance(error, UsageError | ConfigError) else EXIT_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # whoever reads has enough; nothing more is written, at the interpreter's end neither
@@ -185,6 +182,8 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
     """Return the workspace and the settings in force; what an untrusted workspace asked for and does not get is told."""
     workspace, read = _reader(arguments)
     loaded = read()
+    for name in loaded.retired:
+        say(f"{name} in config.toml is no longer used", file=sys.stderr)
     if loaded.ignored and getattr(arguments, "action", "") != "trust":
         say(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui config trust)", file=sys.stderr)
     return workspace, loaded

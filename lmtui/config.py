@@ -24,7 +24,7 @@ from lmtui.core.trust import TrustItem
 from lmtui.parser_process import TooComplex, parsed
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, is_plain_folder, open_own, read_plain
-from lmtui.settings import MODEL_SETTINGS, NETWORKS, SETTINGS, Config
+from lmtui.settings import MODEL_SETTINGS, NETWORKS, RETIRED, SETTINGS, Config
 
 __all__ = ["MODEL_SETTINGS", "SETTINGS", "Config", "Loaded", "load_config", "setting_flags"]
 
@@ -37,13 +37,14 @@ _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 class Loaded:
     """The settings in force, where each came from (all sources of a list), and what the workspace's files do not get.
 
-    `waiting` are those of its settings that hold once the folder is trusted, `digest` the SHA-256 (hex) of them with their
-    values: an answer holds for just that.
+    `retired` are settings of earlier versions.  `waiting` are those of the folder that hold once it is trusted, `digest` the
+    SHA-256 (hex) of them with their values: an answer holds for just that.
     """
 
     config: Config
     sources: Mapping[str, str]
     ignored: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
     waiting: tuple[TrustItem, ...] = ()
     digest: str = ""
 
@@ -100,13 +101,14 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
     Raises:
         ConfigError: a value cannot be; the text names the setting, the source and what is possible.
     """
-    user = {str(config_dir() / "config.toml"): read_settings(config_dir() / "config.toml")}
+    retired: dict[str, None] = {}
+    user = {str(config_dir() / "config.toml"): read_settings(config_dir() / "config.toml", retired)}
     outer = {
         "environment": _from_environ(environ, "the environment"),
         "flag": {name: convert(name, value, "a flag") for name, value in flags.items() if value is not None},
     }
     ignored: list[str] = []
-    own = dict(_own_files(workspace, ignored))
+    own = dict(_own_files(workspace, ignored, retired))
     loose = _loosening(user, own)
     digest = hashlib.sha256(json.dumps(loose, sort_keys=True).encode()).hexdigest() if loose else ""
     if not loose or trusted != digest:
@@ -124,7 +126,7 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
         for source, names in loose.items()
         for name, value in names.items()
     )
-    return Loaded(Config(**values), sources, tuple(ignored), waiting, digest)
+    return Loaded(Config(**values), sources, tuple(ignored), tuple(retired), waiting, digest)
 
 
 _Sources = Mapping[str, Mapping[str, Any]]
@@ -186,13 +188,13 @@ def _loosening(user: _Sources, own: _Sources) -> dict[str, dict[str, Any]]:
     return loose
 
 
-def _own_files(workspace: Path, ignored: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _own_files(workspace: Path, ignored: list[str], retired: dict[str, None]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what the workspace's own files say, by source.
 
     A broken config.toml is an error, for it may forbid something; `.env` is also other programs', so what cannot be in it is
     named in `ignored` and stops nothing.
     """
-    yield ".lmagent/config.toml", read_settings(workspace_dir(workspace) / "config.toml", is_own=False)
+    yield ".lmagent/config.toml", read_settings(workspace_dir(workspace) / "config.toml", retired, is_own=False)
     if "inbox" in SETTINGS and is_plain_folder(workspace, f"{WORKSPACE_FOLDER}/inbox"):
         yield ".lmagent/inbox", {"inbox": "on"}  # a folder that has one wants its tasks run: that waits for the user's word
     pairs = _dotenv(workspace)
@@ -216,8 +218,10 @@ def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
     return stricter is not None and stricter(value, values.get(name, SETTINGS[name].default))
 
 
-def read_settings(path: Path, *, is_own: bool = True) -> dict[str, Any]:
+def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) -> dict[str, Any]:
     """Return the settings of a TOML file, nothing where there is none; only the user's own may be behind a link.
+
+    Those that earlier versions had are left out, and added to `retired`.
 
     Raises:
         ConfigError: it cannot be read, or says what cannot be.
@@ -237,12 +241,13 @@ def read_settings(path: Path, *, is_own: bool = True) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
-    for name in found:
+    retired.update(dict.fromkeys(RETIRED & found.keys()))
+    for name in found.keys() - RETIRED:
         if name not in SETTINGS:
             close = difflib.get_close_matches(name, SETTINGS, n=1)
             hint = f"Did you mean {close[0]}?" if close else "`lmtui config show` lists the settings."
             raise ConfigError(f"{path} has no setting called {name!r}", hint)
-    return {name: convert(name, value, str(path)) for name, value in found.items()}
+    return {name: convert(name, value, str(path)) for name, value in found.items() if name not in RETIRED}
 
 
 def _from_environ(environ: Mapping[str, str], source: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ SIGHTS = ("auto", "true", "false")
 ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
+RETIRED = frozenset({"language_servers"})  # settings of earlier versions, which are named and left out
 
 
 def _setting(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
 from lmtui.core.errors import ConfigError
 from lmtui.core.project_checks import parse_profiles
+from lmtui.paths import config_dir
 
 KEY = "sk-canary-123"
 
@@ -547,3 +548,12 @@ def test_a_server_that_a_trusted_folder_names_does_not_get_the_users_key(
     path.write_text(text)
     digest = load_config(workspace, {}, {}).digest
     assert load_config(workspace, {"LLM_API_KEY": "sk"}, flags, trusted=digest).config.api_key == key
+
+
+def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    config_dir().mkdir(parents=True)
+    (config_dir() / "config.toml").write_text('language_servers = "off"\ntheme = "dusk"\n')
+    loaded = load_config(tmp_path, {}, {})
+    assert loaded.retired == ("language_servers",)
+    assert loaded.config.theme == "dusk"

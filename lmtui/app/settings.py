@@ -70,7 +70,7 @@ class UserSettings:
 
     def set_role(self, role: ModelRole, model: str) -> None:
         """Name a model for a role; entries of other sources stay where they are."""
-        own = read_settings(config_dir() / "config.toml").get("roles", ())
+        own = read_settings(config_dir() / "config.toml", {}).get("roles", ())
         value = convert("roles", with_role(own, role, model), "the settings")
         self._write("roles", value or None)
 
