@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.errors import JobsError, UsageError
+from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import (
     Contract,
     Merge,
@@ -27,12 +27,12 @@ from lmtui.core.pipeline import (
     TaskSpec,
 )
 from lmtui.paths import workspace_state_dir
-from lmtui.store.index_file import IndexFile, transaction
+from lmtui.store.index_file import IndexFile
 
 Change = Callable[[PipelinePlan], Iterable[PipelineTask | PipelinePlan]]
 """Sees a plan and returns the tasks that change, and the plan where its own fields do."""
 
-_SCHEMA = "CREATE TABLE pipeline (plan TEXT, task INTEGER, data TEXT, PRIMARY KEY (plan, task))"
+_SCHEMA = "CREATE TABLE IF NOT EXISTS pipeline (plan TEXT, task INTEGER, data TEXT, PRIMARY KEY (plan, task))"
 _PLAN = 0  # the number of the row of a plan itself; tasks count from 1
 _PART = -1  # a planner's answer about a part of a plan, under the digest of the part
 _LOCK_FILE = "pipeline.lock"
@@ -43,16 +43,10 @@ class PipelineFile(IndexFile):
 
     def prepare(self, database: sqlite3.Connection) -> None:
         """Make the table where there is none."""
-        if not _shape(database):
-            with transaction(database):
-                if not _shape(database):
-                    database.execute(_SCHEMA)
-        self.check(database)
+        database.execute(_SCHEMA)
 
     def check(self, database: sqlite3.Connection) -> None:
-        """Look whether the table is the one of this version."""
-        if _shape(database) not in ("", _SCHEMA):
-            raise JobsError(f"the pipeline in {self.path} was written by another lmtui", "Use that one, or remove the file.")
+        """Take any table: there is one version."""
 
     def read(self) -> list[PipelinePlan]:
         """Return all plans, the newest first."""
@@ -70,8 +64,8 @@ class PipelineFile(IndexFile):
         if not self.exists():
             return []
         with self.looking() as database:
-            self.check(database)
-            return self._all(database) if _shape(database) else []
+            has_table = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'pipeline'").fetchone()
+            return self._all(database) if has_table else []
 
     def _all(self, database: sqlite3.Connection) -> list[PipelinePlan]:
         ids = [str(plan) for (plan,) in database.execute("SELECT plan FROM pipeline WHERE task = ?", (_PLAN,)).fetchall()]
@@ -147,11 +141,6 @@ def changed_plan(plan: PipelinePlan, changed: Sequence[PipelineTask | PipelinePl
     plan = next((replace(each, tasks=plan.tasks) for each in changed if isinstance(each, PipelinePlan)), plan)
     tasks = {each.id: each for each in (*plan.tasks, *(each for each in changed if isinstance(each, PipelineTask)))}
     return replace(plan, tasks=tuple(tasks.values()))
-
-
-def _shape(database: sqlite3.Connection) -> str:
-    found = database.execute("SELECT sql FROM sqlite_master WHERE name = 'pipeline'").fetchone()
-    return str(found[0]) if found else ""
 
 
 def _json_value(value: object) -> str:

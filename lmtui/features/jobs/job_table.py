@@ -17,7 +17,7 @@ from typing import Any
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import Change, JobHistory, JobKind, JobPolicy, JobRecord, JobsRead, Lease, Missed
 from lmtui.paths import workspace_state_dir
-from lmtui.store.index_file import IndexFile, transaction
+from lmtui.store.index_file import IndexFile
 
 _LOCK_FILE = "scheduler.lock"
 _GATE_S = 2.0
@@ -91,9 +91,9 @@ NAMES = (
     *("missed", "runs", "attempts", "tries", "again", "last_run", "last_outcome", "last_session", "begun_session", "begun_seq"),
     *("source", "lease"),
 )
-INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
+INDEX = "CREATE UNIQUE INDEX IF NOT EXISTS jobs_source ON jobs (source) WHERE source <> ''"
 INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * len(NAMES))})"))
-SCHEMA = f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in NAMES[1:])})"
+SCHEMA = f"CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in NAMES[1:])})"
 _TIMES = ("created", "due", "again", "last_run")
 _LISTS = ("allow", "deny")
 
@@ -151,12 +151,9 @@ class JobFile(IndexFile):
     def prepare(self, database: sqlite3.Connection) -> None:
         """Make the table where there is none."""
         self.check(database)
-        if not _has_table(database):
-            with transaction(database):
-                if not _has_table(database):
-                    database.execute(SCHEMA)
-                    database.execute(INDEX)
-                    database.execute(f"PRAGMA user_version={VERSION}")
+        if not database.execute("PRAGMA user_version").fetchone()[0]:
+            for statement in (SCHEMA, INDEX, f"PRAGMA user_version={VERSION}"):
+                database.execute(statement)
 
     def check(self, database: sqlite3.Connection) -> None:
         """Look whether the table is not one of a newer version."""
@@ -211,7 +208,3 @@ class JobFile(IndexFile):
         old = [each for each in done if each.history.last_run is not None and now - each.history.last_run > _KEEP_DONE]
         for record in {each.id: each for each in (*old, *done[:-_MOST_DONE])}.values():
             database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))
-
-
-def _has_table(database: sqlite3.Connection) -> bool:
-    return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone() is not None

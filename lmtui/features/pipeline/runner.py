@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from lmtui.core.assert_values import with_values
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, SandboxError
@@ -390,8 +389,6 @@ class PlanRunner:
                 assert place is not None
                 place = place.fresh()
                 ended = await self._run(command, place)
-                if ended.output.rstrip().endswith("AssertionError") and (telling := with_values(command)):
-                    ended = told if (told := await self._run(telling, place)).exit_code else ended
             except SandboxError as error:
                 found.append(f"`{command}` could not be run: {error.full_text()}")
                 continue
