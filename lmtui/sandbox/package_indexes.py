@@ -1,7 +1,7 @@
 """The package indexes that a project's tools are configured for: what one approval of an installing command lets through.
 
-Nothing here is a list of hosts.  The user's own configuration and each tool's own default name an index; the index itself and
-lock files say where its files lie.  Files of the workspace are read by the caller, through the sandbox.
+The user's own configuration names an index, else the tool's public one is meant.  No program is run to learn that, and nothing
+is fetched.  Files of the workspace are read by the caller, through the sandbox.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ import configparser
 import json
 import re
 import ssl
-import subprocess
 import tomllib
-import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import parse_host
-from lmtui.plain_files import find_program, path_outside
 
 # Files of a project that name an index or where its files lie, and what they show of the tools in use.
 WORKSPACE_FILES = (
@@ -34,15 +31,14 @@ _TOOLS = {
     "cargo": ("Cargo.toml",),
     "go": ("go.mod",),
 }
-# How a tool says what it uses where nothing is configured.
-_DEFAULTS = {
-    "pip": (("python3", "-I", "-m", "pip", "install", "--help"), ("uv", "pip", "install", "--help")),
-    "npm": (("npm", "config", "get", "registry"),),
-    "go": (("go", "env", "GOPROXY"), ("go", "env", "GOSUMDB")),
+# Where a tool looks if nothing is configured, and the host of its files: of crates, the index names it in `config.json`.
+_PUBLIC = {
+    "pip": ("pypi.org", "files.pythonhosted.org"),
+    "npm": ("registry.npmjs.org",),
+    "cargo": ("index.crates.io", "static.crates.io"),
+    "go": ("proxy.golang.org", "sum.golang.org"),
 }
-# What these tools get of the user's environment: nothing that makes them load code, as PYTHONPATH and NODE_OPTIONS do.
-_NEEDED = ("HOME", "USER", "LANG", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-_SETTINGS = ("PIP_", "UV_", "NPM_CONFIG_", "npm_config_", "GOPROXY", "GOSUMDB", "GOPRIVATE")
+_SET_BY = {"PIP_INDEX_URL": "pip", "npm_config_registry": "npm", "NPM_CONFIG_REGISTRY": "npm", "GOPROXY": "go"}
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
 _FROM_PIP = {"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL", "cert": "PIP_CERT"}
 # Variables that commands get: where the index is, and the certificates of the user's machine.
@@ -54,13 +50,7 @@ _PASSED = (
 _OWN_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")  # each a whole bundle
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _URL = re.compile(r"https://[^\s\"'<>,|)]+")
-_BUILT_IN = re.compile(rb"sparse\+(https://[a-z0-9-]+(?:\.[a-z0-9-]+)+/)")
-_MOST_PROGRAM_BYTES = 128 << 20
-_HELP_S = 20.0
-_FETCH_S = 8.0
-_MOST_BYTES = 4 << 20
 _MOST_HOSTS = 12
-_SIMPLE = "application/vnd.pypi.simple.v1+json"  # PEP 691
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,53 +58,39 @@ class PackageIndexes:
     """What an installing command may reach.
 
     `named` are the hosts that the user's own configuration names, which may have private addresses; `variables` are what the
-    command gets next to its environment; `urls` are the user's own indexes, `tools` those that the project uses;
-    `certificates` are those that this machine trusts.
+    command gets next to its environment; `certificates` are those that this machine trusts.
     """
 
     hosts: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
     variables: tuple[tuple[str, str], ...] = ()
-    urls: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
     certificates: Path | None = None
 
 
-def find_package_indexes(workspace: Path, files: Mapping[str, str], environ: Mapping[str, str], home: Path) -> PackageIndexes:
-    """Return the indexes of a project.  Blocks: it runs tools of the user's, which reach no network.
+def find_package_indexes(files: Mapping[str, str], environ: Mapping[str, str], home: Path) -> PackageIndexes:
+    """Return the indexes of a project.  Blocks (disk).
 
     Args:
-        workspace: the project's folder; no program in it is run.
         files: the text of those of `WORKSPACE_FILES` that exist.
         environ: the user's environment.
         home: the user's home folder.
     """
-    tools = [tool for tool, markers in _TOOLS.items() if any(marker in files for marker in markers)]
     variables = _own_variables(environ, home)
-    own = [url for name in _PASSED for url in _URL.findall(variables.get(name, ""))]
-    own += _URL.findall(_registry(home / ".npmrc")) + list(_cargo_urls(_read(home / ".cargo/config.toml")))
-    for tool in tools:
-        own += _default(tool, variables, workspace, environ)
-    if "cargo" in tools and not cargo_settings(home):
-        own += _default_of_cargo(workspace, home)
-    told = [url for name, text in files.items() for url in _told_by(name, text)]
-    found = [*own, *told]
-    hosts = list(dict.fromkeys(host for url in found if (host := _host(url))))
+    urls = [url for name in _PASSED for url in _URL.findall(variables.get(name, ""))]
+    urls += _URL.findall(_registry(home / ".npmrc")) + list(_cargo_urls(_read(home / ".cargo/config.toml")))
+    own = [host for url in urls if (host := _host(url))]
+    has_own = {tool for name, tool in _SET_BY.items() if name in variables} | ({"cargo"} if cargo_settings(home) else set())
+    for tool, markers in _TOOLS.items():
+        is_used = any(marker in files for marker in markers) and tool not in has_own
+        own += _PUBLIC[tool] if is_used or _PUBLIC[tool][0] in own else ()
+    told = [host for name, text in files.items() for url in _told_by(name, text) if (host := _host(url))]
     plain = {name: value for name, value in variables.items() if name in _PASSED and "@" not in value}  # no password goes in
     return PackageIndexes(
-        tuple(hosts[:_MOST_HOSTS]),
-        frozenset(filter(None, map(_host, own))),
+        tuple(dict.fromkeys((*own, *told)))[:_MOST_HOSTS],
+        frozenset(own),
         tuple(sorted(plain.items())),
-        tuple(dict.fromkeys(own)),
-        tuple(tools),
         certificates_of(variables),
     )
-
-
-def with_file_hosts(indexes: PackageIndexes) -> PackageIndexes:
-    """Return indexes with the hosts where they keep their files, which they are asked for.  Blocks; the user has allowed it."""
-    found = [host for url in indexes.urls for host in _file_hosts(url, indexes.tools)]
-    return replace(indexes, hosts=tuple(dict.fromkeys([*indexes.hosts, *found]))[: 2 * _MOST_HOSTS])
 
 
 def _own_variables(environ: Mapping[str, str], home: Path) -> dict[str, str]:
@@ -125,6 +101,7 @@ def _own_variables(environ: Mapping[str, str], home: Path) -> dict[str, str]:
             parser.read(name.replace("~", str(home), 1), encoding="utf-8")
             section = parser["global"] if parser.has_section("global") else {}
             variables |= {_FROM_PIP[key]: " ".join(value.split()) for key, value in section.items() if key in _FROM_PIP}
+    variables |= dict(re.findall(r"^(GO\w+)=(.*)$", _read(home / ".config/go/env"), re.MULTILINE))
     variables |= {name: environ[name] for name in (*_PASSED, *_OWN_CERTIFICATES) if environ.get(name)}
     if registry := _registry(home / ".npmrc"):
         variables.setdefault("npm_config_registry", registry)
@@ -136,50 +113,6 @@ def certificates_of(variables: Mapping[str, str]) -> Path | None:
     own = [variables[name] for name in _OWN_CERTIFICATES if name in variables]
     found = (Path(name).expanduser() for name in (*own, ssl.get_default_verify_paths().cafile, *_BUNDLES) if name)
     return next((path.resolve() for path in found if path.is_file()), None)
-
-
-def _default(tool: str, variables: Mapping[str, str], workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what a tool uses by itself, as it says."""
-    is_set = {"pip": "PIP_INDEX_URL", "npm": "npm_config_registry", "go": "GOPROXY"}
-    if is_set.get(tool, "") in variables:
-        return
-    own = {name: value for name, value in environ.items() if name in _NEEDED or name.startswith(_SETTINGS)}
-    environment = {**own, "PATH": path_outside(workspace)}
-    for name, *arguments in _DEFAULTS.get(tool, ()):
-        program = find_program(name, workspace)
-        if program is None:
-            continue
-        with suppress(OSError, subprocess.SubprocessError, UnicodeDecodeError):
-            ran = subprocess.run(
-                [program, *arguments],
-                cwd="/",
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=_HELP_S,
-                check=True,
-                stdin=subprocess.DEVNULL,
-            )
-            text = ran.stdout
-            if tool == "pip":
-                text = " ".join(re.findall(r"default:?\s+(https://\S+?)[)\]\s]", " ".join(text.split())))
-            urls = _URL.findall(text)
-            urls += [f"https://{text.split()[0]}"] if arguments[-1] == "GOSUMDB" and "." in text.split("+")[0] else []
-            if urls:
-                yield from urls
-                if tool == "pip":
-                    return
-
-
-def _default_of_cargo(workspace: Path, home: Path) -> list[str]:
-    """Return the registry that is built into cargo, which has no command that tells it."""
-    program = find_program("cargo", workspace)
-    toolchains = sorted(home.glob(".rustup/toolchains/*/bin/cargo"), key=lambda path: "stable" not in path.parts[-3])
-    if program is None or (program.resolve().name == "rustup" and not toolchains):
-        return []
-    with suppress(OSError), (toolchains[0] if program.resolve().name == "rustup" else program).open("rb") as file:
-        return [each.decode() for each in dict.fromkeys(_BUILT_IN.findall(file.read(_MOST_PROGRAM_BYTES)))]
-    return []
 
 
 def cargo_settings(home: Path) -> str:
@@ -227,27 +160,6 @@ def _cargo_urls(text: str) -> Iterator[str]:
         data = tomllib.loads(text)
         for table in (*data.get("source", {}).values(), *data.get("registries", {}).values()):
             yield from (url for key in ("registry", "index") for url in _URL.findall(str(table.get(key, ""))))
-
-
-def _file_hosts(url: str, tools: Iterable[str]) -> Iterator[str]:
-    """Yield where an index says that its files lie."""
-    if "cargo" in tools:
-        data = _fetched(f"{url.removeprefix('sparse+').rstrip('/')}/config.json", "application/json")
-        yield from filter(None, [_host(str(data.get("dl", "")))])
-    if "pip" in tools:
-        files = _fetched(f"{url.rstrip('/')}/pip/", _SIMPLE).get("files")
-        found = (_host(str(each.get("url", ""))) for each in files if isinstance(each, dict)) if isinstance(files, list) else ()
-        yield from dict.fromkeys(filter(None, found))
-
-
-def _fetched(url: str, kind: str) -> dict[str, object]:
-    """Return the JSON object at an address, empty where there is none."""
-    with suppress(OSError, ValueError):
-        request = urllib.request.Request(url, headers={"Accept": kind})  # noqa: S310  (https, as _URL says)
-        with urllib.request.urlopen(request, timeout=_FETCH_S, context=ssl.create_default_context()) as answer:  # noqa: S310
-            data = json.loads(answer.read(_MOST_BYTES))
-            return data if isinstance(data, dict) else {}
-    return {}
 
 
 def _host(url: str) -> str:

@@ -33,7 +33,7 @@ from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
 from lmtui.sandbox.host_paths import locate, make_for_owner
 from lmtui.sandbox.overlays import OverlayInstances, States, WorkspaceOverlay, finish_interrupted
-from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
+from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
 from lmtui.sandbox.proxy import Proxy
@@ -231,7 +231,7 @@ class WorkspaceSandbox:
         for name in WORKSPACE_FILES:
             with contextlib.suppress(SandboxError):
                 texts[name] = (await self.read_file(name)).data.decode("utf-8", "replace")
-        return await asyncio.to_thread(find_package_indexes, self._pool.workspace, texts, os.environ, Path.home())
+        return await asyncio.to_thread(find_package_indexes, texts, os.environ, Path.home())
 
     async def _run_with_packages(
         self, timeout_s: int, on_output: OutputSink | None, gate: HostApproval | None, fields: Mapping[str, object]
@@ -239,8 +239,7 @@ class WorkspaceSandbox:
         """Run a command that reaches the package indexes of the project, and no other host without a question."""
         if self._connect is None:
             raise SandboxUnavailable("this sandbox has no proxy, so no command reaches the package indexes")
-        shown = self._indexes.pop() if self._indexes else await self._find_indexes()  # what the user said yes to
-        indexes = await asyncio.to_thread(with_file_hosts, shown)
+        indexes = self._indexes.pop() if self._indexes else await self._find_indexes()  # what the user said yes to
         proxy = Proxy(indexes.hosts, lambda: gate, named=indexes.named)
         findings: list[Findings] = []
         try:

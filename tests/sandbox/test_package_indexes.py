@@ -32,16 +32,16 @@ _HOST = "packages.internal"
 _WHEEL = "thing-1.0-py3-none-any.whl"
 
 
-def indexes(workspace: Path, home: Path, files: dict[str, str], **environ: str) -> PackageIndexes:
-    return find_package_indexes(workspace, files, environ, home)
+def indexes(home: Path, files: dict[str, str], **environ: str) -> PackageIndexes:
+    return find_package_indexes(files, environ, home)
 
 
-def test_the_users_own_configuration_names_the_index(workspace: Path, tmp_path: Path) -> None:
+def test_the_users_own_configuration_names_the_index(tmp_path: Path) -> None:
     (tmp_path / ".config/pip").mkdir(parents=True)
     (tmp_path / ".config/pip/pip.conf").write_text("[global]\nindex-url = https://one.internal/simple\n")
     (tmp_path / ".npmrc").write_text("registry=https://two.internal/npm/\n//two.internal/:_authToken=secret\n")
     files = {"pyproject.toml": "", "package.json": "{}"}
-    found = indexes(workspace, tmp_path, files, UV_INDEX_URL="https://three.internal/simple")
+    found = indexes(tmp_path, files, UV_INDEX_URL="https://three.internal/simple")
     assert found.hosts == ("one.internal", "three.internal", "two.internal")
     assert found.named == {"one.internal", "two.internal", "three.internal"}
     assert dict(found.variables) == {
@@ -51,12 +51,12 @@ def test_the_users_own_configuration_names_the_index(workspace: Path, tmp_path: 
     }
 
 
-def test_no_password_goes_into_the_sandbox(workspace: Path, tmp_path: Path) -> None:
-    found = indexes(workspace, tmp_path, {}, PIP_INDEX_URL="https://me:secret@one.internal/simple")
+def test_no_password_goes_into_the_sandbox(tmp_path: Path) -> None:
+    found = indexes(tmp_path, {}, PIP_INDEX_URL="https://me:secret@one.internal/simple")
     assert (found.hosts, found.variables) == (("one.internal",), ())
 
 
-def test_what_a_project_names_is_reached_but_not_at_a_private_address(workspace: Path, tmp_path: Path) -> None:
+def test_what_a_project_names_is_reached_but_not_at_a_private_address(tmp_path: Path) -> None:
     files = {
         "package-lock.json": '{"packages": {"a": {"resolved": "https://files.example.com/a.tgz"}}}',
         "pyproject.toml": '[[tool.uv.index]]\nname = "x"\nurl = "https://index.example.com/simple"\n',
@@ -64,7 +64,7 @@ def test_what_a_project_names_is_reached_but_not_at_a_private_address(workspace:
         ".cargo/config.toml": '[registries.mine]\nindex = "sparse+https://crates.example.com/index/"\n',
         "requirements.txt": "--extra-index-url https://more.example.com/simple\n",
     }
-    found = indexes(workspace, tmp_path, files, PIP_INDEX_URL="https://one.internal/simple")
+    found = indexes(tmp_path, files, PIP_INDEX_URL="https://one.internal/simple")
     assert set(found.hosts) == {
         "one.internal", "files.example.com", "index.example.com", "wheels.example.com", "crates.example.com",
         "more.example.com",
@@ -73,34 +73,30 @@ def test_what_a_project_names_is_reached_but_not_at_a_private_address(workspace:
 
 
 @pytest.mark.parametrize("text", ["{", "[tool", "index-url", "https://", '[tool.uv]\nindex = "x"', "[source]\nx = 1"])
-def test_files_that_cannot_be_read_name_nothing(text: str, workspace: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_name_nothing(text: str, tmp_path: Path) -> None:
     names = ("pyproject.toml", "uv.lock", "package-lock.json", ".npmrc", "requirements.txt", ".cargo/config.toml")
-    assert indexes(workspace, tmp_path, dict.fromkeys(names, text), PIP_INDEX_URL="https://a.example").hosts == ("a.example",)
+    assert indexes(tmp_path, dict.fromkeys(names, text), PIP_INDEX_URL="https://a.example").hosts == ("a.example",)
 
 
-def test_no_program_of_the_workspace_is_run(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("python3", "uv", "npm", "go"):
-        program = workspace / name
+def test_without_configuration_the_public_index_is_meant_and_no_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("python3", "uv", "npm", "go", "cargo"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
         program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho https://evil.example\n")
         program.chmod(0o755)
-    linked = tmp_path / "linked"
-    linked.symlink_to(workspace)
-    monkeypatch.setenv("PATH", f"{workspace}:{linked}")
-    found = indexes(workspace, tmp_path, {"pyproject.toml": "", "package.json": "{}", "go.mod": ""})
-    assert found.hosts == ()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    found = indexes(tmp_path, {"pyproject.toml": "", "package.json": "{}", "Cargo.toml": "", "go.mod": ""})
+    assert set(found.hosts) == {
+        "pypi.org", "files.pythonhosted.org", "registry.npmjs.org", "index.crates.io", "static.crates.io",
+        "proxy.golang.org", "sum.golang.org",
+    }  # fmt: skip
     assert not (tmp_path / "ran").exists()
-
-
-def test_no_code_of_the_workspace_is_loaded(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (workspace / "pip").mkdir()
-    (workspace / "pip/__init__.py").write_text("")
-    (workspace / "pip/__main__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    (workspace / "sitecustomize.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    environ = {**os.environ, "PYTHONPATH": str(workspace), "PYTHONSTARTUP": str(workspace / "sitecustomize.py")}
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    _ = find_package_indexes(workspace, {"pyproject.toml": ""}, environ, tmp_path)
-    assert not (tmp_path / "ran").exists()
+    (tmp_path / ".config/go").mkdir(parents=True)
+    (tmp_path / ".config/go/env").write_text("GOPROXY=https://go.internal,direct\nGOFLAGS\n")
+    assert indexes(tmp_path, {"go.mod": ""}).hosts == ("go.internal",)
+    assert indexes(tmp_path / "bin", {}, UV_INDEX_URL="https://pypi.org/simple").hosts == ("pypi.org", "files.pythonhosted.org")
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
