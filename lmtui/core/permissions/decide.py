@@ -404,7 +404,7 @@ def _at_last(access: Access, mode: Mode, allowing: Rule | None, *, asks_each: bo
     """Decide about a call that nothing forbids and nothing else asks about."""
     is_sessions = allowing is not None and allowing.source == THIS_SESSION
     if asks_each and access is Access.EXECUTE and not is_sessions:
-        return Decision(Verdict.ASK, "the reduced sandbox asks for each command; --sandbox landlock lets the mode decide")
+        return Decision(Verdict.ASK, "this sandbox is reduced: each command is asked about")
     if allowing is not None:
         return Decision(Verdict.ALLOW, f"your rule {allowing} allows it", str(allowing))
     return _by_mode(access, mode)
