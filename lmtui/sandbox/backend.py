@@ -356,7 +356,7 @@ class LandlockBackend:
             processes=_about_processes(confinement.landlock_abi() if sys.platform == "linux" else 0, limits.processes),
             memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
             cpu=cores_text(limits.cores),
-            git=".git and .lmagent are put back after each command; objects of .git are not guarded",
+            git="settings and hooks of .git are put back after each command; the rest of .git and .lmagent is not guarded",
         )
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:

@@ -251,7 +251,7 @@ class SandboxBackground:
     async def _begin(self, entry: _Entry) -> None:
         """Remember what is there, so that what the command leaves for programs outside is recognised."""
         if entry.client is not None and (await self._pool.started()).backend.is_isolated:
-            entry.moment = await self._pool.workspace_guard.begin(entry.client, keeps_copies=False)
+            entry.moment = await self._pool.workspace_guard.begin(entry.client)
 
     async def _look(self, entry: _Entry) -> None:
         """Set aside what the command left for programs outside since the last look."""
@@ -260,7 +260,7 @@ class SandboxBackground:
         moment, entry.moment = entry.moment, None
         main = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         try:
-            entry.notes += (await self._pool.workspace_guard.end(main, moment, keeps_copies=False)).notes
+            entry.notes += (await self._pool.workspace_guard.end(main, moment)).notes
             if not entry.ended.is_set() and entry.exit_code is None:
                 await self._begin(entry)
         except SandboxError as error:

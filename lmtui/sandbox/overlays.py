@@ -389,11 +389,11 @@ class WorkspaceOverlay(Generic[V]):
         client = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         self._birth = self._birth or self._instances.moment
         before = await self._checkpoints.snapshot()
-        began = await self._pool.workspace_guard.begin(await client(), keeps_copies=False)
+        began = await self._pool.workspace_guard.begin(await client())
         try:
             merged = await to_the_end(self._keep_merged(note))
         finally:
-            findings = await to_the_end(self._pool.workspace_guard.end(client, began, keeps_copies=False))
+            findings = await to_the_end(self._pool.workspace_guard.end(client, began))
         moment = await self._instances.note_moment()
         self._touched.update(dict.fromkeys(choice.paths, moment))
         notes = (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))

@@ -69,7 +69,6 @@ class _Locks:
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     guarding: asyncio.Lock = field(default_factory=asyncio.Lock)
     freezing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
     git_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -250,22 +249,20 @@ class SandboxPool:
     async def command_client(self, findings: list[Findings], revealed: frozenset[str] = frozenset()) -> AsyncIterator[Client]:
         """Yield a supervisor for a command; what it left for programs outside is in `findings` afterwards.
 
-        Without mounts, commands run one by one.
+        Without mounts, commands run one by one, and what makes git run something is put back behind each.
         """
         backend = (await self.started()).backend
-        async with self._turn(backend):
+        keeps_git = backend.is_isolated and not backend.has_mounts
+        async with self._locks.git_turn if keeps_git else contextlib.nullcontext():
             client = await self.client(InstanceKind.MAIN, revealed)
             with self.instances.using(client):
-                keeps_copies = backend.is_isolated and not backend.has_mounts
-                began = await self.workspace_guard.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
+                began = await self.workspace_guard.begin(client, keeps_git=keeps_git) if backend.is_isolated else None
                 try:
                     yield client
                 finally:
                     if began is not None:
-                        ending = self.workspace_guard.end(
-                            partial(self.client, InstanceKind.MAIN, is_for_one_file=True), began, keeps_copies=keeps_copies
-                        )
-                        findings.append(await to_the_end(ending))
+                        main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
+                        findings.append(await to_the_end(self.workspace_guard.end(main, began)))
 
     @contextlib.asynccontextmanager
     async def read_client(self) -> AsyncIterator[Client]:
@@ -293,12 +290,12 @@ class SandboxPool:
             parts.enter_context(self.serving(client, layout))
             await client.start()
             await check_mounts(client, InstanceKind.MAIN, layout)
-            began = await self.workspace_guard.begin(client, keeps_copies=False)
+            began = await self.workspace_guard.begin(client)
             try:
                 yield client
             finally:
                 main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
-                findings.append(await to_the_end(self.workspace_guard.end(main, began, keeps_copies=False)))
+                findings.append(await to_the_end(self.workspace_guard.end(main, began)))
 
     @contextlib.asynccontextmanager
     async def overlay_client(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool = True) -> AsyncIterator[Client]:
@@ -362,8 +359,7 @@ class SandboxPool:
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
         """Yield the instance that may change `.git`; what of it git should not have changed is put back afterwards."""
         client = await self.client(InstanceKind.GIT)
-        assert self._chosen is not None
-        async with self._locks.git_turn, self._turn(self._chosen.backend):
+        async with self._locks.git_turn:
             await self.workspace_guard.begin_git()
             try:
                 yield client
@@ -506,9 +502,6 @@ class SandboxPool:
         found = list(dict.fromkeys(self._masks.of_sessions.values())) or self._masks.opened or [MaskExpressions()]
         denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._masks.opened, *found)) if each)
         return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
-
-    def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:
-        return self._locks.one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
 
     async def _end_git(self) -> Findings:
         return await self.workspace_guard.end_git(await self.client(InstanceKind.MAIN, is_for_one_file=True))

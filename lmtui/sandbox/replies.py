@@ -205,10 +205,9 @@ class LayoutReply(Reply):
 
 
 class PutBackReply(Reply):
-    """The restored paths, in hex, and why something could not be restored."""
+    """The restored paths, in hex."""
 
     changed: Annotated[list[_HexPath], Field(max_length=100_000)]
-    problem: _Line
 
 
 class MovedReply(Reply):

@@ -350,7 +350,9 @@ def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Op
     if not backend.is_isolated:
         text = f"{backend.name}: not isolated"
     elif is_reduced:
-        text = f"{backend.name} (reduced): no private /tmp, other processes visible, .git put back afterwards; {network}"
+        text = (
+            f"{backend.name} (reduced): no private /tmp, other processes visible, .git settings put back afterwards; {network}"
+        )
     reason = "; ".join(notes)
     if options.network == "proxy" and not is_proxied:
         reason = f"{reason}; the proxy needs docker, podman or bubblewrap, so the network is off".lstrip("; ")

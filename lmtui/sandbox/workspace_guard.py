@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.sanitize import sanitize_line
@@ -37,10 +37,14 @@ _Found = tuple[bytes, str, bool, int]
 
 @dataclass(frozen=True, slots=True)
 class GuardMoment:
-    """When something began, by both clocks: one that is set meanwhile is noticed."""
+    """When something began, by both clocks: one that is set meanwhile is noticed.
+
+    With `keeps_git` no mount protects `.git`: what makes git run something is put back at the end.
+    """
 
     wall_ns: int
     steady_ns: int
+    keeps_git: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +78,32 @@ class WorkspaceGuard:
         self._frozen = frozen
         self._clocks = clocks or _now
         self._known: dict[bytes, int] | None = None  # path and inode number
-        self._keepers: dict[str, Client] = {}
+        self._keeper: Client | None = None  # where git's files are kept
         self._seen_ns = 0  # when the last look ended, by the exact clock
         self._open: list[GuardMoment] = []  # of the commands under way
 
-    async def begin(self, client: Client, *, keeps_copies: bool) -> GuardMoment:
-        """Look at what there is before a command; with `keeps_copies` take down what mounts do not protect."""
+    async def begin(self, client: Client, *, keeps_git: bool = False) -> GuardMoment:
+        """Look at what there is before a command."""
         if self._known is None:
             found, _ = await self._look(client, 2**62)
             self._known = {path: inode for path, _, _, inode in found}
-        if keeps_copies:
-            await self._keep("all")
+        if keeps_git:
+            await self.begin_git()
         for _ in range(MOST_TICKS_MS):  # what was seen already is older than what this command writes
             if time.clock_gettime_ns(FILE_CLOCK) > self._seen_ns:
                 break
             await asyncio.sleep(0.001)
-        moment = self._clocks()
+        moment = replace(self._clocks(), keeps_git=keeps_git)
         self._open.append(moment)
         return moment
 
-    async def end(self, client: Callable[[], Awaitable[Client]], began: GuardMoment, *, keeps_copies: bool) -> Findings:
-        """Put back and moved aside what a command changed; works where its instance has died, too.
+    async def end(self, client: Callable[[], Awaitable[Client]], began: GuardMoment) -> Findings:
+        """Put back and move aside what a command left for programs outside; works where its instance has died, too.
 
         Raises:
             SandboxError: something could not be moved aside; everything else was.
         """
-        put_back, notes = await self._put_back("all") if keeps_copies else ((), [])
+        put_back, notes = await self._put_back() if began.keeps_git else ((), [])
         ended = self._clocks()
         is_set = abs((ended.wall_ns - began.wall_ns) - (ended.steady_ns - began.steady_ns)) > _CLOCK_SLACK_NS
         since_ns = 0 if is_set else min(each.wall_ns for each in (began, *self._open))  # another's may be what is found
@@ -109,7 +113,7 @@ class WorkspaceGuard:
             found, is_cut = await self._look(await client(), since_ns)
         except SandboxError:  # no instance is left to look from
             found, is_cut = await self._look(await self._guard(), since_ns)
-        ours = frozenset((b".git",)) if keeps_copies else frozenset()
+        ours = b".git" if began.keeps_git else b""
         moved: dict[bytes, str] = {}
         if self._judge(found, ours)[0]:
             async with self._frozen():  # what is moved is what is seen now, and nothing can exchange it
@@ -133,11 +137,13 @@ class WorkspaceGuard:
 
     async def begin_git(self) -> None:
         """Take down what git may not change by itself."""
-        await self._keep("git")
+        guard = self._keeper = await self._guard()
+        facts, _ = await guard.call("guard", {"action": "keep"}, limit_s=_GUARD_S)
+        replies.parse(facts, replies.Reply)
 
     async def end_git(self, client: Client) -> Findings:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
-        changed, notes = await self._put_back("git")
+        changed, notes = await self._put_back()
         found, _ = await self._look(client, 0)
         known = self._known or {}
         fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
@@ -147,22 +153,14 @@ class WorkspaceGuard:
         notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
         return Findings(changed, notable, tuple(notes))
 
-    async def _keep(self, what: str) -> None:
-        guard = self._keepers[what] = await self._guard()
-        facts, _ = await guard.call("guard", {"action": "keep", "what": what}, limit_s=_GUARD_S)
-        replies.parse(facts, replies.Reply)
-
-    async def _put_back(self, what: str) -> tuple[tuple[str, ...], list[str]]:
+    async def _put_back(self) -> tuple[tuple[str, ...], list[str]]:
         """Return the restored paths, and notes for the user."""
-        guard = self._keepers.pop(what)
-        if not guard.is_alive:
+        guard, self._keeper = self._keeper, None
+        if guard is None or not guard.is_alive:
             return (), [_NOT_COMPARED]
         async with self._frozen():
-            facts, _ = await guard.call("guard", {"action": "put_back", "what": what}, limit_s=_GUARD_S)
-        reply = replies.parse(facts, replies.PutBackReply)
-        if reply.problem:
-            raise SandboxError(sanitize_line(reply.problem))
-        return tuple(_shown(bytes.fromhex(path)) for path in reply.changed), []
+            facts, _ = await guard.call("guard", {"action": "put_back"}, limit_s=_GUARD_S)
+        return tuple(_shown(bytes.fromhex(path)) for path in replies.parse(facts, replies.PutBackReply).changed), []
 
     async def _set_aside(self, guard: Client, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
         """Return the new place of each path, and why something could not be moved."""
@@ -192,14 +190,14 @@ class WorkspaceGuard:
         self._seen_ns = time.time_ns()
         return found, is_cut
 
-    def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return what to quarantine and what only to report; skip paths that were already restored."""
+    def _judge(self, found: Sequence[_Found], put_back: bytes) -> tuple[list[bytes], list[bytes]]:
+        """Return what to quarantine and what only to report; skip the path that was restored."""
         known = self._known or {}
         moving: list[bytes] = []
         notable: list[bytes] = []
         for path, kind, is_fresh, inode in found:
             is_known = known.get(path) == inode
-            if not is_fresh or (path in put_back and path in known) or (is_known and kind == "git"):
+            if not is_fresh or (path == put_back and path in known) or (is_known and kind == "git"):
                 continue
             is_named = kind == "read" or (is_known and kind != "gitfile")
             (notable if is_named else moving).append(path)

@@ -142,7 +142,7 @@ async def _play_command(case: Case, setting: Stage, sandbox: Sandbox) -> _Played
     inside = {name: value for name, value in setting.names.items() if name not in ("TOKEN", "CANARY", "NETLOG")}
     exports = "".join(f"export {name}='{value}'\n" for name, value in inside.items())
     result = await sandbox.run_command(exports + case.command, timeout_s=case.timeout)
-    return _Played(result.output, result.exit_code, result.elapsed_ms / 1000)
+    return _Played(result.text, result.exit_code, result.elapsed_ms / 1000)
 
 
 # How a question looks needs one: in the normal mode a command runs in an overlay, and is asked about if it changed something.

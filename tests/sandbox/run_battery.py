@@ -41,6 +41,8 @@ _REDUCED = {
     "p-caps": "/proc/self is closed to grandchildren", "p-seccomp": "/proc/self is closed to grandchildren",
     "d-tmp-fill": "no private /tmp of a fixed size",
     "v-git-vendored": "settings of repositories further down are told, not put back",
+    "p-lmagent-config": "lmtui's folder is not guarded", "p-lmagent-replace": "lmtui's folder is not guarded",
+    "p-lmagent-symlink": "lmtui's folder is not guarded", "v-lmagent-rules": "lmtui's folder is not guarded",
 }  # fmt: skip
 
 

@@ -165,9 +165,9 @@ async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
     moments = iter([GuardMoment(2**62, 0), GuardMoment(2**62 - 3600 * 10**9, 10**9)])
     guard = await open_guard(ProcessBackend(workspace))
     workspace_guard = WorkspaceGuard(_returning(guard), contextlib.nullcontext, lambda: next(moments))
-    began = await workspace_guard.begin(client, keeps_copies=False)
+    began = await workspace_guard.begin(client)
     (workspace / ".envrc").touch()
-    findings = await workspace_guard.end(living, began, keeps_copies=False)
+    findings = await workspace_guard.end(living, began)
     await client.close()
     await guard.close()
     assert findings.quarantined == (".envrc",)
@@ -182,10 +182,10 @@ async def test_where_no_instance_is_left_the_guard_looks(workspace: Path) -> Non
 
     guard = await open_guard(ProcessBackend(workspace))
     workspace_guard = WorkspaceGuard(_returning(guard), contextlib.nullcontext)
-    began = await workspace_guard.begin(client, keeps_copies=False)
+    began = await workspace_guard.begin(client)
     await client.close()
     (workspace / ".mcp.json").touch()
-    assert (await workspace_guard.end(gone, began, keeps_copies=False)).quarantined == (".mcp.json",)
+    assert (await workspace_guard.end(gone, began)).quarantined == (".mcp.json",)
     await guard.close()
 
 

@@ -124,13 +124,12 @@ async def test_root_s_command_changes_no_mode_or_owner_of_anything(sandbox: Sand
 
 
 @_LANDLOCK
-async def test_git_and_settings_are_as_before_after_a_command(sandbox: Sandbox, workspace: Path) -> None:
+async def test_settings_of_git_are_as_before_after_a_command(sandbox: Sandbox, workspace: Path) -> None:
     await sandbox.run_git(["init"], writes=True)
     config = (workspace / ".git/config").read_bytes()
-    command = "echo '[core] fsmonitor = x' >> .git/config; mv .git aside; cp -r aside .git; echo evil > .lmagent/config.toml"
+    command = "echo '[core] fsmonitor = x' >> .git/config; mv .git aside; cp -r aside .git"
     result = await sandbox.run_command(command)
     assert (workspace / ".git/config").read_bytes() == config
-    assert (workspace / ".lmagent/config.toml").read_text() == "# settings\n"
     assert not (workspace / "aside").exists()
     assert ".git" in result.quarantined
     assert "put back as it was before" in result.text
@@ -138,7 +137,7 @@ async def test_git_and_settings_are_as_before_after_a_command(sandbox: Sandbox, 
 
 
 @_LANDLOCK
-async def test_commands_run_one_by_one_because_copies_are_kept_around_each(sandbox: Sandbox) -> None:
+async def test_commands_run_one_by_one_because_git_is_put_back_behind_each(sandbox: Sandbox) -> None:
     results = await asyncio.gather(*(sandbox.run_command("date +%s%N; sleep 0.3; date +%s%N") for _ in range(2)))
     (one, other) = sorted([int(word) for word in result.output.split()] for result in results)
     assert one[1] <= other[0]

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.guest.guard import Vault, is_a_setting, is_executed, is_not_an_object
+from lmtui.sandbox.guest.guard import Vault, is_executed
 
 Change = Callable[[Path], object]
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    for name in (".git/hooks", ".git/info", ".git/objects/ab", ".git/refs/heads", ".lmagent/sessions"):
+    for name in (".git/hooks", ".git/info", ".git/objects/ab", ".git/refs/heads", ".lmagent"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("config", "HEAD", "hooks/pre-commit", "info/attributes", "objects/ab/cd", "refs/heads/main"):
         (tmp_path / ".git" / name).write_text(f"{name} of before")
     (tmp_path / ".git/hooks/pre-commit").chmod(0o755)
     (tmp_path / ".git/link").symlink_to("HEAD")
-    (tmp_path / ".lmagent/config.toml").write_text("mode = 'normal'")
     return tmp_path
 
 
@@ -83,56 +82,34 @@ _CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", _CHANGES.values(), ids=_CHANGES.keys())
-@pytest.mark.parametrize("choose", [is_executed, is_not_an_object])
-def test_what_was_changed_is_as_before(repository: Path, choose: Callable[[str], bool], change: Change) -> None:
+def test_what_was_changed_is_as_before(repository: Path, change: Change) -> None:
     git = repository / ".git"
-    before = _state(git, choose)
-    vault = Vault(_opened(repository), ".git", choose)
+    before = _state(git)
+    vault = Vault(_opened(repository))
     vault.keep()
     change(git)
     changed = vault.put_back()
-    assert _state(git, choose) == before
+    assert _state(git) == before
     assert all(path.startswith(".git") for path in changed)
     assert changed or change is _CHANGES["unreadable"]
 
 
 def test_what_did_not_change_is_not_written(repository: Path) -> None:
-    vault = Vault(_opened(repository), ".git", is_not_an_object)
+    vault = Vault(_opened(repository))
     vault.keep()
     inodes = {path: path.lstat().st_ino for path in (repository / ".git").rglob("*")}
     assert vault.put_back() == ()
     assert inodes == {path: path.lstat().st_ino for path in (repository / ".git").rglob("*")}
 
 
-def test_a_session_log_that_grows_meanwhile_is_left_alone(repository: Path) -> None:
-    vault = Vault(_opened(repository), ".lmagent", is_a_setting)
-    vault.keep()
-    (repository / ".lmagent/sessions/one.jsonl").write_text("an event\n")
-    (repository / ".lmagent/config.toml").write_text("mode = 'auto'")
-    assert vault.put_back() == (".lmagent/config.toml",)
-    assert (repository / ".lmagent/config.toml").read_text() == "mode = 'normal'"
-    assert (repository / ".lmagent/sessions/one.jsonl").exists()
-
-
-def test_settings_behind_a_link_are_brought_back(repository: Path) -> None:
-    vault = Vault(_opened(repository), ".lmagent", is_a_setting)
-    vault.keep()
-    (repository / ".lmagent").rename(repository / "aside")
-    (repository / "fake").mkdir()
-    (repository / ".lmagent").symlink_to("fake")
-    assert vault.put_back() == (".lmagent",)
-    assert (repository / ".lmagent/config.toml").read_text() == "mode = 'normal'"
-    assert not (repository / ".lmagent").is_symlink()
-
-
 def _opened(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
-def _state(git: Path, choose: Callable[[str], bool]) -> dict[str, object]:
+def _state(git: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in sorted(git.rglob("*")):
         name = str(path.relative_to(git))
-        if choose(name) and not path.is_dir():
+        if is_executed(name) and not path.is_dir():
             found[name] = path.readlink() if path.is_symlink() else (path.read_text(), path.stat().st_mode)
     return found

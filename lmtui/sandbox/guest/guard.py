@@ -1,8 +1,8 @@
 """The guard: it looks after a workspace from inside a sandbox that runs no other program.
 
-The host asks it for everything that concerns workspace files, so the host never opens a workspace path.  The parts of
-`.git` and `.lmagent` that a command must not change are kept while it runs and restored afterwards, by descriptors and without
-following links, with every other process of the workspace stopped.
+The host asks it for everything that concerns workspace files, so the host never opens a workspace path.  The parts of `.git`
+that git's own instance must not change are kept while it runs and restored afterwards, by descriptors and without following
+links, with every other process of the workspace stopped.
 
 What other instances must protect or hide is found by a walk over names: nothing is opened but folders, no link is followed, and
 a folder whose status did not change (ctime, which no program can set) is not read again.
@@ -25,14 +25,12 @@ from .protocol import Message
 
 _MAX_BYTES = 128 << 20
 _MAX_FILES = 50_000
+_GIT = ".git"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-LMTUI_FOLDER = ".lmagent"
 _EXECUTED = frozenset(("config", "config.worktree", "commondir", "attributes", "alternates", "gitdir"))
 # Work that is under way names commands to go on with (`exec` lines, drivers): the tools begin none, so it is not theirs.
 _EXECUTED_FOLDERS = frozenset(("hooks", "rebase-merge", "rebase-apply", "sequencer"))
-
-Chooser = Callable[[str], bool]
 
 
 class _SavedFile:
@@ -50,23 +48,11 @@ def is_executed(path: str) -> bool:
     return name in _EXECUTED or name.startswith("BISECT_") or not _EXECUTED_FOLDERS.isdisjoint(folders)
 
 
-def is_not_an_object(path: str) -> bool:
-    """Choose everything in a git folder but its objects, which are many and cannot run."""
-    return not path.startswith(("objects/", "lfs/objects/")) or path.startswith("objects/info/")
-
-
-def is_a_setting(path: str) -> bool:
-    """Choose everything in lmtui's own folder but what lmtui itself writes meanwhile."""
-    return not path.startswith(("sessions/", "quarantine/", "jobs/"))
-
-
 class Vault:
-    """The chosen files of the folder `name` at the top of the workspace, which `root` is a descriptor of."""
+    """The files of `.git` that make git run something; `root` is a descriptor of the workspace."""
 
-    def __init__(self, root: int, name: str, choose: Chooser) -> None:
+    def __init__(self, root: int) -> None:
         self._root = root
-        self._name = name
-        self._choose = choose
         self._files: dict[str, _SavedFile] = {}
         self._fd = -1
 
@@ -79,10 +65,10 @@ class Vault:
         self.close()
         try:
             with suppress(FileNotFoundError, NotADirectoryError):
-                self._fd = os.open(self._name, _FOLDER, dir_fd=self._root)
+                self._fd = os.open(_GIT, _FOLDER, dir_fd=self._root)
             self._files = self._read(self._files) if self._fd >= 0 else {}
         except OSError as error:
-            raise Refused(f"{self._name} cannot be kept safe: {error.strerror}") from error
+            raise Refused(f"{_GIT} cannot be kept safe: {error.strerror}") from error
 
     def put_back(self) -> tuple[str, ...]:
         """Restore the recorded state, forget it, and return the paths that had changed, relative to the workspace.
@@ -97,17 +83,17 @@ class Vault:
             self._bring_home(changed)
             now = self._read(self._files)
             for path in now.keys() - self._files.keys():
-                quarantine.set_aside(self._root, os.fsencode(f"{self._name}/{path}"))
+                quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{path}"))
                 changed.append(path)
             for path, kept in self._files.items():
                 if path not in now or (now[path].mode, now[path].data) != (kept.mode, kept.data):
                     self._write(path, kept)
                     changed.append(path)
         except OSError as error:
-            raise Refused(f"a command changed {self._name}, and it could not be put back: {error.strerror}") from error
+            raise Refused(f"a command changed {_GIT}, and it could not be put back: {error.strerror}") from error
         finally:
             self.close()
-        return tuple(sorted(f"{self._name}/{path}".rstrip("/") for path in changed))
+        return tuple(sorted(f"{_GIT}/{path}".rstrip("/") for path in changed))
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -119,27 +105,19 @@ class Vault:
         """Move the folder itself back to its place, wherever it was moved to; make it again where it was deleted."""
         mine = os.fstat(self._fd)
         with suppress(FileNotFoundError):
-            there = os.stat(self._name, dir_fd=self._root, follow_symlinks=False)
+            there = os.stat(_GIT, dir_fd=self._root, follow_symlinks=False)
             if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
                 if stat.S_IMODE(mine.st_mode) & 0o700 != 0o700:
                     os.fchmod(self._fd, stat.S_IMODE(mine.st_mode) | 0o700)
                 return
-            self._move_away()
+            quarantine.set_aside(self._root, os.fsencode(_GIT))
         changed.append("")
         if mine.st_nlink > 0:
-            os.rename(os.readlink(f"/proc/self/fd/{self._fd}"), self._name, dst_dir_fd=self._root)
+            os.rename(os.readlink(f"/proc/self/fd/{self._fd}"), _GIT, dst_dir_fd=self._root)
             return
-        os.mkdir(self._name, 0o755, dir_fd=self._root)
+        os.mkdir(_GIT, 0o755, dir_fd=self._root)
         os.close(self._fd)
-        self._fd = os.open(self._name, _FOLDER, dir_fd=self._root)
-
-    def _move_away(self) -> None:
-        """Quarantine something foreign; if it blocks the quarantine folder, move it next to that."""
-        if self._name == LMTUI_FOLDER:
-            outside = f"{self._name}-moved-{os.urandom(4).hex()}"
-            os.rename(self._name, outside, src_dir_fd=self._root, dst_dir_fd=self._root)
-        else:
-            quarantine.set_aside(self._root, os.fsencode(self._name))
+        self._fd = os.open(_GIT, _FOLDER, dir_fd=self._root)
 
     def _read(self, before: dict[str, _SavedFile]) -> dict[str, _SavedFile]:
         files: dict[str, _SavedFile] = {}
@@ -147,7 +125,7 @@ class Vault:
         for folder, _, names, fd in os.fwalk(".", dir_fd=self._fd):
             for name in [*names, *_links(fd)]:
                 path = os.path.normpath(f"{folder}/{name}")
-                if path in files or not self._choose(path):
+                if path in files or not is_executed(path):
                     continue
                 kept = _take(fd, name, before.get(path))
                 if kept is None:
@@ -155,7 +133,7 @@ class Vault:
                 files[path] = kept
                 total += len(kept.data)
                 if total > _MAX_BYTES or len(files) > _MAX_FILES:
-                    raise Refused(f"{self._name} is too large to be kept safe here", "Use Docker or bubblewrap.")
+                    raise Refused(f"{_GIT} is too large to be kept safe here", "Use Docker or bubblewrap.")
         return files
 
     def _write(self, path: str, kept: _SavedFile) -> None:
@@ -166,7 +144,7 @@ class Vault:
                 folder = _enter(folder, part)
             with suppress(FileNotFoundError):
                 if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    quarantine.set_aside(self._root, os.fsencode(f"{self._name}/{path}"))
+                    quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{path}"))
             temporary = f".lmtui-{os.urandom(6).hex()}.tmp"
             if stat.S_ISLNK(kept.mode):
                 os.symlink(os.fsdecode(kept.data), temporary, dir_fd=folder)
@@ -459,10 +437,7 @@ class Guard:
         self._is_added = is_added
         self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._layout = Layout(folder, is_added=is_added)
-        self._vaults = {
-            "git": (Vault(self._root, ".git", is_executed),),
-            "all": (Vault(self._root, ".lmagent", is_a_setting), Vault(self._root, ".git", is_not_an_object)),
-        }
+        self._vault = Vault(self._root)
         self._operations: dict[str, Callable[[Message], Message]] = {
             "layout": self._look,
             "keep": self._keep,
@@ -493,21 +468,12 @@ class Guard:
             found["masked"] = [[b".lmagent".hex(), True, False, inode], *found["masked"]]
         return found
 
-    def _keep(self, message: Message) -> Message:
-        for vault in self._vaults[str(message["what"])]:
-            vault.keep()
+    def _keep(self, _message: Message) -> Message:
+        self._vault.keep()
         return {}
 
-    def _put_back(self, message: Message) -> Message:
-        """Restore what was kept, as much as possible."""
-        changed: list[str] = []
-        problem = ""
-        for vault in self._vaults[str(message["what"])]:
-            try:
-                changed += vault.put_back()
-            except Refused as refusal:
-                problem = problem or str(refusal)
-        return {"changed": [os.fsencode(path).hex() for path in changed], "problem": problem}
+    def _put_back(self, _message: Message) -> Message:
+        return {"changed": [os.fsencode(path).hex() for path in self._vault.put_back()]}
 
     def _set_aside(self, message: Message) -> Message:
         """Move paths to the quarantine, as many as possible."""
