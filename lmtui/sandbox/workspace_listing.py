@@ -21,6 +21,10 @@ from lmtui.sandbox.supervisor_client import InstanceKind
 _MAX_CHARS = 1000
 
 
+_GLOB_TOKEN = re.compile(r"\\(.)|\[([!^]?+)(.[^\]]*)\]|\*{2,}/?|.", re.DOTALL)
+_BRACES = {"{": ("(?:", 1), ",": ("|", 0), "}": (")", -1)}
+
+
 def translate(pattern: str) -> str:
     r"""Return a regular expression for a glob with `*`, `**`, `?`, `[a-z]`, `[!a]`, `{a,b}` and `\` before a literal.
 
@@ -30,76 +34,25 @@ def translate(pattern: str) -> str:
     if not pattern or len(pattern) > _MAX_CHARS or "\0" in pattern:
         raise SandboxError("the glob is empty, too long or has a NUL character in it")
     body = pattern.removeprefix("./")
-    source = _Translator(body).translate()
-    anchor = "" if "/" in body else "(?:.*/)?"
-    return rf"(?s:{anchor}{source})\Z"
-
-
-class _Translator:
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._at = 0
-        self._depth = 0
-
-    def translate(self) -> str:
-        out: list[str] = []
-        while self._at < len(self._pattern):
-            out.append(self._next())
-        if self._depth:
-            raise SandboxError(f"the glob {self._pattern} has a brace that does not close")
-        return "".join(out)
-
-    def _next(self) -> str:
-        char = self._pattern[self._at]
-        self._at += 1
-        match char:
-            case "*":
-                return self._stars()
-            case "?":
-                return "[^/]"
-            case "[":
-                return self._class()
-            case "{":
-                self._depth += 1
-                return "(?:"
-            case "," if self._depth:
-                return "|"
-            case "}" if self._depth:
-                self._depth -= 1
-                return ")"
-            case "\\" if self._at < len(self._pattern):
-                self._at += 1
-                return re.escape(self._pattern[self._at - 1])
-            case _:
-                return re.escape(char)
-
-    def _stars(self) -> str:
-        start = self._at
-        while self._pattern[self._at : self._at + 1] == "*":
-            self._at += 1
-        if self._at == start:
-            return "[^/]*"
-        if self._pattern[self._at : self._at + 1] == "/":
-            self._at += 1
-            return "(?:.*/)?"
-        return ".*"
-
-    def _class(self) -> str:
-        """Translate `[...]`; one that does not close is a plain bracket."""
-        end = self._pattern.find("]", self._at + 1 + (self._pattern[self._at : self._at + 1] in ("!", "^")))
-        if end < 0:
-            return re.escape("[")
-        inner = self._pattern[self._at : end]
-        self._at = end + 1
-        negated = inner[:1] in ("!", "^")
-        inner = (inner[1:] if negated else inner).replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
-        inner = inner.replace("&&", "&\\&").replace("~~", "~\\~").replace("||", "|\\|").replace("--", "-\\-")
-        source = f"(?!/)[{'^' if negated else ''}{inner}]"
-        try:
-            re.compile(source)
-        except re.error as error:
-            raise SandboxError(f"the glob {self._pattern} has a set that cannot be: [{inner}]") from error
-        return source
+    source, depth = "", 0
+    for token in _GLOB_TOKEN.finditer(body):
+        text, literal, negation, members = token[0], *token.groups()
+        if members:
+            members = re.sub(r"([\\[^&~|])", r"\\\1", members).replace("--", r"-\-")
+            source += f"(?!/)[{'^' if negation else ''}{members}]"
+        elif text[0] == "*":
+            source += "[^/]*" if text == "*" else "(?:.*/)?" if text[-1] == "/" else ".*"
+        elif text == "{" or (depth and text in _BRACES):
+            source, depth = source + _BRACES[text][0], depth + _BRACES[text][1]
+        else:
+            source += "[^/]" if text == "?" else re.escape(literal or text)
+    if depth:
+        raise SandboxError(f"the glob {body} has a brace that does not close")
+    try:
+        re.compile(source)
+    except re.error as error:
+        raise SandboxError(f"the glob {body} has a set that cannot be: {error}") from error
+    return rf"(?s:{'' if '/' in body else '(?:.*/)?'}{source})\Z"
 
 
 _CALL_S = 30.0
