@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,26 +90,39 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def _added(text: str, workspace: Path) -> Path:
-    try:
-        named = Path(text).expanduser()
-        path = named.resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        raise UsageError(f"The added folder {text} does not exist.", _ADDED_HINT) from error
-    home = Path.home().resolve()
+    named = Path(text).expanduser()
     if not named.is_absolute():
-        raise UsageError(f"The added folder {text} is not a whole path.", _ADDED_HINT)
-    if not path.is_dir() or ":" in str(path) or not str(path).isprintable():
-        raise UsageError(f"{str(path)!r} cannot be added: it is not a folder, or its name cannot be mounted.", _ADDED_HINT)
-    if path == home or path in home.parents:
-        raise UsageError(f"{path} cannot be added: it is your home folder, or contains it.", _ADDED_HINT)
-    if path == workspace or path in workspace.parents or path.is_relative_to(workspace):
-        raise UsageError(f"{path} cannot be added: it contains the workspace or is part of it.", _ADDED_HINT)
+        raise UsageError(f"{text} cannot be added: it is not a whole path.", _ADDED_HINT)
+    path = _resolved(named, workspace, "added", _ADDED_HINT, (*_SECRET_NAMES, *PROTECTED_NAMES))
     if path in (*_SHARED, *_SYSTEM) or any(path.is_relative_to(base) for base in _NEVER_ADDED):
         raise UsageError(f"{path} cannot be added: it belongs to the system.", _ADDED_HINT)
-    if any(path in (own, *own.parents) or path.is_relative_to(own) for own in (config_dir().resolve(), state_dir().resolve())):
-        raise UsageError(f"{path} cannot be added: lmtui keeps its own files there.", _ADDED_HINT)
-    if private := next((part for part in path.parts if part in (*_SECRET_NAMES, *PROTECTED_NAMES)), ""):
-        raise UsageError(f"{path} cannot be added: {private} may hold credentials.", _ADDED_HINT)
+    return path
+
+
+def _resolved(folder: Path, workspace: Path, what: str, hint: str, secret: Collection[str]) -> Path:
+    """Return the real path of a folder that may be shown to commands.
+
+    Raises:
+        UsageError: it may not.
+    """
+    try:
+        path = folder.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"{folder} cannot be {what}: it does not exist.", hint) from error
+    home, own = Path.home().resolve(), (config_dir().resolve(), state_dir().resolve())
+    why = ""
+    if not path.is_dir() or ":" in str(path) or not str(path).isprintable():
+        why = "it is not a folder, or its name cannot be mounted or be on PATH"
+    elif path == home or path in home.parents:
+        why = "it is your home folder, or contains it"
+    elif path in workspace.parents or path.is_relative_to(workspace):
+        why = "it contains the workspace or is part of it"
+    elif any(path in (each, *each.parents) or path.is_relative_to(each) for each in own):
+        why = "lmtui keeps its own files there"
+    elif private := next((part for part in path.parts if part in secret), ""):
+        why = f"{private} may hold credentials"
+    if why:
+        raise UsageError(f"{str(path)!r} cannot be {what}: {why}.", hint)
     return path
 
 
@@ -149,12 +162,7 @@ def check_toolchains(folders: Sequence[Path], workspace: Path) -> tuple[Path, ..
     Raises:
         UsageError: one does not exist, holds credentials, or is a home folder, a system folder or above one.
     """
-    checked: list[Path] = []
-    for folder in folders:
-        path = _checked(folder, workspace)
-        if path not in checked:
-            checked.append(path)
-    return tuple(checked)
+    return tuple(dict.fromkeys(_checked(folder, workspace) for folder in folders))
 
 
 def programs(folders: Sequence[Path]) -> list[str]:
@@ -163,30 +171,13 @@ def programs(folders: Sequence[Path]) -> list[str]:
 
 
 def _checked(folder: Path, workspace: Path) -> Path:
-    try:
-        path = folder.expanduser().resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        raise UsageError(f"the toolchain folder {folder} does not exist", _HINT) from error
-    if not path.is_dir():
-        raise UsageError(f"the toolchain {path} is not a folder", _HINT)
-    home = Path.home().resolve()
-    if path == home or path in home.parents:
-        raise UsageError(f"the toolchain folder cannot be the home folder or a folder above it ({path})", _HINT)
-    own = (config_dir().resolve(), state_dir().resolve())
-    if path in (home / ".local", home / ".cache") or any(path in (each, *each.parents) for each in own):
-        raise UsageError(f"{path} cannot be shown: it holds more than tools.", _HINT)
-    if path in workspace.parents or path.is_relative_to(workspace):
-        raise UsageError(f"the toolchain folder {path} cannot be in the workspace or above it", _HINT)
-    if any(path == base or base in path.parents for base in _SYSTEM) and not path.is_relative_to(home):
-        raise UsageError(f"the toolchain folder cannot be in {path.parts[0]}{path.parts[1]}: it is the system's", _HINT)
-    if ":" in str(path) or not str(path).isprintable():
-        raise UsageError(f"the toolchain folder {str(path)!r} has a character in its name that PATH cannot hold", _HINT)
-    _refuse_secrets(path)
-    return path
-
-
-def _refuse_secrets(path: Path) -> None:
-    named = next((part for part in path.parts if part in _SECRET_NAMES), "")
+    path, home = _resolved(folder.expanduser(), workspace, "shown", _HINT, _SECRET_NAMES), Path.home().resolve()
     held = next((name for name in (*_SECRET_NAMES, *_SECRET_FILES) if os.path.lexists(path / name)), "")
-    if named or held:
-        raise UsageError(f"the toolchain folder {path} holds credentials ({named or held})", _HINT)
+    why = f"it holds credentials ({held})" if held else ""
+    if path in (home / ".local", home / ".cache"):
+        why = "it holds more than tools"
+    elif not path.is_relative_to(home) and any(path.is_relative_to(base) for base in _SYSTEM):
+        why = "it belongs to the system"
+    if why:
+        raise UsageError(f"{path} cannot be shown: {why}.", _HINT)
+    return path
