@@ -17,7 +17,7 @@ from lmtui.core.subagents import AgentDefinition
 from lmtui.features.front_matter import allowed_rules
 
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 64, 1024
-_MAX_FRONT_CHARS = 16_384
+_MAX_FRONT_CHARS, _MAX_BRACKETS = 4_096, 64  # more than these, the parser takes a second for
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _ODD = re.compile(r"[^\w.:+-]")
 _LIMITS = ("allowed-tools", "allowed_tools", "tools")
@@ -86,6 +86,8 @@ def _front(lines: list[str]) -> Mapping[str, object]:
     text = "\n".join(lines)
     if len(text) > _MAX_FRONT_CHARS:
         raise BrokenSkill(2, f"its front matter has more than {_MAX_FRONT_CHARS:,} characters")
+    if text.count("[") + text.count("{") > _MAX_BRACKETS:
+        raise BrokenSkill(2, f"its front matter has more than {_MAX_BRACKETS} brackets")
     try:
         return _yaml(text)
     except BrokenSkill as error:
