@@ -1,8 +1,8 @@
 """The tools of a project that commands may read by themselves: the Python of its environment, Node, Rust, Go, Java, Ruby.
 
 Files of the workspace only say which tools are meant; the caller reads them through the sandbox, and nothing here opens the
-workspace.  What is shown is in a known place for tools (`_PLACES`), and holds no credentials; anything else is named with the
-setting that shows it.
+workspace.  What is shown is in a known place for tools (`tools.toml`), and holds no credentials; anything else is named with
+the setting that shows it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,27 +27,7 @@ from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, masked_in, p
 
 ENVIRONMENTS = (".venv", "venv")
 _MOST_LINKS = 8
-# Folders of tools below the home folder, as their installers make them.  Each holds programs and packages, nothing of the user.
-_PLACES = (
-    ".pyenv/versions/*", ".local/share/uv/python/*", ".local/share/uv/tools/*", ".rye/py/*", ".local/share/pipx/venvs/*",
-    ".local/pipx/venvs/*", ".local/share/pypoetry/venv", ".cache/pypoetry/virtualenvs/*", ".virtualenvs/*",
-    "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda/envs/*", ".local/share/mamba/envs/*",
-    ".asdf/installs/*/*", ".local/share/mise/installs/*/*", ".nvm/versions/node/*", ".volta/tools/image/*/*",
-    ".local/share/fnm/node-versions/*/installation", ".fnm/node-versions/*/installation", ".cargo/bin", ".rustup",
-    "sdk/go*", "go/bin", ".sdkman/candidates/*/*", ".jdks/*", ".rbenv/versions/*", ".rvm/rubies/*",
-)  # fmt: skip
-_SYSTEM_PLACES = (
-    "/opt/hostedtoolcache/*/*/*", "/opt/conda", "/opt/miniconda*", "/opt/miniforge*", "/opt/python/*", "/opt/pyenv/versions/*",
-    "/opt/node*", "/opt/go", "/opt/jdk*", "/opt/java/*", "/opt/maven*", "/opt/gradle*", "/opt/homebrew",
-    "/home/linuxbrew/.linuxbrew",
-)  # fmt: skip
 _ALWAYS_THERE = ("/usr/", "/bin/", "/lib/", "/lib64/", "/nix/store/")
-# Where each version of a tool has a folder of its own.
-_VERSIONS = (
-    ".pyenv/versions/*", ".nvm/versions/node/*",
-    ".local/share/fnm/node-versions/*/installation", ".volta/tools/image/*/*", ".asdf/installs/*/*",
-    ".local/share/mise/installs/*/*", ".rbenv/versions/*", ".sdkman/candidates/*/*", "sdk/go*",
-)  # fmt: skip
 _NOT_FOUND = re.compile(r"([\w.+-]{1,60})['’\"`]?: (?:command not found|not found|No such file or directory)")
 _MOST_NAMED = 3
 # What tools fetch for the commands after it, by the folder's name.  An npx that is killed leaves a cache that stays broken.
@@ -65,37 +46,20 @@ _SHIMS = ("shims", ".volta/bin")  # programs there only work with the user's own
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """Tools that a project uses: files that show it, programs, caches below the home folder, variables, files with a version.
+    """A kind of tool; see `tools.toml`."""
 
-    In values `{home}` is the home folder.  `settings` are files of the system without which its programs do not start.
-    """
-
-    markers: tuple[str, ...]
-    programs: tuple[str, ...]
-    caches: tuple[str, ...] = ()
-    variables: tuple[tuple[str, str], ...] = ()
-    pins: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
+    markers: Sequence[str]
+    programs: Sequence[str]
+    caches: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    pins: Sequence[str] = ()
+    settings: Sequence[str] = ()
 
 
-_UV = ToolRow(("uv.lock",), ("uv", "uvx"), (".cache/uv",), (("UV_CACHE_DIR", "{home}/.cache/uv"), ("UV_OFFLINE", "1"),
-    ("UV_PYTHON_INSTALL_DIR", "{home}/.local/share/uv/python")))  # fmt: skip
 _MADE_BY_UV = re.compile(r"^uv\s*=", re.MULTILINE)
-# Debian keeps these in /etc; passwords for servers are in settings.xml, which is not among them.
-_JAVA_SETTINGS = ("maven/m2.conf", "maven/logging", "java-*-openjdk", "java/java-*-openjdk")
-_ROWS = (
-    ToolRow(("package.json",), ("node", "npm", "pnpm", "yarn", "bun"), pins=(".nvmrc", ".node-version")),
-    ToolRow(("Cargo.toml",), ("cargo", "rustc"), (".cargo/registry", ".cargo/git"),
-        (("CARGO_HOME", "{home}/.cargo"), ("RUSTUP_HOME", "{home}/.rustup"), ("CARGO_NET_OFFLINE", "true"))),
-    ToolRow(("go.mod",), ("go",), ("go/pkg/mod",), (("GOMODCACHE", "{home}/go/pkg/mod"), ("GOTOOLCHAIN", "local"))),
-    ToolRow(("pom.xml",), ("java", "mvn"), (".m2/repository",), (("MAVEN_OPTS", "-Dmaven.repo.local={home}/.m2/repository"),),
-        settings=_JAVA_SETTINGS),
-    ToolRow(("build.gradle", "build.gradle.kts"), ("java", "gradle"), (".gradle/caches/modules-2",),
-        (("GRADLE_RO_DEP_CACHE", "{home}/.gradle/caches"),), settings=_JAVA_SETTINGS),
-    ToolRow((".ruby-version", "Gemfile"), ("ruby", "bundle"), pins=(".ruby-version",)),
-    _UV,
-    ToolRow(("poetry.lock",), ("poetry",)),
-)  # fmt: skip
+_TABLE = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
+_ROWS = tuple(ToolRow(**row) for row in _TABLE["tools"])
+_UV = next(row for row in _ROWS if "uv" in row.programs)
 _OTHER = (*(f"{name}/pyvenv.cfg" for name in ENVIRONMENTS), *(name for row in _ROWS for name in row.pins))
 MARKERS = tuple(dict.fromkeys((*_OTHER, *(name for row in _ROWS for name in row.markers))))
 # Files of a workspace that tell which tools it uses, and how much of each is read.
@@ -192,7 +156,8 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(rf"{re.escape(each)}(?=/|\Z)".replace(r"\*", "[^/]*") for each in patterns))
 
 
-_PLACE, _SYSTEM_PLACE = _any_of(_PLACES), _any_of(_SYSTEM_PLACES)
+_PLACES = (*_TABLE["versions"], *_TABLE["places"])
+_PLACE, _SYSTEM_PLACE = _any_of(_PLACES), _any_of(_TABLE["system_places"])
 
 
 @dataclass(slots=True)
@@ -207,6 +172,19 @@ class _Finder:
     offered: dict[str, str] = field(default_factory=dict)
     needed: dict[str, str] = field(default_factory=dict)
     system: dict[str, None] = field(default_factory=dict)
+
+    def added_to(self, tools: ProjectTools) -> ProjectTools:
+        """Return tools with what was found; `shown` has theirs already."""
+        return replace(
+            tools,
+            shown=tuple(sorted(self.shown.values(), key=lambda each: each.target.count("/"))),
+            path=(*tools.path, *self.path),
+            variables=tuple((dict(tools.variables) | self.variables).items()),
+            withheld=(*tools.withheld, *self.withheld),
+            offered=(*tools.offered, *self.offered.items()),
+            needed=(*tools.needed, *self.needed.items()),
+            system=(*tools.system, *self.system),
+        )
 
     def add_folder(self, folder: Path, why: str) -> bool:
         """Show the place that a path is in, under each name that leads to it; False where it is not shown."""
@@ -261,9 +239,7 @@ class _Finder:
         pins = (self.texts.get(pin, "").strip().lstrip("v") for pin in row.pins)
         wanted = next((pin for pin in pins if pin[:1].isdigit()), "")
         for name in row.programs:
-            found = find_program(name, self.workspace)
-            if wanted or found is None or str(found.parent).endswith(_SHIMS):
-                found = self.newest(name, wanted) or found
+            found = self.program(name, wanted)
             if found is None:
                 continue
             has_found = True
@@ -296,22 +272,27 @@ class _Finder:
         if place == self.home / ".cargo/bin" and (self.home / ".rustup").is_dir():
             self.show(self.home / ".rustup", why)
 
-    def newest(self, name: str, wanted: str = "") -> Path | None:
-        """Return a program of the newest or the `wanted` version, of tools that only a shell's own settings put on PATH."""
-        folders = [folder for pattern in _VERSIONS for folder in self.home.glob(pattern) if (folder / "bin" / name).exists()]
+    def program(self, name: str, wanted: str = "") -> Path | None:
+        """Return a program: that on PATH, else the newest or the `wanted` one of those that only a shell's settings put there."""
+        found = Path(name) if name.startswith("/") else find_program(name, self.workspace)
+        if not wanted and found is not None and not str(found.parent).endswith(_SHIMS):
+            return found
+        name = Path(name).name
+        folders = [
+            folder for each in _TABLE["versions"] for folder in self.home.glob(each) if (folder / "bin" / name).is_file()
+        ]
         folders = [folder for folder in folders if not wanted or _is_pinned(folder, wanted)]
-        folders.sort(key=_version)
-        return folders[-1] / "bin" / name if folders else None
+        return max(folders, key=_version) / "bin" / name if folders else found
 
     def add_caches(self, row: ToolRow, marker: str) -> None:
         """Show what a tool fetched, and set the variables by which it finds that."""
-        for name, value in row.variables:
+        for name, value in row.variables.items():
             given = os.environ.get(name, "")
-            self.variables[name] = given if given.startswith("/usr/") else value.format(home=self.home)
+            told = given if given.startswith("/usr/") else value.format(home=self.home)
+            if not told.startswith("/") or Path(told).is_dir():
+                self.variables[name] = told
         if row is _UV and not (self.home / _UV.caches[0]).is_dir():
             self.variables["UV_NO_CACHE"] = "1"
-        if row is _UV and not Path(self.variables["UV_PYTHON_INSTALL_DIR"]).is_dir():
-            del self.variables["UV_PYTHON_INSTALL_DIR"]
         for cache in row.caches:
             folder = self.home / cache
             if folder.is_dir() and folder.resolve() == folder:
@@ -344,16 +325,7 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
             finder.add_row(row, marker)
     if (packages := packages_dir(workspace)).is_dir():
         _add_packages(finder.shown, finder.variables, packages, [name for name in _FETCHED if (packages / name).exists()])
-    shown = tuple(sorted(finder.shown.values(), key=lambda each: each.target.count("/")))
-    return ProjectTools(
-        shown,
-        path=tuple(finder.path),
-        variables=tuple(finder.variables.items()),
-        withheld=tuple(finder.withheld),
-        offered=tuple(finder.offered.items()),
-        needed=tuple(finder.needed.items()),
-        system=tuple(finder.system),
-    )
+    return finder.added_to(NO_TOOLS)
 
 
 def lacking_in_image(tools: ProjectTools) -> str:
@@ -388,9 +360,7 @@ def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missin
     """
     found: list[MissingProgram] = []
     for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
-        program = find_program(name, workspace)
-        if program is not None and str(program.parent).endswith(_SHIMS):
-            program = _Finder(workspace, Path.home().resolve(), {}).newest(name)
+        program = _Finder(workspace, Path.home().resolve(), {}).program(name)
         if program is None:
             continue
         folder = _whole_tool(list(_names(program, workspace))[-1])
@@ -437,11 +407,9 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
     """Return the tools with those that a program needs, which the user has allowed to run.  Blocks."""
     finder = _Finder(workspace, (home or Path.home()).resolve(), {}, shown={each.target: each for each in tools.shown})
     for name in (program, *_BESIDE.get(program, ())):
-        path = Path(name) if name.startswith("/") else find_program(name, workspace)
+        path = finder.program(name)
         if path is None or path.is_relative_to(workspace):
             continue
-        if str(path.parent).endswith(_SHIMS):
-            path = finder.newest(path.name) or path
         environment = path.parent.parent
         if settings := _text(environment / "pyvenv.cfg"):
             finder.show(environment, f"the environment of {path.name}")
@@ -450,13 +418,7 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
             finder.add_program(path, path.name, f"{path.name}, which was started")
     if program in _UV.programs:
         finder.add_caches(_UV, program)
-    return replace(
-        tools,
-        shown=tuple(finder.shown.values()),
-        path=(*tools.path, *finder.path),
-        withheld=(*tools.withheld, *finder.withheld),
-        variables=tuple((dict(tools.variables) | finder.variables).items()),
-    )
+    return finder.added_to(tools)
 
 
 def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskExpressions) -> ProjectTools:
