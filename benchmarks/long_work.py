@@ -21,7 +21,7 @@ from typing import Protocol
 from benchmarks.report import Figure
 from lmtui.core.events import TurnEnded, TurnReason
 from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, TextChunk, ToolCall, Usage
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Limits, Policy
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import ExecResult

@@ -19,7 +19,7 @@ from benchmarks.report import Figure
 from lmtui.app.host import Runtime, open_runtime
 from lmtui.config import Config
 from lmtui.core.events import ApprovalRequested, Envelope, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer, Session
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer

@@ -28,8 +28,7 @@ from lmtui.core.messages import (
     ToolCallFormat,
     Usage,
 )
-from lmtui.core.permissions.decide import Mode, Rule
-from lmtui.core.permissions.rules import MaskExpressions
+from lmtui.core.permissions.rules import MaskExpressions, Mode, Rule
 from lmtui.core.ports import (
     Checkpoints,
     CommandOverlay,

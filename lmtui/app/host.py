@@ -39,7 +39,7 @@ from lmtui.core.hooks import HookEvent
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
-from lmtui.core.permissions.decide import Effect, GrantScope, Mode, Rule
+from lmtui.core.permissions.rules import Effect, GrantScope, Mode, Rule
 from lmtui.core.ports import FeatureServices, Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from lmtui.core.events import ROOT, Event
-from lmtui.core.permissions.decide import Verdict
+from lmtui.core.permissions.rules import Verdict
 from lmtui.core.sanitize import sanitize_line
 
 _SAID_CHARS = 160

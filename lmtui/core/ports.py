@@ -18,8 +18,7 @@ from lmtui.core.hosts import NoWeb, ToolGate, Web
 from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.memory_values import MemoryReader, NoMemory
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
-from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
-from lmtui.core.permissions.rules import MaskExpressions
+from lmtui.core.permissions.rules import Access, MaskExpressions, Mode, Rule, Verdict
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.plan import Plan, StepWork
 from lmtui.core.programs import Interpreter, NoInterpreter

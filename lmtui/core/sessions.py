@@ -17,7 +17,7 @@ from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import McpServers
 from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.messages import Image, ToolCallFormat
-from lmtui.core.permissions.decide import GrantScope, Mode, Rule
+from lmtui.core.permissions.rules import GrantScope, Mode, Rule
 from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.project_checks import Goals, WorkspaceChecks

@@ -19,8 +19,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
 from lmtui.core.messages import Priority, Role, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.model_events import CallFormChanged, Reminder, ToolSetChanged, VisionChanged
-from lmtui.core.permissions.decide import Effect, Mode, Rule
-from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.core.permissions.rules import Effect, FileEffect, Mode, Rule, traits_of
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, Provider, Sandbox, SessionLog, Toolbox

@@ -10,7 +10,7 @@ from dataclasses import replace
 from lmtui.core.agent_events import PlanDecided
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked, TurnStarted
-from lmtui.core.permissions.decide import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
+from lmtui.core.permissions.rules import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
 from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.sessions import NOBODY, Answer
 

@@ -32,7 +32,7 @@ from lmtui.core.messages import (
     ToolSet,
 )
 from lmtui.core.model_events import CallFormChanged, Reminder
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import work_lines

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from lmtui.core import events
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, Level, Notice, step_id
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot, ToolResult
 from lmtui.core.workspace import FileChange, FileChangeKind, Restoration, Step

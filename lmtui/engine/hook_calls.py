@@ -16,7 +16,8 @@ from lmtui.core.events import ROOT, ApprovalRequested, Envelope, Event, Level, M
 from lmtui.core.hooks import HookCall, HookEvent, HookRan, HookVerdict
 from lmtui.core.messages import ToolCall
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Decision, Effect, Mode, Verdict, decide_all
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Decision, Effect, Mode, Verdict
 from lmtui.core.ports import PreparedCall, ToolResult
 from lmtui.engine.agent import Agent
 from lmtui.engine.permission_check import wants_network

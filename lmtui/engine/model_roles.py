@@ -10,7 +10,7 @@ from lmtui.core.errors import ProviderError
 from lmtui.core.events import Event, Level, ModelChanged, Notice
 from lmtui.core.messages import Message, ModelRequest, Priority, Role
 from lmtui.core.model_events import CallFormChanged, ModelLoaded, ModelLoading, VisionChanged
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel, window_fix
 from lmtui.engine.agent import Agent

@@ -14,19 +14,8 @@ from lmtui.core.events import ROOT, ApprovalRequested, HostReached, Level, Notic
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.messages import ToolCall, ToolCallFormat
 from lmtui.core.permissions.dangerous_commands import dangers
-from lmtui.core.permissions.decide import (
-    OUTSIDE_OVERLAY,
-    THIS_SESSION,
-    Access,
-    Decision,
-    Effect,
-    Mode,
-    Rule,
-    Verdict,
-    decide_all,
-    strictest,
-)
-from lmtui.core.permissions.rules import mask_expressions
+from lmtui.core.permissions.decide import OUTSIDE_OVERLAY, decide_all, strictest
+from lmtui.core.permissions.rules import THIS_SESSION, Access, Decision, Effect, Mode, Rule, Verdict, mask_expressions
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.plan import Plan
 from lmtui.core.ports import AgentActions, PreparedCall, Sandbox, ToolContext, no_wait

@@ -11,7 +11,7 @@ from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
 from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
-from lmtui.core.permissions.decide import Mode, Rule
+from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import (
     Checkpoints,

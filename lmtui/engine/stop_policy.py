@@ -13,8 +13,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Level, Notice, TurnReason
 from lmtui.core.messages import EXAMPLE_FILES, Completion, FinishReason, Role, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
-from lmtui.core.permissions.decide import Mode
-from lmtui.core.permissions.rules import traits_of
+from lmtui.core.permissions.rules import Mode, traits_of
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import files_in, missing, new_files, open_words, renamed_files, shown, without_files
 from lmtui.core.times import LocalZone

@@ -19,8 +19,8 @@ from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
 from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import Role, ToolSet, ToolSpec
-from lmtui.core.permissions.decide import Access, SkillScope, Verdict, decide_all
-from lmtui.core.permissions.rules import MCP, Effect, Rule, parse_rule
+from lmtui.core.permissions.decide import SkillScope, decide_all
+from lmtui.core.permissions.rules import MCP, Access, Effect, Rule, Verdict, parse_rule
 from lmtui.core.ports import FeatureServices, Limits, PreparedCall, Toolbox
 from lmtui.core.sessions import AgentRunner, run_in_place
 from lmtui.core.subagents import (

@@ -19,8 +19,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Level, Notice, Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
-from lmtui.core.permissions.decide import Access, Decision, Verdict
-from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.core.permissions.rules import Access, Decision, FileEffect, Verdict, traits_of
 from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, ToolResult
 from lmtui.core.project_checks import Rung
 from lmtui.core.sanitize import escape_invisible

@@ -24,7 +24,8 @@ from lmtui.core.events import (
     ToolOutputDelta,
 )
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Access, Decision, Rule, Verdict, decide_all
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Decision, Rule, Verdict
 from lmtui.core.ports import CommandOverlay, KeptChanges, PreparedCall, Preview, Sandbox, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import NO_TRIAL

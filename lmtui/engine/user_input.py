@@ -17,7 +17,8 @@ from lmtui.core.mcp import READ_RESOURCE
 from lmtui.core.memory_values import MemoryRecalled, note_source
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Access, Mode, Verdict, decide_all
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.skills import SkillUsed

@@ -16,7 +16,7 @@ from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Event, Level, Notice, TurnReason, Verified
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import Message, ModelRequest, Role, ToolCall
-from lmtui.core.permissions.decide import Verdict
+from lmtui.core.permissions.rules import Verdict
 from lmtui.core.ports import Sandbox
 from lmtui.core.project_checks import (
     CheckOutcome,

@@ -18,7 +18,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
-from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict, decide_all
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Mode, Rule, Verdict
 from lmtui.core.ports import Checkpoints, KeptChanges, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, FileChangeKind

@@ -273,7 +273,7 @@ class _Finder:
             self.show(self.home / ".rustup", why)
 
     def program(self, name: str, wanted: str = "") -> Path | None:
-        """Return a program: that on PATH, else the newest or the `wanted` one of those that only a shell's settings put there."""
+        """Return a program: that on PATH, else the newest or the `wanted` one that only a shell's settings put there."""
         found = Path(name) if name.startswith("/") else find_program(name, self.workspace)
         if not wanted and found is not None and not str(found.parent).endswith(_SHIMS):
             return found

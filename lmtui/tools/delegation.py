@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from lmtui.core import subagents
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.tools.tool import Arguments, Tool, always, argument
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
-from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import FileChange, FileContent

@@ -11,9 +11,8 @@ from importlib import resources
 
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
-from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.permissions.path_patterns import is_secret_path
-from lmtui.core.permissions.rules import escape_glob
+from lmtui.core.permissions.rules import Access, Verdict, escape_glob
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import fit_values
 from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import PreparedCall
 from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits

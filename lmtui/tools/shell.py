@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, PrivateAttr, ValidationInfo, model_validator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.permissions.path_patterns import is_secret_path
+from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.programs import CodeResult
 from lmtui.core.sanitize import pluralize

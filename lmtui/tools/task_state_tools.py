@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from lmtui.core import task_state
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import TaskState
 from lmtui.core.ports import Sandbox, ToolContext, ToolResult
 from lmtui.tools.tool import Arguments, Told, Tool, always, argument

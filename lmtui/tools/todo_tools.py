@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import fit_values, read_loose_json
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, complete_step, current_step, named, waits_for
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.proposals import FORM, read_proposal

@@ -15,8 +15,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field,
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.messages import ToolSpec
-from lmtui.core.permissions.decide import Access, Verdict
-from lmtui.core.permissions.rules import escape_glob
+from lmtui.core.permissions.rules import Access, Verdict, escape_glob
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
 

@@ -15,7 +15,7 @@ from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.roles import ModelRole, parse_roles

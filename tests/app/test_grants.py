@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.permissions.decide import Effect, GrantScope
+from lmtui.core.permissions.rules import Effect, GrantScope
 from lmtui.store.rule_store import add_rule, read_rules
 from tests.app.conftest import DONE, Open, Serve
 

@@ -16,7 +16,7 @@ from lmtui.app.reports import session_log
 from lmtui.config import SETTINGS, Config, Loaded, load_config
 from lmtui.core.errors import SandboxError, SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Policy
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.paths import sessions_dir, state_dir

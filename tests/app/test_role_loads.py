@@ -12,7 +12,7 @@ from lmtui.app.model_servers import memory_gate
 from lmtui.config import Config
 from lmtui.core.events import Event, ModelChanged, Notice, TurnEnded
 from lmtui.core.model_events import ModelLoaded, ModelLoading, Swaps, swaps_of
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from tests.app.conftest import Open
 from tests.models.fake_server import NO_ROUTE, FakeServer, Reply, failed, listing, ok
 from tests.models.servers.answers import ROUTER_PROPS, router_item

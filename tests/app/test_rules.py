@@ -7,7 +7,8 @@ import pytest
 from lmtui.app.folder_rules import kept_problems, rules_in_force, unmatched
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.decide import Access, Effect, GrantScope, Mode, Rule, Verdict, decide
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import Access, Effect, GrantScope, Mode, Rule, Verdict
 from lmtui.store.rule_store import add_rule
 
 

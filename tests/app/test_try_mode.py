@@ -12,7 +12,7 @@ from lmtui.app.host import Runtime
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import FilesChanged, ModeChanged, Notice, OverlayChanged, ToolCallFinished
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import CommandEffect
 from lmtui.engine.session import EngineSession

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from lmtui.core.permissions.decide import Effect, Rule, parse_rule
-from lmtui.core.permissions.rules import mask_regex, masking_patterns, revealing_patterns, secret_regex
+from lmtui.core.permissions.path_patterns import secret_regex
+from lmtui.core.permissions.rules import Effect, Rule, mask_regex, masking_patterns, parse_rule, revealing_patterns
 
 
 def rules(*texts: str) -> tuple[Rule, ...]:

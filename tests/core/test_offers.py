@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from lmtui.core.permissions.suggested_rules import suggested_rules
 
 

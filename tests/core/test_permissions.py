@@ -5,18 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.decide import (
-    THIS_SESSION,
-    Access,
-    Effect,
-    Mode,
-    Rule,
-    Verdict,
-    decide,
-    decide_all,
-    exact_rule,
-    parse_rule,
-)
+from lmtui.core.permissions.decide import decide, decide_all
+from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
 from lmtui.core.skills import PROMOTE_TOOL
 
 

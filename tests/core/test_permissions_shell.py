@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.permissions.decide import (
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import (
     SOURCES,
     THIS_SESSION,
     Access,
@@ -19,7 +20,6 @@ from lmtui.core.permissions.decide import (
     Mode,
     Rule,
     Verdict,
-    decide,
     exact_rule,
     parse_rule,
 )
@@ -300,7 +300,8 @@ def test_without_the_grammar_every_command_asks_and_says_so() -> None:
     code = """
 import sys
 sys.modules["tree_sitter"] = None
-from lmtui.core.permissions.decide import *
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import *
 rules = (parse_rule("Shell(*)", Effect.ALLOW, ""), parse_rule("Shell(ls)", Effect.ALLOW, ""))
 for command in ("ls -l", "git status"):
     found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules)

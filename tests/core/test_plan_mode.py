@@ -9,7 +9,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.events import Event, MessageAdded, ModeChanged, PlanChanged, Rewound, ToolCallFinished, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan, PlanStep, TodoStatus
 from lmtui.core.plan_mode import TOPIC, PlanMode, after, approve, propose, reject, revise
 from lmtui.core.proposals import Proposal

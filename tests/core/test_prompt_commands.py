@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.permissions.decide import Access, Mode, Verdict, decide
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.prompt_text import fill_command
 
 EVIL = "a;$(touch PWN)"

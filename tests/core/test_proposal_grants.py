@@ -5,8 +5,8 @@ import posixpath
 import pytest
 from hypothesis import example, given
 
-from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide, parse_rule
-from lmtui.core.permissions.rules import THIS_SESSION
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, parse_rule
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_mode import grants_of
 from lmtui.core.proposals import Proposal

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.permissions.decide import Access, Mode, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.path_patterns import is_secret_path
-from lmtui.core.permissions.rules import Effect
+from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.permissions.decide import Access, Decision, Effect, Mode, Rule, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import Access, Decision, Effect, Mode, Rule, Verdict, parse_rule
 
 CORPUS = Path(__file__).parent / "corpus"
 BYPASSES = [json.loads(line) for line in (CORPUS / "approval_bypasses.jsonl").read_text().splitlines()]

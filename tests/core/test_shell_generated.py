@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 
 COMMANDS = 10_000
 SEED = 20_260_101

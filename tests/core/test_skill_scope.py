@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, SkillScope, Verdict, decide_all, parse_rule
+from lmtui.core.permissions.decide import SkillScope, decide_all
+from lmtui.core.permissions.rules import Access, Effect, Mode, Rule, Verdict, parse_rule
 from lmtui.core.skills import PROMOTE_TOOL
 
 ALLOW_ALL = (Rule(Effect.ALLOW, "*", "*", "settings"),)

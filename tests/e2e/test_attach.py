@@ -22,7 +22,7 @@ from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, SessionFileError, UsageError
 from lmtui.core.events import Envelope, Outcome
 from lmtui.core.memory_values import MemoryScope, NoteKind, ProposalsChanged
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import rpc
 from lmtui.host.access import read_token

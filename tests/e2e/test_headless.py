@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui.core.permissions.decide import exact_rule
+from lmtui.core.permissions.rules import exact_rule
 from lmtui.models.demo_scripts import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 

@@ -9,7 +9,7 @@ from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import ToolError
 from lmtui.core.events import ModelChanged, Notice, ToolCallFinished
 from lmtui.core.messages import StreamChunk, ToolSet
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.servers import ServedModel
 from lmtui.core.subagents import AgentDefinition
 from lmtui.engine.subagent_runs import instructions_text

@@ -13,7 +13,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
 )
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import SandboxStatus
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer

@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Notice, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Effect, GrantScope, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, GrantScope, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 

@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.core.events import Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
 from lmtui.core.messages import Role
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import ExecResult, FileContent
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer

@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import ApprovalRequested, FilesChanged, MessageAdded, Outcome, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import ModelRequest, Priority, Role, StreamChunk
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
 from lmtui.core.subagents import ChildKind

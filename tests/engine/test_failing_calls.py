@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from lmtui.core.events import TurnEnded, TurnReason
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.workspace import ExecResult
 from tests.engine.test_loops import Agent, read
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer

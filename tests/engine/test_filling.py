@@ -4,7 +4,7 @@ import asyncio
 
 from lmtui.core.events import MessageAdded, ModelChanged, Notice, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role
-from lmtui.core.permissions.decide import Effect, Mode, Rule
+from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import ExecResult

@@ -9,7 +9,7 @@ import pytest
 from lmtui.core.events import MessageAdded, PlanChanged, TurnEnded, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.stop_policy import _first_sentences

@@ -23,7 +23,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.hooks import HookCall, HookEvent, HookRan, HookRun, HookVerdict
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Effect, Mode, Rule, Verdict
+from lmtui.core.permissions.rules import Effect, Mode, Rule, Verdict
 from lmtui.core.ports import Limits
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.sessions import Answer

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Effect, Mode, Rule, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.engine.permission_check import CommandNetworkApproval
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer

@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice
 from lmtui.core.messages import Image, Message, Role
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.workspace import DirEntry, FileContent
 from lmtui.engine.user_input import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
 from lmtui.models.request_encoding import wire_message

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lmtui.core.events import ApprovalRequested, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

@@ -11,7 +11,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.events import ModelChanged, ToolCallFinished
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short, is_bulky
 from lmtui.models.request_encoding import worked_example
 from lmtui.tools.registry import ToolRegistry

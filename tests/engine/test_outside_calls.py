@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.events import ToolCallFinished, ToolCallStarted, TurnEnded
 from lmtui.core.messages import ToolCall
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import ToolResult
 from lmtui.core.sanitize import REDACTED, Redactor
 from lmtui.core.workspace import ExecResult

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.events import ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import StreamChunk, ToolCallFormat
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from tests.fakes import FakeProvider, Rig, answer
 
 

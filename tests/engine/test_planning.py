@@ -12,7 +12,7 @@ from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, 
 from lmtui.core.hosts import HostApproval
 from lmtui.core.messages import Role, StreamChunk
 from lmtui.core.model_events import Compacted, Reminder
-from lmtui.core.permissions.decide import Effect, Mode, Rule
+from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.plan import PlanStep, TodoStatus
 from lmtui.core.ports import OutputSink
 from lmtui.core.proposals import Proposal

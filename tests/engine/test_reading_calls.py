@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lmtui.core.events import ApprovalRequested, CheckpointCreated, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer

@@ -10,7 +10,8 @@ from lmtui.core.agent_events import AgentFinished
 from lmtui.core.events import ApprovalRequested, TurnEnded, TurnReason
 from lmtui.core.messages import StreamChunk
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from lmtui.core.events import ApprovalRequested, Notice, ToolCallFinished
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.engine.repair import ends_for_open_work
 from tests.fakes import FakeProvider, Rig, answer
 

@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished, UsageUpdated
 from lmtui.core.messages import Image, ModelRequest, Priority, Role, StreamChunk, ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, VisionChanged
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles
 from lmtui.core.servers import ModelKey, ModelProfile, Profiles, ServedModel
 from lmtui.engine.context import ModelSettings

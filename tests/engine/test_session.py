@@ -27,7 +27,7 @@ from lmtui.core.events import (
     TurnReason,
 )
 from lmtui.core.messages import FinishReason, RetryChunk, Role, TextChunk
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Answer

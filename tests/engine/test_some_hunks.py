@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer
 from lmtui.headless.listings import as_audit_text
 from lmtui.tools.edit_file import accept

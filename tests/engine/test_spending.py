@@ -9,7 +9,7 @@ import pytest
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, MessageAdded, Notice, Outcome, TurnEnded, TurnReason
 from lmtui.core.messages import Role, StreamChunk
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult

@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.app.archive import as_text
 from lmtui.core.events import ApprovalRequested, Event, Notice, Outcome, ToolCallFinished, ToolOutputDelta
-from lmtui.core.permissions.decide import Effect, Mode, Rule
+from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
 from lmtui.engine.trial import NO_OVERLAYS

@@ -16,7 +16,7 @@ from lmtui.core.events import (
     TurnReason,
 )
 from lmtui.core.messages import Role
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer

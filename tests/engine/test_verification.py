@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.events import Envelope, FilesChanged, Notice, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import StreamChunk
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.decide import Effect, Mode, Rule
+from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckPolicy,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.hooks import HookEvent
-from lmtui.core.permissions.decide import Verdict
+from lmtui.core.permissions.rules import Verdict
 from lmtui.features.hooks.hook_answers import HookResult, read_answer, together
 from lmtui.features.hooks.hook_config import HookEntry
 from lmtui.features.hooks.service import hooks_trust

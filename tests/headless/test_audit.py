@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from lmtui.core.events import ApprovalRequested, Outcome
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer
 from lmtui.headless.listings import as_audit_text, audit_rows
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer

@@ -13,7 +13,7 @@ from lmtui.core import errors
 from lmtui.core.errors import Fault, FilesChangedSince, ProviderError, UsageError
 from lmtui.core.events import Outcome
 from lmtui.core.messages import Image
-from lmtui.core.permissions.decide import GrantScope
+from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.sessions import Answer, SessionHost, SessionSummary
 from lmtui.core.workspace import FileContent
 from lmtui.host import connect, rpc

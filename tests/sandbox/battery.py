@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
-from lmtui.core.permissions.decide import Effect, Mode, parse_rule
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits, Policy, Sandbox
 from lmtui.core.sessions import Answer
 from lmtui.engine.context import ModelSettings

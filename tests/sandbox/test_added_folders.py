@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.permissions.decide import Effect, parse_rule
-from lmtui.core.permissions.rules import MaskExpressions, mask_expressions
+from lmtui.core.permissions.rules import Effect, MaskExpressions, mask_expressions, parse_rule
 from lmtui.sandbox.toolchains import check_added, masked_in
 from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, OpenSandbox
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.permissions.decide import Access, Decision, Effect, Mode, Rule, Verdict, decide, parse_rule
-from lmtui.core.permissions.rules import mask_expressions
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import Access, Decision, Effect, Mode, Rule, Verdict, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 

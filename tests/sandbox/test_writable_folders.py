@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.permissions.decide import Effect, parse_rule
-from lmtui.core.permissions.rules import MaskExpressions, mask_expressions
+from lmtui.core.permissions.rules import Effect, MaskExpressions, mask_expressions, parse_rule
 from lmtui.core.programs import Launch
 from lmtui.sandbox.project_tools import ProjectTools, Shown, tool_places, with_added
 from lmtui.sandbox.select import select_sandbox

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.workspace import ExecResult
 from lmtui.tools.data_script import kind_of, look, unique
 from lmtui.tools.registry import ToolRegistry

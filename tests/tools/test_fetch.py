@@ -7,7 +7,8 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import HostApproval, NoWeb, Page, PageAddress
-from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from lmtui.core.ports import FeatureServices, ToolResult
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lmtui.core.errors import LmtuiError, SandboxError, ToolError
-from lmtui.core.permissions.decide import Verdict
+from lmtui.core.permissions.rules import Verdict
 from lmtui.core.plan import Plan, StepWork
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.workspace import ExecResult

@@ -8,7 +8,8 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image
-from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from lmtui.core.plan import Plan
 from lmtui.core.ports import ToolContext
 from lmtui.tools.registry import ToolRegistry

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
 from lmtui.core.ports import AgentActions, ToolContext
 from lmtui.core.proposals import Proposal

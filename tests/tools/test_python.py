@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.messages import Image
-from lmtui.core.permissions.decide import Access, Mode, decide_all
-from lmtui.core.permissions.rules import Effect, Verdict, parse_rule
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from lmtui.core.ports import FeatureServices
 from lmtui.core.programs import CodeResult
 from lmtui.tools.registry import ToolRegistry

@@ -8,8 +8,8 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
-from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide
-from lmtui.core.permissions.rules import TOOL_TRAITS, FileEffect, traits_of
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import TOOL_TRAITS, Access, Effect, FileEffect, Mode, Rule, Verdict, traits_of
 from lmtui.core.skills import PROMOTE_TOOL
 from lmtui.core.subagents import ChildKind
 from lmtui.engine.context import system_prompt

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Verdict
+from lmtui.core.permissions.rules import Verdict
 from lmtui.core.workspace import GrepMatch
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.workspace import CommandLimits, ExecResult
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench

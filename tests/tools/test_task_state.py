@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import TaskState
 from lmtui.core.task_state import inventory_hash
 from tests.tools.test_files import REGISTRY, Bench

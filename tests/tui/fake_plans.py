@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import Envelope, Event
-from lmtui.core.permissions.decide import Rule
+from lmtui.core.permissions.rules import Rule
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import Grants, PlanMode, after, approve, grants_of, reject, revise
 from lmtui.core.proposals import Proposal

@@ -15,7 +15,7 @@ from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.instruction_values import Instructions
 from lmtui.core.messages import Image, Role, ToolCall, Usage
-from lmtui.core.permissions.decide import Mode, Rule
+from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.project_checks import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.sessions import AgentRunner, Answer, SessionSummary, Subscriber

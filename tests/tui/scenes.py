@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from lmtui.core.permissions.decide import SOURCES, Effect, GrantScope, Rule
+from lmtui.core.permissions.rules import SOURCES, Effect, GrantScope, Rule
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind

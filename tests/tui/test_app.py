@@ -9,7 +9,7 @@ from textual.events import AppBlur
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.events import Level, Notice, Outcome, RetryScheduled, TextDelta, TurnReason
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import Starting

@@ -16,21 +16,16 @@ from lmtui.core.permissions.command_search import covers, fits, is_unclear, lead
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import (
     SETTINGS,
-    SOURCES,
     THIS_SESSION,
     Access,
     Decision,
     Effect,
     FileEffect,
-    GrantScope,
     Mode,
     Rule,
     Verdict,
-    exact_rule,
-    parse_rule,
     revealing_patterns,
     reveals_secret,
-    source_of,
     tools_that,
     traits_of,
 )
@@ -295,24 +290,6 @@ class SkillScope:
             return bool(rules) and decide_command(tool, subject, Mode.MANUAL, rules, asks_each=False).verdict is Verdict.ALLOW
         return any(rule.is_about(subject) for rule in rules)
 
-
-__all__ = [
-    "SOURCES",
-    "THIS_SESSION",
-    "Access",
-    "Decision",
-    "Effect",
-    "GrantScope",
-    "Mode",
-    "Rule",
-    "Verdict",
-    "decide",
-    "decide_all",
-    "exact_rule",
-    "parse_rule",
-    "source_of",
-    "strictest",
-]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
 _FAMILIES = tuple(tools_that(effect) for effect in (FileEffect.SHOWS, FileEffect.CHANGES, FileEffect.RUNS))

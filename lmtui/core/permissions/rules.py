@@ -97,52 +97,23 @@ _WORK = ToolTraits(FileEffect.NOTHING, is_for_work=True)
 _SHOWS, _CHANGES = ToolTraits(FileEffect.SHOWS, is_about_paths=True), ToolTraits(FileEffect.CHANGES, is_about_paths=True)
 _SEARCHES = ToolTraits(FileEffect.SHOWS, is_about_paths=True, is_deep=True)
 _LISTS, _GIT, _RUNS = ToolTraits(FileEffect.LISTS), ToolTraits(FileEffect.GIT), ToolTraits(FileEffect.RUNS)
+_LISTS_FOR_WORK = ToolTraits(FileEffect.LISTS, is_for_work=True)
 TOOL_TRAITS = {
-    "read": _SHOWS,
-    "look": _SHOWS,
-    "data_view": _SHOWS,
-    "promote_skill": _SHOWS,
-    "grep": _SEARCHES,
-    "git_diff": _SEARCHES,
-    "find_relevant_files": _SEARCHES,
-    "write": _CHANGES,
-    "edit": _CHANGES,
-    "mkdir": _CHANGES,
+    **dict.fromkeys(("read", "look", "data_view", "promote_skill"), _SHOWS),
+    **dict.fromkeys(("grep", "git_diff", "find_relevant_files"), _SEARCHES),
+    **dict.fromkeys(("write", "edit", "mkdir"), _CHANGES),
+    **dict.fromkeys(("glob", "git_status"), _LISTS),
     "ls": ToolTraits(FileEffect.LISTS, is_about_paths=True),
-    "glob": _LISTS,
-    "git_status": _LISTS,
+    **dict.fromkeys(("git_commit", "git_branch"), _GIT),
     "git_add": ToolTraits(FileEffect.GIT, is_about_paths=True),
-    "git_commit": _GIT,
-    "git_branch": _GIT,
-    "shell": _RUNS,
-    "background": _SENDS,
-    "python": _RUNS,
-    "delegate": _SENDS,
-    "explore": _SENDS,
-    "decompose": _SENDS,
-    "report_result": _NOTHING,
-    "todo_add": _WORK,
-    "todo_update": _WORK,
-    "todo_complete": _WORK,
-    "todo_list": _NOTHING,
-    "task_todo_set": _WORK,
-    "manage_tasks": _WORK,
-    "propose_plan": _NOTHING,
-    "plan_complete_step": _WORK,
-    "task_state_get": _NOTHING,
-    "task_state_update": ToolTraits(FileEffect.LISTS, is_for_work=True),
-    "task_reconcile": ToolTraits(FileEffect.LISTS, is_for_work=True),
-    "wait": _WORK,
-    "get_time": _NOTHING,
-    "fetch": _NOTHING,
-    "web_search": _NOTHING,
-    "skill": _NOTHING,
-    "pipeline": _NOTHING,
-    "memory_search": _NOTHING,
-    "memory_append": _NOTHING,
-    "memory_forget": _NOTHING,
-    "memory_read": _NOTHING,
-    "memory": _NOTHING,
+    **dict.fromkeys(("shell", "python"), _RUNS),
+    **dict.fromkeys(("background", "delegate", "explore", "decompose"), _SENDS),
+    **dict.fromkeys(("todo_add", "todo_update", "todo_complete", "task_todo_set", "manage_tasks"), _WORK),
+    **dict.fromkeys(("plan_complete_step", "wait"), _WORK),
+    **dict.fromkeys(("task_state_update", "task_reconcile"), _LISTS_FOR_WORK),
+    **dict.fromkeys(("report_result", "todo_list", "propose_plan", "task_state_get", "get_time", "fetch"), _NOTHING),
+    **dict.fromkeys(("web_search", "skill", "pipeline", "memory", "memory_search", "memory_append"), _NOTHING),
+    **dict.fromkeys(("memory_forget", "memory_read"), _NOTHING),
 }
 _OF_OTHERS = ToolTraits(FileEffect.UNKNOWN)
 
@@ -322,16 +293,6 @@ def exact_rule(tool: str, subject: str, source: str) -> Rule:
     rule = Rule(Effect.ALLOW, tool, source=source)
     return replace(rule, pattern=path_patterns.escape(subject) if rule.is_about_paths else escape_glob(subject))
 
-
-__all__ = [
-    "MaskExpressions",
-    "mask_expressions",
-    "mask_regex",
-    "masking_patterns",
-    "revealing_patterns",
-    "reveals_secret",
-    "secret_regex",
-]
 
 _READERS = tools_that(FileEffect.SHOWS)
 

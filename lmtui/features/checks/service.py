@@ -11,8 +11,8 @@ from dataclasses import replace
 from lmtui.config import Config, load_config
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
-from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict, decide, exact_rule
-from lmtui.core.permissions.rules import SETTINGS
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import SETTINGS, Access, Mode, Rule, Verdict, exact_rule
 from lmtui.core.project_checks import (
     CheckEvent,
     CheckOutcome,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmtui.core.hooks import HookEvent, HookRun, HookVerdict
-from lmtui.core.permissions.decide import Verdict
+from lmtui.core.permissions.rules import Verdict
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.hooks.hook_config import HookEntry
 

@@ -21,7 +21,7 @@ import psutil
 from lmtui.command_line import FAILURE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import SandboxError
 from lmtui.core.hooks import HookCall, HookEvent, HookVerdict
-from lmtui.core.permissions.decide import Mode, Verdict
+from lmtui.core.permissions.rules import Mode, Verdict
 from lmtui.core.permissions.shell_grammar import outline, unquoted, word_set
 from lmtui.core.programs import Launch, Launcher, Served
 from lmtui.core.sanitize import sanitize_line

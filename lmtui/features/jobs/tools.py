@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.times import LocalZone, read_moment, span_s
 from lmtui.tools.tool import Arguments, Tool, always, argument

@@ -32,8 +32,7 @@ from lmtui import __version__
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import ApprovalRequested, Envelope
 from lmtui.core.messages import ToolCall, ToolSet, ToolSpec
-from lmtui.core.permissions.decide import Mode
-from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.core.permissions.rules import FileEffect, Mode, traits_of
 from lmtui.core.ports import Policy, ToolResult
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import ChildKind

@@ -19,7 +19,7 @@ from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
 from lmtui.core.mcp import PREFIX, READ_RESOURCE, McpPrompt, McpServer, McpTool
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import OutputSink, PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line

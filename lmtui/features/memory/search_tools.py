@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.memory_values import SearchHit, SearchSource
-from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.chunks import words_of

@@ -20,7 +20,7 @@ from lmtui.core.memory_values import (
     note_lines,
 )
 from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize
 from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, always, argument

@@ -17,7 +17,8 @@ from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.core.events import Level, Notice, Verified
-from lmtui.core.permissions.decide import Access, Mode, Verdict, decide
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.pipeline import (
     ENDED,
     OVER,

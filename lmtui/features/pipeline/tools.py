@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from lmtui.core import pipeline
 from lmtui.core.errors import JobsError, SandboxError, ToolError, UsageError
 from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.pipeline import OVER, PLANS_FOLDER, PipelinePlan, PipelineState, TaskAction, TaskSpec, WorkspacePipeline
 from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, TokenCounter, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTED, PromotedTool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.skills import OFF, PROMOTE_TOOL, PromotedTool
 from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, WorkspacePath, always, argument, path_argument

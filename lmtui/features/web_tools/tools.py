@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import Page, read_address
 from lmtui.core.messages import Image, sniff
-from lmtui.core.permissions.decide import Access
+from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.tools.tool import Arguments, Told, Tool, always, argument

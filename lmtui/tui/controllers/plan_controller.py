@@ -14,7 +14,7 @@ from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Envelope
 from lmtui.core.look_alikes import plan_warning
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_mode import Grants
 from lmtui.core.proposals import STEP_RISKS, Proposal, from_text, to_text

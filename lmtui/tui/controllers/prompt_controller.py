@@ -20,7 +20,7 @@ from lmtui.commands.session_commands import MODE_NOTES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import CALL_CHOICES
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.prompt_text import find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Archive, SessionHost, SessionSummary

@@ -9,7 +9,7 @@ import pytest
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.memory_values import NoMemory, SearchHit, SearchSource
-from lmtui.core.permissions.decide import Verdict
+from lmtui.core.permissions.rules import Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.ports import FeatureServices, ToolContext, ToolResult
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry

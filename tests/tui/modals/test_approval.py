@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
-from lmtui.core.permissions.decide import GrantScope
+from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sessions import Answer
 from lmtui.tui.modals.approval_text import conditions, explanation, notes, question, title

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.agent_events import PlanDecided, PlanProposed
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
 from lmtui.tui.controllers.plan_controller import plan_lines

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.permissions.decide import SOURCES, Effect, GrantScope, Rule
+from lmtui.core.permissions.rules import SOURCES, Effect, GrantScope, Rule
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes import RULES

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lmtui.core.budgets import ReportWritten, SessionBudget
-from lmtui.core.permissions.decide import Mode
+from lmtui.core.permissions.rules import Mode
 from tests.tui.driving import running
 
 
