@@ -27,6 +27,7 @@ from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
 from lmtui.headless.inputs import check_screen, wants_plain
 from lmtui.paths import config_dir
+from lmtui.plain_files import forget_programs
 from lmtui.registry import Subcommand, features, load
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def _known(before: list[str], command: str) -> list[str]:
     if before and not before[0].startswith("-"):
         before = ["--workspace", *before]
     every, own = command_line.app_parser(), _COMMANDS[command][0]()
-    known: list[str] = []
-    words = iter(before)
+    known, words = list[str](), iter(before)
     for word in words:
         name = word.partition("=")[0]
         whole = [word, *([next(words, "")] if every.wants_value(name) and "=" not in word else [])]
@@ -154,6 +154,7 @@ def _given(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
     """Return the workspace and the settings that the command line names."""
     given = getattr(arguments, "dir", None) or arguments.workspace or _set_workspace()
     workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
+    forget_programs(workspace)  # also an app that only attaches runs editors and clipboard programs
     return workspace, _flags(arguments)
 
 

@@ -27,24 +27,21 @@ def read_plain(root: Path, relative: str, max_bytes: int) -> bytes | None:
     Raises:
         NotPlain: it is a link, a pipe, a device, or must not be read.
     """
+    above, _, name = relative.rpartition("/")
     try:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        *above, name = relative.split("/")
-        for part in above:
-            folder = _below(folder, part)
-        with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise NotPlain("it is not a regular file")
-            return file.read(max_bytes)
+        with _opened(root, above) as folder:
+            file = os.open(name, _FILE, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise NotPlain("it is a link" if _is_link(folder, relative) else str(error.strerror)) from error
+        raise NotPlain("it is a link" if error.errno == errno.ELOOP else str(error.strerror)) from error
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise NotPlain("it is not a regular file")
+        with open(file, "rb", closefd=False) as reader:
+            return reader.read(max_bytes)
     finally:
-        os.close(folder)
+        os.close(file)
 
 
 def plain_states(root: Path, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -54,28 +51,20 @@ def plain_states(root: Path, paths: Iterable[str]) -> dict[str, tuple[int, int]]
     """
     found: dict[str, tuple[int, int]] = {}
     for folder, inside in itertools.groupby(sorted(paths, key=_folder_of), _folder_of):
-        try:
-            opened = open_plain_folder(root, folder)
-        except OSError:
-            continue
-        try:
+        with contextlib.suppress(OSError), _opened(root, folder) as opened:
             for path in inside:
                 with contextlib.suppress(OSError):
                     state = os.stat(path.rpartition("/")[2], dir_fd=opened, follow_symlinks=False)
                     if stat.S_ISREG(state.st_mode):
                         found[path] = state.st_mtime_ns, state.st_size
-        finally:
-            os.close(opened)
     return found
 
 
 def is_plain_folder(root: Path, relative: str) -> bool:
     """Tell whether there is a folder below another that no part of the path is a link to.  Blocks."""
-    try:
-        os.close(open_plain_folder(root, relative))
-    except OSError:
-        return False
-    return True
+    with contextlib.suppress(OSError), _opened(root, relative):
+        return True
+    return False
 
 
 def list_plain(root: Path, relative: str = "") -> list[tuple[str, str]]:
@@ -83,17 +72,9 @@ def list_plain(root: Path, relative: str = "") -> list[tuple[str, str]]:
 
     A folder that is missing, or behind a link, has nothing in it.
     """
-    try:
-        folder = open_plain_folder(root, relative)
-    except OSError:
-        return []
-    try:
-        with os.scandir(folder) as entries:
-            return sorted((entry.name, _kind(entry)) for entry in entries)
-    except OSError:
-        return []
-    finally:
-        os.close(folder)
+    with contextlib.suppress(OSError), _opened(root, relative) as folder, os.scandir(folder) as entries:
+        return sorted((entry.name, _kind(entry)) for entry in entries)
+    return []
 
 
 def open_plain_folder(root: Path, relative: str = "", *, makes: bool = False) -> int:
@@ -107,13 +88,15 @@ def open_plain_folder(root: Path, relative: str = "", *, makes: bool = False) ->
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for part in relative.split("/") if relative else ():
         try:
+            if part in ("", ".", ".."):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part)
             if makes:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
-            folder = _below(folder, part)
-        except OSError:
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+        finally:
             os.close(folder)
-            raise
+        folder = inner
     return folder
 
 
@@ -169,6 +152,12 @@ def path_outside(workspace: Path) -> str:
     return ":".join(each for each in folders if not Path(each).resolve().is_relative_to(workspace))
 
 
+def forget_programs(workspace: Path) -> None:
+    """Take a workspace's folders from this process's PATH: an agent may write to an active virtual environment.  Blocks."""
+    if not Path.home().resolve().is_relative_to(workspace):  # such a folder is no workspace, and has the user's own programs
+        os.environ["PATH"] = path_outside(workspace) or os.defpath
+
+
 def find_program(name: str, workspace: Path) -> Path | None:
     """Return where the user's machine has a program, None where that is in a workspace.  Blocks."""
     found = shutil.which(name, path=path_outside(workspace)) if "/" not in name else None
@@ -182,23 +171,22 @@ def is_executable(root: Path, relative: str) -> bool:
         OSError: it is missing, or a part of the path is a link.
     """
     above, _, name = relative.rpartition("/")
-    folder = open_plain_folder(root, above)
-    try:
+    with _opened(root, above) as folder:
         return bool(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & stat.S_IXUSR)
-    finally:
-        os.close(folder)
 
 
 def owner_of(root: Path, name: str) -> int | None:
     """Return who owns an entry of a folder (a link itself, not what it leads to), None where there is none.  Blocks."""
-    try:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
+    with contextlib.suppress(OSError), _opened(root) as folder:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
-    except OSError:
-        return None
+    return None
+
+
+@contextlib.contextmanager
+def _opened(root: Path, relative: str = "") -> Iterator[int]:
+    folder = open_plain_folder(root, relative)
+    try:
+        yield folder
     finally:
         os.close(folder)
 
@@ -211,19 +199,3 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 def _folder_of(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def _below(folder: int, part: str) -> int:
-    """Return the folder of a name in place of the one given, which is closed."""
-    if part in ("", ".", ".."):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part)
-    inner = os.open(part, _FOLDER, dir_fd=folder)
-    os.close(folder)
-    return inner
-
-
-def _is_link(folder: int, relative: str) -> bool:
-    try:
-        return stat.S_ISLNK(os.stat(relative.rpartition("/")[2], dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        return False

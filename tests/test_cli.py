@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -238,3 +239,11 @@ def test_help_of_a_subcommand_is_that_of_its_parser(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "usage: lmtui sandbox" in shown
     assert "# " in shown
+
+
+def test_no_program_of_the_workspace_is_on_path_of_a_process_that_only_attaches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:/usr/bin:{tmp_path / 'other'}")
+    _ = cli._target(argparse.Namespace(workspace=str(tmp_path)))
+    assert os.environ["PATH"] == "/usr/bin"

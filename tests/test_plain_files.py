@@ -39,9 +39,14 @@ def test_a_file_is_read_below_real_folders(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["a/link", "a/pipe", "a/b"])
-def test_a_link_or_what_is_no_regular_file_is_not_read(tree: Path, path: str) -> None:
+def test_a_link_or_what_is_no_regular_file_is_not_read_and_not_left_open(tree: Path, path: str) -> None:
+    before = os.open(tree, os.O_RDONLY)
+    os.close(before)
     with pytest.raises(NotPlain):
         read_plain(tree, path, 10)
+    after = os.open(tree, os.O_RDONLY)
+    os.close(after)
+    assert after == before
 
 
 @pytest.mark.parametrize("path", ["../file", "a/../../file", "a/..", "..", "a//b", "./a", "out"])

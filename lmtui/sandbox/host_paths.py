@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.paths import MOUNT_POINT, SCRATCH, checkpoints_dir
-from lmtui.plain_files import path_outside
+from lmtui.plain_files import forget_programs
 
 LINK_INSIDE = "/opt/lmtui/link"
 
@@ -145,5 +145,5 @@ def check_workspace(path: Path) -> Path:
         raise UsageError(f"the workspace {resolved} cannot be written to", hint)
     if any((resolved / name).is_symlink() for name in (".git", ".lmagent")):
         raise UsageError(f"the workspace {resolved} has a .git or .lmagent that is a symbolic link", "Replace it by a folder.")
-    os.environ["PATH"] = path_outside(resolved) or os.defpath  # an agent may write to an active virtual environment
+    forget_programs(resolved)
     return resolved
