@@ -135,6 +135,9 @@ class OverlayInstances:
         self._layout = SandboxLayout()
         self._began = self._ended = 0
         self._opening = asyncio.Lock()
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._stack = AsyncExitStack()
         self._main: Client | None = None
 
@@ -193,15 +196,31 @@ class OverlayInstances:
             wanted = await self._pool.overlay_layout(kind, self.folder, shares_scratch=False)
             is_covered = self._main is not None and self._main.is_alive and self._layout.covers(wanted, kind)
             if not is_covered or is_fresh:
+                await self._idle.wait()  # no command ends because another needs a new supervisor
                 await self._stack.aclose()
                 opened = self._pool.overlay_client(kind, self.folder, shares_scratch=False)
                 self._main, self._layout = await self._stack.enter_async_context(opened), wanted
                 await self._stack.enter_async_context(_watched(self._main, self.folder))
+            self._running += 1
+            self._idle.clear()
         assert self._main is not None
-        yield self._main
+        try:
+            yield self._main
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def refresh(self) -> None:
+        """End the supervisor that stays once nothing runs in it; the next call opens a new one."""
+        async with self._opening:
+            await self._idle.wait()
+            await to_the_end(self._stack.aclose())
 
     async def close(self) -> None:
-        """End the supervisor that stays."""
+        """End the supervisor that stays, and what runs in it."""
+        if self._running and self._main is not None:
+            await self._main.close()
         async with self._opening:
             await self._stack.aclose()
 
@@ -397,6 +416,7 @@ class WorkspaceOverlay(Generic[V]):
             findings = await to_the_end(self._pool.workspace_guard.end(client, began))
         moment = await self._instances.note_moment()
         self._touched.update(dict.fromkeys(choice.paths, moment))
+        _write_moments(self._instances, self._birth, self._touched)
         notes = (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))
         return KeptChanges(before, Snapshot(moment.state) if moment.state else None, notes)
 
@@ -465,7 +485,7 @@ class WorkspaceOverlay(Generic[V]):
 
     async def refresh(self) -> None:
         """Show the workspace as it is now; what commands left in `/tmp` is gone."""
-        await to_the_end(self._instances.close())
+        await self._instances.refresh()
 
     async def close(self) -> None:
         """End what runs there and drop what was not kept; idempotent."""

@@ -301,7 +301,9 @@ async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start
     (workspace / "a").write_text("1\n")
     overlay = sandbox.overlay(stays=True)
     overlay.outlive_kill("../the-session")
-    await overlay.sandbox.run_command("echo 2 > a; echo new > b")
+    await overlay.sandbox.run_command("echo 2 > a; echo new > b; echo kept > c")
+    effect = await overlay.effect()
+    await overlay.keep(effect, units(effect, "c"), ())
     await overlay.refresh()
     gone = overlay._folder.with_name(f"{2**30}-dead")
     overlay._folder.rename(gone)
@@ -630,8 +632,13 @@ async def test_what_git_takes_for_its_own_and_folders_beyond_the_most_are_named(
     sandbox: WorkspaceSandbox, workspace: Path
 ) -> None:
     overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("touch git~1 plain; ln -s x .gitmodules; mkdir -p many; cd many; mkdir $(seq 1010)")
+    (workspace / "gone").mkdir()
+    for number in range(1_010):
+        (workspace / "gone" / f"{number:04}").mkdir()
+    create = "touch git~1 plain; ln -s x .gitmodules; mkdir -p many; cd many; mkdir $(seq 1010)"
+    await overlay.sandbox.run_command(f"rm -r gone; {create}")
     effect = await overlay.effect()
+    assert not {f"{path}/" for path in effect.removed} & set(effect.special)
     assert {"git~1", ".gitmodules"} <= set(effect.special)
     assert effect.special_total >= 12
     assert [each.path for each in effect.changes] == ["plain"]
@@ -669,6 +676,24 @@ async def test_a_secret_that_appears_while_an_overlay_stays_is_masked(sandbox: W
     await overlay.sandbox.run_command("true")
     (workspace / ".env").write_text("KEY=hidden\n")
     assert "hidden" not in (await overlay.sandbox.run_command("cat .e*")).output
+    await overlay.close()
+
+
+async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    overlay = sandbox.overlay(stays=True)
+    for at in range(3):
+        running = asyncio.create_task(overlay.sandbox.run_command("touch began; sleep 1; echo over"))
+        while not (overlay._folder / "upper" / "began").exists():
+            await asyncio.sleep(0.02)
+        if at == 0:
+            await overlay.sandbox.fresh().run_command("true")
+        elif at == 1:
+            (workspace / ".env").write_text("KEY=hidden\n")
+            await overlay.sandbox.run_command("rm began")
+        else:
+            await overlay.refresh()
+        assert (await running).output == "over\n"
+        await overlay.sandbox.run_command("rm -f began")
     await overlay.close()
 
 

@@ -35,7 +35,8 @@ def effect(store: Store, since_ns: int, base: str = "") -> Message:
     (ctime, ns) of touched paths whose lower side changed after `since_ns`.
     `renamed` has the former paths of files that moved as they are, by their new ones; `modes` the permission bits
     that are others than before.
-    With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it.
+    With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it; then
+    `late` is empty.
 
     Raises:
         Refused: too many files were touched to follow.
@@ -45,6 +46,7 @@ def effect(store: Store, since_ns: int, base: str = "") -> Message:
     before = base or _tree_of(store, found.paths, LOWER)
     after = _tree_of(store, found.paths, store.root.path, base)
     found.special |= _refused(store, found.paths, after)
+    found.removed.sort(key=len, reverse=True)
     for folders in (found.made, found.emptied, found.removed):
         found.special |= {f"{path}/" for path in folders[_MOST_FOLDERS:]}
     special = sorted(found.special)
@@ -55,12 +57,12 @@ def effect(store: Store, since_ns: int, base: str = "") -> Message:
         "special_total": len(special),
         "made": found.made[:_MOST_FOLDERS],
         "emptied": found.emptied[:_MOST_FOLDERS],
-        "removed": sorted(found.removed, key=len, reverse=True)[:_MOST_FOLDERS],
+        "removed": found.removed[:_MOST_FOLDERS],
         "caches": found.caches,
         "renamed": _renamed(store, before, after) if found.has_gone and not base else {},
         "sizes": found.sizes(),
         "modes": found.modes,
-        "late": {path: at for path, at in found.lower_ns.items() if at > since_ns},
+        "late": {} if base else {path: at for path, at in found.lower_ns.items() if at > since_ns},
     }
 
 
