@@ -44,12 +44,18 @@ class _ParserProcess:
         with self._lock:
             if self._owner != os.getpid():  # a fork must not use its parent's
                 self._process, self._owner = None, os.getpid()
-            process = self._process = self._process or _start()
-            try:
-                return json.loads(_exchange(process, line))
-            except (OSError, EOFError, ValueError) as error:
+            if self._process is not None and self._process.poll() is not None:  # somebody else ended it
                 self._end()
+            process = self._process = self._process or _start()
+            answer = b""
+            try:
+                answer = _exchange(process, line)
+            except (OSError, EOFError) as error:
                 raise TooComplex("too complex to be parsed") from error
+            finally:
+                if not answer:  # a later call must not get the answer to this one
+                    self._end()
+            return json.loads(answer)
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -90,7 +96,7 @@ atexit.register(_PROCESS.close)
 
 
 def parsed(function: str, *arguments: object) -> Any:  # Any: JSON
-    """Return what a function of lmtui's (`module:name`) makes of some JSON, in the process.  Blocks, but no other thread.
+    """Return what a function of lmtui's (`module:name`) makes of some JSON, in the process.  Blocks (one call at a time).
 
     Raises:
         TooComplex: it took too much, or failed.
@@ -104,6 +110,14 @@ def toml(text: str) -> dict[str, Any] | str:  # Any: TOML
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         return str(error)
+
+
+def read_toml(text: str) -> dict[str, Any]:  # Any: TOML
+    """Return what a TOML file of a folder says, nothing where it is not TOML or too complex.  Blocks."""
+    with contextlib.suppress(TooComplex):
+        found = parsed(f"{__name__}:toml", text) if text else {}
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def serve() -> None:

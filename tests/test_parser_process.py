@@ -6,7 +6,9 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import NoReturn
 
+import psutil
 import pytest
 
 from lmtui.config import load_config
@@ -86,6 +88,25 @@ def test_schemas_and_numbers_of_a_folder_take_this_process_no_time() -> None:
         with contextlib.suppress(TooComplex):
             _ = parsed(f"{validators.__name__}:new_problems", *arguments)
     assert time.process_time() - began < 1.0
+
+
+def test_a_process_that_somebody_else_ended_is_started_again() -> None:
+    assert parsed("lmtui.parser_process:toml", "a = 1") == {"a": 1}
+    [process] = psutil.Process().children()
+    process.kill()
+    process.wait()
+    assert parsed("lmtui.parser_process:toml", "a = 2") == {"a": 2}
+
+
+def test_an_answer_that_nobody_took_is_not_that_of_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lmtui.parser_process.select.select", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _ = parsed("lmtui.parser_process:toml", "a = 1")
+    assert parsed("lmtui.parser_process:toml", "a = 2") == {"a": 2}
 
 
 def test_settings_that_are_too_complex_are_an_error(tmp_path: Path) -> None:

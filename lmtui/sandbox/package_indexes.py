@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import parse_host
-from lmtui.parser_process import TooComplex, parsed
+from lmtui.parser_process import read_toml
 
 # Files of a project that name an index or where its files lie, and what they show of the tools in use.
 WORKSPACE_FILES = (
@@ -141,8 +141,8 @@ def _told_by(name: str, text: str) -> Iterator[str]:
     if name == "uv.lock":
         yield from re.findall(r'(?:url|registry) = "(https://[^"]+)"', text)
     elif name.endswith((".toml", ".lock")):
-        with suppress(TooComplex, AttributeError, TypeError):
-            data = parsed("lmtui.parser_process:toml", text)
+        with suppress(AttributeError, TypeError):
+            data = read_toml(text)
             tables = [data, data.get("tool", {}).get("uv", {}), data.get("tool", {}).get("poetry", {})]
             for table in tables:
                 entries = [*table.get("index", []), *table.get("source", [])] if name != ".cargo/config.toml" else []
@@ -157,8 +157,8 @@ def _told_by(name: str, text: str) -> Iterator[str]:
 
 
 def _cargo_urls(text: str) -> Iterator[str]:
-    with suppress(TooComplex, AttributeError):
-        data = parsed("lmtui.parser_process:toml", text)
+    with suppress(AttributeError):
+        data = read_toml(text)
         for table in (*data.get("source", {}).values(), *data.get("registries", {}).values()):
             yield from (url for key in ("registry", "index") for url in _URL.findall(str(table.get(key, ""))))
 

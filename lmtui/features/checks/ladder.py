@@ -28,7 +28,7 @@ from lmtui.core.project_checks import (
     bounded,
     wants_to_write,
 )
-from lmtui.parser_process import TooComplex, parsed
+from lmtui.parser_process import read_toml
 
 _PYTHON = "python3"
 _TARGETS = ("check", "test")
@@ -129,7 +129,7 @@ async def read_project(runner: CheckRunner) -> Project:
         data = await runner.read(path)
         return data.decode("utf-8", "replace") if data is not None else ""
 
-    pyproject, package = await asyncio.to_thread(_toml, await text("pyproject.toml")), _json(await text("package.json"))
+    pyproject, package = await asyncio.to_thread(read_toml, await text("pyproject.toml")), _json(await text("package.json"))
     scripts = package.get("scripts") if isinstance(package.get("scripts"), dict) else {}
     npm_test = str((scripts or {}).get("test", ""))
     tests, source = await _python_tests(runner, text, pyproject)
@@ -203,14 +203,6 @@ async def _first(runner: CheckRunner, names: Sequence[str]) -> str:
         if await runner.read(name) is not None:
             return name
     return ""
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        found = parsed("lmtui.parser_process:toml", text) if text else {}
-    except TooComplex:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _json(text: str) -> dict[str, Any]:
