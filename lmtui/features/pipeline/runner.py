@@ -487,8 +487,8 @@ class PlanRunner:
         assert best.effect is not None
         assert kept.before is not None
         try:
-            after = (await sandbox.checkpoints.snapshot()).id
-            await sandbox.checkpoints.restore(kept.before.id, best.effect.paths, expected=after)
+            after = kept.after or kept.before  # what somebody changed since the merge stays
+            await sandbox.checkpoints.restore(kept.before.id, best.effect.paths, expected=after.id)
         except SandboxError as error:
             self._watcher.on_note(f"task {work.task.id}: its changes could not be undone: {error.full_text()}")
         return f"after other tasks were merged, {findings[0]}"
