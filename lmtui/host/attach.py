@@ -108,7 +108,7 @@ class Attachment:
 
     def __init__(self, hub: SessionHub, runtime: Runtime, client: AttachedClient, lines: LineCache) -> None:
         self._hub, self._runtime, self._client, self._lines = hub, runtime, client, lines
-        self._handed_out: set[str] = set()
+        self._handed_out: set[bytes] = set()
         self.outbox = Outbox()
         self._sessions: dict[str, Session] = {}
         self._reviews: list[EffectReview] = []
@@ -288,10 +288,9 @@ class Attachment:
             self._leave[_number(next(iter((message.get("with") or {}).values())))] = value
             self._send({"re": number, "ok": None})
         else:
-            encoded = rpc.encode(value)
             if isinstance(value, _HANDED_OUT):
-                self._handed_out.add(json.dumps(encoded))
-            self._send({"re": number, "ok": encoded})
+                self._handed_out.add(rpc.digest(value))
+            self._send({"re": number, "ok": rpc.encode(value)})
 
     # -- objects ---------------------------------------------------------------------------------------------------------
 
@@ -329,7 +328,7 @@ class Attachment:
             hint = member.parameters[name]
             found[name] = self._function(_number(value), hint) if rpc.is_function(hint) else rpc.decode(hint, value)
         for value in found.values():
-            if isinstance(value, _HANDED_OUT) and json.dumps(rpc.encode(value)) not in self._handed_out:
+            if isinstance(value, _HANDED_OUT) and rpc.digest(value) not in self._handed_out:
                 raise UsageError(f"{member.full_name} takes only what this host has returned before", "Ask for it again.")
         if isinstance(answer := found.get("answer"), Answer):
             found["answer"] = replace(answer, by=self._client.name)
