@@ -200,7 +200,7 @@ class MessageAdded(Event):
 
     `attached` is what the model gets behind the text and the user does not read again: the files that it mentions.
     `is_from_file`: the text is that of a slash command's file or of a server's prompt, not what the user typed.  `typed` is
-    what the user typed of it, without documents behind it; None in logs of earlier versions.
+    the part that the user typed, without attached documents (None in logs of earlier versions).
     """
 
     kind: ClassVar[str] = "message_added"
