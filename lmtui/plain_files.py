@@ -117,7 +117,7 @@ def open_own(path: Path | str, flags: int = os.O_RDONLY) -> int:
     found, writes = os.fstat(file), flags & os.O_ACCMODE != os.O_RDONLY
     if not stat.S_ISREG(found.st_mode) or (writes and found.st_nlink > 1):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is not a regular file of its own", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file, or a hard link", str(path))
     if flags & os.O_TRUNC:
         os.truncate(file, 0)
     return file

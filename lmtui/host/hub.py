@@ -252,7 +252,7 @@ class SessionHub:
         """
         found = [each.url for each in await runtime.servers.find() if each.url != FILES_URL]
         if not any(is_same_server(each, url) for each in found):
-            raise UsageError(f"{sanitize_path(url)[:200]} is not a server of the user", "`GET /v1/models` lists them.")
+            raise UsageError(f"{sanitize_path(url)[:200]} is not one of the user's servers", "`GET /v1/models` lists them.")
         if session_id:
             await runtime.switch_model(session_id, url, model, is_kept=False)
         else:

@@ -1,4 +1,4 @@
-"""Where a key may lie: in the setting itself, in a file that only its owner can read, or in the system's keyring."""
+"""Keys of model servers: in the setting itself, in a file that only its owner can read, or in the system's keyring."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ServerKeys:
     """Keys of model servers, each for one address: no other address gets it, whoever names that.
 
     Args:
-        named: addresses, each with its key or where that is (`resolve_key`); of two with one origin the first holds.
+        named: addresses, each with its key or where that is (`resolve_key`); the first of two with the same origin counts.
     """
 
     def __init__(self, named: Iterable[tuple[str, str]] = ()) -> None:

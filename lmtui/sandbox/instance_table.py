@@ -50,7 +50,7 @@ class InstanceTable:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def scratch_of(self, workspace: Path) -> Path:
-        """Return the folder that the overlays of a workspace share as `/tmp`, which is not where a note of theirs would be.
+        """Return the folder that the overlays of a workspace share as `/tmp`.
 
         Raises:
             SandboxUnavailable: it cannot be made.

@@ -567,7 +567,7 @@ async def finish_interrupted(
             if await _finish(real, states, note):
                 told.append("a command's changes were half kept when lmtui was killed; the rest is kept now")
             else:
-                told.append("a command's changes were not kept: lmtui was killed before the first of them")
+                told.append("a command's changes were not kept: lmtui was killed before it kept any of them")
         except FileNotFoundError:
             pass
         except (SandboxError, ValueError, KeyError, OSError) as error:

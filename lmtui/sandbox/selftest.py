@@ -1,6 +1,7 @@
 """Proof, from inside, that an instance isolates what its backend promises; it tries, and believes no version or setting.
 
-What runs programs runs them in an empty folder of lmtui's; in the workspace only the supervisor itself tries to write.
+A backend runs the system's programs in an empty folder of lmtui's.  In the workspace only the supervisor writes, and the
+read-only instance runs the system's shell, which tries to.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if (: > "${TMPDIR:-/tmp}/PROBE") 2>/dev/null; then echo scratch; fi
 
 
 async def verify_read_only(client: Client, guard: Client) -> None:
-    """Try to change the workspace from guest.
+    """Try to change the workspace from inside.
 
     Raises:
         SandboxUnavailable: something could be changed, or nothing could be tried.

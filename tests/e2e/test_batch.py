@@ -96,7 +96,7 @@ async def test_a_task_per_file_and_error_messages(program: Program, serve: Serve
         (("batch",), "there are no tasks"),
         (("batch", str(Path("/nowhere"))), "cannot be read"),
         (("batch", "--glob", "*.none", "Look at {file}"), "no file matches"),
-        (("batch", "resume", "elsewhere"), "there is no batch elsewhere of this folder"),
+        (("batch", "resume", "elsewhere"), "this folder has no batch elsewhere"),
         (("batch", "--total", "much", "x"), "cannot be read"),
         (("batch", "apply", "99"), "no task 99"),
     ):

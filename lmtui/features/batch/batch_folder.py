@@ -121,7 +121,7 @@ class BatchFolder:
             draft.replace(self.path / TASKS)  # last: a batch exists once it has this file
         except OSError as error:
             raise UsageError(
-                f"{self.path} cannot be written: {error.strerror}", "Free some space, or check the rights."
+                f"{self.path} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions."
             ) from error
 
     def exists(self) -> bool:
@@ -244,7 +244,7 @@ class BatchFolder:
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UsageError(
-                f"{self.path} cannot be written: {error.strerror}", "Free some space, or check the rights."
+                f"{self.path} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions."
             ) from error
         until = time.monotonic() + _LOCK_S  # readers hold the lock for a moment
         while True:
@@ -283,7 +283,9 @@ def new_folder(folders: Path) -> Path:
                 continue
             return folder
     except OSError as error:
-        raise UsageError(f"{folders} cannot be written: {error.strerror}", "Free some space, or check the rights.") from error
+        raise UsageError(
+            f"{folders} cannot be written: {error.strerror}", "Free some disk space, or check the folder's permissions."
+        ) from error
     raise UsageError("too many batches start at once", "Wait a second and start it again.")
 
 
@@ -296,6 +298,6 @@ def find_batch(workspace: Path, name: str = "") -> Path:
     folders = batches_dir(workspace)
     found = [folders / name] if name else [each.parent for each in sorted(folders.glob("*/tasks.jsonl"))[-1:]]
     if not found or found[0].parent != folders or not BatchFolder(found[0]).exists():
-        what = f"there is no batch {sanitize_line(name)[:60]} of this folder" if name else "there is no batch of this folder"
+        what = f"this folder has no batch {sanitize_line(name)[:60]}" if name else "this folder has no batch"
         raise UsageError(what, 'Start one: lmtui batch --glob "src/*.py" "Fix {file}"')
     return found[0]
