@@ -232,7 +232,10 @@ class DockerBackend:
         if self._proxy is not None:
             self._proxy_folder = await self._proxy.start(self._workspace.stat())
         container_id = await self._created(socket_path, kind, layout)
-        remove = _Remover(self, container_id)
+
+        async def remove() -> None:
+            await asyncio.to_thread(self.remove, container_id)
+
         try:
             link = await attach(socket_path, container_id, remove)
         except OSError as error:
@@ -480,17 +483,6 @@ class DockerBackend:
             return f"{owner.st_uid}:{owner.st_gid}"
         group = owner.st_gid if owner.st_gid in os.getgroups() else os.getegid()  # a folder that a group shares
         return f"{user}:{group}"
-
-
-class _Remover:
-    """Removes one container, from the event loop."""
-
-    def __init__(self, backend: DockerBackend, container_id: str) -> None:
-        self._backend = backend
-        self._container_id = container_id
-
-    async def __call__(self) -> None:
-        await asyncio.to_thread(self._backend.remove, self._container_id)
 
 
 def differences(

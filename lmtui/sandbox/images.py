@@ -74,12 +74,11 @@ async def build_image(name: str = DEFAULT_IMAGE, *, source: str = "", cache: Pat
         SandboxUnavailable: no engine, or what is needed to build is missing; the hint says what to do.
     """
     image = name or DEFAULT_IMAGE
-    engine = await _engine()
+    engine = await asyncio.to_thread(connect, find_socket(), _ENGINE_S)
     try:
         if cache is not None and await asyncio.to_thread(cache.is_file):
             say(f"loading {cache}")
-            await asyncio.to_thread(_load, engine, cache)
-            await asyncio.to_thread(_require, engine, image)
+            await asyncio.to_thread(_load, engine, cache, image)
         elif source:
             await _pull(engine, source, image, say)
         else:
@@ -161,13 +160,6 @@ def _builder() -> str:
     return program
 
 
-async def _engine() -> DockerClient:
-    def connected() -> DockerClient:
-        return connect(find_socket(), _ENGINE_S)
-
-    return await asyncio.to_thread(connected)
-
-
 async def _run(progress: Say, arguments: list[str]) -> None:
     process = await asyncio.create_subprocess_exec(
         *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -201,64 +193,46 @@ async def _pull(engine: DockerClient, source: str, image: str, say: Say) -> None
     await asyncio.to_thread(_pull_and_tag, engine, source, image)
 
 
-def _require(engine: DockerClient, image: str) -> None:
-    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see docker.py)
+@contextlib.contextmanager
+def _explained(what: str, hint: str) -> Iterator[None]:
+    """Say what could not be done when the engine refuses something, or a file cannot be used."""
+    from docker.errors import DockerException  # noqa: PLC0415  (heavy SDK, see docker.py)
 
     try:
-        engine.images.get(image)
-    except APIError as error:
-        raise SandboxUnavailable(f"{image} is not in that file", "Delete the file and try again.") from error
+        yield
+    except (OSError, DockerException) as error:
+        raise SandboxUnavailable(f"{what}: {sanitize_line(str(getattr(error, 'explanation', error)))}", hint) from error
 
 
 def _pull_and_tag(engine: DockerClient, source: str, image: str) -> None:
-    from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see docker.py)
-
     name, _, tag = source.rpartition(":") if ":" in source.rsplit("/", 1)[-1] else (source, "", "latest")
-    try:
-        pulled = engine.images.pull(name, tag=tag)
-    except (ImageNotFound, APIError) as error:
-        raise SandboxUnavailable(
-            f"{source} cannot be pulled: {error.explanation}", "Leave --from out to build it here."
-        ) from error
-    pulled.tag(*image.rsplit(":", 1))
+    with _explained(f"{source} cannot be pulled", "Leave --from out to build it here."):
+        engine.images.pull(name, tag=tag).tag(*image.rsplit(":", 1))
 
 
 def _import(engine: DockerClient, archive: Path, image: str) -> None:
-    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see docker.py)
-
     repository, _, tag = image.partition(":")
-    try:
+    with _explained("the engine does not take the image", "Look at the engine's log."):
         engine.api.import_image_from_file(str(archive), repository=repository, tag=tag or "latest", changes=list(_CHANGES))
         engine.images.get(image)
-    except APIError as error:
-        raise SandboxUnavailable(
-            f"the engine does not take the image: {error.explanation}", "Look at the engine's log."
-        ) from error
 
 
 def _export(engine: DockerClient, path: Path, image: str) -> None:
-    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see docker.py)
-
     partial = path.with_suffix(".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with partial.open("wb") as file:
+        with _explained(f"{image} cannot be exported", "Make it: lmtui sandbox image"), partial.open("wb") as file:
             for piece in engine.images.get(image).save(named=True):
                 file.write(piece)
-    except APIError as error:
+        partial.replace(path)
+    finally:
         partial.unlink(missing_ok=True)
-        raise SandboxUnavailable(f"{image} cannot be exported: {error.explanation}", "Make it: lmtui sandbox image") from error
-    partial.replace(path)
 
 
-def _load(engine: DockerClient, path: Path) -> None:
-    from docker.errors import APIError, ImageLoadError  # noqa: PLC0415  (heavy SDK, see docker.py)
-
-    try:
-        with path.open("rb") as file:
-            engine.images.load(file)
-    except (APIError, ImageLoadError, OSError) as error:
-        raise SandboxUnavailable(f"{path} cannot be loaded: {error}", "Make it again: lmtui sandbox image") from error
+def _load(engine: DockerClient, path: Path, image: str) -> None:
+    with _explained(f"{path} cannot be loaded", "Make it again: lmtui sandbox image"), path.open("rb") as file:
+        engine.images.load(file)
+        engine.images.get(image)
 
 
 DEVCONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")
@@ -425,7 +399,7 @@ def _build_project(
             entry.size, entry.mode = len(data), mode & 0o777
             archive.addfile(entry, io.BytesIO(data))
     context.seek(0)
-    try:
+    with _explained("The image cannot be built", _BUILD_HINT):
         steps = engine.api.build(
             fileobj=context,
             custom_context=True,
@@ -439,8 +413,6 @@ def _build_project(
         )
         for step in steps:
             if "error" in step:
-                raise SandboxUnavailable(f"The image cannot be built: {sanitize_line(str(step['error']))}", _BUILD_HINT)
+                raise OSError(str(step["error"]))
             for line in filter(str.strip, str(step.get("stream", "")).splitlines()):
                 say(sanitize_line(line))
-    except OSError as error:  # the SDK's errors are these
-        raise SandboxUnavailable(f"The image cannot be built: {sanitize_line(str(error))}", _BUILD_HINT) from error

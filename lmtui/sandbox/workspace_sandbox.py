@@ -195,28 +195,26 @@ class WorkspaceSandbox:
             raise SandboxUnavailable(f"no command can run here: {chosen.backend.name} cannot keep it from changing the folder")
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
-        if self._instance_kind is InstanceKind.READ:
-            reading = self._pool.read_client() if self._overlay is None else self._overlay.client(InstanceKind.READ)
-            async with reading as client:
-                result = await self._run(client, "run", timeout_s, on_output, **fields)
-            return self._with_masks(await self._with_ways(result, chosen, gate))
-        if self._overlay is not None:
-            if with_packages:
-                raise SandboxUnavailable(_NOT_REAL)
-            async with self._overlay.client(InstanceKind.MAIN, is_fresh=self._is_fresh) as client:
-                with self._pool.network_approvals.open(gate):
-                    result = await self._run(client, "run", timeout_s, on_output, **fields)
-            return self._with_masks(await self._with_ways(result, chosen, gate))
-        if with_packages and chosen.status.network == "none":
+        is_real = self._overlay is None and self._instance_kind is InstanceKind.MAIN
+        if self._overlay is not None and with_packages:
+            raise SandboxUnavailable(_NOT_REAL)
+        if is_real and with_packages and chosen.status.network == "none":
             return await self._run_with_packages(timeout_s, on_output, gate, fields)
-        is_apart = self._is_fresh and chosen.backend.has_mounts
-        opened = self._pool.own_client(findings) if is_apart else self._pool.command_client(findings, self._revealed)
+        if self._overlay is not None:
+            opened = self._overlay.client(self._instance_kind, is_fresh=self._is_fresh)
+        elif self._instance_kind is InstanceKind.READ:
+            opened = self._pool.read_client()
+        elif self._is_fresh and chosen.backend.has_mounts:
+            opened = self._pool.own_client(findings)
+        else:
+            opened = self._pool.command_client(findings, self._revealed)
+        asked = gate if self._instance_kind is InstanceKind.MAIN else None  # what only reads reaches no host
         async with opened as client:
-            with self._pool.network_approvals.open(gate):
+            with self._pool.network_approvals.open(asked):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
-        for ended in self.background.take_endings():
+        for ended in self.background.take_endings() if is_real else ():
             result = _with_note(result, f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]")
-        if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
+        if is_real and result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
         result = await self._with_ways(result, chosen, gate)
         return _with_findings(self._with_masks(result), findings)
