@@ -378,18 +378,3 @@ async def test_a_contract_is_kept_and_rows_of_before_there_were_any_load(
         file._insert(database, "0", 1, old)
     assert file.read()[0].tasks[0] == replace(task, contract=None)
     file.close()
-
-
-async def test_rows_that_another_user_wrote_are_no_plans(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(home))
-    plan = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSpec("Do it", checks=("true",))),))
-    file = PipelineFile(workspace)
-    file.add(plan)
-    assert file.read() == [plan]
-    with file.writing() as database:
-        database.execute("UPDATE pipeline SET data = replace(data, 'true', 'evil') WHERE task = 1")
-    assert file.read()[0].tasks == ()
-    with file.writing() as database:
-        database.execute("UPDATE pipeline SET plan = '1'")
-    assert file.read() == []
-    file.close()
