@@ -21,7 +21,7 @@ SIGHTS = ("auto", "true", "false")
 ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
-RETIRED = frozenset({"language_servers"})  # settings of earlier versions, which are named and left out
+RETIRED = frozenset({"language_servers", "plan_contracts"})  # settings of earlier versions, which are named and left out
 
 
 def _setting(
@@ -279,7 +279,6 @@ class Config:
     task_tries: int = _setting(1, "parallel attempts at each task; the checks choose", at_least=1, feature="pipeline")
     phase_batch: int = _setting(0, "tasks coded before they are reviewed; 0: one per slot", at_least=0, feature="pipeline")
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
-    plan_contracts: str = _setting("off", "write a test for tasks without checks", choices=("off", "on"), feature="pipeline")
     memory: str = _setting(
         "on", "keep, recall and search notes across sessions", "ENABLE_MEMORY", choices=("on", "off"), feature="memory"
     )

@@ -117,24 +117,10 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
-    """The acceptance test of a task without checks, written before the work: its file, and the command that joins the checks.
-
-    Where there could be none, `problem` says why and the rest is empty.
-    """
-
-    path: str = ""
-    text: str = ""
-    command: str = ""
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class PipelineTask:
     """One task of a plan.  `order` is its place in the queue, `why` says in words why it is where it is.
 
     `not_before` (UTC) is when a task whose model server was away is tried again.  `commit` is the commit with its changes.
-    `contract` is None as long as none was wanted.
     """
 
     id: int
@@ -147,7 +133,6 @@ class PipelineTask:
     not_before: datetime | None = None
     merge: Merge | None = None
     commit: str = ""
-    contract: Contract | None = None
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -274,19 +259,6 @@ def added_task(plan: PipelinePlan, spec: TaskSpec) -> PipelineTask:
     if problem := problem_of({each.id: each.spec for each in plan.tasks} | {number: spec}):
         raise UsageError(f"the task was not added: {problem}")
     return PipelineTask(number, spec, order=max((each.order for each in plan.tasks), default=0.0) + 1)
-
-
-def edited(task: PipelineTask, spec: TaskSpec) -> PipelineTask:
-    """Return a task that is about something else now: the contract for what it was about is dropped with its command.
-
-    One whose command the user removed is not written again.
-    """
-    contract = task.contract
-    if contract is None or replace(spec, after=(), phase="") == replace(task.spec, after=(), phase=""):
-        return replace(task, spec=spec)
-    is_removed = bool(contract.command) and contract.command not in spec.checks
-    rest = replace(spec, checks=tuple(each for each in spec.checks if each != contract.command))
-    return replace(task, spec=rest, contract=Contract(problem="an edit removed it") if is_removed else None)
 
 
 def next_tasks(plan: PipelinePlan, most: int, now: datetime, phase: str = "") -> list[PipelineTask]:

@@ -17,7 +17,6 @@ from typing import Any
 
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import (
-    Contract,
     Merge,
     OpenQuestion,
     PipelinePlan,
@@ -163,7 +162,6 @@ def _read_task(given: dict[str, Any]) -> PipelineTask:  # Any: JSON
             "attempts": tuple(attempts),
             "merge": Merge(**merge | _tuples(merge, "paths", "to_commit")) if merge else None,
             "not_before": _moment(given["not_before"]),
-            "contract": Contract(**given["contract"]) if given.get("contract") else None,
         }
     )
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,12 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.pipeline import Contract, PipelinePlan, PipelineState, PipelineTask, TaskAction, TaskSpec
+from lmtui.core.pipeline import PipelinePlan, PipelineState, PipelineTask, TaskAction, TaskSpec
 from lmtui.features.pipeline import runner
-from lmtui.features.pipeline.contract import ContractAuthor
 from lmtui.features.pipeline.drafts import can_draft, draft
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.trace import CommitTrace
-from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.pipeline_queue import PipelineFile, RunLock
 from tests.app.conftest import Open, Serve
@@ -289,92 +288,3 @@ async def test_a_small_file_is_drafted_and_what_its_checks_say_is_told(open_one:
     )
     await overlay.close()
     assert (workspace / "kit.py").read_text() == "def one():\n    return 1\n"
-
-
-async def test_a_contract_is_asked_for_as_long_as_there_are_tries_and_tokens(
-    open_one: Open, serve: Serve, workspace: Path
-) -> None:
-    test = (
-        "import unittest, kit\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(kit.two(), 2)\n"
-    )
-    (workspace / "tests/acceptance").mkdir(parents=True)
-    (workspace / "tests/acceptance/test_my_plan_1.py").write_text("# of an earlier plan with this name\n")
-    (workspace / "kit.py").write_text(f"# {'x' * 20_000}\n")
-    answers: list[str | None] = []
-    prompts: list[str] = []
-
-    async def ask(question: tuple[str, str], variation: int) -> str | None:
-        prompts.append(question[1])
-        return answers[variation]
-
-    async def written(tokens: int, *given: str | None) -> Contract | None:
-        prompts.clear()
-        answers[:] = given
-        author = ContractAuthor(await runtime.sandbox(), judge._run, lambda _: tokens)
-        return await author.write(plan, plan.tasks[0], "Add two.", ask)
-
-    server = await serve(DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off", titles="off")
-    plan = PipelinePlan("0", "my-plan", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSpec("Add two", files=("kit.py",))),))
-    judge = runner.PlanRunner(runtime, PipelineFile(workspace), plan, runner.RunOptions(), runner.RunWatcher())
-    found = await written(10, "no code", f"```python\n{test}```", None)
-    assert found is not None
-    assert (found.path, found.text, found.problem) == ("tests/acceptance/test_my_plan_0_1.py", test, "")
-    assert found.command.endswith(f" {found.path}")
-    assert "These are its first 12000 bytes." in prompts[0]
-    assert "An earlier test could not be used:\n```\nno code" in prompts[1]
-    lost = await written(10, *["no code"] * 4)
-    assert lost is not None
-    assert (lost.path, lost.problem.startswith("it does not parse"), len(prompts)) == ("", True, 3)
-    assert (await written(3_000, *["no code"] * 4), len(prompts)) == (lost, 2)
-    assert (await written(10, "no code", None), len(prompts)) == (None, 2)
-    assert not (workspace / found.path).exists()
-    (workspace / "pytest.py").touch()
-    assert (await ContractAuthor(await runtime.sandbox(), judge._run, len)._python())[1]
-
-
-async def test_a_test_that_a_rule_forbids_to_run_is_no_contract(open_one: Open, workspace: Path) -> None:
-    text = (
-        "import unittest, kit\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(kit.two(), 2)\n"
-    )
-    test = Scenario((ScriptedTurn(f"```python\n{text}```"),), match="Write the complete file tests/acceptance/test_PLAN_1.py")
-    async with ScriptedServer(test, Scenario((write("kit.py"), DONE), match="Write kit.py")) as server:
-        (workspace / "PLAN.md").write_text("- [ ] Write kit.py\n  It has to be long.\n  files: kit.py\n")
-        notes: list[str] = []
-        settings = {"sandbox": "bubblewrap", "verify": "off", "titles": "off", "plan_contracts": "on"}
-        service = service_of(open_one(server.url, **settings, deny=("Shell(python3 -m *)",)))
-        service.on_note = notes.append
-        (workspace / "kit.py").write_text("x = 1\n")
-        task = (await service.work("PLAN.md", service.options())).tasks[0]
-    assert (task.contract, task.spec.checks, notes[0]) == (None, (), "task 1: no contract: denied by a rule")
-    assert task.attempts[0].session
-
-
-async def test_a_task_whose_text_is_edited_loses_its_contract(open_one: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(DONE)
-    (workspace / "PLAN.md").write_text(plan_of("a.txt"))
-    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off", titles="off"))
-    plan = await service.files.planned("PLAN.md", service.options())
-    contract = Contract("tests/acceptance/test_PLAN_1.py", "text", "true")
-    task = replace(plan.tasks[0], spec=replace(plan.tasks[0].spec, checks=("true",)), contract=contract)
-    await service._change(plan.id, lambda _: [task])
-    await service.edit("PLAN", 1, replace(task.spec, phase="late"))
-    assert service.known[0].task(1).contract == contract
-    await service.edit("PLAN", 1, replace(task.spec, text="Something else"))
-    assert (service.known[0].task(1).contract, service.known[0].task(1).spec.checks) == (None, ())
-
-
-async def test_a_contract_is_kept_and_rows_of_before_there_were_any_load(
-    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(home))
-    task = PipelineTask(1, TaskSpec("Do it"), contract=Contract("tests/acceptance/test_p_1.py", "text", "true"))
-    file = PipelineFile(workspace)
-    file.add(PipelinePlan("0", "p", "p.md", datetime.now(UTC), (task, replace(task, id=2, contract=None))))
-    assert [each.contract for each in file.read()[0].tasks] == [task.contract, None]
-    old = asdict(replace(task, contract=None))
-    del old["contract"]
-    with file.writing() as database:
-        file._insert(database, "0", 1, old)
-    assert file.read()[0].tasks[0] == replace(task, contract=None)
-    file.close()

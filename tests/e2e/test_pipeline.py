@@ -163,7 +163,7 @@ async def test_a_report_of_version_1_is_rewritten_once_as_version_2(project: Pro
     assert await report("migrate") == (0, "old report.json: migrated from schema version 1 to 2\n")
     migrated = file.read_bytes()
     found = json.loads(migrated)
-    assert (found["schema_version"], found["usage"], found["tasks"][0]["contract"]) == (2, {}, None)
+    assert (found["schema_version"], found["usage"]) == (2, {})
     assert await report("migrate") == (0, "old report.json: already has schema version 2, not changed\n")
     assert (file.read_bytes(), (await report("check"))[0]) == (migrated, 0)
     file.write_text('{"schema_version": 1}')

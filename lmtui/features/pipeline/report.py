@@ -66,7 +66,6 @@ def _task_object(task: PipelineTask) -> dict[str, Any]:  # Any: JSON
         **spec,
         "attempts": [asdict(each) | {"started": each.started and each.started.isoformat()} for each in task.attempts],
         "commit": task.commit,
-        "contract": {"path": task.contract.path, "problem": task.contract.problem} if task.contract is not None else None,
         "why": task.why,
     }
 
@@ -95,7 +94,6 @@ _ROLES = {
     "draft": "coder",
     "fix": "coder",
     "plan": "planner",
-    "contract": "planner",
     "review": "reviewer",
 }  # by who or what for
 
@@ -119,12 +117,6 @@ def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
             each["why"],
         )
         lines.append(f"| {' | '.join(sanitize_line(str(cell)).replace('|', '·') for cell in cells)} |")
-    contracts = [(each, found) for each in report["tasks"] if (found := each.get("contract"))]
-    lines += ["", "## Contracts", ""] if contracts else []
-    for each, found in contracts:
-        lines.append(
-            f"- {each['id']} {sanitize_line(each['title'])}: {sanitize_line(found['path'] or 'none, ' + found['problem'])}"
-        )
     rows = [(sanitize_line(role), *(each.get(name, 0) for name in _USAGE)) for role, each in report.get("usage", {}).items()]
     if rows:
         lines += ["", f"| role | {' | '.join(each.replace('_', ' ') for each in _USAGE)} |", "|---" * (1 + len(_USAGE)) + "|"]

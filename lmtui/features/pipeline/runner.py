@@ -22,7 +22,6 @@ from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.pipeline import (
     ENDED,
     OVER,
-    Contract,
     Merge,
     PipelinePlan,
     PipelineState,
@@ -43,7 +42,6 @@ from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
-from lmtui.features.pipeline.contract import ContractAuthor, needs_contract, with_note
 from lmtui.features.pipeline.drafts import can_draft, draft, read_small
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts
@@ -68,8 +66,7 @@ class RunOptions:
     """How a plan is worked on.
 
     Only tasks of `phase`, where one is named; `is_once`: one wave, then the end.  At most `attempts` fail at each stage, each
-    being `tries` at once.  `batch` tasks are coded before they are reviewed (0: as many as the server has slots).  With
-    `has_contracts` an acceptance test is written first for a task without checks.
+    being `tries` at once.  `batch` tasks are coded before they are reviewed (0: as many as the server has slots).
     """
 
     phase: str = ""
@@ -79,7 +76,6 @@ class RunOptions:
     batch: int = 0
     has_commits: bool = True
     has_trailers: bool = False
-    has_contracts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +228,6 @@ class PlanRunner:
         free = asyncio.Semaphore(slots)
         is_whole = False
         try:
-            await self._write_contracts(free, works)
             await together(self._code(free, each) for each in works)
             for stage in (self._review, self._merge):
                 for work in works:
@@ -253,35 +248,6 @@ class PlanRunner:
             return [each for each in recovered(plan) if each.id in task_ids]
 
         await self.change(change)
-
-    async def _write_contracts(self, free: asyncio.Semaphore, works: Sequence[_TaskWork]) -> None:
-        """Have acceptance tests written for tasks without checks; where that fails, a note says so and the task continues."""
-        wanted = [each for each in works if self._options.has_contracts and needs_contract(each.task)]
-        if wanted:
-            session = await self._session_for_roles()
-            author = ContractAuthor(await self._host.sandbox(), self._run, self._host.count_tokens)
-            await together(self._write_contract(free, session, author, each) for each in wanted)
-
-    async def _write_contract(
-        self, free: asyncio.Semaphore, session: EngineSession, author: ContractAuthor, work: _TaskWork
-    ) -> None:
-        async def ask(question: tuple[str, str], variation: int) -> str | None:
-            return await session.role_requests.ask(ModelRole.PLANNER, "contract", question, variation=variation)
-
-        task = work.task
-        async with free:
-            await self._set(task.id, PipelineState.CODING, why="writing its acceptance test")
-            contract, why = None, "the model did not answer"
-            try:
-                contract = await author.write(self.plan, task, task_prompt(self.plan, task), ask)
-            except SandboxError as error:
-                why = error.full_text()
-        if contract is not None:
-            why, checks = contract.problem, (contract.command,) if contract.command else ()
-            await self._set(task.id, PipelineState.CODING, contract=contract, spec=replace(task.spec, checks=checks))
-            work.task = self.plan.task(task.id)
-        if why:
-            self._watcher.on_note(f"task {task.id}: no contract: {why}")
 
     async def _code(self, free: asyncio.Semaphore, work: _TaskWork) -> None:
         """Have a task done in an overlay and judge what came of it; what passes stays in `work.best`."""
@@ -310,7 +276,7 @@ class PlanRunner:
 
     async def _begin(self, task: PipelineTask, prompt: str, session: EngineSession, sandbox: WorkspaceSandbox) -> None:
         """Begin the session of a task, where its file is small with a draft; its checks are the goal, which ends it."""
-        checks, contract = task.spec.checks, task.contract
+        checks = task.spec.checks
 
         async def ask(question: tuple[str, str], variation: int) -> str | None:
             return await session.role_requests.ask(ModelRole.CODER, "draft", question, variation=variation)
@@ -318,9 +284,7 @@ class PlanRunner:
         def tell(text: str) -> None:
             session.emit(Notice(level=Level.INFO, text=text))
 
-        if contract is not None and contract.path:
-            await sandbox.write_file(contract.path, contract.text.encode("utf-8", "replace"))
-        is_drafted = can_draft(task.spec) and await draft(with_note(task), sandbox, ask, self.failing, tell)
+        is_drafted = can_draft(task.spec) and await draft(task.spec, sandbox, ask, self.failing, tell)
         if checks:
             session.goals.set(" && ".join(f"({each})" if len(checks) > 1 else each for each in checks))
         session.submit(f"{prompt}\n\n{_DRAFTED}" if is_drafted else prompt)
@@ -344,12 +308,10 @@ class PlanRunner:
         spec, end = work.task.spec, best.end
         if best.effect is None or end is None:
             return Stage.CODER, [best.problem or "it ended before its turn"]
-        sandbox, contract = work.attempts.sandbox_of(best), work.task.contract or Contract()
-        if not await _is_intact(contract, sandbox):
-            return Stage.VERIFIER, [f"{contract.path} was changed: it is the acceptance test, which must stay as it is"]
+        sandbox = work.attempts.sandbox_of(best)
         if best.problem and (not spec.checks or await self.failing(spec.checks, sandbox)):
             return Stage.CODER, [best.problem]
-        if not {*best.effect.paths} - {contract.path}:
+        if not best.effect.paths:
             if spec.checks and not await self.failing(spec.checks, sandbox):
                 return None, ()
             return Stage.CODER, [await asyncio.to_thread(full_disk, self._host.workspace) or _CHANGED_NOTHING]
@@ -524,14 +486,9 @@ class PlanRunner:
         return [*reasons, *(await self.failing([*commands]))]
 
 
-async def _is_intact(contract: Contract, sandbox: WorkspaceSandbox) -> bool:
-    data = contract.text.encode("utf-8", "replace")
-    return not contract.path or await read_small(sandbox, contract.path, len(data) + 1) == data
-
-
 def task_prompt(plan: PipelinePlan, task: PipelineTask) -> str:
     """Return the prompt of a task; after a failed attempt also why that failed."""
-    spec = with_note(task)
+    spec = task.spec
     parts = [spec.title if spec.title.endswith((".", "!", "?")) else f"{spec.title}.", spec.text]
     parts += [f"Files: {', '.join(spec.files)}"] if spec.files else []
     parts += ["Done when these commands exit with 0:\n" + "\n".join(f"  {each}" for each in spec.checks)] if spec.checks else []

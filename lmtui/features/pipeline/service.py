@@ -29,7 +29,6 @@ from lmtui.core.pipeline import (
     TaskSpec,
     added_task,
     after_action,
-    edited,
     next_due,
     next_tasks,
     plan_id,
@@ -146,7 +145,6 @@ class PipelineService(WorkspaceFeature):
             batch=config.phase_batch,
             has_commits=config.plan_commits != "off",
             has_trailers=config.plan_commits == "trailers",
-            has_contracts=config.plan_contracts == "on",
         )
 
     async def _in_background(self, path: str, options: RunOptions) -> None:
@@ -284,7 +282,7 @@ class PipelineService(WorkspaceFeature):
             task = now.task(task_id)
             if task.state in WORKING or task.state is PipelineState.DONE:
                 raise UsageError(f"task {task_id} is {task.state}: it cannot be changed")
-            changed = edited(task, spec)
+            changed = replace(task, spec=spec)
             if problem := problem_of({each.id: each.spec for each in changed_plan(now, [changed]).tasks}):
                 raise UsageError(f"the task was not changed: {problem}")
             return [changed]

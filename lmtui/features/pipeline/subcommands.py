@@ -52,7 +52,6 @@ def pipeline_parser() -> Parser:
     add("--phase", default="", metavar="NAME", help="run: only the tasks of this phase")
     add("--phase-gated", action="store_true", help="run: write several tasks, then review them, so that models load less often")
     add("--batch-size", type=int, default=0, metavar="N", help="run: as --phase-gated, with this many tasks (default 4)")
-    add("--contracts", action="store_true", help="run: first have an acceptance test written for each task without checks")
     add("--architect-only", action="store_true", help="run: only plan")
     add("--no-git", action="store_true", help="run: commit nothing")
     add("--json", action="store_true", help="one JSON value instead of text")
@@ -122,7 +121,6 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         is_once=arguments.single_run,
         batch=arguments.batch_size or options.batch or (4 if arguments.phase_gated else 0),
         has_commits=options.has_commits and not arguments.no_git,
-        has_contracts=options.has_contracts or arguments.contracts,
     )
     running = asyncio.ensure_future(_worked(service, path, options, arguments))
     try:

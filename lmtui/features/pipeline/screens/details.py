@@ -52,7 +52,6 @@ def _facts(task: PipelineTask) -> list[str]:
     after = [f"#{each}" for each in spec.after]
     named = [("Phase", [spec.phase]), ("Files", spec.files), ("After", after), ("Checks", spec.checks)]
     named += [("Budget", [spec.budget])]
-    named += [("Contract", [task.contract.path or f"none: {task.contract.problem}"])] if task.contract is not None else []
     return [f"{name}: {', '.join(values)}" for name, values in named if any(values)]
 
 
