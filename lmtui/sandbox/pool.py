@@ -285,12 +285,14 @@ class SandboxPool:
             async with self._locks.starting:
                 backend = backend or (await self._start_first()).backend
                 layout = await self._layout(InstanceKind.MAIN)
+            keeps_git = not backend.has_mounts
+            await parts.enter_async_context(self._locks.git_turn if keeps_git else contextlib.nullcontext())
             client = Client(await backend.open(InstanceKind.MAIN, layout))
             parts.push_async_callback(client.close)
             parts.enter_context(self.serving(client, layout))
             await client.start()
             await check_mounts(client, InstanceKind.MAIN, layout)
-            began = await self.workspace_guard.begin(client)
+            began = await self.workspace_guard.begin(client, keeps_git=keeps_git)
             try:
                 yield client
             finally:

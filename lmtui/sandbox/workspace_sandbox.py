@@ -204,7 +204,7 @@ class WorkspaceSandbox:
             opened = self._overlay.client(self._instance_kind, is_fresh=self._is_fresh)
         elif self._instance_kind is InstanceKind.READ:
             opened = self._pool.read_client()
-        elif self._is_fresh and chosen.backend.has_mounts:
+        elif self._is_fresh and chosen.backend.is_isolated:
             opened = self._pool.own_client(findings)
         else:
             opened = self._pool.command_client(findings, self._revealed)

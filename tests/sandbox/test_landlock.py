@@ -12,6 +12,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.sandbox.backend import LandlockBackend, refusal
 from lmtui.sandbox.guest import confinement, linux
 from lmtui.sandbox.select import choose
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import OpenSandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
@@ -147,6 +148,16 @@ async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(worksp
     left = Path(tempfile.mkdtemp(prefix="lmtui-landlock-999999999-"))
     await open_sandbox("landlock")
     assert not left.exists()
+
+
+@_LANDLOCK
+async def test_a_check_has_a_home_of_its_own_and_git_is_put_back_after_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / ".git").mkdir()
+    (workspace / ".git/config").write_text("[core]\n")
+    await sandbox.run_command("mkdir -p $HOME; touch $HOME/left $TMPDIR/left")
+    ended = await sandbox.fresh().run_command("ls $HOME/left $TMPDIR/left; echo evil > .git/config")
+    assert ended.output.count("No such file") == 2
+    assert (workspace / ".git/config").read_text() == "[core]\n"
 
 
 def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:
