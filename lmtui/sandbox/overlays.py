@@ -58,14 +58,14 @@ class States(Checkpoints, Protocol):
     async def set_modes(self, modes: Mapping[str, int]) -> None:
         """Give files their permission bits."""
 
-    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str) -> bool:
-        """Do the rest of a restore that a killed process began; False where it had not begun, and nothing is done."""
+    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str, since_ns: int) -> bool:
+        """Do the rest of a restore that a killed process began; False where no file had been restored: none is now."""
 
     async def with_content(self, state: str, path: str, content: bytes) -> str:
         """Return a state that is as another, but for the content of one file."""
 
-    async def with_entries(self, state: str, source: str, paths: Sequence[str]) -> str:
-        """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
+    async def with_entries(self, state: str, source: str, paths: Sequence[str], late: Sequence[str]) -> str:
+        """Return a state that is as another, but for some files, which are as `source` has them; or not there."""
 
 
 def free_bytes(folder: Path) -> int:
@@ -342,10 +342,13 @@ class WorkspaceOverlay(Generic[V]):
         if moment is None or await asyncio.to_thread(_is_untouched, self._folder / "upper"):
             return CommandEffect("", "")
         reply = await _looked(self._instances, since_ns=min(each.at_ns for each in (moment, *self._touched.values())))
-        before, lost = await self._as_seen(reply, moment)
-        changes = await self._checkpoints.changes(before, reply.after)
-        rest = reply.modes.keys() - {each.path for each in changes}
-        changes += tuple(FileChange(path, FileChangeKind.MODIFIED) for path in sorted(rest))
+        late = [path for path, at in reply.late.items() if at > self._touched.get(path, moment).at_ns]
+        before, changes, lost = await self._as_seen(reply, moment, late)
+        modes = {path: mode for path, mode in reply.modes.items() if path not in late}
+        lost += [f"{path} (mode {mode:o})" for path, mode in reply.modes.items() if path in late]
+        changes += tuple(
+            FileChange(path, FileChangeKind.MODIFIED) for path in sorted(modes.keys() - {each.path for each in changes})
+        )
         return CommandEffect(
             before=before,
             after=reply.after,
@@ -358,34 +361,27 @@ class WorkspaceOverlay(Generic[V]):
             caches=reply.caches,
             renamed=reply.renamed,
             sizes=reply.sizes,
-            modes=reply.modes,
+            modes=modes,
         )
 
-    async def _as_seen(self, reply: replies.EffectReply, birth: Moment) -> tuple[str, list[str]]:
-        """Return the state before: files that the user changed since they were touched are as they were then.
+    async def _as_seen(
+        self, reply: replies.EffectReply, birth: Moment, late: Sequence[str]
+    ) -> tuple[str, tuple[FileChange, ...], list[str]]:
+        """Return the state before, what is different from it, and the deleted files that no state has: files are as they were
+        when they were touched.
 
-        One that no state has, as git ignores it, is not in it: then nothing can be kept at its place.  Those of them that were
-        deleted are returned too.
+        One that no state has, as git ignores it, is as it is now; or if that is `late`, it is not in the state before: then
+        nothing can be kept at its place.
         """
-        before, late = reply.before, [path for path, at in reply.late.items() if at > self._touched.get(path, birth).at_ns]
+        before = reply.before
         found = await self._checkpoints.changes(before, reply.after)
-        late += [path for path in await self._deleted(found, birth) if path not in reply.late]
-        for moment in {self._touched.get(path, birth) for path in late}:
-            paths = [path for path in late if self._touched.get(path, birth) == moment]
-            before = await self._checkpoints.with_entries(before, moment.state or EMPTY_STATE, paths)
-        deleted = [each.path for each in found if each.kind is FileChangeKind.DELETED and each.path in late]
-        return before, [path for path in deleted if await self._checkpoints.read(before, path) is None]
-
-    async def _deleted(self, changes: Sequence[FileChange], birth: Moment) -> list[str]:
-        """Return which new files were there when they were touched: the user has deleted them since."""
-        added = [each.path for each in changes if each.kind is FileChangeKind.ADDED]
-        now = (await self._checkpoints.snapshot()).id if added and birth.state else ""
-        found: list[str] = []
-        for state in {self._touched.get(path, birth).state for path in added} - {now, ""}:
-            paths = [path for path in added if self._touched.get(path, birth).state == state]
-            gone = await self._checkpoints.changes(state, now, paths)
-            found += [each.path for each in gone if each.kind is FileChangeKind.DELETED]
-        return found
+        paths = [each.path for each in found]
+        for moment in {self._touched.get(path, birth) for path in paths}:
+            of_moment = [path for path in paths if self._touched.get(path, birth) == moment]
+            before = await self._checkpoints.with_entries(before, moment.state or EMPTY_STATE, of_moment, late)
+        changes = found if before == reply.before else await self._checkpoints.changes(before, reply.after)
+        deleted = {each.path for each in found if each.kind is FileChangeKind.DELETED}
+        return before, changes, sorted(deleted.difference(each.path for each in changes))
 
     async def keep(self, effect: CommandEffect, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
         """Make some units of an effect real (see `CommandEffect.chosen`), all of them with None.
@@ -564,7 +560,7 @@ async def finish_interrupted(
     for old in await asyncio.to_thread(list, unused_folders(overlays_dir(workspace))):
         try:
             note = json.loads((old / _NOTE).read_text(encoding="utf-8"))
-            if await _finish(real, states, note):
+            if await _finish(real, states, note, (old / _NOTE).stat().st_mtime_ns):
                 told.append("a command's changes were half kept when lmtui was killed; the rest is kept now")
             else:
                 told.append("a command's changes were not kept: lmtui was killed before it kept any of them")
@@ -582,9 +578,10 @@ async def finish_interrupted(
     return "; ".join(told)
 
 
-async def _finish(real: Sandbox, states: States, note: Mapping[str, Any]) -> bool:  # Any: JSON
-    """Do the rest of what a note says; False where none of it was done, or was undone since: then nothing is."""
-    if note["paths"] and not await states.finish_restoring(note["after"], note["paths"], expected=note["before"]):
+async def _finish(real: Sandbox, states: States, note: Mapping[str, Any], since_ns: int) -> bool:  # Any: JSON
+    """Do the rest of what a note says; False where none of it was done, or all was undone since: then nothing is."""
+    again = {"expected": note["before"], "since_ns": since_ns}
+    if note["paths"] and not await states.finish_restoring(note["after"], note["paths"], **again):
         return False
     await _keep(real, states, note)
     return True

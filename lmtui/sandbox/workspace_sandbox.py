@@ -549,9 +549,9 @@ class SandboxCheckpoints:
         """
         await self._restored(source=source, expected=expected, paths=list(paths), over=list(over))
 
-    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str) -> bool:
-        """Do the rest of a restore that a killed process began; False where it had not begun, and nothing is done."""
-        return await self._restored(source=source, expected=expected, paths=list(paths), only_if_begun=True) > 0
+    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str, since_ns: int) -> bool:
+        """Do the rest of a restore that a killed process began; False where no file had been restored: none is now."""
+        return await self._restored(source=source, expected=expected, paths=list(paths), since_ns=since_ns) > 0
 
     async def _restored(self, **fields: object) -> int:
         """Return how many of the files were as wanted before it."""
@@ -568,10 +568,10 @@ class SandboxCheckpoints:
         reply, _ = await self._send(replies.StateReply, fields, content)
         return reply.tree
 
-    async def with_entries(self, state: str, source: str, paths: Sequence[str]) -> str:
-        """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
-        reply, _ = await self._call("with_entries", replies.StateReply, base=state, source=source, paths=list(paths))
-        return reply.tree
+    async def with_entries(self, state: str, source: str, paths: Sequence[str], late: Sequence[str]) -> str:
+        """Return a state that is as another, but for some files, which are as `source` has them; see `effects.with_entries`."""
+        fields = {"base": state, "source": source, "paths": list(paths), "late": list(late)}
+        return (await self._call("with_entries", replies.StateReply, **fields))[0].tree
 
     async def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that have nothing in them any more, inner ones first."""

@@ -611,6 +611,33 @@ async def test_an_edit_during_a_command_is_merged_or_stays(sandbox: WorkspaceSan
     await overlay.close()
 
 
+async def test_what_the_user_moved_made_or_locked_during_a_command_stays(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    (workspace / ".gitignore").write_text("built*\n")
+    for folder, word in (("code", "old"), ("code.new", "user"), ("built", "old"), ("built.new", "user")):
+        (workspace / folder).mkdir()
+        (workspace / folder / "a.txt").write_text(f"{word}\n")
+    for name in ("locked.txt", "open.txt"):
+        (workspace / name).write_text("1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("for name in */a.txt *.txt; do echo 2 >> $name; done; mkdir made; echo 1 > made/x")
+    for folder in ("code", "built"):
+        (workspace / folder).rename(workspace / f"{folder}.old")
+        (workspace / f"{folder}.new").rename(workspace / folder)
+    (workspace / "made").write_text("user")
+    (workspace / "locked.txt").chmod(0o600)
+    effect = await overlay.effect()
+    for name in ("code/a.txt", "built/a.txt", "made/x"):
+        with pytest.raises(SandboxError, match="changed meanwhile"):
+            await overlay.keep(effect, units(effect, name), ())
+    assert [(workspace / name).read_text() for name in ("code/a.txt", "built/a.txt", "made")] == ["user\n", "user\n", "user"]
+    await overlay.keep(effect, units(effect, "locked.txt", "open.txt"), ())
+    assert (workspace / "open.txt").read_text() == (workspace / "locked.txt").read_text() == "1\n2\n"
+    assert (workspace / "locked.txt").stat().st_mode & 0o777 == 0o600
+    assert any(name.startswith("locked.txt (mode 6") for name in effect.special)
+    await overlay.close()
+
+
 async def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_goes(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     for number in range(3):
         (workspace / "deep" / str(number)).mkdir(parents=True)
@@ -697,20 +724,26 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     await overlay.close()
 
 
+@pytest.mark.parametrize(
+    ("done", "told"), [("", "not kept"), ("new", "the rest cannot be kept"), ("a b new", "cannot be kept")]
+)
 async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
-    sandbox: WorkspaceSandbox, workspace: Path
+    sandbox: WorkspaceSandbox, workspace: Path, done: str, told: str
 ) -> None:
     for name in "ab":
         (workspace / name).write_text("1\n")
     overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 2 > a; echo 2 > b")
+    await overlay.sandbox.run_command("echo 2 > a; echo 2 > b; echo 2 > new")
     effect = await overlay.effect()
-    note = {"paths": ["a", "b"], "before": effect.before, "after": effect.after, "made": [], "removed": [], "modes": {}}
+    note = {"paths": ["a", "b", "new"], "before": effect.before, "after": effect.after, "made": [], "removed": [], "modes": {}}
     overlays._write_note(overlay._folder / "keep.json", note)
+    await asyncio.sleep(0.02)
+    if done:
+        await sandbox._states.restore(effect.after, done.split(), expected=effect.before)
+        (workspace / "a").write_text("1\n")
     gone = overlay._folder.with_name("dead")
     overlay._folder.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
-    assert "not kept" in told
+    assert told in await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
     assert (workspace / "a").read_text() == "1\n"
     assert not gone.exists()
 

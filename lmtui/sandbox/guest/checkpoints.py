@@ -24,6 +24,8 @@ from .beneath import Refused, Root, is_protected
 from .protocol import Message
 
 MAX_NAMED = 50
+_DIFF = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+ABSENT = "000000"  # the mode of what a state lacks (git-diff-tree: raw output format)
 _MAX_CHANGES = 2000
 _MAX_LIMITS = 1000  # paths that go onto a command line
 _MAX_PATCH_BYTES = 524_288
@@ -235,8 +237,7 @@ class Store:
         """
         is_long = len(paths) > _MAX_LIMITS
         limits = ["--", *paths] if paths and not is_long else []
-        shared = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-        fields = self.git(*shared, "-z", "--raw", "--numstat", before, after, *limits).decode("utf-8", "replace").split("\0")
+        fields = self.git(*_DIFF, "-z", "--raw", "--numstat", before, after, *limits).decode("utf-8", "replace").split("\0")
         statuses: list[tuple[str, str]] = []
         counts: dict[str, tuple[int, int]] = {}
         position = 0
@@ -248,7 +249,7 @@ class Store:
                 added, removed, path = fields[position].split("\t", 2)
                 counts[path] = (-1, -1) if added == "-" else (int(added), int(removed))
                 position += 1
-        patches = iter(()) if skip or is_long else self._patches(shared, before, after, limits)
+        patches = iter(()) if skip or is_long else self._patches(before, after, limits)
         if is_long:
             wanted = set(paths)
             statuses = [each for each in statuses if each[0] in wanted]
@@ -314,18 +315,7 @@ class Store:
         Raises:
             Refused: it is larger than 32 MiB.
         """
-        shared = (
-            "diff-tree",
-            "-r",
-            "-p",
-            "--binary",
-            "--full-index",
-            "--no-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-color",
-        )
-        found = self.git(*shared, before, after)
+        found = self.git(*_DIFF, "-p", "--binary", "--full-index", before, after)
         if len(found) > _MAX_WHOLE_PATCH_BYTES:
             raise Refused("the patch is larger than 32 MiB")
         return found
@@ -449,9 +439,9 @@ class Store:
         counted = dict(line.split(": ", 1) for line in self.git("count-objects", "-v").decode().splitlines())
         return (int(counted.get("size", 0)) + int(counted.get("size-pack", 0))) << 10
 
-    def _patches(self, shared: tuple[str, ...], before: str, after: str, limits: list[str]) -> Iterator[str]:
+    def _patches(self, before: str, after: str, limits: list[str]) -> Iterator[str]:
         """Yield the patch of each file in git's order, without git's own header lines; empty past a whole size."""
-        whole = self.git(*shared, "-p", before, after, *limits)[:_MAX_PATCH_BYTES].decode("utf-8", "replace")
+        whole = self.git(*_DIFF, "-p", before, after, *limits)[:_MAX_PATCH_BYTES].decode("utf-8", "replace")
         for section in ("\n" + whole).split("\ndiff --git ")[1:]:
             start = section.find("\n--- ")
             yield "" if start < 0 else section[start + 1 :].rstrip("\n") + "\n"

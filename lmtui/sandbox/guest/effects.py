@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .beneath import Refused, Root, explain, is_protected
-from .checkpoints import MAX_NAMED, Store
+from .checkpoints import ABSENT, MAX_NAMED, Store
 from .protocol import Message
 
 UPPER, LOWER = "/overlay/upper", "/overlay/lower"
@@ -32,7 +32,7 @@ def effect(store: Store, since_ns: int, base: str = "") -> Message:
     `special` is what cannot be kept: files that are too large or unreadable, pipes, sockets, devices, repositories, what git
     takes for a name of its own, folders that cannot be read or are too many.  Of folders without files, `made` are new,
     `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.  `late` has the times
-    (ctime, ns) of touched paths whose lower side changed after `since_ns`.
+    (ctime, ns) of touched paths whose lower side changed, or was moved there with a folder, after `since_ns`.
     `renamed` has the former paths of files that moved as they are, by their new ones; `modes` the permission bits
     that are others than before.
     With a `base`, a state of the whole workspace, that is `before`, and `after` is it with what the overlay touched in it; then
@@ -81,25 +81,29 @@ def _renamed(store: Store, before: str, after: str) -> dict[str, str]:
 
 def with_content(store: Store, base: str, path: str, content: bytes) -> str:
     """Return a state that is as another, but for the content of one file; its mode stays.  The caller holds the lock."""
-    environment = {"GIT_INDEX_FILE": str(store.folder / _INDEX)}
     mode = store.git("ls-tree", "-z", base, "--", path).decode("utf-8", "replace").partition(" ")[0] or "100644"
     oid = store.git("hash-object", "-w", "--stdin", data=content).decode().strip()
-    with _own_index(store):
-        store.git("read-tree", base, more=environment)
-        store.git("update-index", "-z", "--index-info", data=f"{mode} {oid}\t{path}\0".encode(), more=environment)
-        tree = store.git("write-tree", more=environment).decode().strip()
-    store.remember(tree, is_apart=True)
-    return tree
+    return _with(store, base, f"{mode} {oid}\t{path}\0")
 
 
-def with_entries(store: Store, base: str, source: str, paths: list[str]) -> str:
-    """Return a state that is as another, but for some files, which are as `source` has them, if it has them."""
+def with_entries(store: Store, base: str, source: str, paths: list[str], late: set[str]) -> str:
+    """Return a state that is as another, but for some files, which are as `source` has them.
+
+    Of those that it lacks, the ones in `late` are not in the new state, the others are as in `base`.
+    """
+    entries = [(path, entry) for path, (_, entry) in store.entries(base, source, paths).items()]
+    listed = (f"{entry.mode} {entry.oid}\t{path}\0" for path, entry in entries if entry.mode != ABSENT or path in late)
+    return _with(store, base, "".join(listed))
+
+
+def _with(store: Store, base: str, entries: str) -> str:
+    """Return a state with other entries for some files (git-update-index: --index-info)."""
+    if not entries:
+        return base
     environment = {"GIT_INDEX_FILE": str(store.folder / _INDEX)}
-    entries = store.entries(base, source, paths).items()
-    listed = "".join(f"{entry.mode} {entry.oid}\t{path}\0" for path, (_, entry) in entries)
     with _own_index(store):
         store.git("read-tree", base, more=environment)
-        store.git("update-index", "-z", "--index-info", data=listed.encode(), more=environment)
+        store.git("update-index", "-z", "--index-info", data=entries.encode(), more=environment)
         tree = store.git("write-tree", more=environment).decode().strip()
     store.remember(tree, is_apart=True)
     return tree
@@ -130,6 +134,7 @@ class _Touched:
         self.removed: list[str] = []
         self.modes: dict[str, int] = {}
         self.lower_ns: dict[str, int] = {}
+        self._folders_ns: dict[str, int] = {}
         self.caches = 0
         self.has_gone = False
 
@@ -204,9 +209,18 @@ class _Touched:
     def _add(self, path: str) -> None:
         self.paths.append(path)
         with suppress(OSError):
-            self.lower_ns[path] = os.stat(path, dir_fd=self._lower.fd, follow_symlinks=False).st_ctime_ns
+            changed_ns = os.stat(path, dir_fd=self._lower.fd, follow_symlinks=False).st_ctime_ns
+            self.lower_ns[path] = max(changed_ns, self._moved_ns(path.rpartition("/")[0]))
         if len(self.paths) > _MOST_PATHS:
             raise Refused(f"more than {_MOST_PATHS:,} files were touched; their effect cannot be shown")
+
+    def _moved_ns(self, folder: str) -> int:
+        """Return when a lower folder or one above it was moved: later than its entries changed, unlike with a new entry."""
+        if folder and folder not in self._folders_ns:
+            info = os.stat(folder, dir_fd=self._lower.fd, follow_symlinks=False)
+            own_ns = info.st_ctime_ns if info.st_ctime_ns != info.st_mtime_ns else 0
+            self._folders_ns[folder] = max(own_ns, self._moved_ns(folder.rpartition("/")[0]))
+        return self._folders_ns.get(folder, 0)
 
 
 def remove_folders(root: Root, folders: list[str]) -> None:

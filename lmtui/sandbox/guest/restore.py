@@ -13,10 +13,9 @@ from pathlib import Path
 
 from . import beneath, effects, linux
 from .beneath import Refused
-from .checkpoints import MAX_NAMED, Store, TreeEntry
+from .checkpoints import ABSENT, MAX_NAMED, Store, TreeEntry
 from .protocol import Message
 
-_ABSENT = "000000"
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _LINK = "120000"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
@@ -44,27 +43,28 @@ class _Draft:
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def restore(
-    store: Store, source: str, expected: str, paths: list[str], over: list[str], *, only_if_begun: bool = False
-) -> Message:
+def restore(store: Store, source: str, expected: str, paths: list[str], over: list[str], *, since_ns: int = 0) -> Message:
     """Make `paths` as `source` has them.  `conflicts` names those that are not as `expected` has them; nothing is done then.
 
     A file that is as `source` has it already stays, so that a restore that was killed can be done again.  Of those in `over`
     the present state may be one that no state can hold.  The caller holds the store's lock.  A failure in the middle leaves
-    whole files only, and says which could not be done.  With `only_if_begun` nothing is done where no file is as `source` has
-    it; `begun` counts those that are.
+    whole files only, and says which could not be done.  After a restore that began at `since_ns` and was killed, the rest is
+    done; nothing, where no file is as `source` has it (`begun` counts those that are), or one that is not has changed since: it
+    was put back.
     """
     wanted = store.entries(expected, source, paths)
     unkept = {path for path in over if path in wanted and store.is_unkept(path)}
     for parent in {path.rpartition("/")[0] for path in wanted}:
         _open_up(store, parent)
-    going = {path for path, (_, entry) in wanted.items() if entry.mode == _ABSENT}
+    going = {path for path, (_, entry) in wanted.items() if entry.mode == ABSENT}
     done = {path for path, (_, entry) in wanted.items() if _is_as_expected(store, path, entry, going)}
-    if only_if_begun and not done:
+    if since_ns and not done:
         return {"conflicts": [], "begun": 0}
     wanted = {path: entries for path, entries in wanted.items() if path not in done}
     conflicts = {
-        path for path, (now, _) in wanted.items() if path not in unkept and not _is_as_expected(store, path, now, going)
+        path
+        for path, (now, _) in wanted.items()
+        if path not in unkept and not _is_as_expected(store, path, now, going, since_ns)
     }
     if conflicts:
         return {"conflicts": sorted(conflicts)[:MAX_NAMED]}
@@ -73,7 +73,7 @@ def restore(
     store.begin_drafts(list({path.rpartition("/")[0] for path in wanted}))
     for number, (path, (now, entry)) in enumerate(wanted.items()):
         parent, _, name = path.rpartition("/")
-        draft = _Draft(parent, name, store.draft_name(number), None if path in unkept else now, entry.mode == _ABSENT)
+        draft = _Draft(parent, name, store.draft_name(number), None if path in unkept else now, entry.mode == ABSENT)
         by_folder.setdefault(parent, []).append((draft, entry))
     try:
         for parent, entries in by_folder.items():
@@ -98,18 +98,21 @@ def _open_up(store: Store, folder: str) -> None:
                 Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(mode) | 0o700)
 
 
-def _is_as_expected(store: Store, path: str, now: TreeEntry, going: set[str]) -> bool:
-    """Tell whether what is at a path can be what is expected there: a file, or nothing (a folder whose files all go, too)."""
-    if (link := _link_above(store, path)) is not None:
-        return now.mode == _ABSENT and link in going  # behind a link there is nothing of ours
+def _is_as_expected(store: Store, path: str, now: TreeEntry, going: set[str], since_ns: int = 0) -> bool:
+    """Tell whether what is at a path can be what is expected there: a file, or nothing (a folder whose files all go, too).
+
+    A file that changed after `since_ns` is not, whatever it holds.
+    """
+    if (above := _not_a_folder_above(store, path)) is not None:
+        return now.mode == ABSENT and above in going  # behind a link there is nothing of ours
     try:
         info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
-        return now.mode == _ABSENT
+        return now.mode == ABSENT
     except OSError as error:
         raise Refused(beneath.explain(error, path)) from error
-    if now.mode != _ABSENT:
-        return _is_content(store, path, info, now)
+    if now.mode != ABSENT:
+        return not 0 < since_ns < info.st_ctime_ns and _is_content(store, path, info, now)
     if not stat.S_ISDIR(info.st_mode):
         return False
     with store.root.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (folder, _):
@@ -121,8 +124,8 @@ def _is_as_expected(store: Store, path: str, now: TreeEntry, going: set[str]) ->
     return going.issuperset(inside)
 
 
-def _link_above(store: Store, path: str) -> str | None:
-    """Return the first link among the folders above a path."""
+def _not_a_folder_above(store: Store, path: str) -> str | None:
+    """Return the first link or file in the place of a folder above a path."""
     parts = path.split("/")
     for end in range(1, len(parts)):
         above = "/".join(parts[:end])
@@ -130,7 +133,7 @@ def _link_above(store: Store, path: str) -> str | None:
             mode = os.stat(above, dir_fd=store.root.fd, follow_symlinks=False).st_mode
         except OSError:
             return None
-        if stat.S_ISLNK(mode):
+        if not stat.S_ISDIR(mode):
             return above
     return None
 
@@ -153,7 +156,7 @@ def _hash(content: bytes) -> str:
 
 def _contents(store: Store, wanted: dict[str, tuple[TreeEntry, TreeEntry]]) -> dict[str, bytes]:
     """Return the blobs that are wanted, by hash, from one `git cat-file --batch` (its format: `<oid> <type> <size>`)."""
-    oids = list(dict.fromkeys(entry.oid for _, entry in wanted.values() if entry.mode != _ABSENT))
+    oids = list(dict.fromkeys(entry.oid for _, entry in wanted.values() if entry.mode != ABSENT))
     if not oids:
         return {}
     data = store.git("cat-file", "--batch", data="".join(f"{oid}\n" for oid in oids).encode())
@@ -276,7 +279,7 @@ def _put_back(store: Store, done: dict[_Draft, _Stamp], changed: _Draft) -> list
 
 def _stamp(folder: int, draft: _Draft) -> _Stamp:
     """Return what tells whether what was moved aside was written to since; None where nothing was."""
-    if draft.now is None or draft.now.mode == _ABSENT:
+    if draft.now is None or draft.now.mode == ABSENT:
         return None
     try:
         info = os.stat(draft.temporary, dir_fd=folder, follow_symlinks=False)
@@ -304,7 +307,7 @@ def _moved(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool
         if stat.S_ISDIR(os.stat(draft.name, dir_fd=folder, follow_symlinks=False).st_mode):
             return True
         os.rename(draft.name, draft.temporary, src_dir_fd=folder, dst_dir_fd=folder)
-    elif draft.now is None or draft.now.mode == _ABSENT:
+    elif draft.now is None or draft.now.mode == ABSENT:
         return _come(store, folder, draft, done)
     else:
         _exchange(folder, draft.temporary, draft.name)
@@ -357,7 +360,7 @@ def _move_back(store: Store, draft: _Draft) -> None:
     with suppress(OSError, Refused), store.root.opened(draft.parent, _FOLDER) as (folder, _):
         if draft.is_going:  # the other name goes with the drafts
             os.link(draft.temporary, draft.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        elif draft.now is not None and draft.now.mode != _ABSENT:
+        elif draft.now is not None and draft.now.mode != ABSENT:
             linux.rename(folder, draft.temporary, draft.name, linux.RENAME_EXCHANGE)
         else:
             os.rename(draft.name, draft.temporary, src_dir_fd=folder, dst_dir_fd=folder)
@@ -398,7 +401,8 @@ def run(store: Store, message: Message, given: bytes = b"") -> Message:
             case "with_content":
                 return {"tree": effects.with_content(store, _tree(message["base"]), str(message["path"]), given)}
             case "with_entries":
-                return {"tree": effects.with_entries(store, _tree(message["base"]), _tree(message["source"]), paths)}
+                trees, late = (_tree(message["base"]), _tree(message["source"])), {str(path) for path in message["late"]}
+                return {"tree": effects.with_entries(store, *trees, paths, late)}
             case "ignored":
                 return store.ignored()
             case "prune":
@@ -409,7 +413,7 @@ def run(store: Store, message: Message, given: bytes = b"") -> Message:
             case "restore":
                 over = [str(path) for path in message.get("over", ())]
                 trees = _tree(message["source"]), _tree(message["expected"])
-                return restore(store, *trees, paths, over, only_if_begun=bool(message.get("only_if_begun")))
+                return restore(store, *trees, paths, over, since_ns=int(message.get("since_ns", 0)))
             case "set_modes":
                 effects.set_modes(store.root, {str(path): int(mode) for path, mode in message["modes"].items()})
                 return {"conflicts": []}
