@@ -429,7 +429,6 @@ class WorkspacePipeline(Protocol):
     async def stop(self) -> None:
         """Stop the work; what was under way is ready again."""
 
-    @open_to_network
     async def pause(self, plan: str, *, is_paused: bool) -> None:
         """Begin no more tasks of a plan, or go on with it; where this process works on none, it works on this one then."""
 

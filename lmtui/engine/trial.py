@@ -305,7 +305,8 @@ class SessionTrial:
         """Say that the overlay of an earlier run is gone, if it had unmerged changes."""
         if self.waiting:
             files = pluralize(self.waiting, "file")
-            text = f"lmtui was killed with {files} not merged. The changes are saved as a patch: {self._workspace.kept_as}"
+            where = self._workspace.kept_as or "see .lmagent/patches"
+            text = f"lmtui was killed with {files} not merged. The changes are saved as a patch: {where}"
             self._emit(Notice(level=Level.WARNING, text=text))
             self._emit(OverlayChanged(files=0))
             self._emit(Reminder(text=_GONE.format(where="").rstrip()))

@@ -558,6 +558,7 @@ async def finish_interrupted(
     """
     told: list[str] = []
     for old in await asyncio.to_thread(list, unused_folders(overlays_dir(workspace))):
+        note: dict[str, Any] = {}  # Any: JSON
         try:
             note = json.loads((old / _NOTE).read_text(encoding="utf-8"))
             if await _finish(real, states, note, (old / _NOTE).stat().st_mtime_ns):
@@ -568,6 +569,10 @@ async def finish_interrupted(
             pass
         except (SandboxError, ValueError, KeyError, OSError) as error:
             told.append(f"a command's changes were half kept when lmtui was killed, and the rest cannot be kept: {error}")
+            with suppress(SandboxError, OSError, KeyError):
+                file = patches_dir(workspace) / f"half-kept-{old.name}.patch"
+                await asyncio.to_thread(_write_patch, file, await states.patch(note["before"], note["after"]))
+                told.append(f"all of them are saved as a patch: {file}")
         try:
             told += await _saved(adopt(old), (old / _PATCH_NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:

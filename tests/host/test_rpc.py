@@ -81,7 +81,7 @@ EffectReview: drop keep parts
 WorkspaceChecks: cancel listed rules why_nothing
 McpServers: answer_with listen problems resources servers settle
 WorkspaceMemory: waiting
-WorkspacePipeline: follow_changes is_running known most_attempts pause read stop
+WorkspacePipeline: follow_changes is_running known most_attempts read stop
 PromptFiles: found read
 Skills: found listing promoted read_file use
 """

@@ -755,3 +755,22 @@ async def test_a_diff_whose_end_is_not_shown_says_so(sandbox: WorkspaceSandbox, 
     assert {each.path: each.is_cut for each in effect.changes} == {"long": True, "short": False}
     assert any("long" in line and "not shown" in line for line in effect.lines())
     await overlay.close()
+
+
+async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(
+    sandbox: WorkspaceSandbox, workspace: Path
+) -> None:
+    for name in "ab":
+        (workspace / name).write_text("1\n")
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("echo 2 > a; echo 2 > b")
+    effect = await overlay.effect()
+    note = {"paths": ["a", "b"], "before": effect.before, "after": effect.after, "made": [], "removed": [], "modes": {}}
+    overlays._write_note(overlay._folder / "keep.json", note)
+    (workspace / "a").write_text("2\n")
+    (workspace / "b").write_text("the user's\n")
+    overlay._folder.rename(overlay._folder.with_name("dead"))
+    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
+    assert "cannot be kept" in told
+    assert (workspace / "b").read_text() == "the user's\n"
+    assert "+2" in (patches_dir(workspace) / "half-kept-dead.patch").read_text()
