@@ -241,7 +241,7 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
-    retired.update(dict.fromkeys(RETIRED & found.keys()))
+    retired.update(dict.fromkeys(sorted(RETIRED & found.keys())))
     for name in found.keys() - RETIRED:
         if name not in SETTINGS:
             close = difflib.get_close_matches(name, SETTINGS, n=1)

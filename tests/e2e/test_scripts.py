@@ -271,7 +271,7 @@ async def test_the_machine_can_be_checked_from_the_home_folder(program: Program)
     program.environ["HOME"] = str(program.workspace)
     found = await program.run("sandbox", "check", "--json")
     assert found.code == 0, found.err
-    assert "files" in [report["name"] for report in found.json if report["works"]]
+    assert "process" in [report["name"] for report in found.json if report["works"]]
 
 
 async def test_a_role_whose_model_the_server_lacks_does_not_start(program: Program, serve: Serve) -> None:

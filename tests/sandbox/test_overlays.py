@@ -757,9 +757,7 @@ async def test_a_diff_whose_end_is_not_shown_says_so(sandbox: WorkspaceSandbox, 
     await overlay.close()
 
 
-async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(
-    sandbox: WorkspaceSandbox, workspace: Path
-) -> None:
+async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     for name in "ab":
         (workspace / name).write_text("1\n")
     overlay = sandbox.overlay()
@@ -774,3 +772,15 @@ async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(
     assert "cannot be kept" in told
     assert (workspace / "b").read_text() == "the user's\n"
     assert "+2" in (patches_dir(workspace) / "half-kept-dead.patch").read_text()
+
+
+async def test_a_file_that_no_state_holds_stays_and_is_named(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    (workspace / "large").write_bytes(bytes(17 << 20))
+    (workspace / "changed").write_bytes(bytes(17 << 20))
+    overlay = sandbox.overlay()
+    await overlay.sandbox.run_command("rm large; echo 1 > changed; echo 1 > small")
+    effect = await overlay.effect()
+    assert (kinds(effect), set(effect.special)) == ({"small": "added"}, {"large", "changed"})
+    await overlay.keep(effect, None, ())
+    assert (workspace / "large").stat().st_size == (workspace / "changed").stat().st_size == 17 << 20
+    await overlay.close()

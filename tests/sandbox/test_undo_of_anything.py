@@ -200,7 +200,7 @@ def test_a_file_that_another_hand_changed_stops_a_restore_that_is_done_again(tmp
     (tmp_path / "work" / "d3" / "3.txt").write_text("by hand")
     paths = [f"d{number}/{number}.txt" for number in range(4)]
     with store.locked():
-        assert restore.restore(store, source, expected, paths, []) == {"conflicts": ["d3/3.txt"], "begun": 0}
+        assert restore.restore(store, source, expected, paths, []) == {"conflicts": ["d3/3.txt"]}
     assert (tmp_path / "work" / "d2" / "2.txt").read_text().startswith("second")
 
 

@@ -364,12 +364,16 @@ class Store:
         found = {line[2:]: line[0] != "?" for line in listed.split("\0") if line}
         return {path: is_held for path, is_held in found.items() if not is_protected(path)}
 
-    def can_hold(self, path: str) -> bool:
-        """Tell whether a state can hold what is at a path now; nothing at all counts, as it is a deletion."""
+    def can_hold(self, path: str, root: Root | None = None) -> bool:
+        """Tell whether a state can hold what is at a path now, of the workspace or of another folder.
+
+        Nothing at all counts, as it is a deletion.
+        """
+        fd = (root or self.root).fd
         if path.endswith("/") or (not path.isascii() and _is_not_text(path)):
             return False
         try:
-            info = os.stat(path, dir_fd=self.root.fd, follow_symlinks=False)
+            info = os.stat(path, dir_fd=fd, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:
@@ -377,9 +381,11 @@ class Store:
         if stat.S_ISLNK(info.st_mode):
             return True
         is_small = stat.S_ISREG(info.st_mode) and info.st_size <= self._max_file_bytes
-        if is_small and info.st_mode & 0o400:  # bits that even its owner cannot read with are not worth restoring
+        if (
+            is_small and root is None and info.st_mode & 0o400
+        ):  # bits that even its owner cannot read with are not worth restoring
             self._seen_modes[path] = stat.S_IMODE(info.st_mode)
-        return is_small and os.access(path, os.R_OK, dir_fd=self.root.fd)
+        return is_small and os.access(path, os.R_OK, dir_fd=fd)
 
     def is_unkept(self, path: str) -> bool:
         """Tell whether a path is or contains something that no state can store (too large, unreadable, a pipe)."""

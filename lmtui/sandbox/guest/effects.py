@@ -162,7 +162,8 @@ class _Touched:
             else:
                 if name in lower and stat.S_ISDIR(lower[name]):
                     self._gone(path, lower[name])
-                if self._store.can_hold(path):
+                is_old = stat.S_ISREG(lower.get(name, 0))
+                if self._store.can_hold(path) and (not is_old or self._store.can_hold(path, self._lower)):
                     self._add(path)
                     self._note_mode(path, merged[name], lower.get(name, 0))
                 else:
@@ -188,6 +189,9 @@ class _Touched:
         if is_protected(path) or path.rpartition("/")[2] in _CACHES:
             return
         if not stat.S_ISDIR(mode):
+            if not self._store.can_hold(path, self._lower):
+                self.special.add(path)
+                return
             self.has_gone = True
             self._add(path)
             return
