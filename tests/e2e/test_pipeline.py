@@ -94,7 +94,7 @@ async def test_a_failed_attempt_is_told_to_the_next_one_and_leaves_nothing(proje
     assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
     first, second = result.json["tasks"][0]["attempts"]
     assert (first["stage"], second["stage"]) == ("acceptance", "")
-    assert "a.one == 1: the left side is 2, the right side is 1" in first["findings"][0]
+    assert "AssertionError" in first["findings"][0]
     told = [each.raw.decode() for each in server.requests]
     assert any("An earlier attempt at this task failed (acceptance)" in each for each in told)
     assert not list(project.home.rglob("upper"))
