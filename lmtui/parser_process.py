@@ -1,4 +1,4 @@
-"""Runs what parses files that anyone may have written, in one process of its own with little memory and time.
+"""Runs what parses files that anyone may have written, in one separate process with little memory and time.
 
 Parsers can be exponential, and hold the interpreter's lock meanwhile: a file of a kilobyte would freeze every session.  The
 process parses and runs nothing; arguments and results are JSON.

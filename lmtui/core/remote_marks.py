@@ -31,7 +31,7 @@ def in_thread(function: _Function) -> _Function:
 
 
 def kept_back(function: _Function) -> _Function:
-    """Let no client call it: only the process with the sessions can do it, or it is a message of its own."""
+    """Let no client call it: only the process with the sessions can do it, or it is a separate message."""
     return _marked(function, "kept_back")
 
 

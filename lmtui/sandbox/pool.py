@@ -18,11 +18,10 @@ from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, freeze, has_git, look, open_guard, thaw
-from lmtui.sandbox.instance_table import IDLE_S, Instance, InstanceKey, InstanceTable
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import OpenedOverlay, SpareOverlay, open_whole
+from lmtui.sandbox.spare_overlay import IDLE_S, Instance, InstanceKey, InstanceTable, OpenedOverlay, SpareOverlay, open_whole
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 

@@ -30,7 +30,7 @@ def effect(store: Store, since_ns: int, base: str = "") -> Message:
     """Return the states of the touched paths `before` and `after`, and what no state can hold; the caller holds the lock.
 
     `special` is what cannot be kept: files that are too large or unreadable, pipes, sockets, devices, repositories, what git
-    takes for a name of its own, folders that cannot be read or are too many.  Of folders without files, `made` are new,
+    reserves as a name, folders that cannot be read or are too many.  Of folders without files, `made` are new,
     `emptied` had some, and `removed` are gone, inner ones first.  `caches` counts what only caches got.  `late` has the times
     (ctime, ns) of touched paths whose lower side changed, or was moved there with a folder, after `since_ns`.
     `renamed` has the former paths of files that moved as they are, by their new ones; `modes` the permission bits
@@ -67,7 +67,7 @@ def effect(store: Store, since_ns: int, base: str = "") -> Message:
 
 
 def _refused(store: Store, paths: list[str], after: str) -> set[str]:
-    """Return the paths that exist and that a state lacks: git refuses names that some system takes for one of its own."""
+    """Return the paths that exist and that a state lacks: git refuses names that some file system reserves."""
     listed = store.git("ls-tree", "-r", "-z", "--name-only", after).decode("utf-8", "surrogateescape").split("\0")
     return set(_held(paths, store.root.path)).difference(listed)
 
