@@ -333,8 +333,6 @@ class WorkspaceOverlay(Generic[V]):
     async def effect(self) -> CommandEffect:
         """Return what would be different from the workspace as it was when each file was first touched.
 
-        Commands that still run may go on.
-
         Raises:
             SandboxError: it cannot be seen, or more files were touched than can be followed.
         """
@@ -561,10 +559,9 @@ async def finish_interrupted(
         note: dict[str, Any] = {}  # Any: JSON
         try:
             note = json.loads((old / _NOTE).read_text(encoding="utf-8"))
-            if await _finish(real, states, note, (old / _NOTE).stat().st_mtime_ns):
-                told.append("a command's changes were half kept when lmtui was killed; the rest is kept now")
-            else:
-                told.append("a command's changes were not kept: lmtui was killed before it kept any of them")
+            is_finished = await _finish(real, states, note, (old / _NOTE).stat().st_mtime_ns)
+            what = "half kept when lmtui was killed; the rest is kept now" if is_finished else "not kept: lmtui was killed"
+            told.append(f"a command's changes were {what}")
         except FileNotFoundError:
             pass
         except (SandboxError, ValueError, KeyError, OSError) as error:
