@@ -110,7 +110,6 @@ def test_missing_overlays_are_said() -> None:
         ("docker", "on", "docker, network on: internet and LAN", "bold $error"),
         ("bubblewrap", "proxy: 3 hosts", "bubblewrap, proxy: 3 hosts", "$text-muted"),
         ("landlock", "none", "landlock (reduced), no network", "$warning"),
-        ("files", "none", "no shell, no network", "bold $warning"),
         ("process", "none", "no sandbox, no network", "bold $error"),
     ],
 )
