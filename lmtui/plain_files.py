@@ -134,6 +134,8 @@ def own_folder(path: Path, *, makes: bool = False) -> Iterator[int]:
     """
     parts = path.parts
     above = parts.index(WORKSPACE_FOLDER) if WORKSPACE_FOLDER in parts else len(parts)
+    if makes and above == len(parts):
+        path.mkdir(parents=True, exist_ok=True)
     try:
         folder = open_plain_folder(Path(*parts[:above]), "/".join(parts[above:]), makes=makes)
     except OSError as error:
