@@ -85,11 +85,15 @@ def remove_locked(folder: Path, remove: Callable[[str], None]) -> None:
 
 
 def unused_folders(base: Path, prefix: str = "") -> Iterator[Path]:
-    """Lock and yield the folders in a folder whose process has ended.  Blocks."""
-    for folder in [each for each in base.glob(f"{prefix}*") if each.is_dir()] if base.is_dir() else ():
+    """Lock and yield the folders in a folder whose process has ended, and remove locks without a folder.  Blocks."""
+    found = list(base.glob(f"{prefix}*")) if base.is_dir() else []
+    for folder in (each.with_suffix("") if each.suffix == ".lock" else each for each in found):
         with suppress(OSError):
             if folder not in _locks and lock_folder(folder):
-                yield folder
+                if folder.is_dir():
+                    yield folder
+                else:
+                    remove_locked(folder, lambda _: None)
 
 
 def relative_path(path: str, workspace: Path) -> str:
