@@ -136,7 +136,7 @@ async def test_without_its_scheduler_a_batch_ends_clearly_and_is_resumed_on_anot
     before = [each["id"] for each in results(program)]
     await machines.scheduler()
     await machines.worker()
-    resume = ("batch", "resume", "out", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
+    resume = ("batch", "resume", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
     found = await program.run(*resume)
     assert found.code == 0, found.err
     after = [each["id"] for each in results(program)]

@@ -74,6 +74,7 @@ def started() -> list[psutil.Process]:
 
 
 async def test_only_tools_that_read_are_offered_and_a_session_of_the_folder_is_the_audit(program: Program) -> None:
+    before = started()
     async with served(program) as client:
         tools = (await client.list_tools()).tools
         assert not (program.workspace / ".lmagent").exists()
@@ -81,7 +82,7 @@ async def test_only_tools_that_read_are_offered_and_a_session_of_the_folder_is_t
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
         assert tools[0].input_schema["required"] == ["path"]
         assert text_of(await client.call_tool("read", {"path": "a.txt"})) == "    1  one\n    2  two"
-        processes = started()
+        processes = [process for process in started() if process not in before]
         assert processes
         with pytest.raises(MCPError, match="Unknown tool: write"):
             await client.call_tool("write", {"path": "b.txt", "content": "x"})

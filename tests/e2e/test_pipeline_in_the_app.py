@@ -49,7 +49,7 @@ async def test_a_plan_in_the_app(program: Program, serve: Serve, window: Termina
     window.keys("Enter")
     await window.until("no progress:")
     window.keys("3")
-    await window.until("the left side is 2, the right side is 1")
+    await window.until("AssertionError")
     window.keys("1", "a")
     await window.until("your answer")
     window.type("Good day")
