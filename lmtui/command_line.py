@@ -497,7 +497,6 @@ def sandbox_parser() -> Parser:
         "--project", action="store_true", help="image: build the image that this project describes, for this project only"
     )
     parser.add_argument("--yes", action="store_true", help="image --project: build without asking")
-    parser.add_argument("--cache", default="", metavar="FILE", help="image: save it to this archive, or load it from there")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="explain, shell: which one")
     return with_report(parser)
 

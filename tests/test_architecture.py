@@ -101,7 +101,7 @@ def test_ceilings_of_size(path: Path) -> None:
 
 # What `python -m tests.structure` prints may only fall; the goals are in docs/decisions/0010-a-thin-spine-and-features.md.
 HELD = {
-    "lines": 120_680,
+    "lines": 120_520,
     "modules": 461,
     "single importers": 21.5,
     "wide classes": 0,

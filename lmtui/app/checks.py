@@ -86,8 +86,8 @@ __all__ = [
     "FULL",
     "BackendReport",
     "backend_reports",
+    "build_image",
     "free_space",
-    "make_image",
     "make_project_image",
     "memory_bytes",
     "project_image_source",
@@ -96,11 +96,6 @@ __all__ = [
 ]
 
 _MOST_FILES, _MOST_BYTES = 5_000, 200 << 20
-
-
-async def make_image(name: str, source: str, cache: Path | None, say: Callable[[str], None]) -> str:
-    """Make the sandbox image and return its name; `say` gets a line for each step."""
-    return await build_image(name, source=source, cache=cache, say=say)
 
 
 async def project_image_source(sandbox: Sandbox) -> tuple[ImageSource, dict[str, str]]:

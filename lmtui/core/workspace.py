@@ -83,7 +83,7 @@ class ExecResult:
 
     `output` is stdout and stderr together, decoded and cleaned, head and tail kept where it was long; `total_bytes` is what
     the command wrote in all; `saved_path` names the file inside the sandbox with more of it, if it was cut.  `exit_code` is
-    124 after a timeout and 137 when killed (by memory too).  `changed` are workspace paths changed meanwhile, as far as known.
+    124 after a timeout and 137 when killed (by memory too).
     `quarantined` are paths that were moved to `.lmagent/quarantine` or put back, because programs outside would run them;
     `notable` those that other programs read as instructions or settings.  `notes` are for people and models: what lmtui has to
     say of the command, which is never part of the output.
@@ -95,7 +95,6 @@ class ExecResult:
     elapsed_ms: int
     is_timed_out: bool = False
     saved_path: str = ""
-    changed: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     notable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -381,7 +381,7 @@ def is_answered_by_typing(agent: Agent, prepared: PreparedCall) -> bool:
         prepared.subjects,
         mode,
         agent.all_rules(),
-        is_read_only=agent.state.sandbox.is_read_only,
+        is_read_only=mode is Mode.AUTO or agent.state.sandbox.is_read_only,  # their own command may change what they deny
     )
     return decision.verdict is Verdict.ALLOW
 

@@ -202,7 +202,7 @@ async def _decide_and_run(
         and ending.decision != _HOOK
         and decision.is_read_only
         and may_try(agent, prepared)
-        and await _try(agent, call, prepared, tool_context, ending)
+        and await _try(agent, call, prepared, tool_context, ending, rule=decision.rule)
     ):
         return
     elif decision.verdict is Verdict.ASK:
@@ -220,8 +220,13 @@ async def _decide_and_run(
         await _run_writing(agent, call, prepared, tool_context, ending)
 
 
-async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending) -> bool:
-    """Run a command in an overlay, then keep what it did if rules allow it or the user says so; False without overlays."""
+async def _try(
+    agent: Agent, call: ToolCall, prepared: PreparedCall, tool_context: ToolContext, ending: _Ending, *, rule: str = ""
+) -> bool:
+    """Run a command in an overlay, then keep what it did if rules allow it or the user says so; False without overlays.
+
+    `rule` is the one that covers the command, if one does: only another that denies keeps anything of its effect back.
+    """
     overlay = agent.services.sandbox.overlay()
     inside = replace(tool_context, sandbox=_place(overlay.sandbox, ending))
     try:
@@ -238,7 +243,7 @@ async def _try(agent: Agent, call: ToolCall, prepared: PreparedCall, tool_contex
             await _run_writing(agent, call, prepared, tool_context, ending, why=why)
             return True
         kept = trial.KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s, agent.all_rules)
-        if (allowed := await _keeping(agent, call, kept, tool_context, ending)) is not None:
+        if (allowed := await _keeping(agent, call, kept, tool_context, ending, rule=rule)) is not None:
             await _run(agent, call, kept, allowed, ending)
         elif agent.hooks.wants(HookEvent.POST_TOOL_USE):
             ending.result = await look_back(agent, call, prepared, ending.result)
@@ -253,7 +258,7 @@ def _place(sandbox: Sandbox, ending: _Ending) -> Sandbox:
 
 
 async def _keeping(
-    agent: Agent, call: ToolCall, kept: trial.KeptEffect, tool_context: ToolContext, ending: _Ending
+    agent: Agent, call: ToolCall, kept: trial.KeptEffect, tool_context: ToolContext, ending: _Ending, *, rule: str
 ) -> ToolContext | None:
     """Return with what an effect is kept; None where it is not, which `ending` says then."""
     effect, first = kept.effect, kept.result
@@ -263,7 +268,9 @@ async def _keeping(
         return None
     decision = trial.decide_effect(agent, effect)
     ending.decision, ending.rule, ending.why = "rule", decision.rule, "rules allow what it changed"
-    if decision.verdict is Verdict.ASK:
+    if decision.verdict is Verdict.ASK and rule:
+        ending.rule, ending.why = rule, "a rule covers the command"
+    elif decision.verdict is Verdict.ASK:
         ending.result = trial.dropped(first, effect, "stopped before the user answered")
         asked = await ask(agent, call, kept, tool_context=tool_context, decision=decision)
         answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)

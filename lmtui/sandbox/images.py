@@ -60,13 +60,12 @@ _BUILD_S = 1800.0
 _ENGINE_S = 900
 
 
-async def build_image(name: str = DEFAULT_IMAGE, *, source: str = "", cache: Path | None = None, say: Say) -> str:
+async def build_image(name: str = DEFAULT_IMAGE, *, source: str = "", say: Say) -> str:
     """Make the sandbox image and return its name.
 
     Args:
         name: the name that it gets; empty for the default.
         source: an image to pull instead of building one, with its registry (`registry/name:tag`).
-        cache: a tar file to load it from where it exists, and to write it to where it does not.
         say: called with a line for each step.
 
     Raises:
@@ -76,16 +75,10 @@ async def build_image(name: str = DEFAULT_IMAGE, *, source: str = "", cache: Pat
     image = name or DEFAULT_IMAGE
     engine = await asyncio.to_thread(connect, find_socket(), _ENGINE_S)
     try:
-        if cache is not None and await asyncio.to_thread(cache.is_file):
-            say(f"loading {cache}")
-            await asyncio.to_thread(_load, engine, cache, image)
-        elif source:
+        if source:
             await _pull(engine, source, image, say)
         else:
             await _build(engine, image, say)
-        if cache is not None and not await asyncio.to_thread(cache.is_file):
-            say(f"writing {cache}")
-            await asyncio.to_thread(_export, engine, cache, image)
     finally:
         await asyncio.to_thread(engine.close)
     say(f"{image} is ready")
@@ -214,24 +207,6 @@ def _import(engine: DockerClient, archive: Path, image: str) -> None:
     repository, _, tag = image.partition(":")
     with _explained("the engine does not take the image", "Look at the engine's log."):
         engine.api.import_image_from_file(str(archive), repository=repository, tag=tag or "latest", changes=list(_CHANGES))
-        engine.images.get(image)
-
-
-def _export(engine: DockerClient, path: Path, image: str) -> None:
-    partial = path.with_suffix(".partial")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with _explained(f"{image} cannot be exported", "Make it: lmtui sandbox image"), partial.open("wb") as file:
-            for piece in engine.images.get(image).save(named=True):
-                file.write(piece)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _load(engine: DockerClient, path: Path, image: str) -> None:
-    with _explained(f"{path} cannot be loaded", "Make it again: lmtui sandbox image"), path.open("rb") as file:
-        engine.images.load(file)
         engine.images.get(image)
 
 

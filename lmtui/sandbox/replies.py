@@ -53,7 +53,6 @@ class RunReply(Reply):
 
     exit: Annotated[int, Field(ge=0, le=255)]
     reason: Literal["exit", "timeout", "cancelled", "memory", "processes", "killed"]
-    changed: Annotated[list[_Path], Field(max_length=200)]
     clean: bool
     head_bytes: Annotated[int, Field(ge=0, le=65_536)]
     total: _Count

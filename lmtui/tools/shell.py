@@ -15,7 +15,7 @@ from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.programs import CodeResult
 from lmtui.core.sanitize import pluralize
-from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult, FileChange, FileChangeKind
+from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult
 from lmtui.paths import MOUNT_POINT
 from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, WorkspacePath, always, argument, below_root
 
@@ -205,11 +205,10 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
         gate=context.gate,
         with_packages=arguments.network,
     )
-    changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
     if _found_nothing(arguments.command, result):
         text = f"{result.text.rstrip()}\n(nothing matched)".lstrip("\n")
-        return ToolResult(text, "no match", changes=changes)
-    return ToolResult(command_text(result, limits), _summary(result), ok=result.exit_code == 0, changes=changes)
+        return ToolResult(text, "no match")
+    return ToolResult(command_text(result, limits), _summary(result), ok=result.exit_code == 0)
 
 
 def _found_nothing(command: str, result: ExecResult) -> bool:

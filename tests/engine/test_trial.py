@@ -96,6 +96,21 @@ async def test_rules_for_files_keep_an_effect_without_a_question() -> None:
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "allowed"), [(Mode.AUTO, None), (Mode.NORMAL, BUILD), (Mode.NORMAL, "make *"), (Mode.MANUAL, BUILD)]
+)
+@pytest.mark.parametrize(("denied", "kept"), [("keep/**", True), ("old.txt", False)])
+async def test_with_a_rule_that_keeps_paths_an_allowed_command_runs_in_an_overlay_and_is_kept_unasked(
+    mode: Mode, allowed: str | None, denied: str, *, kept: bool
+) -> None:
+    allowing = () if allowed is None else (Rule(Effect.ALLOW, "shell", allowed),)
+    rig = trial(SOME, mode=mode, rules=(*allowing, Rule(Effect.DENY, "write", denied)))
+    await rig.run("build it")
+    assert not questions(rig)
+    assert rig.sandbox.kept == (["old.txt", "new.txt", "closed"] if kept else ["closed"])
+    assert (result(rig).ok, "your rule Write(old.txt) forbids it" in result(rig).result) == (kept, not kept)
+
+
 async def test_where_nobody_is_there_an_effect_is_dropped() -> None:
     rig = trial(SOME, attended=False)
     await rig.run("build it")
@@ -259,7 +274,7 @@ async def test_a_yes_keeps_nothing_once_the_mode_changes_nothing() -> None:
 
 async def test_what_an_overlay_changed_is_no_change_of_the_turn_until_it_is_kept() -> None:
     rig = trial(SOME)
-    rig.sandbox.commands[BUILD] = ExecResult(0, "built\n", 0, 1, changed=("new.txt",))
+    rig.sandbox.commands[BUILD] = ExecResult(0, "built\n", 0, 1)
     await answered(rig, Outcome.NO)
     assert not rig.of("files_changed")
     assert "Not finished yet" not in str(rig.provider.requests[-1].messages[-1].text)

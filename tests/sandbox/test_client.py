@@ -151,16 +151,15 @@ async def test_a_wrong_greeting_is_refused(greeting: protocol.Message) -> None:
 
 
 GOOD_RUN = {
-    "exit": 0, "reason": "exit", "changed": [], "clean": True, "head_bytes": 0, "total": 0, "saved": "", "elapsed_ms": 1,
+    "exit": 0, "reason": "exit", "clean": True, "head_bytes": 0, "total": 0, "saved": "", "elapsed_ms": 1,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"exit": 256}, {"exit": "0"}, {"exit": True}, {"reason": "because"}, {"changed": ["../x"]},
-        {"changed": ["/etc/passwd"]},
-        {"changed": ["x"] * 201}, {"changed": "x"}, {"total": -1}, {"total": 2**70}, {"extra": 1}, {"saved": None},
+        {"exit": 256}, {"exit": "0"}, {"exit": True}, {"reason": "because"},
+        {"total": -1}, {"total": 2**70}, {"extra": 1}, {"saved": None},
     ],
     ids=str,
 )  # fmt: skip

@@ -35,14 +35,3 @@ async def test_an_image_is_pulled_only_by_a_name_that_says_where_from() -> None:
             await build_image("lmtui-test:1", source="debian:12", say=lambda _line: None)
     except SandboxUnavailable as reason:
         unavailable(reason)
-
-
-@pytest.mark.docker
-async def test_a_cache_that_is_no_image_is_said(tmp_path: Path) -> None:
-    cache = tmp_path / "cache.tar"
-    cache.write_bytes(b"no image")
-    try:
-        with pytest.raises(SandboxUnavailable, match=r"cannot be loaded|does not answer|no Docker engine"):
-            await build_image("lmtui-test:1", cache=cache, say=lambda _line: None)
-    except SandboxUnavailable as reason:
-        unavailable(reason)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.guest import execute, files
+from lmtui.sandbox.guest import files
+from lmtui.sandbox.workspace_guard import FILE_CLOCK
 
 _WIDE = (100_000, 5.0)
 
@@ -54,7 +55,7 @@ def test_only_what_changed_since_is_fresh(tmp_path: Path) -> None:
     for name in (".git", "old/.git/hooks", "old/.vscode", ".claude"):
         (tmp_path / name).mkdir(parents=True)
     time.sleep(0.02)
-    now_ns = execute.now_ns()
+    now_ns = time.clock_gettime_ns(FILE_CLOCK)
     time.sleep(0.02)
     assert _found(tmp_path, now_ns) == {}
     (tmp_path / "old/.git/hooks/pre-commit").touch()

@@ -203,22 +203,11 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
     return any(_holds(_plain_text(text), names) for names in wanted)
 
 
-def _paths(text: str, hint: str) -> Iterator[str]:
-    """Yield every word of a text that could be a path and has `hint` in it, without detours, as seen from the workspace."""
-    for word in _words(text):
-        if hint in word:
-            yield straight(word)
-
-
 def names_path(pattern: str, text: str) -> bool:
     """Tell whether a text names a path that a pattern matches, or its folder (`secrets` for `secrets/**`)."""
-    hint = _hint(pattern, first=False)
-    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in _paths(text, hint))
-
-
-def leads_to_path(pattern: str, text: str) -> bool:
-    """Tell the same, including all parent folders."""
-    return any(path_patterns.leads_to(pattern, path) for path in _paths(text, _hint(pattern, first=True)))
+    hint = _hint(pattern)
+    paths = (straight(word) for word in _words(text) if hint in word)
+    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in paths)
 
 
 def straight(path: str) -> str:
@@ -229,12 +218,12 @@ def straight(path: str) -> str:
     return normal.lstrip("/").removeprefix("workspace/")
 
 
-def _hint(pattern: str, *, first: bool) -> str:
-    """Return characters that are in each word which names what a pattern is about, or with `first` a folder on the way."""
+def _hint(pattern: str) -> str:
+    """Return characters that are in each word which names what a pattern is about."""
     if "{" in pattern or "\\" in pattern:
         return ""
     parts = [part for part in pattern.split("/") if part != "**"]
-    needed = parts[:1] if first or len(parts) == 1 else parts[:-1]
+    needed = parts[:-1] or parts
     return max((run for part in needed for run in re.split(r"[*?]|\[[^\]]*\]", part)), key=len, default="")
 
 

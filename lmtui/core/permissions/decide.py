@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.permissions import path_patterns
-from lmtui.core.permissions.command_search import covers, fits, is_unclear, leads_to_path, names_path, straight
+from lmtui.core.permissions.command_search import covers, fits, is_unclear, names_path, straight
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import (
     SETTINGS,
@@ -30,7 +30,7 @@ from lmtui.core.permissions.rules import (
     traits_of,
 )
 from lmtui.core.permissions.shell_grammar import ParsedCommand, SimpleCommand, outline, parse, unquoted, word_set
-from lmtui.core.permissions.shell_review import is_harmless, layers, risks_of, shows_history
+from lmtui.core.permissions.shell_review import is_harmless, layers, risks_of
 from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
 _FILE_READERS, _FILE_CHANGERS = tools_that(FileEffect.SHOWS), tools_that(FileEffect.CHANGES)
@@ -81,20 +81,21 @@ def decide_command(
         return Decision(Verdict.DENY if mode is Mode.PLAN else Verdict.ASK, _TOO_LONG, takes_no_rule=True)
     secrets = _not_shown(_named_secrets(text), rules)
     look = _Look(tool, text, parse(text), rules, secrets)
-    shows_hidden = masks_git and shows_history(outline(text))
+    shows_hidden = masks_git and "git" in text  # it would fail there: the objects are masked
     if mode is Mode.PLAN and (shows_hidden or not is_read_only):
         why = "git may show hidden files" if shows_hidden else "this sandbox cannot enforce that"
         return look.decision(Verdict.DENY, f"plan mode only reads, and {why}")
-    if found := _by_rule(look, asks_each=asks_each):
+    if not (found := _by_rule(look, asks_each=asks_each)):
+        if doubt := _may_run_denied(tool, text, rules):
+            return look.ask(doubt)
+        found = _by_parts(look, mode)
+        can_contain = is_read_only and not shows_hidden and not secrets and mode not in (Mode.MANUAL, *_UNASKED)
+        if can_contain and (mode is Mode.PLAN or not found.rule):
+            return replace(look.decision(Verdict.ALLOW, "it runs where it cannot change your files"), is_read_only=True)
+    kept = next((rule for rule in rules if rule.effect is Effect.DENY and _keeps_paths(rule)), None)
+    if kept is None or found.verdict is not Verdict.ALLOW or mode is Mode.TRY:
         return found
-    if doubt := _may_run_denied(tool, text, rules):
-        return look.ask(doubt)
-    contained = replace(look.decision(Verdict.ALLOW, "it runs where it cannot change your files"), is_read_only=True)
-    can_contain = is_read_only and not shows_hidden and not secrets and mode not in (Mode.MANUAL, Mode.TRY)
-    if kept := _may_change_denied(text, rules):
-        return contained if can_contain else look.ask(kept)
-    found = _by_parts(look, mode)
-    return contained if can_contain and (mode is Mode.PLAN or not found.rule) and mode not in _UNASKED else found
+    return replace(found, is_read_only=True) if is_read_only else look.ask(f"it runs where your rule {kept} cannot hold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +191,9 @@ def _may_run_denied(tool: str, text: str, rules: tuple[Rule, ...]) -> str:
     return "it may run what one of your rules forbids" if patterns and is_unclear(text, patterns) else ""
 
 
-def _may_change_denied(text: str, rules: tuple[Rule, ...]) -> str:
-    """Return why a command may change a path that a deny rule protects, or an empty string."""
-    for rule in rules:
-        is_kept = rule.effect is Effect.DENY and rule.tool in (*_FILE_CHANGERS, "*") and rule.pattern != "*"
-        if is_kept and leads_to_path(rule.pattern, text):
-            return f"it names what your rule {rule} keeps from being changed"
-    return ""
+def _keeps_paths(rule: Rule) -> bool:
+    """Tell whether a rule keeps paths from being changed: then commands change nothing but what is looked at first."""
+    return rule.tool in (*_FILE_CHANGERS, "*") and rule.pattern != "*"
 
 
 def _named_secrets(text: str) -> tuple[str, ...]:

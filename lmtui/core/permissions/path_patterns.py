@@ -128,18 +128,6 @@ def can_be_below(pattern: str, folder: str) -> bool:
     return any(_meets_folder(each.lstrip("/").split("/"), wanted_folder) for each in alternatives(pattern))
 
 
-def leads_to(pattern: str, path: str) -> bool:
-    """Tell whether a pattern matches a path, a folder above it, or something below it (`a` for `a/b/*.c`)."""
-    if pattern == EVERYTHING or matches(pattern, path, covers_below=True):
-        return True
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    for each in alternatives(pattern.lstrip("/")):
-        way = each.split("/**")[0].split("/") if not each.startswith("**") else []
-        if parts and len(parts) <= len(way) and all(map(matches, way, parts)):
-            return True
-    return False
-
-
 def _meets_folder(wanted: list[str], folder: list[str]) -> bool:
     for i, part in enumerate(folder):
         if i >= len(wanted):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from lmtui.core.permissions.shell_grammar import Outline, Risk, SimpleCommand, glob_risks, unquoted, word_set
+from lmtui.core.permissions.shell_grammar import Risk, SimpleCommand, glob_risks, word_set
 from lmtui.core.permissions.shell_programs import tool_risks
 
 GIT_GLOBALS = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects")
@@ -218,35 +218,3 @@ def _risks(command: SimpleCommand, depth: int) -> Iterator[Risk]:
         yield from interpreter_risks(command)
     else:
         yield from tool_risks(command)
-
-
-_GIT_CONTENTS = word_set(
-    "diff show grep blame annotate cat-file whatchanged diff-tree diff-index diff-files range-diff stash merge-tree archive"
-)
-
-
-def shows_history(seen: Outline) -> bool:
-    """Tell whether a command line shows file contents from git's objects, judged by its words."""
-    for words in map(_plain, seen.commands):
-        for at, word in enumerate(words):
-            if word.rpartition("/")[2] == "git" and (rest := _git_words(words[at:])):
-                is_patch = rest[0] in ("log", "reflog") and re.search(
-                    r" (?:-[a-z]*[puLSG]|--patch|-\S*c\b|--cc)", " ".join(rest)
-                )
-                if rest[0] in _GIT_CONTENTS or is_patch:
-                    return True
-    return False
-
-
-def _plain(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(unquoted, words))
-
-
-def _git_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a git command from its subcommand on; empty if an option before it may change what runs."""
-    at = 1
-    while at < len(words) and words[at].startswith("-"):
-        if words[at] not in GIT_GLOBALS and words[at] != "-C":
-            return ()
-        at += 2 if words[at] == "-C" else 1
-    return words[at:]

@@ -10,54 +10,12 @@ import os
 import resource
 import signal
 import time
-from collections import deque
 from collections.abc import Callable
 
 from . import confinement, linux, process_tree
 from .beneath import Refused
 from .protocol import Message
 from .settings import Settings
-
-_SKIPPED = frozenset((".git", ".lmagent", "node_modules", ".venv", "__pycache__"))
-_MAX_ENTRIES = 20_000
-_MAX_SECONDS = 0.05
-_MAX_PATHS = 200
-_COARSE_CLOCK = getattr(time, "CLOCK_REALTIME_COARSE", 5)  # the clock that file times are taken from
-
-
-def now_ns() -> int:
-    """Return the time that a file changed now would get."""
-    return time.clock_gettime_ns(_COARSE_CLOCK)
-
-
-def changed_since(root: str, start_ns: int) -> list[str]:
-    """Return files below `root` whose inode changed at or after `start_ns`, folders near the root first.
-
-    Bounded: 20,000 entries, 50 ms, 200 paths.  A deleted file leaves nothing that could be seen.
-    """
-    found: list[str] = []
-    deadline = time.monotonic() + _MAX_SECONDS
-    entries_left = _MAX_ENTRIES
-    folders = deque([""])
-    while folders:
-        prefix = folders.popleft()
-        try:
-            with os.scandir(f"{root}/{prefix}") as entries:
-                for entry in entries:
-                    entries_left -= 1
-                    if entry.name in _SKIPPED:
-                        continue
-                    path = f"{prefix}/{entry.name}" if prefix else entry.name
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(path)
-                    elif entry.stat(follow_symlinks=False).st_ctime_ns >= start_ns:
-                        found.append(os.fsencode(path).decode("utf-8", "replace"))
-                    if entries_left <= 0 or len(found) >= _MAX_PATHS or time.monotonic() > deadline:
-                        return sorted(found)
-        except OSError:
-            continue  # it went away, or may not be read
-    return sorted(found)
-
 
 SIGNAL_CANCEL = signal.SIGTERM
 SIGNAL_MEMORY = signal.SIGUSR1
@@ -72,7 +30,7 @@ _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the sup
 class Command:
     """What to run and its limits; `environment` is whole; `program` is the seccomp filter, empty for none.
 
-    `is_listing`: what it says of errors is dropped, and nobody looks for what it changed.  `streams` are the descriptors of
+    `is_listing`: what it says of errors is dropped.  `streams` are the descriptors of
     its input and its errors, where they are not nothing and its output (errors -1: its output too).
     """
 
@@ -123,7 +81,6 @@ def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]
 
 def run(command: Command, output_fd: int, settings: Settings) -> Message:
     """Run a command to its end, whatever that is, and leave nothing of it behind (called in the keeper)."""
-    start_ns = now_ns()
     child = os.fork()
     if child == 0:
         _become(command, output_fd, settings)
@@ -135,9 +92,7 @@ def run(command: Command, output_fd: int, settings: Settings) -> Message:
         process_tree.kill_group(child)  # before anything else: the child leads its own session
     is_clean = process_tree.kill_below(os.getpid(), time.monotonic() + _CLEANING_S)
     exit_code = {"exit": _exit_code(status), "timeout": 124}.get(reason, 137)
-    is_looked_for = settings.has_shell and not command.is_listing
-    changed = changed_since(settings.root, start_ns) if is_looked_for else []
-    return {"exit": exit_code, "reason": reason, "changed": changed, "clean": is_clean}
+    return {"exit": exit_code, "reason": reason, "clean": is_clean}
 
 
 def _wait(child: int, deadline: float) -> tuple[str, int]:

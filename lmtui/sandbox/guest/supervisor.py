@@ -371,7 +371,6 @@ class Supervisor:
         head = bytes(capture.head)
         facts = {
             "exit": 137,
-            "changed": [],
             "clean": True,
             **result,
             "head_bytes": len(head),
