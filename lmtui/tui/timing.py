@@ -6,7 +6,7 @@ A line view draws in frames that it asks for itself, spaced so that they never t
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from time import perf_counter, thread_time
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -28,12 +28,12 @@ Wish = TypeVar("Wish")
 
 
 class LatestOnly(Generic[Wish]):
-    """Does `work` for a wish, in a worker that `start` gets; what is under way is never cut off.
+    """Does `work` for a wish, as what `start` gets is awaited; what is under way is never cut off.
 
     `work` finds out by `is_stale` whether something newer is wanted by now.
     """
 
-    def __init__(self, start: Callable[[Coroutine[Any, Any, None]], object], work: Callable[[Wish], Awaitable[None]]) -> None:
+    def __init__(self, start: Callable[[Awaitable[None]], object], work: Callable[[Wish], Awaitable[None]]) -> None:
         self._start = start
         self._work = work
         self._wishes: list[Wish] = []
@@ -49,7 +49,10 @@ class LatestOnly(Generic[Wish]):
         self._wishes = [wish]
         if not self._is_working:
             self._is_working = True
-            self._start(self._go_on())
+            self._start(self)
+
+    def __await__(self) -> Generator[Any, None, None]:  # so a worker that is cancelled before it began leaves no coroutine
+        return self._go_on().__await__()
 
     async def _go_on(self) -> None:
         try:

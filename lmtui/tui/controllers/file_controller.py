@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from lmtui.core.errors import LmtuiError, SandboxError
 from lmtui.core.prompt_text import mention_text
@@ -38,7 +37,7 @@ class OnFiles:
 class FileFilter(OnFiles):
     """The filter of the tree; `work` runs a coroutine in a worker."""
 
-    def __init__(self, workbench: WorkbenchApi, work: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    def __init__(self, workbench: WorkbenchApi, work: Callable[[Awaitable[None]], None]) -> None:
         super().__init__(workbench)
         self._work = work
         self._line = AskLine("files-filter")
@@ -188,7 +187,7 @@ class FileController(OnFiles):
         """Read git's states; once more at the end where they were asked for meanwhile."""
         self._git.want(None)
 
-    def _work(self, work: Coroutine[Any, Any, None]) -> None:
+    def _work(self, work: Awaitable[None]) -> None:
         self._workbench.app.run_worker(work, group=_GROUP)
 
     def _changed(self, change: FoldersChanged) -> None:
