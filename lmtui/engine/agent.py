@@ -78,6 +78,7 @@ class SandboxInUse:
 
     `is_read_only`: in plan mode it keeps commands from changing anything.  `has_read_only`: it can run commands that only read
     where they change nothing (None: unknown); with `masks_git`, git commands cannot see the contents of denied files there.
+    `is_overlay`: all that calls change is kept or dropped later.
     """
 
     name: str = ""
@@ -87,6 +88,7 @@ class SandboxInUse:
     is_read_only: bool = False
     has_read_only: bool | None = None
     has_overlays: bool = False
+    is_overlay: bool = False
     masks_git: bool = False
 
 

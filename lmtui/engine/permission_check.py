@@ -301,6 +301,7 @@ async def learn_sandbox(agent: Agent, *calls: PreparedCall) -> None:
             folder=status.folder,
             has_read_only=status.has_read_only,
             has_overlays=status.has_overlays,
+            is_overlay=status.is_overlay,
             masks_git=status.masks_git,
         )
     if agent.state.only_reads:
@@ -350,6 +351,7 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
             for mode in modes
         ]
     )
+    decision = replace(decision, is_read_only=decision.is_read_only and not agent.state.sandbox.is_overlay)
     if not has_network or decision.verdict is Verdict.DENY:
         return decision
     lacks_hosts = lacks_network(agent, prepared)

@@ -7,8 +7,6 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from pathspec import GitIgnoreSpec
-
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import DirEntry, GitState
 from lmtui.sandbox import replies
@@ -56,8 +54,6 @@ def translate(pattern: str) -> str:
 
 
 _CALL_S = 30.0
-_IGNORE_FILE = ".gitignore"
-_MAX_IGNORE_BYTES = 262_144
 _KINDS = {"d": "dir", "f": "file", "l": "link", "o": "other"}
 _CONFLICTS = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
 
@@ -77,27 +73,16 @@ class SandboxListing:
     async def paths(self, max_paths: int) -> tuple[Sequence[str], bool]:
         """Return every file that ignore rules do not leave out, sorted, and whether there are more.
 
-        A folder that is not a repository is walked without the names that are never meant; its own `.gitignore` holds.
+        A folder that is not a repository is walked without the names that are never meant; `.gitignore` holds there, too.
         """
         reply, data = await self._call("paths", max_paths=max_paths)
-        rules = b"" if reply.source == "git" else await self._ignore_rules()
-        found = await asyncio.to_thread(_paths, data, rules)
+        found = await asyncio.to_thread(_paths, data)
         return found[:max_paths], reply.is_cut or len(found) > max_paths
 
     async def git_status(self) -> Mapping[str, GitState]:
         """Return what differs from the last commit and what is ignored; nothing without a repository."""
         _, data = await self._call("status")
         return await asyncio.to_thread(_states, data)
-
-    async def _ignore_rules(self) -> bytes:
-        client = await self._pool.client(InstanceKind.VIEW)
-        fields = {"path": _IGNORE_FILE, "max_bytes": _MAX_IGNORE_BYTES}
-        try:
-            facts, data = await client.call("read", fields, limit_s=_CALL_S)
-            replies.parse(facts, replies.ReadReply)
-        except SandboxError:
-            return b""
-        return data
 
     async def _call(self, what: str, **fields: object) -> tuple[replies.ListingReply, bytes]:
         client = await self._pool.client(InstanceKind.VIEW)
@@ -128,12 +113,8 @@ def _entries(folder: str, data: bytes) -> list[DirEntry]:
     return found
 
 
-def _paths(data: bytes, rules: bytes) -> list[str]:
-    found = sorted({path for path in _records(data) if _is_inside(path)})
-    if not rules:
-        return found
-    is_ignored = GitIgnoreSpec.from_lines(rules.decode("utf-8", "replace").splitlines()).match_file
-    return [path for path in found if not is_ignored(path)]
+def _paths(data: bytes) -> list[str]:
+    return sorted({path for path in _records(data) if _is_inside(path)})
 
 
 def _states(data: bytes) -> dict[str, GitState]:

@@ -122,7 +122,7 @@ class WorkspaceSandbox:
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
         if status.has_overlays and self._overlay is None and self._pool.is_first_status():
             self._pool.tell(await finish_interrupted(self._pool.workspace, self, self._states, self._adopt))
-        return status
+        return replace(status, is_overlay=self._overlay is not None)
 
     def for_session(self) -> WorkspaceSandbox:
         """Return the same workspace with background own commands."""

@@ -145,6 +145,7 @@ def lines(session: Session) -> list[str]:
     return [encode_event(each) for each in session.history()]
 
 
+@pytest.mark.quick
 async def test_a_client_sees_what_the_log_has(start: Start) -> None:
     hosted = await start(ASKS, END)
     session = await (await hosted.client(mode="auto")).new_session()
@@ -158,6 +159,7 @@ async def test_a_client_sees_what_the_log_has(start: Start) -> None:
     assert later.mode is session.mode is Mode.AUTO
 
 
+@pytest.mark.quick
 async def test_one_of_two_clients_answers_and_the_other_is_told_who(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     hosted = await start(ASKS, END)
     monkeypatch.setattr("lmtui.host.connect.client_name", lambda: "ada@desk")
@@ -339,6 +341,7 @@ async def test_a_client_of_another_version_is_refused(start: Start, monkeypatch:
         ["[" * 50_000],
     ],
 )
+@pytest.mark.quick
 async def test_a_hostile_frame_harms_nobody_else(start: Start, frames: list[str]) -> None:
     hosted = await start(ASKS, END)
     good = await hosted.client(mode="auto")
@@ -489,6 +492,7 @@ async def test_a_setting_of_who_started_the_host_is_not_that_of_another_client(
     assert (await client.new_session()).mode is Mode.NORMAL
 
 
+@pytest.mark.quick
 async def test_a_client_from_elsewhere_needs_the_token_and_an_open_folder(program: Program, start: Start) -> None:
     hosted = await start(ASKS, END)
     program.home, program.workspace = Path(os.environ["LMTUI_HOME"]), hosted.folder

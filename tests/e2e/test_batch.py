@@ -38,6 +38,7 @@ def results(program: Program) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+@pytest.mark.quick
 async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(program: Program, serve: Serve) -> None:
     servers = [await serve(*(scenario(number, rate=100.0) for number in range(1, 5))) for _ in range(2)]
     found = await program.run(*base(*(server.url for server in servers)), tasks(program, 4, "{broken"))
@@ -224,6 +225,7 @@ async def test_a_folder_that_is_deleted_in_the_middle_ends_the_batch_with_words(
     assert f"{folder} cannot be written: No such file or directory".encode() in err
 
 
+@pytest.mark.quick
 async def test_a_batch_that_a_folder_brings_is_neither_resumed_nor_shown_nor_applied(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
         address = f"tcp://127.0.0.1:{scheduler.getsockname()[1]}"

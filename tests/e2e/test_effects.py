@@ -11,6 +11,7 @@ from tests.e2e.conftest import Program, Serve
 
 
 @pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+@pytest.mark.quick
 async def test_try_shows_what_a_command_would_change_and_keeps_it_if_asked(program: Program, sandbox: str) -> None:
     (program.workspace / "a.txt").write_text("one\n")
     command = ("--sandbox", sandbox, "--", "echo two >> a.txt; echo said; exit 3")

@@ -21,6 +21,7 @@ DONE = ScriptedTurn("All is done.")
 FILES_ONLY = ("--sandbox", "process")
 
 
+@pytest.mark.quick
 async def test_run_prints_the_answer_alone_on_standard_output(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     result = await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "write a file")
@@ -30,6 +31,7 @@ async def test_run_prints_the_answer_alone_on_standard_output(program: Program, 
     assert (program.workspace / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.quick
 async def test_json_holds_the_promised_fields(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     result = await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "json", "go")
@@ -46,6 +48,7 @@ async def test_json_holds_the_promised_fields(program: Program, serve: Serve) ->
     assert re.fullmatch(r"\d{8}_\d{6}_[0-9a-f]{6}", told["session"])
 
 
+@pytest.mark.quick
 async def test_stream_json_is_one_event_a_line_and_ends_with_the_turn(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     result = await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "stream-json", "go")
@@ -60,6 +63,7 @@ async def test_stream_json_is_one_event_a_line_and_ends_with_the_turn(program: P
     assert next(event for event in events if event["kind"] == "files_changed")["files"] == ["a.txt"]
 
 
+@pytest.mark.quick
 async def test_nobody_there_is_exit_3_with_the_flag_that_would_allow_it(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, ScriptedTurn("I was not allowed."))
     result = await program.run("run", "--url", server.url, *FILES_ONLY, "go")
@@ -94,6 +98,7 @@ async def test_a_sandbox_that_was_named_and_does_not_work_is_an_error_before_any
     assert not server.requests
 
 
+@pytest.mark.quick
 async def test_a_deny_rule_holds_in_every_mode(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     result = await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--deny", "Write(*.txt)", "go")
@@ -101,12 +106,14 @@ async def test_a_deny_rule_holds_in_every_mode(program: Program, serve: Serve) -
     assert not (program.workspace / "a.txt").exists()
 
 
+@pytest.mark.quick
 async def test_plan_mode_changes_nothing(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE)
     await program.run("run", "--url", server.url, "--mode", "plan", *FILES_ONLY, "go")
     assert not (program.workspace / "a.txt").exists()
 
 
+@pytest.mark.quick
 async def test_limits_are_exit_2(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, WRITE, WRITE, DONE)
     result = await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--max-iterations", "2", "go")
@@ -115,6 +122,7 @@ async def test_limits_are_exit_2(program: Program, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.quick
 async def test_an_interrupt_is_130_and_what_was_done_is_saved(number: signal.Signals, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup ignore it, and so would the program
@@ -152,6 +160,7 @@ def _running(marker: str) -> int:
     return sum(command[0].startswith(marker) for command in commands if command)
 
 
+@pytest.mark.quick
 async def test_sigkill_then_resume_shows_everything_and_repeats_nothing(program: Program, serve: Serve) -> None:
     slow = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "echo ran >> log; sleep 30"}),))
     server = await serve(WRITE, slow, ScriptedTurn("Resumed and done."))
@@ -218,6 +227,7 @@ async def test_unknown_model_wrong_key_and_a_web_page_are_told(program: Program,
     assert "not as a model server" in web.err
 
 
+@pytest.mark.quick
 async def test_a_key_is_in_no_output_no_log_and_no_tool(program: Program, serve: Serve) -> None:
     command = "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"
     shell = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": command}),))
@@ -233,6 +243,7 @@ async def test_a_key_is_in_no_output_no_log_and_no_tool(program: Program, serve:
     assert "sk-canary-123" not in (await program.run("config", "show")).out
 
 
+@pytest.mark.quick
 async def test_an_untrusted_folder_does_not_choose_the_server_or_the_mode(program: Program, serve: Serve) -> None:
     server = await serve(DONE)
     (program.workspace / ".env").write_text("LLM_URL=http://evil.example\nPERMISSION_MODE=auto\nLLM_TEMPERATURE=0.1\n")
@@ -255,6 +266,7 @@ async def test_one_changed_file_is_listed_as_one(program: Program, serve: Serve)
     assert "  1 file   write a file" in (await program.run("sessions")).out
 
 
+@pytest.mark.quick
 async def test_sessions_are_listed_shown_exported_and_resumed(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE, ScriptedTurn("Second answer <b>&</b>."))
     first = (await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--json", "make <i>a</i> file")).json

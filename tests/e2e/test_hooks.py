@@ -36,6 +36,7 @@ def of(result: Result, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("command", ["echo no touching >&2; exit 2", f"echo '{DENIES}'"])
+@pytest.mark.quick
 async def test_a_hook_that_denies_means_nothing_ran(program: Program, serve: Serve, command: str) -> None:
     hook(program, command, matcher="Bash")
     result = await run(program, serve, TOUCH, DONE)
@@ -162,6 +163,7 @@ async def test_hooks_that_cannot_be_read_ask_for_each_call(program: Program, ser
     assert "--allow" not in result.err
 
 
+@pytest.mark.quick
 async def test_a_folders_hooks_run_only_once_trusted_and_a_change_asks_again(program: Program, serve: Serve) -> None:
     hook(program, "touch was-here; exit 2", is_own=False)
     before = await run(program, serve, TOUCH, DONE)

@@ -53,6 +53,7 @@ async def test_without_servers_it_says_where_they_may_be_named(program: Program)
     assert str(program.workspace / ".mcp.json") in found.out
 
 
+@pytest.mark.quick
 async def test_a_folders_server_waits_until_it_is_trusted(program: Program) -> None:
     configure(program, NAMED, is_own=False)
     before = await program.run("mcp", "--sandbox", "process")
@@ -65,6 +66,7 @@ async def test_a_folders_server_waits_until_it_is_trusted(program: Program) -> N
     assert "✓ paper" in after.out
 
 
+@pytest.mark.quick
 async def test_a_task_calls_a_server_and_no_mcp_leaves_them_out(program: Program, serve: Serve) -> None:
     configure(program, NAMED)
     server = await serve(ECHO, DONE)

@@ -73,6 +73,7 @@ def started() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
+@pytest.mark.quick
 async def test_only_tools_that_read_are_offered_and_a_session_of_the_folder_is_the_audit(program: Program) -> None:
     before = started()
     async with served(program) as client:

@@ -93,6 +93,7 @@ def terminal(program: Program) -> Iterator[Pty]:
     terminal.close()
 
 
+@pytest.mark.quick
 async def test_a_task_from_start_to_undo_in_lines_alone(program: Program, terminal: Pty) -> None:
     async with ScriptedServer(*SCENARIOS) as server:
         terminal.open("--plain", "--url", server.url, "--sandbox", "process")

@@ -61,6 +61,7 @@ async def test_a_plan_is_json_too(program: Program, serve: Serve) -> None:
     assert [step["text"] for step in result.json["plan"]["steps"]] == ["Write a.txt", "Write b.txt"]
 
 
+@pytest.mark.quick
 async def test_approved_by_the_command_line_it_is_carried_out(program: Program, serve: Serve) -> None:
     server = await serve(PROPOSE, FIRST, SECOND, DONE)
     result = await program.run("plan", "--url", server.url, *FILES_ONLY, "--approve", "--allow-named", "two files")

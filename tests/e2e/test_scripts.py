@@ -90,6 +90,7 @@ async def test_the_only_model_is_named_in_the_request(program: Program, serve: S
     assert server.requests[0].body["model"] == "heron-7b"
 
 
+@pytest.mark.quick
 async def test_a_session_goes_on(program: Program, serve: Serve) -> None:
     server = await serve(DONE, DONE, DONE)
     first = await program.run("run", *base(server), "--json", "one")

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Serve
@@ -74,6 +76,7 @@ async def test_in_a_small_set_of_tools_none_is_told_of_and_all_are_read(program:
     assert [(tool, ok) for tool, _, ok in results(found.events)] == [("skill", True)]
 
 
+@pytest.mark.quick
 async def test_a_folders_skill_waits_until_it_is_trusted(program: Program, serve: Serve) -> None:
     make_skill(program.workspace / ".agents" / "skills")
     server = await serve(USE, DONE, USE, DONE)

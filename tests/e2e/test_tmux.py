@@ -94,6 +94,7 @@ def terminal(program: Program) -> Iterator[Terminal]:
     terminal.close()
 
 
+@pytest.mark.quick
 async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> None:
     async with ScriptedServer(*SCENARIOS) as server:
         start = ("--url", server.url, "--sandbox", "process")

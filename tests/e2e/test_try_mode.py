@@ -11,6 +11,7 @@ from tests.e2e.conftest import Program, Serve
 
 
 @pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+@pytest.mark.quick
 async def test_a_run_in_the_try_mode_ends_with_a_patch(program: Program, serve: Serve, sandbox: str) -> None:
     (program.workspace / "a.txt").write_text("one\n")
     call = ScriptedCall("shell", {"command": "echo two >> a.txt; mkdir d; echo new > d/b.txt"})

@@ -18,7 +18,8 @@ from lmtui.sandbox.select import select_sandbox
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
 ISOLATED = [DOCKER, BUBBLEWRAP]
-CONFINED = [*ISOLATED, "landlock"]
+LANDLOCK = pytest.param("landlock", marks=pytest.mark.landlock)
+CONFINED = [*ISOLATED, LANDLOCK]
 WITH_SHELL = [*CONFINED, "process"]
 ALL = WITH_SHELL
 

@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
-from tests.sandbox.conftest import ISOLATED, OpenSandbox
+from tests.sandbox.conftest import ISOLATED, LANDLOCK, OpenSandbox
 
 STAYING = [*ISOLATED, "process"]
 
@@ -113,7 +113,7 @@ async def test_memory_and_number_are_limited(open_sandbox: OpenSandbox, backend:
         await sandbox.background.start("sleep 60")
 
 
-@pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
+@pytest.mark.parametrize("sandbox", [LANDLOCK], indirect=True)
 async def test_without_mounts_there_is_none_and_it_says_what_has_them(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxUnavailable, match="landlock has no background commands") as refused:
         await sandbox.background.start("sleep 5")

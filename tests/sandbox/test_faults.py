@@ -21,7 +21,7 @@ from lmtui.sandbox.guest import protocol
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
-from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, LANDLOCK, OpenSandbox, unavailable
 from tests.sandbox.fake_link import FakeLink
 
 # Takes a system call with one value of one argument away from this process and all of its children, then selects.
@@ -199,7 +199,7 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("backend", [BUBBLEWRAP, "landlock", "process"])
+@pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK, "process"])
 async def test_a_full_disk_is_told_and_leaves_the_file_as_it_was(
     backend: str, mounted: Path, open_sandbox: OpenSandbox
 ) -> None:
@@ -267,7 +267,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, "landlock"])
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, LANDLOCK])
 async def test_two_hosts_on_one_workspace_leave_each_other_alone(
     backend: str, workspace: Path, open_sandbox: OpenSandbox
 ) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from lmtui.sandbox.select import choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import OpenSandbox
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
+pytestmark = pytest.mark.landlock
 _LANDLOCK = pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
 
 

@@ -9,7 +9,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox import backend
 from lmtui.sandbox.backend import in_control_group
-from tests.sandbox.conftest import CONFINED, ISOLATED, LIMITS, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, LIMITS, OpenSandbox
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -30,7 +30,7 @@ async def test_files_over_the_limit_are_refused(sandbox: Sandbox, workspace: Pat
     assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
 
 
-@pytest.mark.parametrize("sandbox", [CONFINED[1], "landlock"], indirect=True)
+@pytest.mark.parametrize("sandbox", [CONFINED[1], LANDLOCK], indirect=True)
 async def test_one_core_is_all_there_is_and_no_more_can_be_had(sandbox: Sandbox) -> None:
     script = (
         "import os\\nprint(len(os.sched_getaffinity(0)))\\n"

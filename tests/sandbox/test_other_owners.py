@@ -13,7 +13,7 @@ import pytest
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, LANDLOCK, OpenSandbox
 
 OWNER = 4321
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of other owners")
@@ -30,7 +30,7 @@ def foreign() -> Iterator[Path]:
 
 
 @pytest.mark.skipif("LMTUI_TEAM_FOLDER" not in os.environ, reason="CI names a folder of another owner that a group shares")
-@pytest.mark.parametrize("backend", [BUBBLEWRAP, "landlock", "process"])
+@pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK, "process"])
 async def test_a_folder_that_a_group_shares_is_worked_in_by_its_members(open_sandbox: OpenSandbox, backend: str) -> None:
     folder = Path(os.environ["LMTUI_TEAM_FOLDER"])
     sandbox = await open_sandbox(backend, folder)
@@ -50,7 +50,7 @@ async def test_root_is_told_why_bubblewrap_cannot_work_in_a_folder_of_another(fo
 
 
 @AS_ROOT
-@pytest.mark.parametrize("backend", [DOCKER, "landlock", "process"])
+@pytest.mark.parametrize("backend", [DOCKER, LANDLOCK, "process"])
 async def test_root_works_in_a_folder_of_another(open_sandbox: OpenSandbox, foreign: Path, backend: str) -> None:
     sandbox = await open_sandbox(backend, foreign)
     assert (await sandbox.run_command("echo made > made.txt; cat made.txt")).output == "made\n"

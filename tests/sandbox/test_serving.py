@@ -14,7 +14,7 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import Launch, Served
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import CONFINED, ISOLATED, WITH_SHELL, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, WITH_SHELL, OpenSandbox
 
 _LIMIT_S = 30.0
 
@@ -183,7 +183,7 @@ async def test_on_the_host_it_runs_only_where_the_user_named_that(serve: Serve) 
     assert process.place == "this machine, no sandbox"
 
 
-@pytest.mark.parametrize("backend", ["landlock"])
+@pytest.mark.parametrize("backend", [LANDLOCK])
 async def test_where_there_is_no_proxy_hosts_are_refused(backend: str, serve: Serve) -> None:
     server = await serve(backend)
     with pytest.raises(SandboxUnavailable, match="no proxy"):

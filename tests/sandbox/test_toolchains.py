@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.sandbox.toolchains import check_toolchains, programs
-from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, LANDLOCK, OpenSandbox
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_folder_of_tools_is_taken_once_and_its_programs_are_found(home: Path) 
     assert programs([folder]) == [str(folder / "bin")]
 
 
-@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, "landlock"])
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, LANDLOCK])
 async def test_commands_run_tools_that_they_cannot_change(backend: str, home: Path, open_sandbox: OpenSandbox) -> None:
     folder = home / ".pyenv/versions/3.12"
     tool = folder / "bin" / "hail"

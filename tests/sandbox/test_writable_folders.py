@@ -19,7 +19,7 @@ from lmtui.sandbox.project_tools import ProjectTools, Shown, tool_places, with_a
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.toolchains import AddedFolder, check_added
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox, unavailable
+from tests.sandbox.conftest import ISOLATED, LANDLOCK, LIMITS, OpenSandbox, unavailable
 
 SECRET = b"what-is-outside-8c2"
 PRIVATE = ("id", ".git/config", ".git/hooks/post-commit", ".env", ".vscode/tasks.json")
@@ -253,7 +253,7 @@ async def test_a_folder_exchanged_for_a_link_during_a_write_leads_nowhere(
     assert _state(private) == before
 
 
-@pytest.mark.parametrize("backend", ["landlock", "process"])
+@pytest.mark.parametrize("backend", [LANDLOCK, "process"])
 async def test_a_sandbox_without_mounts_refuses_a_writable_folder(backend: str, library: Path, workspace: Path) -> None:
     sandbox = await select_sandbox(workspace, backend=backend, added=[f"{library}:rw"])
     with pytest.raises(SandboxUnavailable, match="cannot be writable") as caught:

@@ -15,6 +15,7 @@ from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.command_search import covers, fits, is_unclear, names_path, straight
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import (
+    MCP,
     SETTINGS,
     THIS_SESSION,
     Access,
@@ -332,9 +333,10 @@ def decide(
         for rule in rules:
             if rule.effect is Effect.ASK and _is_about_call(rule, tool, subject):
                 return Decision(Verdict.ASK, f"your rule {rule} asks", str(rule))
-        doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _may_break(rule, tool, subject)), None)
-        if doubt is not None:
-            return Decision(Verdict.ASK, f"it may show what your rule {doubt} forbids", str(doubt))
+        is_granted = bool(allowing) and tool.startswith(MCP)  # a server that the user's rule names
+        doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _may_break(rule, tool, access, subject)), None)
+        if doubt is not None and not is_granted:
+            return Decision(Verdict.ASK, f"it may do what your rule {doubt} forbids", str(doubt))
     is_named = any(reveals_secret(rule.pattern) for rule in allowing if rule.pattern != "*")
     if not is_named and _shows_secret(tool, access, subject):  # a wider rule shows no secret, in auto mode neither
         return Decision(Verdict.ASK, f"{subject} may hold secrets", reveals=(subject,))
@@ -431,10 +433,12 @@ def _takes_in(rule: Rule, *effects: FileEffect) -> bool:
     return rule.tool == "*" or traits_of(rule.tool).file_effect in effects
 
 
-def _may_break(rule: Rule, tool: str, subject: str) -> bool:
+def _may_break(rule: Rule, tool: str, access: Access, subject: str) -> bool:
     """Tell whether a call may do what a rule forbids without naming it."""
+    if _keeps_paths(rule) and access in (Access.WRITE, Access.EXECUTE) and tool not in ("git_add", "git_commit"):
+        return traits_of(tool).may_change_unseen
     if _kind(tool) == "python":
-        return _takes_in(rule, FileEffect.SHOWS, FileEffect.CHANGES) and rule.pattern != "*"
+        return _takes_in(rule, FileEffect.SHOWS) and rule.pattern != "*"
     return _is_within(rule, tool, subject)
 
 

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +25,15 @@ from .beneath import Refused, Root
 from .protocol import Message, pack
 from .settings import Settings
 
-_BASE = ("--no-config", "--hidden", "--no-messages", "--glob=!.git", "--glob=!.lmagent")
 _SKIPPED = frozenset((".git", ".lmagent", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".tox"))
+_BASE = (
+    "--no-config",
+    "--hidden",
+    "--no-messages",
+    "--no-ignore-dot",
+    "--no-ignore-global",
+    *(f"--glob=!{name}" for name in _SKIPPED),
+)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MAX_LINE = 500
 _MAX_FILE_BYTES = 4_194_304
@@ -96,12 +104,19 @@ def _files(folder: int) -> Iterator[str]:
                 yield name.decode("utf-8", "replace")
 
 
+_Rule = tuple[re.Pattern[str], bool, bool]  # what it matches, whether that is not ignored, whether only folders
+_IGNORE_TOKEN = re.compile(r"\\(.)|\[([!^]?)([^\]/]+)\]|(\*\*/)|(/\*\*)\Z|(\*+)|(\?)|(.)", re.DOTALL)
+_MAX_IGNORE_BYTES = 262_144
+
+
 def walk(folder: int, prefix: str, max_entries: int = _MAX_FILES) -> Iterator[str]:
-    """Yield files below an open folder, without following links and without what is never meant."""
+    """Yield files in an open folder, from `prefix` on, without following links, what is never meant, and what git ignores."""
     left = max_entries
-    queue = [prefix]
+    above = [f"{prefix[:at]}/.gitignore" for at, char in enumerate(prefix) if char == "/"]
+    rules = [rule for name in (".git/info/exclude", ".gitignore", *above) for rule in _ignore_rules(folder, name)]
+    queue = [(prefix, rules)]
     while queue and left > 0:
-        here = queue.pop()
+        here, rules = queue.pop()
         try:
             fd = os.open(here or ".", _FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except OSError:
@@ -111,15 +126,55 @@ def walk(folder: int, prefix: str, max_entries: int = _MAX_FILES) -> Iterator[st
                 entries = sorted(found, key=lambda entry: entry.name)
         finally:
             os.close(fd)
+        if here and any(entry.name == ".gitignore" for entry in entries):
+            rules = [*rules, *_ignore_rules(folder, f"{here}/.gitignore")]
         for entry in entries:
             left -= 1
             path = f"{here}/{entry.name}" if here else entry.name
-            if entry.name in _SKIPPED:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name in _SKIPPED or _is_ignored(path, rules, is_folder=is_folder):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                queue.append(path)
+            if is_folder:
+                queue.append((path, rules))
             elif entry.is_file(follow_symlinks=False):
                 yield os.fsencode(path).decode("utf-8", "replace")
+
+
+def _ignore_rules(folder: int, name: str) -> list[_Rule]:
+    """Return the rules of an ignore file, as gitignore(5) describes them; none where it cannot be read."""
+    try:
+        with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
+            lines = file.read(_MAX_IGNORE_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    base = name.rpartition("/")[0] if name.endswith("/.gitignore") else ""
+    rules: list[_Rule] = []
+    for line in lines:
+        text = re.sub(r"(?<!\\) +\Z", "", line)
+        pattern = text.removeprefix("!").rstrip("/")
+        if pattern and not text.startswith("#"):
+            start = (re.escape(base) + "/" if base else "") + ("" if "/" in pattern else "(?:.*/)?")
+            source = start + _IGNORE_TOKEN.sub(_ignore_part, pattern.removeprefix("/"))
+            with suppress(re.error):
+                rules.append((re.compile(source, re.DOTALL), text.startswith("!"), text.endswith("/")))
+    return rules
+
+
+def _ignore_part(found: re.Match[str]) -> str:
+    literal, negation, members, folders, below, stars, one, char = found.groups()
+    if members:
+        return f"[{'^' if negation else ''}{re.escape(members).replace(re.escape('-'), '-')}]"
+    if folders or below:
+        return "(?:.*/)?" if folders else "/.*"
+    return "[^/]*" if stars else "[^/]" if one else re.escape(literal or char)
+
+
+def _is_ignored(path: str, rules: list[_Rule], *, is_folder: bool) -> bool:
+    """Tell whether the last rule that matches a path ignores it."""
+    for expression, is_kept, only_folders in reversed(rules):
+        if (is_folder or not only_folders) and expression.fullmatch(path):
+            return not is_kept
+    return False
 
 
 def _grep_by_rg(root: Root, query: Query) -> Iterator[list[object]]:
@@ -171,7 +226,7 @@ def _grep_by_python(root: Root, query: Query) -> Iterator[list[object]]:
     fd, real = root.open(query.path, os.O_RDONLY)
     try:
         is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
-        names = [f"{real}/{name}" if real else name for name in walk(fd, "")] if is_folder else [real]
+        names = list(walk(root.fd, real)) if is_folder else [real]
     finally:
         os.close(fd)
     for path in sorted(names):
