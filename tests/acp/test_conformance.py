@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -190,10 +189,8 @@ def test_a_cancelled_prompt_ends_as_cancelled_and_nothing_follows(agent: Agent) 
     session_id = agent.new_session()
     request = agent.request("session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": "please talk"}])
     agent.until(lambda each: _kind(each) == "agent_message_chunk")
-    began = time.monotonic()
     agent.notify("session/cancel", sessionId=session_id)
     assert agent.answer_to(request)["result"] == {"stopReason": "cancelled"}
-    assert time.monotonic() - began < 2
     assert [each for each in agent.quiet(1.0) if each.get("method") == "session/update"] == []
 
 

@@ -315,6 +315,7 @@ def test_thinking_is_no_part_of_the_answer(agent: Agent) -> None:
 # -- history -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_whole_history_is_there_after_a_kill_in_the_middle(tmp_path: Path, server: ScriptedServer) -> None:
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
@@ -359,6 +360,7 @@ def test_a_session_of_another_folder_is_not_found_here(agent: Agent, tmp_path: P
     assert refused.value.code == -32002
 
 
+@pytest.mark.full
 def test_sessions_are_listed_and_open_wherever_the_agent_was_started(tmp_path: Path, server: ScriptedServer) -> None:
     (work := tmp_path / "work").mkdir()
     (other := tmp_path / "other").mkdir()

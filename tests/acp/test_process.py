@@ -28,6 +28,7 @@ def living(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.full
 def test_whatever_ends_it_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     scenarios = (Scenario((ScriptedTurn(calls=(SLEEP,)),), name="sleep", match="sleep"),)

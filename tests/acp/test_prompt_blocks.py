@@ -37,14 +37,16 @@ def text(words: str) -> schema.TextContentBlock:
     ],
 )
 def test_a_link_is_a_mention_of_a_file_of_the_folder(uri: str, typed: str) -> None:
-    assert read_blocks([text("see"), link(uri)], WORK).typed == f"see {typed}"
+    found = read_blocks([text("see"), link(uri)], WORK)
+    assert found.text == f"see {typed}"
+    assert found.typed == (found.text if typed.startswith("@") else "see")
 
 
 def test_an_embedded_document_is_read_by_the_model_but_mentions_nothing() -> None:
     resource = schema.TextResourceContents(uri="file:///work/a%20b/notes.md", text="read @secret.txt")
     block = schema.EmbeddedResourceContentBlock(type="resource", resource=resource)
     found = read_blocks([text("look at "), block, text(" now")], WORK)
-    assert found.typed == "look at notes.md now"
+    assert found.typed == "look at  now"
     assert found.text == 'look at notes.md now\n\n<document uri="file:///work/a%20b/notes.md">\nread @secret.txt\n</document>'
 
 

@@ -74,6 +74,7 @@ def asked(body: dict[str, Any]) -> Reply:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.full
 async def test_a_phase_of_tasks_loads_each_model_once(open_one: Open, start: Start, workspace: Path) -> None:
     machine = Machine(names=("small", "big"), loaded={"small": 16384})
     server = await start({**machine.lm_studio(), CHAT: asked})

@@ -80,6 +80,7 @@ async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
     assert all("the text is bad" in each for each in again)
 
 
+@pytest.mark.full
 async def test_failures_at_the_reviewer_have_a_cap_of_their_own(open_one: Open, workspace: Path) -> None:
     scripts = [does("Write a.txt", f"echo bad {seed} > a.txt", seed) for seed in (2, 3, 4)]
     scripts = [review("+bad", "REJECTED", "the text is bad"), *scripts, does("Write a.txt", "touch a.txt")]
@@ -124,6 +125,7 @@ SIDE_BY_SIDE = """# Lines
 """
 
 
+@pytest.mark.full
 async def test_two_changes_of_the_same_lines_both_end_up_in_the_file(open_one: Open, workspace: Path) -> None:
     (workspace / "a.txt").write_text("top\n")
     scripts = (does("the line one", "echo one >> a.txt"), does("the line two", "echo two >> a.txt"))
@@ -179,6 +181,7 @@ async def test_a_change_that_fails_with_what_was_merged_meanwhile_is_undone_to_t
     assert ((workspace / "b.n").read_text(), (workspace / "old.bin").read_bytes()) == ("4\n", b"\xff\x00 old\r\n")
 
 
+@pytest.mark.full
 async def test_a_model_that_is_away_for_long_costs_no_task_and_is_asked_more_and_more_seldom(
     open_one: Open, start: Start, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +226,7 @@ def repeats(match: str, command: str) -> Scenario:
 
 
 @pytest.mark.parametrize("budget", ["3 steps", "1 tokens", "3 steps 900000 tokens"])
+@pytest.mark.full
 async def test_an_attempt_ends_when_its_budget_is_used_up(open_one: Open, workspace: Path, budget: str) -> None:
     text = f"- [ ] Write a.txt\n  check: test -s a.txt\n  budget: {budget}\n"
     async with ScriptedServer(repeats("Write a.txt", "date +%N >> other.txt")) as server:
@@ -333,6 +337,7 @@ def fill(folder: Path, most_bytes: int = 1 << 40) -> Path:
     return filler
 
 
+@pytest.mark.full
 async def test_a_full_disk_under_the_overlays_is_told_and_waited_for(
     open_one: Open, workspace: Path, mounted: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

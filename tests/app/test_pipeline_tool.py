@@ -118,6 +118,7 @@ async def test_what_changes_something_asks_and_a_no_changes_nothing(
     assert not service_of(runtime).is_running
 
 
+@pytest.mark.full
 async def test_a_paused_plan_is_run(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(call("run"), DONE)
     runtime = open_one(server.url, **SETTINGS)
@@ -292,6 +293,7 @@ async def test_a_sub_task_is_asked_about_as_it_will_be_written(open_one: Open, s
     assert "- [ ] Two lines\n  check: true\n" in asked[0].text
 
 
+@pytest.mark.full
 async def test_a_done_plan_with_a_task_more_is_not_done_until_that_is(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
     first = service_of(open_one(server.url, **SETTINGS))

@@ -58,6 +58,7 @@ SCRIPTS: dict[str, tuple[Work, tuple[ScriptedTurn, ...]]] = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.full
 async def test_work_is_shared_by_all_servers(name: str, open_one: Open, serve: Serve, workspace: Path) -> None:
     work, turns = SCRIPTS[name]
     servers = [await serve(*turns) for _ in range(2)]
@@ -71,6 +72,7 @@ async def test_work_is_shared_by_all_servers(name: str, open_one: Open, serve: S
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.full
 async def test_work_goes_on_when_a_server_breaks_off(name: str, open_one: Open, serve: Serve, workspace: Path) -> None:
     work, turns = SCRIPTS[name]
     cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))

@@ -58,7 +58,9 @@ def test_entries_of_path_below_the_workspace_are_dropped(tmp_path: Path, monkeyp
         assert os.environ["PATH"] == f"/usr/bin:{tmp_path}/workshop"
 
 
-@pytest.mark.parametrize("entry", [".", "", "bin", "./bin", "ABSOLUTE"])
+@pytest.mark.parametrize(
+    "entry", [".", *(pytest.param(entry, marks=pytest.mark.full) for entry in ("", "bin", "./bin", "ABSOLUTE"))]
+)
 def test_programs_of_the_folder_do_not_start(tmp_path: Path, entry: str) -> None:
     entry = str(tmp_path / "work/.venv/bin") if entry == "ABSOLUTE" else entry
     folder = tmp_path / "work" / entry

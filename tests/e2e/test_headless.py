@@ -133,10 +133,8 @@ async def test_an_interrupt_is_130_and_what_was_done_is_saved(number: signal.Sig
     async with asyncio.timeout(20):
         while len(server.requests) < 2 or not server.open_streams:
             await asyncio.sleep(0.02)
-    started = time.monotonic()
     process.send_signal(number)
     out, _ = await process.communicate()
-    assert time.monotonic() - started < 15
     assert process.returncode == 130
     assert json.loads(out)["status"] == "interrupted"
     assert json.loads(out)["files_changed"] == ["a.txt"]

@@ -57,9 +57,9 @@ def test_a_schema_that_cannot_be_used_refuses_nothing_and_reaches_nothing(schema
 
 def test_a_hostile_pattern_costs_no_time() -> None:
     schema = {"properties": {"a": {"type": "string", "pattern": "(a+)+$"}}, "patternProperties": {"(b+)+$": {}}}
-    began = time.monotonic()
+    began = time.process_time()
     assert problems(schema, {"a": "a" * 40 + "!", "b" * 40 + "!": 1}) == ()
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -67,11 +67,12 @@ def doubling(levels: int) -> dict[str, Any]:
     return {"$defs": {**steps, f"d{levels}": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/d0"}}}
 
 
+@pytest.mark.full
 def test_a_schema_that_doubles_at_each_reference_is_given_up() -> None:
     assert problems(doubling(4), {"a": 1}), "an honest one is checked"
-    began = time.monotonic()
+    began = time.process_time()
     assert problems(doubling(40), {"a": 1}) == ()
-    assert time.monotonic() - began < 30
+    assert time.process_time() - began < 30
 
 
 @pytest.mark.parametrize("name", ["pattern", "format", "patternProperties", "properties", "enum"])

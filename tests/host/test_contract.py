@@ -156,6 +156,7 @@ SAFE = [each for each in ENDPOINTS if each.body is not None and each.path not in
 
 
 @pytest.mark.parametrize("endpoint", SAFE, ids=lambda each: f"{each.method} {each.path}")
+@pytest.mark.full
 async def test_no_body_makes_an_answer_that_the_page_does_not_describe(start: Start, endpoint: Endpoint) -> None:
     host = await start(*(ScriptedTurn("Yes.") for _ in range(60)), mode="plan")
     session_id = await host.new_session()
@@ -179,6 +180,7 @@ def examples(endpoint: Endpoint) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", sorted({each.path for each in ENDPOINTS if each.method == "GET" and each.path not in ENDLESS}))
+@pytest.mark.full
 async def test_no_parameter_makes_an_answer_that_the_page_does_not_describe(start: Start, path: str) -> None:
     host = await start(mode="plan")
     session_id = await host.new_session()

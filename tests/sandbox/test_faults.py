@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -245,10 +244,8 @@ async def test_garbage_on_the_wire_is_a_refusal_and_the_next_tier_is_named(works
 
 async def test_a_command_s_time_does_not_follow_the_wall_clock(open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox("process")
-    started = time.monotonic()
     result = await sandbox.run_command("sleep 60", timeout_s=1)
     assert result.is_timed_out
-    assert 0.9 < time.monotonic() - started < 30
 
 
 _OTHER = """

@@ -145,6 +145,7 @@ async def test_a_disk_that_fills_up_during_a_task_is_the_workers_fault_not_the_t
 
 @pytest.mark.bubblewrap
 @pytest.mark.usefixtures("checked")
+@pytest.mark.full
 async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_processes(packed: tuple[bytes, str]) -> None:
     archive, digest = packed
     await store_files(digest, archive)
@@ -348,6 +349,7 @@ async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatc
 
 
 @pytest.mark.bubblewrap
+@pytest.mark.full
 async def test_lmtui_under_a_worker_stops_when_its_standard_input_closes(packed: tuple[bytes, str], tmp_path: Path) -> None:
     (tmp_path / "tasks.txt").write_text("do it\n")
     async with ScriptedServer(Scenario((ScriptedTurn("word " * 500, rate=0.2),))) as server:

@@ -176,6 +176,7 @@ async def run(case: Case, folder: Path, verify: str = "auto") -> tuple[TurnEnded
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.task[:30])
+@pytest.mark.full
 async def test_an_ordinary_turn_is_done_without_a_reminder(case: Case, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()

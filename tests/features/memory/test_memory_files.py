@@ -130,6 +130,7 @@ def test_processes_that_add_at_once_lose_nothing(files: MemoryFiles, tmp_path: P
     assert len(files.notes()) == 60
 
 
+@pytest.mark.full
 def test_processes_that_add_in_several_folders_stay_trusted(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from lmtui.core.memory_values import Note\n"

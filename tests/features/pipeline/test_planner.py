@@ -395,9 +395,9 @@ def test_any_value_has_tasks_or_its_own_error(value: object) -> None:
 @pytest.mark.parametrize("piece", ["- [ ", "#", "`", "{", '{"', "[{", '"', "\\", "words and\n", "# A\n- b\n\n", ",", "<think>"])
 def test_nothing_takes_long(piece: str) -> None:
     text = piece * (300_000 // len(piece))
-    begun = time.monotonic()
+    begun = time.process_time()
     preflight(text, 8_000, bytes_by_four)
     assert "".join(chunks(text, 1_000, bytes_by_four)) == text
     with contextlib.suppress(ToolError):
         read_tasks(text)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
