@@ -1,7 +1,7 @@
 # What a developer runs.  Everything works from a fresh clone; `make setup` makes the environment that the rest uses.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup check format lint types contracts test full bare bench projects battery kills exam exam-plan unseen demo screenshots docs
+.PHONY: setup check format lint types contracts test full guards bare bench projects battery kills exam exam-plan unseen demo screenshots docs
 
 setup: .venv/.made
 
@@ -32,6 +32,10 @@ test: setup
 # Every backend, escape, size of a picture and kill.  It needs Docker with the sandbox image, bubblewrap, tmux, Chromium and git.
 full: setup
 	LMTUI_REQUIRE_SANDBOX=1 $(PYTHON) -m pytest -n 4 -m "full or not full"
+
+# Break each of the guards once, and see which test fails.
+guards: setup
+	$(PYTHON) -m tests.guards
 
 # The README's two lines without any of that.
 bare:

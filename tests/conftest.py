@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
     Where `LMTUI_REQUIRE_SANDBOX` is set, only the rights of root may be lacking.
     """
     for item in items:
-        is_start = item.path.parent.name in _OF_THE_WHOLE_PROGRAM and item.get_closest_marker("quick") is None
+        is_start = item.path.parent.name in _OF_THE_WHOLE_PROGRAM and not item.get_closest_marker("quick")
         if is_start or any(item.get_closest_marker(name) for name in _ONLY_IN_FULL):
             item.add_marker(pytest.mark.full)
     yield

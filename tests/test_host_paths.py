@@ -141,6 +141,7 @@ def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_
 
 
 @pytest.mark.bubblewrap
+@pytest.mark.full
 def test_the_trace_sees_a_path_that_is_opened(tmp_path: Path) -> None:
     workspace, out = tmp_path / "ws", tmp_path / "out.json"
     careless = (

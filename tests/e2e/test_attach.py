@@ -341,7 +341,6 @@ async def test_a_client_of_another_version_is_refused(start: Start, monkeypatch:
         ["[" * 50_000],
     ],
 )
-@pytest.mark.quick
 async def test_a_hostile_frame_harms_nobody_else(start: Start, frames: list[str]) -> None:
     hosted = await start(ASKS, END)
     good = await hosted.client(mode="auto")

@@ -15,6 +15,7 @@ import pytest
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Serve
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER
 
 TEST = """import unittest
 from calc import add, sub
@@ -64,7 +65,7 @@ async def attempted(
     return result.code, result.json, result.err
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP, DOCKER])
 @pytest.mark.quick
 async def test_one_slot_tries_until_one_is_green_and_keeps_that(project: Program, serve: Serve, sandbox: str) -> None:
     server = await serve(scenario(GOOD, 2), scenario(BROKEN, 3), scenario(HALF, None))

@@ -8,9 +8,10 @@ import pytest
 
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP, DOCKER])
 @pytest.mark.quick
 async def test_try_shows_what_a_command_would_change_and_keeps_it_if_asked(program: Program, sandbox: str) -> None:
     (program.workspace / "a.txt").write_text("one\n")

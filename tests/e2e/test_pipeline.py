@@ -13,6 +13,7 @@ import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Result, Serve
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER
 
 PLAN = """# Two modules
 
@@ -64,7 +65,7 @@ def states(told: Any) -> dict[int, str]:
     return {task["id"]: task["state"] for task in told["tasks"]}
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP, DOCKER])
 @pytest.mark.quick
 async def test_a_plan_is_worked_through_and_each_task_is_a_commit(repository: Program, serve: Serve, sandbox: str) -> None:
     server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))

@@ -8,9 +8,10 @@ import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP, DOCKER])
 @pytest.mark.quick
 async def test_a_run_in_the_try_mode_ends_with_a_patch(program: Program, serve: Serve, sandbox: str) -> None:
     (program.workspace / "a.txt").write_text("one\n")

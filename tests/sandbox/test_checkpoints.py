@@ -348,6 +348,7 @@ async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Pat
     assert (workspace / "mine" / "a.txt").read_text() == "new\n"
 
 
+@pytest.mark.full
 async def test_every_file_of_a_large_change_is_known_and_taken_back(workspace: Path, open_sandbox: OpenSandbox) -> None:
     sandbox = await opened(open_sandbox, "process")
     was = tree_of(workspace)

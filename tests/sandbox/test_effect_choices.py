@@ -51,6 +51,7 @@ async def test_any_hunks_are_kept_as_they_are(sandbox: WorkspaceSandbox, workspa
         assert {name: (workspace / name).read_text() for name in wanted} == wanted, number
 
 
+@pytest.mark.full
 async def test_nothing_that_others_write_meanwhile_is_lost(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     names = [f"f{number}.txt" for number in range(8)]
     for number in range(RUNS):

@@ -12,7 +12,7 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import battery
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox
 
-# The whole file takes some minutes; these cover each kind of attack.
+# These cover each kind of attack; `make battery` runs all.
 QUICK = frozenset((
     "r-abs", "r-symlink-file", "r-proc-1-root", "r-proc-agent-fd", "r-inherited-fd", "r-find", "r-git-dir", "r-agent-mem",
     "w-abs", "w-hardlink-overwrite", "w-chown", "w-setuid-file", "w-symlink-race", "w-proc-sys", "p-git-hook",
@@ -65,6 +65,7 @@ async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_pat
     await _play(case, backend, tmp_path, open_sandbox)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("case", "stays", "backend"), [*_in_overlays()])
 async def test_attack_gets_nothing_out_of_an_overlay(
     case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox, *, stays: bool

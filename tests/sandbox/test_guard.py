@@ -56,6 +56,7 @@ def _packed(workspace: Path) -> list[bytes]:
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+@pytest.mark.full
 async def test_files_exchanged_for_links_meanwhile_show_and_change_nothing_outside(
     sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path, kind: str
 ) -> None:

@@ -62,6 +62,7 @@ def killed(workspace: Path, after_s: float) -> None:
 
 
 @pytest.mark.bubblewrap
+@pytest.mark.full
 async def test_a_kill_leaves_all_of_an_effect_or_none(workspace: Path, open_sandbox: OpenSandbox) -> None:
     (workspace / "README.md").unlink(missing_ok=True)
     ends = set()

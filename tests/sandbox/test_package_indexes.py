@@ -79,6 +79,7 @@ def test_files_that_cannot_be_read_name_nothing(text: str, tmp_path: Path) -> No
     assert indexes(tmp_path, dict.fromkeys(names, text), PIP_INDEX_URL="https://a.example").hosts == ("a.example",)
 
 
+@pytest.mark.full
 def test_files_that_take_long_to_parse_take_this_process_no_time(tmp_path: Path) -> None:
     long = "\n".join(f"a{number}.{'b.' * 900}c = 1" for number in range(500))
     began = time.process_time()
@@ -251,6 +252,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("backend", ISOLATED)
+@pytest.mark.full
 async def test_a_package_is_installed_from_the_index_that_pip_is_configured_for(
     backend: str, workspace: Path, index: None, open_sandbox: OpenSandbox
 ) -> None:

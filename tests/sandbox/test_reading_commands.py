@@ -154,7 +154,7 @@ async def shown_by(sandbox: Sandbox, commands: list[str]) -> list[str]:
     return [commands[int(number) - 1] for number in re.findall(r"^SHOWN (\d+)$", result.output, re.MULTILINE)]
 
 
-@pytest.mark.parametrize("place", ["read-only", "overlay"])
+@pytest.mark.parametrize("place", [pytest.param("read-only", marks=pytest.mark.full), "overlay"])
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
     backend: str, place: str, hostile: Path, open_sandbox: OpenSandbox

@@ -156,6 +156,7 @@ with store.locked():
         ("_is_expected_aside", 399),
     ],
 )
+@pytest.mark.full
 def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_path: Path, place: str, count: int) -> None:
     (tmp_path / "work").mkdir()
     store = store_of(tmp_path)
