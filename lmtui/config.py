@@ -292,8 +292,6 @@ def convert(name: str, value: Any, source: str) -> Any:
                 "profiles": connection_profiles.parse_connections, "web_search": hosts.parse_search_backend,
             }  # fmt: skip
             _check_words(parsers[name], converted, source if name.endswith("profiles") else f"{name}, {source}")
-        elif name == "critics" and converted and converted % 2 == 0:
-            raise ConfigError(f"critics cannot be {converted} ({source})", "Use 1, 3 or 5, so that they cannot tie, or 0.")
         if setting.metadata["is_secret"]:
             converted = _key(converted)
         elif kind in ("int", "float") and not setting.metadata["at_least"] <= converted <= setting.metadata["at_most"]:

@@ -21,7 +21,9 @@ SIGHTS = ("auto", "true", "false")
 ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
-RETIRED = frozenset({"language_servers", "plan_contracts"})  # settings of earlier versions, which are named and left out
+RETIRED = frozenset(
+    {"critic_models", "critics", "language_servers", "plan_contracts"}
+)  # settings of earlier versions, which are named and left out
 
 
 def _setting(
@@ -206,13 +208,6 @@ class Config:
         "notes", "what to do with the reviewer's findings: show them as notes, or let the gate decide",
         choices=("off", "notes", "gate"), feature="checks", label="Reviews",
     )  # fmt: skip
-    critics: int = _setting(
-        0, "number of critics (1, 3 or 5) that vote with the reviewer if review is gate; the majority decides, a tie rejects",
-        at_least=0, at_most=5, feature="checks",
-    )  # fmt: skip
-    critic_models: tuple[str, ...] = _setting(
-        (), "models of the critics, used in turn; empty: the reviewer's model", feature="checks", label="Critic models"
-    )
     check_timeout_s: int = _setting(
         180, "maximum seconds for one check; a slower one is not repeated", at_least=1, feature="checks",
         label="Check time limit",

@@ -443,7 +443,7 @@ def test_a_profile_that_cannot_be_read_names_itself(workspace: Path, entry: str)
     assert "NAME lint: COMMAND" in caught.value.hint
 
 
-@pytest.mark.parametrize("line", ['check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"', "critics = 5"])
+@pytest.mark.parametrize("line", ['check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"'])
 def test_what_decides_on_changes_waits_for_the_trust_of_the_user(workspace: Path, line: str) -> None:
     (workspace / ".lmagent" / "config.toml").write_text(line + "\n")
     loaded = load_config(workspace, {}, {})
@@ -462,14 +462,6 @@ def test_what_is_no_server_address_is_an_error_of_the_settings(url: str) -> None
 @pytest.mark.parametrize("url", ["", "localhost:8080", "https://models.example.org/v1"])
 def test_a_server_address_is_kept_as_it_was_written(url: str) -> None:
     assert convert("url", url, "--url") == url
-
-
-@pytest.mark.parametrize("count", [2, 4])
-def test_an_even_number_of_critics_is_refused(count: int) -> None:
-    with pytest.raises(ConfigError, match=f"critics cannot be {count}") as caught:
-        convert("critics", count, "a flag")
-    assert "1, 3 or 5" in caught.value.hint
-    assert [convert("critics", each, "a flag") for each in (0, 1, 3, 5)] == [0, 1, 3, 5]
 
 
 GPU = "gpu: url=http://gpu:8080 model=qwen api_key=file:~/.gpu.key"

@@ -273,7 +273,7 @@ class ModelConnection:
             there = ", ".join(sanitize_line(name) for name in sorted(model.name for model in found.models)[:_MOST_NAMED])
             raise UsageError(
                 f"the server has no such model: {lacks}",
-                f"It has {there}. Name one of them with --ROLE-model, or in the setting roles or critic_models.",
+                f"It has {there}. Name one of them with --ROLE-model, or in the setting roles.",
             )
 
     async def close(self) -> None:
@@ -306,7 +306,7 @@ def _keys_of(config: Config, pooled: Sequence[PoolEntry]) -> ServerKeys:
 
 
 def lacking_models(config: Config, server: ServerFound) -> str:
-    """Return the roles and critics whose models a server does not have; nothing if it lists none."""
+    """Return the roles whose models a server does not have; nothing if it lists none."""
     names = {model.name for model in server.models}
     lacks = [f"{who}: {name}" for who, name in _named_models(config) if not {name, f"{name}:latest"} & names]
     return sanitize_line(", ".join(lacks)) if names else ""
@@ -320,9 +320,8 @@ def largest_model(config: Config, server: ServerFound) -> ServedModel | None:
 
 
 def _named_models(config: Config) -> list[tuple[str, str]]:
-    """Return who works with which model, as far as the settings name one: roles, and the critics if they vote."""
-    roles = [(str(role), each.model) for role, each in parse_roles(config.roles).items() if each.model]
-    return roles + [("critic", name) for name in config.critic_models[: config.critics] if config.review == "gate"]
+    """Return which roles work with which model, as far as the settings name one."""
+    return [(str(role), each.model) for role, each in parse_roles(config.roles).items() if each.model]
 
 
 def _named_model(config: Config) -> str:

@@ -156,11 +156,10 @@ class ReviewUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckPolicy:
-    """What findings do to a turn.  `critics` are the models that vote with the reviewer; an empty name is its own model."""
+    """What findings do to a turn."""
 
     gate: Gate = Gate.OFF
     review: ReviewUse = ReviewUse.NOTES
-    critics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,7 +427,7 @@ class WorkspaceChecks(Protocol):
 
     @open_to_network
     def rules(self) -> Sequence[tuple[str, str]]:
-        """Return the other rules that decide, as name and text: the profile, the gate, the reviewer and its critics."""
+        """Return the other rules that decide, as name and text: the profile, the gate and the reviewer."""
 
     @open_to_network
     def why_nothing(self) -> str:

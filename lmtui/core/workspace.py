@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.errors import SandboxError
 from lmtui.core.line_diff import hunk_spans
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.remote_marks import kept_back, mirrored, open_to_network
@@ -82,8 +83,8 @@ class ExecResult:
     """How a command ended.
 
     `output` is stdout and stderr together, decoded and cleaned, head and tail kept where it was long; `total_bytes` is what
-    the command wrote in all; `saved_path` names the file inside the sandbox with more of it, if it was cut.  `exit_code` is
-    124 after a timeout and 137 when killed (by memory too).
+    the command wrote in all; `saved_path` names the file inside the sandbox with more of it, if it was cut.  `data` is what it
+    wrote as it is, empty if it was cut.  `exit_code` is 124 after a timeout and 137 when killed (by memory too).
     `quarantined` are paths that were moved to `.lmagent/quarantine` or put back, because programs outside would run them;
     `notable` those that other programs read as instructions or settings.  `notes` are for people and models: what lmtui has to
     say of the command, which is never part of the output.
@@ -98,6 +99,17 @@ class ExecResult:
     quarantined: tuple[str, ...] = ()
     notable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    data: bytes = b""
+
+    def entries(self) -> list[str]:
+        """Return what git listed with `-z`; nothing where it failed.
+
+        Raises:
+            SandboxError: it is too long to be read.
+        """
+        if not self.data and self.total_bytes:
+            raise SandboxError("git lists more than lmtui reads at once")
+        return [each.decode("utf-8", "replace") for each in self.data.split(b"\0") if each] if not self.exit_code else []
 
     @property
     def text(self) -> str:

@@ -15,7 +15,7 @@ from lmtui.core.project_checks import CheckRunner, Finding, Gate, ReviewUse, Rev
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.agent import Agent
-from lmtui.engine.model_roles import ensure_loaded, for_role, role_request
+from lmtui.engine.model_roles import for_role, role_request
 from lmtui.engine.usage import answer_outside
 
 MOST_ROUNDS = 2
@@ -24,7 +24,7 @@ _MOST_DIFF_CHARS = 24_000
 _MOST_FINDINGS = 20
 _MAX_TOKENS = 4_000
 _WINDOW_TOKENS = 8_192
-_CRITIC_TEMPERATURE = 0.7  # a model that is asked twice in the same way says the same twice
+_VARIED_TEMPERATURE = 0.7  # a model that is asked twice in the same way says the same twice
 _SEVERITIES = " or ".join(f'"{each}"' for each in Severity)
 _SYSTEM = (
     "You review a code change. You see only the task and the diff. Report only problems: bugs, missing cases, requirements of "
@@ -69,17 +69,16 @@ async def _review(agent: Agent) -> list[Finding]:
         return []
     agent.turn.checking.reviews += 1
     is_gate = policy.review is ReviewUse.GATE and policy.gate is not Gate.OFF
-    written = await _written(agent, agent.conversation.last_task, diff, policy.critics if is_gate else ())
+    written = await _written(agent, agent.conversation.last_task, diff)
     is_held = is_gate and (written.is_rejected or policy.gate is Gate.STRICT)
     return [each for each in written.findings if is_held and policy.gate.blocks(each)]
 
 
-async def _written(agent: Agent, task: str, diff: str, critics: Sequence[str]) -> ReviewWritten:
-    """Have a reviewer and critics look at a change, and tell what they found."""
+async def _written(agent: Agent, task: str, diff: str) -> ReviewWritten:
+    """Have a reviewer look at a change, and tell what it found."""
     text = f"The task:\n{task}\n\nThe diff:\n{diff}"
     request = await role_request(agent, ModelRole.REVIEWER, _SYSTEM, text, most_tokens=_MAX_TOKENS)
-    others = [replace(request, model=name or request.model, temperature=_CRITIC_TEMPERATURE, seed=None) for name in critics]
-    written = replace(majority([await _ask(agent, each) for each in (request, *others)]), agent=agent.id)
+    written = replace(await _ask(agent, request), agent=agent.id)
     agent.emit(written)
     return written
 
@@ -114,26 +113,14 @@ class RoleRequests:
         request = await role_request(self._agent, role, *question, most_tokens=_MAX_TOKENS, priority=priority)
         if variation:
             seed = None if request.seed is None else request.seed + variation
-            request = replace(request, seed=seed, temperature=max(request.temperature or 0.0, _CRITIC_TEMPERATURE))
+            request = replace(request, seed=seed, temperature=max(request.temperature or 0.0, _VARIED_TEMPERATURE))
         held = SchemaRequest(**{each.name: getattr(request, each.name) for each in fields(request)}, answer_schema=schema or {})
         answer = await answer_outside(self._agent, work, held) if schema else None
         return answer if answer is not None else await answer_outside(self._agent, work, request)
 
-    async def review(self, task: str, diff: str, critics: Sequence[str] = ()) -> ReviewWritten:
-        """Have the reviewer and its critics look at a change; only the beginning of a long one is shown to them."""
-        return await _written(self._agent, task, _cut(diff), critics)
-
-
-def majority(votes: Sequence[ReviewWritten]) -> ReviewWritten:
-    """Return the joint review of a reviewer and its critics: the majority decides, a tie rejects, unusable ones do not vote."""
-    usable = [vote for vote in votes if vote.is_usable]
-    if len(votes) == 1 or not usable:
-        return votes[0]
-    against = sum(vote.is_rejected for vote in usable)
-    findings = tuple(dict.fromkeys(finding for vote in usable for finding in vote.findings))[:_MOST_FINDINGS]
-    lost = len(votes) - len(usable)
-    summary = f"{against} of {len(usable)} reject it" + (f", {lost} gave no usable answer" if lost else "")
-    return ReviewWritten(findings=findings, is_rejected=against * 2 >= len(usable), summary=summary)
+    async def review(self, task: str, diff: str) -> ReviewWritten:
+        """Have the reviewer look at a change; only the beginning of a long one is shown to it."""
+        return await _written(self._agent, task, _cut(diff))
 
 
 async def _diff(agent: Agent) -> str:
@@ -156,7 +143,6 @@ def _cut(diff: str) -> str:
 
 async def _ask(agent: Agent, request: ModelRequest) -> ReviewWritten:
     """Return a review; if the answer cannot be parsed, ask again, three times in all."""
-    await ensure_loaded(agent, ModelRole.REVIEWER, request.model, agent.priority)  # a critic's may be another
     for _ in range(_MOST_ATTEMPTS):
         answer = await answer_outside(agent, "review", request)
         if answer is None:

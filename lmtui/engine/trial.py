@@ -136,9 +136,9 @@ async def with_tracked(parts: Sequence[EffectPart], sandbox: Sandbox) -> tuple[E
         return tuple(parts)
     try:
         listed = await sandbox.run_git(["ls-files", "-z", "--", *old])
+        known = frozenset(listed.entries())
     except SandboxError:
         return tuple(parts)
-    known = frozenset(listed.output.replace("␀", "\0").split("\0"))  # as output is made fit to be shown
     is_known = listed.exit_code != 0
     return tuple(
         replace(part, is_tracked=is_known or part.path in known or part.path.endswith("/")) if part.path in old else part

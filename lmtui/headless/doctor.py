@@ -94,11 +94,9 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
 
 
 def _role_rows(loaded: Loaded, servers: Sequence[ServerFound]) -> Iterable[CheckRow]:
-    """Tell which models that roles and critics name the first server, which is the one in use, does not have."""
+    """Tell which models that roles name the first server, which is the one in use, does not have."""
     if lacks := lacking_models(loaded.config, servers[0]):
-        yield CheckRow(
-            "roles", WARNING, f"{servers[0].url} has no such model: {lacks}", "Change the setting roles or critic_models."
-        )
+        yield CheckRow("roles", WARNING, f"{servers[0].url} has no such model: {lacks}", "Change the setting roles.")
 
 
 def _rule_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:

@@ -5,15 +5,11 @@ The paths come from the guard (`guest/guard.py`), which walks the workspace from
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
@@ -169,19 +165,19 @@ def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
 
 
 def mask_sources() -> tuple[Path, Path, Path]:
-    """Return an empty file and an empty folder that nobody can read; temporary ones if the state folder is not writable.
+    """Return an empty file and an empty folder that nobody can read, and an empty folder that everybody can.
 
     Raises:
         SandboxUnavailable: they cannot be made.
     """
-    try:
-        return _made_in(state_dir() / "masks")
-    except OSError:
-        try:
-            return _made_in(_temporary())
-        except OSError as error:
-            what = f"could not create the mounts that hide secret files: {error.strerror}"
-            raise SandboxUnavailable(what, "Free disk space.") from error
+    base = state_dir() / "masks"
+    file, folder, empty = base / "file", base / "folder", base / "empty"
+    with _made(base):
+        base.mkdir(parents=True, exist_ok=True, mode=0o711)
+        file.touch(mode=0)
+        folder.mkdir(exist_ok=True, mode=0)
+        empty.mkdir(exist_ok=True, mode=0o555)
+    return file, folder, empty
 
 
 def link_folder(root: str) -> Path:
@@ -190,27 +186,18 @@ def link_folder(root: str) -> Path:
     Raises:
         SandboxUnavailable: it cannot be made.
     """
-    for base in (state_dir, _temporary):
-        with contextlib.suppress(OSError):
-            folder = base() / "links" / hashlib.sha256(os.fsencode(root)).hexdigest()[:24]
-            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-            with contextlib.suppress(FileExistsError):
-                (folder / "workspace").symlink_to(root)
-            return folder
-    raise SandboxUnavailable("could not create the link to the workspace", "Free disk space.")
+    folder = state_dir() / "links" / hashlib.sha256(os.fsencode(root)).hexdigest()[:24]
+    with _made(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        with contextlib.suppress(FileExistsError):
+            (folder / "workspace").symlink_to(root)
+    return folder
 
 
-def _made_in(base: Path) -> tuple[Path, Path, Path]:
-    file, folder, empty = base / "file", base / "folder", base / "empty"
-    base.mkdir(parents=True, exist_ok=True, mode=0o711)
-    file.touch(mode=0)
-    folder.mkdir(exist_ok=True, mode=0)
-    empty.mkdir(exist_ok=True, mode=0o555)
-    return file, folder, empty
-
-
-@cache
-def _temporary() -> Path:
-    folder = tempfile.mkdtemp(prefix="lmtui-masks-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+@contextlib.contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"could not create {folder}: {error.strerror}"
+        raise SandboxUnavailable(what, "Make lmtui's state folder writable, or free disk space.") from error

@@ -100,8 +100,8 @@ class ProjectTools:
     """What a project gets: `path` are folders of programs of the tools, `withheld` texts on what was found and is not shown,
     `offered` folders that the user can show, each with the reason.
 
-    `needed` are the programs that it uses and this machine has, with the file that shows it.  `system` are those that are only
-    in the system's own folders.  `image_digest` is that of the project's description of an image, empty if it has none.
+    `system` are programs that are only in the system's own folders.  `image_digest` is that of the project's description of an
+    image, empty if it has none.
     """
 
     shown: tuple[Shown, ...] = ()
@@ -109,7 +109,6 @@ class ProjectTools:
     variables: tuple[tuple[str, str], ...] = ()
     withheld: tuple[str, ...] = ()
     offered: tuple[tuple[str, str], ...] = ()
-    needed: tuple[tuple[str, str], ...] = ()
     system: tuple[str, ...] = ()
     image_digest: str = ""
 
@@ -170,7 +169,6 @@ class _Finder:
     variables: dict[str, str] = field(default_factory=dict)
     withheld: dict[str, None] = field(default_factory=dict)
     offered: dict[str, str] = field(default_factory=dict)
-    needed: dict[str, str] = field(default_factory=dict)
     system: dict[str, None] = field(default_factory=dict)
 
     def added_to(self, tools: ProjectTools) -> ProjectTools:
@@ -182,7 +180,6 @@ class _Finder:
             variables=tuple((dict(tools.variables) | self.variables).items()),
             withheld=(*tools.withheld, *self.withheld),
             offered=(*tools.offered, *self.offered.items()),
-            needed=(*tools.needed, *self.needed.items()),
             system=(*tools.system, *self.system),
         )
 
@@ -243,7 +240,6 @@ class _Finder:
             if found is None:
                 continue
             has_found = True
-            self.needed.setdefault(name, marker)
             self.add_program(found, name, f"{name}, for {marker}")
         if has_found:
             self.add_caches(row, marker)
@@ -315,7 +311,6 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
         text = texts.get(f"{name}/pyvenv.cfg")
         if text is not None and finder.add_environment(text, f"the Python of {name}"):
             finder.variables.setdefault("VIRTUAL_ENV", f"{workspace}/{name}")
-            finder.needed.setdefault(f"{name}/bin/python", f"{name}/pyvenv.cfg")
             if _MADE_BY_UV.search(text):
                 finder.add_row(_UV, f"{name}/pyvenv.cfg")
     if "VIRTUAL_ENV" not in finder.variables:

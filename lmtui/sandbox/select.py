@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +25,12 @@ from lmtui.sandbox.backend import FULL, Backend, LandlockBackend, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, look, open_guard
-from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.host_paths import check_workspace, lock_folder, remove_locked, unused_folders
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
-from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image, tool_places, with_added
+from lmtui.sandbox.project_tools import lacking_in_image, tool_places, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
@@ -40,7 +40,6 @@ BACKENDS = ("auto", *FULL, "landlock", "process")
 NETWORKS = ("none", "proxy", "on")
 _ORDER = (*FULL, "landlock")
 _ENGINES = ("docker", "podman")
-_LOOK_S = 10.0
 
 
 class ToolsLacking(SandboxUnavailable):
@@ -222,8 +221,7 @@ async def choose(
             await backend.close()
             waiting = [each for each in waiting if each.name in FULL] if is_proven else waiting
             continue
-        lacks = await _lacking_inside(client, backend.tools) if backend.name in _ENGINES else ""
-        warnings = [f"the image {backend.image} has no {lacks}"] if lacks else []
+        warnings = []
         if backend.image_digest and backend.image_digest != backend.tools.image_digest:
             warnings.append(
                 "the description of this project's image has changed; build it again: lmtui sandbox image --project"
@@ -237,6 +235,7 @@ async def choose(
 
 
 _proven: set[tuple[str, str, str, str]] = set()
+_remove = partial(shutil.rmtree, ignore_errors=True)
 
 
 async def prove(backend: Backend, options: Options, make: Callable[[str, Path, Options], Backend] = make_backend) -> bool:
@@ -265,17 +264,24 @@ async def prove(backend: Backend, options: Options, make: Callable[[str, Path, O
         raise SandboxUnavailable(f"{backend.name}: {error}", error.hint) from error
     finally:
         await trial.close()
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await asyncio.to_thread(remove_locked, folder, _remove)
     _proven.add(key)
     return True
 
 
 def _empty_folder() -> Path:
-    """Make a folder with an empty `.git` and lmtui's own folders, in lmtui's state folder where that can be written."""
+    """Make a folder with an empty `.git` and lmtui's own folders, in lmtui's state folder where that can be written.
+
+    What killed processes left there goes.
+    """
     base = state_dir() / "self-test"
+    folder = base / secrets.token_hex(8)
     try:
         base.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=base))
+        for left in unused_folders(base):
+            remove_locked(left, _remove)
+        lock_folder(folder)
+        folder.mkdir(mode=0o700)
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="lmtui-self-test-"))
     (folder / ".git").mkdir()
@@ -327,16 +333,6 @@ async def start(
             raise SandboxUnavailable(f"{backend.name}: {error}", error.hint) from error
         _ = parts.pop_all()
     return guard, layout, client
-
-
-async def _lacking_inside(client: Client, tools: ProjectTools) -> str:
-    """Return the programs that a project uses and that are not inside, with the file that shows it."""
-    wanted = dict(tools.needed)
-    script = "".join(f"command -v {shlex.quote(name)} >/dev/null || echo {shlex.quote(name)}\n" for name in wanted)
-    if not script:
-        return ""
-    _, data = await client.call("run", {"command": script, "timeout_s": _LOOK_S, "memory_mb": 64}, limit_s=2 * _LOOK_S)
-    return ", ".join(f"{name} ({wanted[name]})" for name in data.decode("utf-8", "replace").split() if name in wanted)
 
 
 def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Options) -> SandboxStatus:

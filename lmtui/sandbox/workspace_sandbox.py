@@ -414,6 +414,7 @@ class WorkspaceSandbox:
             elapsed_ms=reply.elapsed_ms,
             is_timed_out=reply.reason == "timeout",
             saved_path=sanitize_line(reply.saved),
+            data=data if len(data) == reply.total else b"",
         )
         if not reply.clean:
             await client.close()  # what could not be killed from inside goes with the instance

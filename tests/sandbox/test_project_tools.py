@@ -288,19 +288,6 @@ async def test_auto_takes_the_sandbox_in_which_the_tools_work(workspace: Path, h
             await backend.close()
 
 
-@pytest.mark.docker
-async def test_what_a_project_needs_and_the_image_lacks_is_said_at_once(
-    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, open_sandbox: OpenSandbox
-) -> None:
-    there = program(home / "tools/bin/gradle")
-    monkeypatch.setenv("PATH", f"{there.parent}:/usr/bin:/bin")
-    (workspace / "build.gradle").write_text("")
-    status = await (await open_sandbox("docker")).status()
-    assert status.reason.startswith("the image lmtui-sandbox:3 has no ")
-    assert "gradle (build.gradle)" in status.reason
-    assert status.facts[-1].startswith(f"not shown: {home}/tools")
-
-
 @pytest.mark.bubblewrap
 def test_explain_says_what_a_project_gets_and_why(
     workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from lmtui.config import Config, load_config
@@ -118,20 +118,18 @@ class WorkspaceCheckRunner(WorkspaceReader):
             shown = {path: await self.sandbox.run_git(["show", f"HEAD:./{path}"]) for path in paths}
         except SandboxError:
             return None
-        if any(each.saved_path for each in shown.values()):
+        if any(each.total_bytes > len(each.data) for each in shown.values()):
             return None  # too long to be shown whole
-        return {path: each.output.encode() if each.exit_code == 0 else None for path, each in shown.items()}
+        return {path: each.data if each.exit_code == 0 else None for path, each in shown.items()}
 
     async def changed(self) -> list[str]:
         """Return the files that differ from the last commit, the new ones among them; without git, nothing."""
-        try:
-            names = await self.sandbox.run_git(["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"])
-        except SandboxError:
-            return []
-        if names.exit_code != 0:
-            return []
-        entries = names.output.replace("␀", "\0").split("\0")  # as output is made fit to be shown
-        return [entry[3:] for entry in entries if len(entry) > 3]  # two letters and a blank
+        words = ["status", "--porcelain", "-z", "--no-renames"]
+        for untracked in ("all", "no"):  # without the new ones where they are too many
+            with suppress(SandboxError):
+                listed = await self.sandbox.run_git([*words, f"--untracked-files={untracked}"])
+                return [entry[3:] for entry in listed.entries()]  # two letters and a blank
+        return []
 
     def tell(self, check: CheckRan) -> None:
         """Keep what came of a check."""
@@ -197,8 +195,7 @@ class ChecksService(WorkspaceFeature):
 
     def policy(self, config: Config) -> CheckPolicy:
         """Return what findings do to a turn, as settings have it."""
-        critics = itertools.islice(itertools.cycle(config.critic_models or ("",)), config.critics)
-        return CheckPolicy(Gate(config.gate), ReviewUse(config.review), tuple(critics))
+        return CheckPolicy(Gate(config.gate), ReviewUse(config.review))
 
     def _profile(self) -> tuple[str, Mapping[str, str]]:
         """Return the name of the profile in use and its commands; none where it is not there."""
@@ -229,8 +226,6 @@ class ChecksService(WorkspaceFeature):
         if name or others:
             used = (name if commands else self._missing(name)) if name else "none"
             rows.insert(0, ("profile", used + (f"  (switch with /checks NAME: {', '.join(others)})" if others else "")))
-        if self.policy(config).critics and config.review == "gate":
-            rows.append(("critics", ", ".join(each or "the reviewer's model" for each in self.policy(config).critics)))
         return rows
 
     def require_profile(self) -> None:

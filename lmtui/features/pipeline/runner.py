@@ -35,7 +35,7 @@ from lmtui.core.pipeline import (
     recovered,
 )
 from lmtui.core.ports import Policy
-from lmtui.core.project_checks import CheckRan, Rung, bounded
+from lmtui.core.project_checks import Rung, bounded
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
 from lmtui.core.workspace import ExecResult
@@ -326,7 +326,8 @@ class PlanRunner:
         failed_checks = work.attempts.failures_of(best)
         failures = [each for each in failed_checks if each.rung is not Rung.GOAL or not spec.checks]
         if end.verified == Verified.RED and (failures or not failed_checks):
-            return Stage.CHECKS, [_failure_text(each) for each in failures] or ["a check fails"]
+            texts = [f"`{each.command or each.rung}` fails:\n{each.text}" for each in failures]
+            return Stage.CHECKS, texts or ["a check fails"]
         if end.verified in (Verified.NONE, Verified.RED) and (
             findings := await self.failing(await self._passing_suite(), sandbox)
         ):
@@ -381,7 +382,7 @@ class PlanRunner:
 
         def change(plan: PipelinePlan) -> Iterable[PipelineTask]:
             before = plan.task(work.task.id)
-            task = replace(before, state=PipelineState.READY, attempts=(*before.attempts, record), merge=None)
+            task = replace(before, state=PipelineState.READY, attempts=(*before.attempts, record))
             is_same = any(each.findings == record.findings and each.digest == record.digest for each in before.attempts)
             if task.failures(stage) >= self._options.attempts:
                 return failed(plan, task, f"{pluralize(task.failures(stage), 'attempt')} failed: {stage}")
@@ -439,7 +440,7 @@ class PlanRunner:
     async def _keep(self, work: _TaskWork, sandbox: WorkspaceSandbox, best: Attempt) -> str:
         """Keep an attempt's changes; return why they cannot stay, empty where they can."""
         try:
-            kept = await work.attempts.keep(best)
+            kept = await work.attempts.keep(best, None, ())
             for note in kept.notes:
                 self._watcher.on_note(f"task {work.task.id}: {note}")
         except SandboxError as error:
@@ -464,7 +465,7 @@ class PlanRunner:
             self._watcher.on_note(f"task {task_id}: {error.full_text()}")
         self._live.pop(task_id, None)
         attempts = (*task.attempts, record) if record is not None else task.attempts
-        await self._set(task_id, PipelineState.DONE, attempts=attempts, merge=None, commit=commit, why="")
+        await self._set(task_id, PipelineState.DONE, attempts=attempts, commit=commit, why="")
 
     def _trace(self, sandbox: WorkspaceSandbox) -> CommitTrace:
         return CommitTrace(sandbox, is_on=self._options.has_commits, has_trailers=self._options.has_trailers)
@@ -519,7 +520,3 @@ def _record(attempt: Attempt, number: int) -> TaskAttempt:
 
 def _budget(spec: TaskSpec) -> SessionBudget:
     return SessionBudget(tokens=spec.max_tokens, steps=spec.max_steps)
-
-
-def _failure_text(check: CheckRan) -> str:
-    return f"`{check.command or check.rung}` fails:\n{check.text}"

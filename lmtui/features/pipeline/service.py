@@ -19,6 +19,8 @@ from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Event, Level, Notice
 from lmtui.core.model_events import Swaps, swaps_of
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.pipeline import (
     PLANS_FOLDER,
     WORKING,
@@ -419,7 +421,7 @@ class PlanFiles:
         now = datetime.now(UTC)
         over = {each.id for each in plans if not next_tasks(each, 1, now, phase) and next_due(each, phase) is None}
         named = {each.id for each in plans}
-        written = {file for each in plans for task in each.tasks for attempt in task.attempts for file in attempt.files}
+        written = {path for each in plans for task in each.tasks if task.merge is not None for path in task.merge.paths}
         found: list[tuple[str, str]] = []
         for path in sorted(each.path for each in entries if each.kind == "file" and each.path.lower().endswith(".md")):
             text = ""
@@ -483,6 +485,9 @@ class PlanFiles:
         sandbox = await self._host.sandbox()
         paths = {f"{PLANS_FOLDER}/{plan.name}/{name}": text for name, text in files.items()}
         try:
+            decision = decide_all("write", Access.WRITE, tuple(paths), Mode.AUTO, self._host.rules())
+            if decision.verdict is Verdict.DENY:
+                raise SandboxError(f"{decision.why}; nothing was written in its folder")
             for path, text in paths.items():
                 await sandbox.write_file(path, text.encode("utf-8", "replace"))
             trace = CommitTrace(sandbox, is_on=options.has_commits, has_trailers=options.has_trailers)

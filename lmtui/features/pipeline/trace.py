@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from lmtui.core.errors import SandboxError
 from lmtui.core.pipeline import PipelinePlan, PipelineTask
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.workspace import ExecResult
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 MAX_SUBJECT_CHARS = 72
@@ -43,7 +42,7 @@ class CommitTrace:
             result = await self._sandbox.run_git([*words, *paths[start : start + _AT_ONCE]])
             if result.exit_code != 0 and await self.is_repository():
                 raise SandboxError(f"git status failed: {sanitize_line(result.output.strip()[-200:])}")
-            found += _entries(result)
+            found += result.entries()
         return frozenset(entry[3:] for entry in found)
 
     async def commit_task(self, plan: PipelinePlan, task: PipelineTask, paths: Sequence[str]) -> str:
@@ -85,15 +84,10 @@ class CommitTrace:
         for start in range(0, len(paths), _AT_ONCE) if self._is_on else ():
             try:
                 result = await self._sandbox.run_git([*arguments, "--", *paths[start : start + _AT_ONCE]], writes=writes)
+                found += result.entries()
             except SandboxError:
                 return []
-            found += _entries(result)
         return found
-
-
-def _entries(result: ExecResult) -> list[str]:
-    """Return what git listed with `-z`; output is made fit to be shown, its NULs too."""
-    return [entry for entry in result.output.replace("␀", "\0").split("\0") if entry] if result.exit_code == 0 else []
 
 
 def _subject(text: str) -> str:

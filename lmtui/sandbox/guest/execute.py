@@ -23,15 +23,16 @@ SIGNAL_PROCESSES = signal.SIGUSR2
 _REASONS = {SIGNAL_CANCEL: "cancelled", SIGNAL_MEMORY: "memory", SIGNAL_PROCESSES: "processes"}
 _CLEANING_S = 1.2
 _NICENESS = 5  # the screen goes before what a command computes
-_MOST_FILES = 8192
+_MOST_FILES, _MOST_ERRORS_BYTES = 8192, 65_536
 _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the supervisor
 
 
 class Command:
     """What to run and its limits; `environment` is whole; `program` is the seccomp filter, empty for none.
 
-    `is_listing`: what it says of errors is dropped.  `streams` are the descriptors of
-    its input and its errors, where they are not nothing and its output (errors -1: its output too).
+    `is_listing`: what it says of errors is dropped; `is_read`: unless it fails, then it follows the output, which code reads.
+    `streams` are the descriptors of its input and its errors, where they are not nothing and its output (errors -1: its output
+    too).
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Command:
         program: bytes,
         *,
         is_listing: bool = False,
+        is_read: bool = False,
         streams: tuple[int, int] | None = None,
     ) -> None:
         self.arguments = arguments
@@ -51,6 +53,7 @@ class Command:
         self.folder = folder
         self.program = program
         self.is_listing = is_listing
+        self.is_read = is_read
         self.streams = streams
 
 
@@ -81,10 +84,11 @@ def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]
 
 def run(command: Command, output_fd: int, settings: Settings) -> Message:
     """Run a command to its end, whatever that is, and leave nothing of it behind (called in the keeper)."""
+    apart = os.memfd_create("errors") if command.is_read else -1
     child = os.fork()
     if child == 0:
-        _become(command, output_fd, settings)
-    for fd in (output_fd, *(command.streams or ())):
+        _become(command, output_fd, settings, apart)
+    for fd in (-1 if command.is_read else output_fd, *(command.streams or ())):
         if fd >= 0:
             os.close(fd)
     reason, status = _wait(child, time.monotonic() + command.timeout_s)
@@ -92,6 +96,8 @@ def run(command: Command, output_fd: int, settings: Settings) -> Message:
         process_tree.kill_group(child)  # before anything else: the child leads its own session
     is_clean = process_tree.kill_below(os.getpid(), time.monotonic() + _CLEANING_S)
     exit_code = {"exit": _exit_code(status), "timeout": 124}.get(reason, 137)
+    if command.is_read and exit_code:
+        os.sendfile(output_fd, apart, 0, _MOST_ERRORS_BYTES)
     return {"exit": exit_code, "reason": reason, "clean": is_clean}
 
 
@@ -117,7 +123,7 @@ def _exit_code(status: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _become(command: Command, output_fd: int, settings: Settings) -> None:
+def _become(command: Command, output_fd: int, settings: Settings, apart: int) -> None:
     """Turn this process into the command.  Does not return."""
     try:
         os.setsid()
@@ -125,7 +131,7 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
         reading, errors = command.streams or (null, null if command.is_listing else output_fd)
         os.dup2(reading, 0)
         os.dup2(output_fd, 1)
-        os.dup2(errors if errors >= 0 else output_fd, 2)
+        os.dup2(apart if apart >= 0 else errors if errors >= 0 else output_fd, 2)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -222,7 +222,7 @@ class Supervisor:
             used = _module("listing").without_drivers(environment, arguments[0], self._options) if is_git else environment
             streams = (given, -1) if given >= 0 else None
             folder = self._options.root
-            command = execute.Command(arguments, used, timeout_s, folder, self._program, streams=streams)
+            command = execute.Command(arguments, used, timeout_s, folder, self._program, is_read=is_git, streams=streams)
             return execute.run(command, output, self._options)
 
         takes_input = bool(message.get("takes_input"))
