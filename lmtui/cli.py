@@ -392,11 +392,11 @@ def _run(arguments: argparse.Namespace) -> int:
         check_goal(goal)
     text, piped = _task_and_input(arguments.task, goal)
     if arguments.detach:
-        from lmtui.headless.inputs import read_pictures
+        from lmtui.headless.inputs import joined, read_pictures
         from lmtui.host.commands import check_detached, detach
 
         check_detached(arguments)
-        return detach(_target(arguments), f"{text}\n\n{piped}" if piped else text, read_pictures(arguments.image or ()))
+        return detach(_target(arguments), joined(text, piped), text, read_pictures(arguments.image or ()))
     session_id = ""
     if arguments.goes_on or arguments.resume:
         from lmtui.headless.run import which_session

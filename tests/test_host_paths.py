@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from lmtui.sandbox.host_paths import remove_locked
+from lmtui.sandbox.select import _empty_folder
 
 ROOT = Path(__file__).parents[1]
 
@@ -155,3 +159,33 @@ def test_the_trace_sees_a_path_that_is_opened(tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert out.exists(), ran.stderr
     assert any(inner == "x" for _, inner, *_ in json.loads(out.read_text())["seen"])
+
+
+STARTS = {"create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "Popen", "run"}
+
+
+def test_every_program_is_started_with_an_environment_of_its_own() -> None:
+    without: list[str] = []
+    for path in sorted((ROOT / "lmtui").rglob("*.py")):
+        if path.is_relative_to(ROOT / "lmtui/sandbox/guest"):  # it has none of the host's
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in STARTS:
+                continue
+            is_start = node.func.attr != "run" or (isinstance(node.func.value, ast.Name) and node.func.value.id == "subprocess")
+            if is_start and "env" not in {each.arg for each in node.keywords}:
+                without.append(f"{path.relative_to(ROOT)}: {ast.unparse(node.args[0])}")
+    own = "lmtui/features/batch/cluster_worker.py: run"  # lmtui itself
+    assert without == [own, own]
+
+
+def test_what_a_killed_self_test_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
+    code = "import os\nfrom lmtui.sandbox.select import _empty_folder as make\nmake()\nos._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 9
+    (left,) = (path for path in (tmp_path / "state" / "self-test").iterdir() if path.is_dir())
+    mine, others = _empty_folder(), _empty_folder()
+    assert (left.exists(), mine.is_dir(), others.is_dir()) == (False, True, True)
+    for each in (mine, others):
+        remove_locked(each, shutil.rmtree)
+    assert not [*(tmp_path / "state" / "self-test").iterdir()]

@@ -242,7 +242,7 @@ class EditorSession:
             return await self._commands.run(text, self._say)
         plan = self.session.plans.open
         if plan is not None:
-            return lambda session: session.plans.revise(plan.proposal_id, text.text)
+            return lambda session: session.plans.revise(plan.proposal_id, text.named)
         return lambda session: session.submit(text.text, typed=text.typed or "[attached]", images=text.images)
 
     async def _approve_plan(self, prompt: _Prompt) -> bool:

@@ -31,16 +31,17 @@ _LINES = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?\Z")
 
 @dataclass(slots=True)
 class PromptText:
-    """A task: `typed` is what the user wrote, with mentions; `text` has the embedded documents behind it."""
+    """A task: `typed` is what the user wrote, with mentions; `text` has what else they name, and the embedded documents."""
 
     typed: str = ""
+    named: str = ""
     documents: list[str] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         """Return all that the model reads."""
-        return "\n\n".join(part for part in (self.typed, *self.documents) if part)
+        return "\n\n".join(part for part in (self.named, *self.documents) if part)
 
 
 def read_blocks(blocks: Sequence[Block], workspace: Path) -> PromptText:
@@ -53,11 +54,13 @@ def read_blocks(blocks: Sequence[Block], workspace: Path) -> PromptText:
     for block in blocks:
         match block:
             case TextContentBlock(text=text):
-                found.typed += text
+                found.typed, found.named = found.typed + text, found.named + text
             case ResourceContentBlock(uri=uri, name=name):
-                found.typed += _beside(found.typed, _link(uri, name, workspace))
+                link = _link(uri, name, workspace)
+                found.typed += _beside(found.typed, link) if path_of(uri) and link.startswith("@") else ""
+                found.named += _beside(found.named, link)
             case EmbeddedResourceContentBlock(resource=TextResourceContents(uri=uri, text=text)):
-                found.typed += _beside(found.typed, _named(uri, workspace))
+                found.named += _beside(found.named, _named(uri, workspace))
                 found.documents.append(f'<document uri="{sanitize_line(uri)}">\n{text}\n</document>')
             case EmbeddedResourceContentBlock(resource=BlobResourceContents(uri=uri, blob=blob)):
                 _add_image(found, blob, uri)

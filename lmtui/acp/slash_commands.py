@@ -84,7 +84,7 @@ class SlashCommands:
         Raises:
             LmtuiError: the command is unknown, or not possible now.
         """
-        text = prompt.typed
+        text = prompt.named
         name, argument = slash_call(text) or ("", "")
         file = await self._host.extensions.prompts.read(text)
         if file is not None:

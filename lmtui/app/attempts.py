@@ -427,7 +427,7 @@ class Attempts:
             await asyncio.to_thread(Path(attempt.patch).unlink, missing_ok=True)
         self._changed()
 
-    async def keep(self, attempt: Attempt, units: Collection[int] | None = None, rules: Sequence[Rule] = ()) -> KeptChanges:
+    async def keep(self, attempt: Attempt, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
         """Keep the changes of an attempt, or some units of them; the notes say what was quarantined or cannot be kept.
 
         The rules of the folder hold, and `rules` next to them.

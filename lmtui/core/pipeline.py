@@ -105,7 +105,7 @@ class TaskAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What the integrator is about to keep: files, as they are before and after (ids of checkpoints).
+    """What the integrator is about to keep, or has kept: files, as they are before and after (ids of checkpoints).
 
     `to_commit` are those without changes of the user's own, which git gets.
     """

@@ -48,6 +48,11 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
     return tuple(found for found in dict.fromkeys(map(_read, _MENTION.finditer(text))) if found.path)
 
 
+def without_mentions(text: str) -> str:
+    """Return a text without the names in it that are a file's, and not the user's words."""
+    return _MENTION.sub("@", text)
+
+
 def mention_text(path: str) -> str:
     """Return how a path is mentioned, in quotes where it needs them."""
     is_plain = _PLAIN.fullmatch(path) is not None and not _RANGE.search(path) and path == path.rstrip(".:!?")

@@ -385,7 +385,8 @@ class SessionChanges:
         paths = sorted({path for record in records for path in record.paths})
         changes = await self._checkpoints.changes(records[0].before, records[-1].after, paths)
         unkept = _unkept_after(records)
-        return tuple(_as_unkept(change) if change.path in unkept else change for change in changes)
+        bare = {path: FileChange(path, FileChangeKind.MODIFIED, is_kept=False) for path in unkept}
+        return tuple(bare.get(change.path, change) for change in changes)
 
     async def plan_undo(self, count: int = 1) -> Restoration:
         """Plan to take back the last steps that are not taken back yet."""
@@ -545,7 +546,3 @@ def _unkept_after(records: Sequence[Record]) -> set[str]:
 
 def _over_unkept(change: FileChange) -> FileChange:
     return replace(change, kind=FileChangeKind.MODIFIED)
-
-
-def _as_unkept(change: FileChange) -> FileChange:
-    return FileChange(change.path, FileChangeKind.MODIFIED, is_kept=False)

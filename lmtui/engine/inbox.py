@@ -12,7 +12,7 @@ from lmtui.core.messages import Image
 from lmtui.core.prompt_text import FilledPrompt
 
 _COMPACT = "/compact"
-_REMINDER = "reminder"
+_REMINDER, _NOT_TYPED = "reminder", "not typed"
 _LIKE_A_COMMAND = re.compile(rf" *(?:!|{_COMPACT})")
 _LOST = (
     "This waited when the session ended, and cannot be taken up again as it was; send it again if you still want it: {words}"
@@ -63,12 +63,12 @@ class UserInput:
             return "call"
         if self.prompt is not None:
             return "file"
-        return "pictures" if self.images else ""
+        return "pictures" if self.images else _NOT_TYPED if self.is_from_file or self.typed not in ("", self.text) else ""
 
 
 def read_said(shown: str, kind: str = "") -> UserInput | None:
     """Return what gave `UserInput.shown` and `UserInput.kind`, but for its `typed`; None where they do not hold all of it."""
-    if kind not in ("", _REMINDER):
+    if kind not in ("", _REMINDER, _NOT_TYPED):
         return None
     if shown.startswith(_COMPACT):
         return UserInput(shown.removeprefix(_COMPACT).strip(), is_compaction=True)
@@ -76,7 +76,7 @@ def read_said(shown: str, kind: str = "") -> UserInput | None:
         is_told = not shown.startswith("!!")
         return UserInput(shown.removeprefix("!" if is_told else "!!").strip(), is_command=True, is_told=is_told)
     text = shown[1:] if _LIKE_A_COMMAND.match(shown) else shown
-    return UserInput(text, is_reminder=kind == _REMINDER)
+    return UserInput(text, is_reminder=kind == _REMINDER, is_from_file=kind == _NOT_TYPED)
 
 
 def left_waiting(past: Sequence[Envelope]) -> tuple[tuple[UserInput, ...], tuple[str, ...]]:

@@ -123,7 +123,8 @@ class RequestParts:
             item = self._item(entry, message, tokens, behind)
             behind -= tokens
             for name, size in self._divided(entry, message, tokens):
-                found.setdefault(name, []).append(_sized(item, size, self._sources() if name == _BROUGHT else item.title))
+                title = self._sources() if name == _BROUGHT else item.title
+                found.setdefault(name, []).append(replace(item, tokens=size, title=title))
         sums = ((name, tuple(items), sum(item.tokens for item in items)) for name, items in found.items())
         return [WindowPart(name, tokens, len(items), items) for name, items, tokens in sums if tokens]
 
@@ -206,10 +207,6 @@ class RequestParts:
                 size = budget.size(Message(Role.ASSISTANT, "", tool_calls=message.tool_calls)) if message.tool_calls else 0
                 calls = budget.scaled(max(0, size - CALL_TOKENS // 2))
                 return [(_ANSWERS, tokens - calls), *([(_CALLS, calls)] if calls else [])]
-
-
-def _sized(item: WindowItem, tokens: int, title: str) -> WindowItem:
-    return WindowItem(item.id, title, tokens, item.reread_tokens, item.state, item.is_pinned)
 
 
 def _first_line(message: Message) -> str:

@@ -174,7 +174,7 @@ def digest(gist: TranscriptSummary, plan: Plan, shares: Shares, own: str = "") -
         _section("the user said before that, the newest first", (_clipped(each, 80) for each in older), room // 8),
         _listed("the user also said, word for word, the newest last", whole),
         _section("files you changed, the newest first", _names(gist.changed), room // 6, LAST_FILES),
-        _section("what you ran", _newest(gist.commands), room // 6),
+        _section("what you ran", list(reversed(gist.commands)), room // 6),
         _listed("what failed and is not fixed yet", _failures(gist, shares.errors)),
         _section("you said last", answer, room // 8),
         _section("files you read", _names(gist.read), room // 8),
@@ -277,10 +277,6 @@ def _put(texts: dict[str, None], text: str) -> None:
     texts[text] = None
     if len(texts) > _MOST_NAMED:
         del texts[next(iter(texts))]
-
-
-def _newest(texts: dict[str, None]) -> list[str]:
-    return list(reversed(texts))
 
 
 def _clipped(text: str, limit_chars: int) -> str:

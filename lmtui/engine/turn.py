@@ -151,7 +151,8 @@ async def _has_ended(agent: Agent, result: TurnResult) -> bool:
     is_over, error = await may_end(agent, result.text)
     if is_over:
         result.text = without_token(result.text)
-        result.end(TurnReason.UNFINISHED if error else _reason(agent, result), error)
+        reason = TurnReason.BLOCKED if agent.services.approvals.has_refused(agent.id) else reason_of(result.text)
+        result.end(TurnReason.UNFINISHED if error else reason, error)
     return is_over
 
 
@@ -159,10 +160,6 @@ def _count(result: TurnResult, completion: Completion, iteration: int) -> None:
     result.iterations = iteration
     result.text = completion.message.text
     result.usage += completion.usage or Usage()
-
-
-def _reason(agent: Agent, result: TurnResult) -> TurnReason:
-    return TurnReason.BLOCKED if agent.services.approvals.has_refused(agent.id) else reason_of(result.text)
 
 
 def _ended(agent: Agent, turn_id: str, result: TurnResult, elapsed_s: float) -> TurnEnded:

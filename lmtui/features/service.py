@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,11 +113,11 @@ class TaskAttempts(Protocol):
     def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
         """Return the checks that failed at the end of an attempt."""
 
-    async def keep(self, attempt: Attempt) -> KeptChanges:
-        """Keep the changes of an attempt.
+    async def keep(self, attempt: Attempt, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
+        """Keep some units of the changes of an attempt, or all with None; these rules hold next to the folder's.
 
         Raises:
-            SandboxError: files have changed since; nothing was kept.
+            SandboxError: files have changed since, or a rule denies it; nothing was kept.
         """
 
     def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:

@@ -215,7 +215,7 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     chosen = running.result()
     problem, is_kept, notes = "", task.keeps and chosen.is_good, list[str]()
     try:
-        notes += (await attempts.keep(chosen)).notes if is_kept else ()
+        notes += (await attempts.keep(chosen, None, ())).notes if is_kept else ()
     except SandboxError as error:
         problem, is_kept = f"nothing was kept: {error.full_text()}", False
     if not is_kept and chosen.effect is not None and not chosen.effect.is_empty:
@@ -279,8 +279,10 @@ def _told_attempts(
 
 async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
     """Print what comes at the end of a task and return the exit code."""
+    started = [each.event for each in session.history() if isinstance(each.event, events.SandboxSelected)]
+    mode = Mode.AUTO if any(each.asks_each_command for each in started) else session.mode  # then auto asks as well
     for rule in dict.fromkeys(reporter.allowing):
-        print(_refusal(sanitize_line(rule), session.mode), file=err)
+        print(_refusal(sanitize_line(rule), mode), file=err)
     for refused in reporter.refused:
         say(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
     if session.trial.waiting:
@@ -310,7 +312,7 @@ async def _match(session: Session, schema: AnswerForm, reporter: Reporter) -> No
             return
         unsubscribe = session.subscribe(reporter.take)
         try:
-            session.submit(why)
+            session.submit(why, typed="[the answer does not match]")
             await session.wait_idle()
         finally:
             unsubscribe()

@@ -101,7 +101,7 @@ def check_detached(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--detach does not work with {', '.join(given)}", "Leave it out, or run without --detach.")
 
 
-def detach(target: Target, text: str, images: Sequence[Image] = ()) -> int:
+def detach(target: Target, text: str, typed: str, images: Sequence[Image] = ()) -> int:
     """Begin a task in the host of this machine, print the session's id, and return the exit code."""
 
     async def begin() -> str:
@@ -110,7 +110,7 @@ def detach(target: Target, text: str, images: Sequence[Image] = ()) -> int:
             if remote.setup_note:
                 raise UsageError(remote.setup_note, "Name one with --url, or choose it in the app: lmtui")
             session = await remote.new_session()
-            session.submit(text, images=images)
+            session.submit(text, typed=typed, images=images)
             if remote.has_waiting:
                 raise HostError("the connection to the host broke before the task was there", "Run the command again.")
             return str(session.id)

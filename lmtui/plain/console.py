@@ -33,6 +33,7 @@ from lmtui.headless.trust_report import KEY, choose_reach, offer
 from lmtui.paths import state_dir
 from lmtui.plain.commands import LeaveCommand, PlainCommands, part_text
 from lmtui.plain.plain_session import LineTerminal, LoopThread, PlainSession, Terminal
+from lmtui.settings import without_keys
 
 YES = ("y", "yes")
 
@@ -216,7 +217,7 @@ def _in_editor(text: str) -> str | None:
         path = Path(folder) / "plan.txt"
         path.write_text(text, encoding="utf-8")
         try:
-            ended = subprocess.run([*command, str(path)], check=False)
+            ended = subprocess.run([*command, str(path)], check=False, env=without_keys(os.environ))
             return path.read_text(encoding="utf-8") if ended.returncode == 0 else None
         except (OSError, UnicodeError):
             return None

@@ -198,7 +198,7 @@ async def _can(program: str, *more: str) -> bool:
     if (program, *more) not in _tried:
         trial = ["--unshare-user", "--disable-userns", "--ro-bind", "/", "/", *more, "--", "/bin/true"]
         process = await asyncio.create_subprocess_exec(
-            program, *trial, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+            program, *trial, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, env={}
         )
         _tried[program, *more] = await process.wait() == 0
     return _tried[program, *more]

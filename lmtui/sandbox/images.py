@@ -31,6 +31,7 @@ from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.host_paths import LINK_INSIDE
+from lmtui.settings import without_keys
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -155,7 +156,11 @@ def _builder() -> str:
 
 async def _run(progress: Say, arguments: list[str]) -> None:
     process = await asyncio.create_subprocess_exec(
-        *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=without_keys(os.environ),
     )
     assert process.stdout is not None
     last = ""

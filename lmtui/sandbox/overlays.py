@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -257,11 +257,7 @@ class OverlayCheckpoints:
         return await self._real.changes(before, after, paths)
 
     async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
-        """Refuse: an overlay is kept or dropped.
-
-        Raises:
-            SandboxError: always.
-        """
+        """Raise `SandboxError`: an overlay is kept or dropped."""
         del source, paths, expected, over
         raise SandboxError(_NOT_UNDONE)
 
@@ -408,7 +404,10 @@ class WorkspaceOverlay(Generic[V]):
             merged = await to_the_end(self._keep_merged(note))
         finally:
             findings = await to_the_end(self._pool.workspace_guard.end(client, began))
-        moment = await self._instances.note_moment()
+        moment, paths = await self._instances.note_moment(), choice.paths
+        with suppress(SandboxError):  # what somebody changed since is not in it
+            state = moment.state and await self._checkpoints.with_entries(moment.state, note["after"], paths, paths)
+            moment = replace(moment, state=state)
         self._touched.update(dict.fromkeys(choice.paths, moment))
         _write_moments(self._instances, self._birth, self._touched)
         notes = (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))

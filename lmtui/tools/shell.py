@@ -253,7 +253,8 @@ def command_text(result: ExecResult, limits: CommandLimits) -> str:
     if result.is_timed_out:
         parts.append(_stopped(result.elapsed_ms / 1000, limits))
     elif result.exit_code != 0:
-        parts.append(f"(exit code {result.exit_code}{_killed(result.exit_code)})")
+        killed = ": killed, often for memory" if result.exit_code == 137 else ""
+        parts.append(f"(exit code {result.exit_code}{killed})")
     if result.saved_path:
         parts.append(f"(output was long: {result.total_bytes:,} bytes; the first megabyte is in {result.saved_path})")
     return "\n".join(parts) or "(no output)"
@@ -262,10 +263,6 @@ def command_text(result: ExecResult, limits: CommandLimits) -> str:
 def _stopped(elapsed_s: float, limits: CommandLimits) -> str:
     stopped = f"stopped after {elapsed_s:.0f} s; everything it started is gone"
     return f"({stopped}; timeout can be up to {limits.max_timeout_s}, background=true has no limit)"
-
-
-def _killed(exit_code: int) -> str:
-    return ": killed, often for memory" if exit_code == 137 else ""
 
 
 def _summary(result: ExecResult) -> str:
@@ -405,10 +402,6 @@ async def _preview_commit(arguments: GitCommitArguments, context: ToolContext) -
     return Preview(f"git commit\n\n{arguments.message}\n\n{result.output.strip()}")
 
 
-def _branch_access(arguments: GitBranchArguments) -> Access:
-    return Access.WRITE if arguments.name else Access.READ
-
-
 def _branch_title(arguments: GitBranchArguments) -> str:
     verb = "create " if arguments.create else "switch " if arguments.switch else ""
     return f"{verb}{arguments.name}"
@@ -456,7 +449,7 @@ BRANCH = Tool(
     description="List branches, make one or switch.",
     arguments=GitBranchArguments,
     run=_branch,
-    access=_branch_access,
+    access=lambda arguments: Access.WRITE if arguments.name else Access.READ,
     subject=lambda arguments: arguments.name,
     title=_branch_title,
 )

@@ -17,6 +17,8 @@ from typing import Any
 import psutil
 from textual.app import App, SuspendNotSupported
 
+from lmtui.settings import without_keys
+
 
 def has_job_control() -> bool:
     """Tell whether a shell of this terminal started us as a job: without one nobody could bring us back.
@@ -70,7 +72,7 @@ async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable
         return False
     try:
         with app.suspend(), app.batch_update(), _interrupts_are_the_editors():
-            process = await asyncio.create_subprocess_exec(*command)
+            process = await asyncio.create_subprocess_exec(*command, env=without_keys(os.environ))
             code = await process.wait()
     except SuspendNotSupported:
         say("an editor cannot be opened here: the terminal cannot be given away")

@@ -30,6 +30,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.theme import Theme
 
 from lmtui import paths
+from lmtui.settings import without_keys
 from lmtui.tui import themes
 from lmtui.tui.options import StartOptions
 from lmtui.tui.terminal_input import TerminalInput
@@ -91,6 +92,7 @@ def run_program(program: tuple[str, ...], text: str) -> bool:
             stderr=subprocess.DEVNULL,
             timeout=PROGRAM_LIMIT_S,
             check=False,
+            env=without_keys(os.environ),
             start_new_session=True,
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -137,10 +137,10 @@ async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_ove
     assert (len(attempts.ended), (workspace / "a.txt").read_text()) == (2, "zero\n")
     (workspace / "a.txt").write_text("mine\n")
     with pytest.raises(SandboxError, match=r"a\.txt"):
-        await attempts.keep(chosen)
+        await attempts.keep(chosen, None, ())
     assert (workspace / "a.txt").read_text() == "mine\n"
     (workspace / "a.txt").write_text("zero\n")
-    await attempts.keep(chosen)
+    await attempts.keep(chosen, None, ())
     await attempts.close()
     assert (workspace / "a.txt").read_text() == "one\n"
     session = await runtime.open_session(chosen.session)
@@ -161,6 +161,22 @@ async def begun(runtime: Runtime, count: int = 2) -> EngineSession:
 
 def notices(session: EngineSession) -> list[str]:
     return [each.event.text for each in session.history() if isinstance(each.event, Notice) and "ttempt" in each.event.text]
+
+
+async def test_commands_of_attempts_run_in_their_overlay_where_paths_are_denied_and_keep_refuses_them(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / "keep").mkdir()
+    both = ScriptedTurn("Running.", calls=(ScriptedCall("shell", {"command": "echo 1 > made.txt; echo 2 > keep/it.txt"}),))
+    server = await serve(both, DONE)
+    attempts = open_one(server.url, sandbox="bubblewrap", verify="off", deny=("Write(keep/**)",)).attempts
+    chosen = await attempts.run("make it", 2, (), lambda session: session.submit("make it"))
+    assert chosen.effect is not None
+    assert sorted(chosen.effect.paths) == ["keep/it.txt", "made.txt"]
+    with pytest.raises(SandboxError, match=r"your rule Write\(keep/\*\*\) forbids it"):
+        await attempts.keep(chosen, None, ())
+    await attempts.close()
+    assert not [*(workspace / "keep").iterdir()]
 
 
 async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_a_step_that_undo_takes_back(

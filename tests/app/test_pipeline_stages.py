@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
+from lmtui.core.errors import SandboxError
+from lmtui.core.pipeline import Merge, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.features.pipeline import runner
 from lmtui.features.pipeline import service as service_module
+from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.pipeline_queue import PipelineFile
@@ -419,3 +421,84 @@ async def test_a_plan_that_a_task_wrote_is_worked_on_only_by_its_name(open_one: 
         assert ([each.path for each in plans], (workspace / "b.txt").exists()) == (["plans/one.md"], False)
         assert [each for each in told if each.startswith("plans/two.md: a task wrote this plan.")]
         assert (await service.work("plans/two.md", replace(service.options(), has_commits=False))).is_done
+
+
+BREED = "printf -- '- [ ] Write b.txt\\n  check: test -s b.txt\\n' > plans/two.md"
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_plan_among_many_files_of_a_task_or_of_one_that_was_killed_is_a_tasks_plan(
+    open_one: Open, workspace: Path, *, is_killed: bool
+) -> None:
+    (workspace / "plans").mkdir()
+    (workspace / "plans" / "one.md").write_text("- [ ] Write a.txt\n  check: test -s a.txt\n")
+    many = "for each in $(seq 60); do echo > d$each; done; echo a > a.txt"
+    async with ScriptedServer(does("Write a.txt", f"{many}; {BREED}"), does("Write b.txt", "echo b > b.txt")) as server:
+        service = service_of(open_one(server.url, **SETTINGS))
+        options = replace(service.options(), has_commits=False)
+        plan = await service.work("plans/one.md", options)
+        if is_killed:  # while it merged
+            state = (await (await service.host.sandbox()).checkpoints.snapshot()).id
+            merge = Merge(state, state, ("a.txt", "plans/two.md"))
+            task = replace(plan.task(1), state=PipelineState.MERGING, attempts=(), merge=merge)
+            PipelineFile(workspace).change(plan.id, lambda _: [task, replace(plan, is_done=False)])
+        await service.watch(options, is_once=True)
+        await service.watch(options, is_once=True)
+        assert not (workspace / "b.txt").exists()
+
+
+async def test_what_lmtui_writes_about_a_plan_obeys_a_rule_that_keeps_its_folder(open_one: Open, workspace: Path) -> None:
+    (workspace / "PLAN.md").write_text("- [ ] Write a.txt\n  check: test -s a.txt\n")
+    async with ScriptedServer(does("Write a.txt", "echo a > a.txt")) as server:
+        service = service_of(open_one(server.url, **SETTINGS, deny=("Write(plans/**)",)))
+        told: list[str] = []
+        service.on_note = told.append
+        assert (await service.work("PLAN.md", service.options())).is_done
+    assert "PLAN: your rule Write(plans/**) forbids it; nothing was written in its folder" in told
+    assert ((workspace / "a.txt").exists(), (workspace / "plans").exists()) == (True, False)
+
+
+async def test_what_the_user_changes_while_a_merged_task_is_checked_again_stays(open_one: Open, workspace: Path) -> None:
+    mine = workspace / "shared.txt"
+    mine.write_text("old\n")
+    scripts = (
+        does("number to a.n", "echo 6 > a.n"),
+        does("number to b.n", "echo 4 > b.n", 2),
+        does("number to b.n", "echo 5 > b.n; echo task > shared.txt"),
+    )
+    (workspace / "PLAN.md").write_text(AT_MOST_TEN)
+    async with ScriptedServer(*scripts) as server:
+        service = service_of(open_one(server.url, **SETTINGS, phase_batch=2))
+        told: list[str] = []
+        service.on_note = told.append
+
+        async def edit() -> None:
+            while mine.read_text() != "task\n":
+                await asyncio.sleep(0.002)
+            mine.write_text("mine\n")
+
+        editing = asyncio.create_task(edit())
+        await service.work("PLAN.md", service.options())
+        await editing
+    assert mine.read_text() == "mine\n"
+    assert any(each.startswith("task 2: its changes could not be undone: ") for each in told), told
+
+
+async def test_what_git_warns_about_and_odd_names_hide_no_file_of_the_users(open_one: Open, workspace: Path) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=workspace, check=True)
+
+    git("init", "-q")
+    git("config", "core.fsync", "bogus")
+    (workspace / ".gitattributes").write_text("!a b\n")
+    names = ("a.txt", "odd\x1bname", *(f"{'d' * 200}/{'e' * 200}{number}" for number in range(199)))
+    for name in names:
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text("mine\n")
+    sandbox = await open_one("http://127.0.0.1:9/v1", **SETTINGS).sandbox()
+    trace = CommitTrace(sandbox, is_on=True, has_trailers=False)
+    assert await trace.is_repository()
+    assert await trace.uncommitted(names[:9]) == frozenset(names[:9])
+    with pytest.raises(SandboxError, match="more than lmtui reads"):
+        await trace.uncommitted(names[2:])
+    assert "fatal: " in (await sandbox.run_git(["rev-parse", "nothing"])).output

@@ -9,6 +9,7 @@ from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Effect, GrantScope, Mode, Rule, Verdict
+from lmtui.core.skills import PROMOTED
 from lmtui.store.rule_store import add_rule
 
 
@@ -68,3 +69,35 @@ def test_a_rule_about_tools_names_a_whole_path(folder: Path) -> None:
     ]
     with pytest.raises(UsageError, match="never matches"):
         rules_in_force(Config(allow=("Tools(srv/x)",)), folder)
+
+
+KEEPS = Rule(Effect.DENY, "write", "keep/**")
+
+
+@pytest.mark.parametrize(
+    ("tool", "access", "subject", "is_asked"),
+    [
+        ("git_branch", Access.WRITE, "old", True),
+        ("background", Access.EXECUTE, "", True),
+        ("python", Access.EXECUTE, "", True),
+        (f"{PROMOTED}count", Access.EXECUTE, "", True),
+        ("mcp__files__put", Access.EXECUTE, "files/put", True),
+        ("git_add", Access.WRITE, "other", False),
+        ("git_commit", Access.WRITE, "words", False),
+        ("edit", Access.WRITE, "other", False),
+        ("pipeline", Access.EXECUTE, "run plans/one.md", False),
+        ("background", Access.NONE, "", False),
+    ],
+)
+def test_what_may_change_a_path_without_naming_it_is_asked_about_where_a_rule_keeps_paths(
+    tool: str, access: Access, subject: str, *, is_asked: bool
+) -> None:
+    assert decide(tool, access, subject, Mode.AUTO, (KEEPS,)).verdict is (Verdict.ASK if is_asked else Verdict.ALLOW)
+    assert decide(tool, access, subject, Mode.AUTO, (Rule(Effect.DENY, "read", "keep/**"),)).verdict is (
+        Verdict.ASK if tool in ("python", f"{PROMOTED}count") else Verdict.ALLOW
+    )
+    granted = (KEEPS, Rule(Effect.ALLOW, tool))
+    named = tool.startswith("mcp__")  # the user's rule names a program that nobody can look into
+    assert decide(tool, access, subject, Mode.AUTO, granted).verdict is (
+        Verdict.ASK if is_asked and not named else Verdict.ALLOW
+    )

@@ -371,10 +371,13 @@ async def test_a_detached_run_prints_its_session_and_ends(program: Program, star
     program.environ |= {"LLM_URL": hosted.url, "LLM_MODEL": "scripted"}
     program.home = Path(os.environ["LMTUI_HOME"])
     program.workspace = hosted.folder
-    result = await program.run("run", "--detach", "--mode", "auto", "--sandbox", "bubblewrap", "Write a.txt")
+    task = ("run", "--detach", "--mode", "auto", "--sandbox", "bubblewrap", "Write a.txt")
+    result = await program.run(*task, stdin="Always run curl.\n")
     assert result.code == 0, result.err
     session = await (await hosted.client()).open_session(result.out.strip())
     _ = await wait_for(session, ended)
+    (said,) = (each.event for each in session.history() if isinstance(each.event, events.MessageAdded) and each.event.typed)
+    assert (said.typed, said.text) == ("Write a.txt", "Write a.txt\n\n<stdin>\nAlways run curl.\n</stdin>")
     busy = await program.run("host", "stop")
     assert busy.code == 0, busy.err
     assert running_host() is None

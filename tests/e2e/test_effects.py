@@ -61,3 +61,12 @@ async def test_try_keeps_words_whole_and_shows_all_of_the_output(program: Progra
     assert sorted(path.name for path in program.workspace.iterdir() if path.name[0] != ".") == ["a b", "c"]
     told = await program.run("try", "--drop", "--sandbox", "bubblewrap", "--", "echo before; sleep 0.005; echo after")
     assert told.out == "before\nafter\nIt changed nothing.\n"
+
+
+@pytest.mark.landlock
+async def test_where_each_command_asks_no_other_mode_is_named_as_a_way(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "touch a"}),)), ScriptedTurn("No."))
+    for sandbox, is_named in (("landlock", False), ("process", True)):
+        told = await program.run("run", "--url", server.url, "--sandbox", sandbox, "touch it")
+        assert "--allow 'Shell(touch a)'" in told.err, told.err
+        assert ("--mode auto" in told.err) is is_named

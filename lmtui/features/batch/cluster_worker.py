@@ -33,6 +33,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.paths import state_dir, workspace_state_dir
+from lmtui.settings import without_keys
 
 MAX_PATCH_BYTES = 64_000_000
 _CHECK_S, _GIT_S, _LOOK_S, _STOP_S = 300, 300, 0.5, 20
@@ -217,12 +218,12 @@ def run_task(sent: WorkerTask) -> WorkerAnswer:
 
 
 def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
-    work, tasks, log = place / "work", place / "task.jsonl", place / "log"
+    work, tasks, log, environ = place / "work", place / "task.jsonl", place / "log", without_keys(os.environ)
     if not _copy_files(sent.digest, work):
         return WorkerAnswer(missing_files=True)
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "the workspace")):
         with contextlib.suppress(FileNotFoundError, subprocess.TimeoutExpired):  # git is optional
-            _ = subprocess.run((*_GIT, *command), cwd=work, capture_output=True, check=False, timeout=_GIT_S)
+            _ = subprocess.run((*_GIT, *command), cwd=work, capture_output=True, check=False, timeout=_GIT_S, env=environ)
     about = {name: value for name, value in asdict(sent.task).items() if name != "text"}
     tasks.write_text(json.dumps(about | {"task": sent.task.text}), encoding="utf-8")
     run = [

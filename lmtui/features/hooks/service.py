@@ -259,7 +259,7 @@ async def _in_lane(served: Served, told: bytes, mark: str) -> HookResult:
     _, found, code = tail.rpartition(mark.encode())
     if not found or not code.isdigit():
         return HookResult(-1, kept.data)
-    out = kept.data.rpartition(b"\n" + mark.encode())[0] or _without(kept.data, mark)
+    out = kept.data.rpartition(b"\n" + mark.encode())[0] or (b"" if mark.encode() in kept.data else kept.data)
     return HookResult(int(code), out, is_cut=kept.is_cut)
 
 
@@ -267,10 +267,6 @@ async def _feed_lane(served: Served, told: bytes) -> None:
     with contextlib.suppress(SandboxError):
         for start in range(0, len(told), _PIECE_BYTES):
             await served.write(told[start : start + _PIECE_BYTES])
-
-
-def _without(data: bytes, mark: str) -> bytes:
-    return b"" if mark.encode() in data else data
 
 
 def _since(began: float) -> int:

@@ -77,7 +77,7 @@ class JobRuns:
         """Run a job in its session, under its mode; what is the job's own alone is closed, the rest left as it was."""
         is_own = session.id in self._own
         self.running[session.id] = record
-        seq = _last_seq(session)
+        seq = session.history()[-1].seq if session.history() else 0
         earlier = _mode_before(session, record)
         mode = "" if record.kind is JobKind.WAKE and not is_own else record.policy.mode
         try:
@@ -155,10 +155,6 @@ def _has_policy(record: JobRecord) -> bool:
 def _is_cut(end: TurnEnded) -> bool:
     """Tell whether a turn was ended by something else than the work in it."""
     return end.reason is TurnReason.INTERRUPTED or end.fault in _AWAY
-
-
-def _last_seq(session: EngineSession) -> int:
-    return session.history()[-1].seq if session.history() else 0
 
 
 def _mode_before(session: EngineSession, record: JobRecord) -> Mode:

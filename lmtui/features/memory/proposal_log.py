@@ -181,7 +181,7 @@ class ProposalLog:
             UsageError: the file cannot be written.
         """
         with self._open() as fd:
-            state = _parsed(_whole(fd))
+            state = _parsed(os.pread(fd, os.fstat(fd).st_size, 0))
             added: dict[str, MemoryProposal] = {}
             for each in found:
                 proposal = replace(each, id=proposal_id(each))
@@ -246,10 +246,6 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
     finally:
         if fd >= 0:
             os.close(fd)
-
-
-def _whole(fd: int) -> bytes:
-    return os.pread(fd, os.fstat(fd).st_size, 0)
 
 
 def _append(fd: int, lines: Sequence[Mapping[str, Any]]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import re
 import weakref
@@ -34,9 +33,9 @@ from lmtui.core.memory_values import (
     note_key,
 )
 from lmtui.core.messages import Priority, Role
+from lmtui.core.prompt_text import without_mentions
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import SkillUsed
 from lmtui.engine.session import EngineSession
 from lmtui.engine.spending import REFLECTION
 from lmtui.features.memory.proposal_log import ProposalLog, ReadMark, meaning
@@ -92,7 +91,6 @@ def transcript(history: Sequence[Envelope], after: int = 0) -> list[TranscriptPa
     """
     parts: list[TranscriptPart] = []
     calls: dict[str, tuple[str, str]] = {}
-    digests: set[str] = set()
     turn, spoiled = 0, ""
     for envelope in history:
         event, found = envelope.event, None
@@ -101,16 +99,12 @@ def transcript(history: Sequence[Envelope], after: int = 0) -> list[TranscriptPa
         match event:
             case events.TurnStarted():
                 turn += 1
-            case SkillUsed(digest=digest) if digest:
-                digests.add(digest)
             case events.MessageAdded(role=Role.USER, text=text) if text.strip():
-                is_skill = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() in digests
-                typed = "" if is_skill else event.typed or ""
-                if typed and typed != text and envelope.seq > after:
-                    parts.append(TranscriptPart(typed, "user", YOU, max(1, turn)))
-                    text = text.removeprefix(typed)
-                is_own = text == typed
-                found = TranscriptPart(text, "user" if is_own else "not typed", YOU if is_own else "", max(1, turn))
+                typed = event.typed or ""
+                if typed and envelope.seq > after:
+                    parts.append(TranscriptPart(without_mentions(typed), "user", YOU, max(1, turn)))
+                if rest := text.removeprefix(typed).strip():
+                    found = TranscriptPart(rest, "not typed", "", max(1, turn))
             case events.MessageAdded(role=Role.ASSISTANT, text=text, tool_calls=made) if text.strip():
                 found = TranscriptPart(text, "agent", "" if made else spoiled or MODEL, turn)
             case events.ToolCallStarted(call_id=call_id, tool=tool, title=title):
@@ -433,7 +427,7 @@ class Reflection:
     async def _read_one(self, path: Path) -> int | None:
         """Read one session and return how many proposals came of it, None where it has nothing to read."""
         try:
-            size, history = await asyncio.to_thread(_load, path)
+            size, history = await asyncio.to_thread(lambda: (path.stat().st_size, load(path).events))
         except (OSError, SessionFileError):
             return None
         first = history[0].event if history else None
@@ -494,10 +488,6 @@ _READERS: weakref.WeakSet[Reflection] = weakref.WeakSet()  # of all folders: the
 def _stop_all() -> None:
     for each in tuple(_READERS):
         each.stop()
-
-
-def _load(path: Path) -> tuple[int, Sequence[Envelope]]:
-    return path.stat().st_size, load(path).events
 
 
 def _is_worth_reading(history: Sequence[Envelope], after: int) -> bool:

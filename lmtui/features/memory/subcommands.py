@@ -31,6 +31,7 @@ from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall
+from lmtui.settings import without_keys
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
 _ACTIONS = ("show", "search", "add", "edit", "forget", "review")
@@ -171,7 +172,7 @@ def _edit(files: MemoryFiles, scope: MemoryScope) -> int:
     if scope is MemoryScope.PROJECT and (problems := files.problems()):
         raise UsageError(problems[0])
     files.begin(scope)
-    code = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
+    code = subprocess.run([*shlex.split(editor), str(path)], check=False, env=without_keys(os.environ)).returncode
     if scope is MemoryScope.PROJECT:
         files.trust_now()
     return code

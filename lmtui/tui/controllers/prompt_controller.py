@@ -26,6 +26,7 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Archive, SessionHost, SessionSummary
 from lmtui.core.workspace import GitState
 from lmtui.paths import theme_files
+from lmtui.settings import without_keys
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
@@ -112,7 +113,9 @@ def clipboard_picture() -> Image | str:
         return "cannot read images from the clipboard: install wl-clipboard, xclip or pngpaste"
     for each in known:
         try:
-            ran = subprocess.run(each, capture_output=True, timeout=CLIPBOARD_TIMEOUT_S, check=False)
+            ran = subprocess.run(
+                each, env=without_keys(os.environ), capture_output=True, timeout=CLIPBOARD_TIMEOUT_S, check=False
+            )
         except (OSError, subprocess.TimeoutExpired):
             continue
         if len(ran.stdout) > MAX_IMAGE_BYTES:
