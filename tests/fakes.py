@@ -541,12 +541,12 @@ class Rig:
                 return event
         happened = asyncio.Event()
         self._waiting.append((test, happened))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await happened.wait()
         return next(event for event in self.events if test(event))
 
     async def run(self, text: str = "do it") -> None:
         """Submit a task and wait until it is over."""
         self.session.submit(text)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.session.wait_idle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +26,14 @@ PATTERN = {
 MOST_METHODS, MOST_FIELDS = 40, 15
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements below a node, and what holds statements; expressions are passed over, as they are most of a tree."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield child
+            yield from statements(child)
+
+
 class Structure:
     """The modules of the package, parsed once."""
 
@@ -39,13 +48,13 @@ class Structure:
         self.imports = {name: self._imported(name) for name in self.trees}
         self.classes: dict[str, list[tuple[str, ast.ClassDef]]] = defaultdict(list)
         for name, tree in self.trees.items():
-            for node in ast.walk(tree):
+            for node in statements(tree):
                 if isinstance(node, ast.ClassDef):
                     self.classes[node.name].append((name, node))
 
     def _imported(self, name: str) -> set[str]:
         found: set[str] = set()
-        for node in ast.walk(self.trees[name]):
+        for node in statements(self.trees[name]):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -14,6 +14,7 @@ from lmtui.config import SETTINGS
 from lmtui.store.session_logs import EVENT_TYPES
 from lmtui.tools.registry import ALL_TOOLS
 from lmtui.tui.commands import COMMANDS
+from tests.sets import for_each
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(set(ROOT.glob("*.md")) - {ROOT / "AGENTS.md"}), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -59,7 +60,7 @@ def _links(page: Path) -> list[str]:
     return [link for link in found if not link.startswith(("http:", "https:", "#", "mailto:"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES)
 def test_links_lead_to_what_is_there(page: Path) -> None:
     for link in _links(page):
         assert (page.parent / link.partition("#")[0]).exists(), f"{link} in {page.relative_to(ROOT)}"

@@ -4,22 +4,19 @@ import pytest
 
 from lmtui.core.budgets import SessionBudget, read_budget
 from lmtui.core.errors import UsageError
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "budget", "rest"),
-    [
-        ("3h 200 steps 1.5M tokens port the parser", SessionBudget(1_500_000, 200, 10_800), "port the parser"),
-        ("90 min, 20k tokens", SessionBudget(20_000, 0, 5_400), ""),
-        ("1h 30m fix 3 steps", SessionBudget(0, 0, 5_400), "fix 3 steps"),
-        ("40 steps and go", SessionBudget(0, 40), "go"),
-    ],
-)
+@pytest.mark.parametrize(("text", "budget", "rest"), [
+    ("3h 200 steps 1.5M tokens port the parser", SessionBudget(1_500_000, 200, 10_800), "port the parser"),
+    ("90 min, 20k tokens", SessionBudget(20_000, 0, 5_400), ""),
+    ("1h 30m fix 3 steps", SessionBudget(0, 0, 5_400), "fix 3 steps"), ("40 steps and go", SessionBudget(0, 40), "go"),
+])  # fmt: skip
 def test_budget_is_read_from_words(text: str, budget: SessionBudget, rest: str) -> None:
     assert read_budget(text) == (budget, rest)
 
 
-@pytest.mark.parametrize("text", ["", "make it", "3 wishes", "h", "0 steps", f"{'9' * 400} steps"])
+@for_each("text", ["", "make it", "3 wishes", "h", "0 steps", f"{'9' * 400} steps"])
 def test_words_without_a_budget_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="does not begin with a budget") as refused:
         read_budget(text)

@@ -9,30 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, last_words, sanitize, sanitize_line, sanitize_path
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    ("dirty", "expected"),
-    [
-        ("plain\ttext\n", "plain\ttext\n"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07x", "x"),
-        ("\x1b]52;c;ZXZpbA==\x1b\\x", "x"),
-        ("\x1b]52;c;unterminated", "52;c;unterminated"),
-        ("echo safe \x9d && rm -rf x", "echo safe <U+009D> && rm -rf x"),
-        ("\x1b]0;t\nnext line\x07", "0;t\nnext line\u2407"),
-        ("\x9b31mx", "x"),
-        ("\x1bPdcs\x1b\\x", "x"),
-        ("\x1b_apc\x9cx", "x"),
-        ("a\x1bcb", "ab"),
-        ("one\rtwo\r\nthree", "one\ntwo\nthree"),
-        ("a\x08b\x00", "a\u2408b\u2400"),
-        ("a\u202eb", "a<U+202E>b"),
-        ("a\u200bb\ufeff", "a<U+200B>b<U+FEFF>"),
-        ("\U000e0041", "<U+E0041>"),
-        ("ä € 漢字 😀 é", "ä € 漢字 😀 é"),
-    ],
-)
+@for_each(("dirty", "expected"), [
+    ("plain\ttext\n", "plain\ttext\n"), ("\x1b[31mred\x1b[0m", "red"), ("\x1b]0;title\x07x", "x"),
+    ("\x1b]52;c;ZXZpbA==\x1b\\x", "x"), ("\x1b]52;c;unterminated", "52;c;unterminated"),
+    ("echo safe \x9d && rm -rf x", "echo safe <U+009D> && rm -rf x"), ("\x1b]0;t\nnext line\x07", "0;t\nnext line\u2407"),
+    ("\x9b31mx", "x"), ("\x1bPdcs\x1b\\x", "x"), ("\x1b_apc\x9cx", "x"), ("a\x1bcb", "ab"),
+    ("one\rtwo\r\nthree", "one\ntwo\nthree"), ("a\x08b\x00", "a\u2408b\u2400"), ("a\u202eb", "a<U+202E>b"),
+    ("a\u200bb\ufeff", "a<U+200B>b<U+FEFF>"), ("\U000e0041", "<U+E0041>"), ("ä € 漢字 😀 é", "ä € 漢字 😀 é"),
+])  # fmt: skip
 def test_known_attacks(dirty: str, expected: str) -> None:
     assert sanitize(dirty) == expected
 
@@ -48,8 +35,7 @@ def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
 @given(st.text(max_size=60))
 def test_what_is_revealed_loses_no_printable_character_and_keeps_no_control(text: str) -> None:
     shown = escape_invisible(text)
-    assert sanitize(shown) == shown
-    assert escape_invisible(shown) == shown
+    assert (sanitize(shown), escape_invisible(shown)) == (shown, shown)
     assert [char for char in text if char.isascii() and char.isprintable()] == [
         char for char in _without_names(shown) if char.isascii() and char.isprintable()
     ]
@@ -65,7 +51,7 @@ def _seconds(text: str) -> float:
     return time.process_time() - began
 
 
-@pytest.mark.parametrize("opening", ["\x9d", "\x90", "\x9b", "\x1b]", "\x1bP", "\x1b[", "\x98", "\x9e", "\x1b"])
+@for_each("opening", ["\x9d", "\x90", "\x9b", "\x1b]", "\x1bP", "\x1b[", "\x98", "\x9e", "\x1b"])
 def test_openings_without_end_cost_what_other_text_costs(opening: str) -> None:
     text = opening * (200_000 // len(opening))
     assert _seconds(text) < 20 * _seconds("\x00" * 200_000) + 0.05
@@ -77,15 +63,10 @@ def test_a_line_is_one_line(text: str) -> None:
     assert "\t" not in sanitize_line(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("pyth\u043en3 x", "pyth\u043e<U+043E>n3 x"),
-        ("\uff41bc", "\uff41<U+FF41>bc"),
-        ("für naïve Straße", "für naïve Straße"),
-        ("привет 日本 αβγ", "привет 日本 αβγ"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("pyth\u043en3 x", "pyth\u043e<U+043E>n3 x"), ("\uff41bc", "\uff41<U+FF41>bc"), ("für naïve Straße", "für naïve Straße"),
+    ("привет 日本 αβγ", "привет 日本 αβγ"),
+])  # fmt: skip
 def test_a_letter_that_passes_for_another_is_named(text: str, shown: str) -> None:
     assert escape_invisible(text) == shown
 
@@ -112,25 +93,21 @@ def test_every_character_that_is_not_seen_is_named_in_what_a_person_decides_on()
     hidden = {code for first, last in IGNORABLE for code in range(first, last + 1)} | {0x2800, 0x1D159}
     hidden |= {code for code in range(0x110000) if unicodedata.category(chr(code))[0] == "Z" and code != 0x20}
     left = [code for code in hidden if escape_invisible(f"a{chr(code)}b") != f"a<U+{code:04X}>b"]
-    assert left == []
-    assert [code for code in hidden if escape_invisible_line(f"/x/{chr(code)}") != f"/x/<U+{code:04X}>"] == []
+    assert (left, [code for code in hidden if escape_invisible_line(f"/x/{chr(code)}") != f"/x/<U+{code:04X}>"]) == ([], [])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\u2764\ufe0f\u200d\U0001f525 \U0001f469\u200d\U0001f4bb \U0001f3fd\u200d\U0001f9b0 1\ufe0f\u20e3 \u00a9\ufe0f",
-        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937",
-        "\u00ab\u00a0bonjour\u202f\u00bb \u4f60\u597d\u3000\u4e16\u754c \u2800\u2801",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "\u2764\ufe0f\u200d\U0001f525 \U0001f469\u200d\U0001f4bb \U0001f3fd\u200d\U0001f9b0 1\ufe0f\u20e3 \u00a9\ufe0f",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937",
+    "\u00ab\u00a0bonjour\u202f\u00bb \u4f60\u597d\u3000\u4e16\u754c \u2800\u2801",
+])  # fmt: skip
 def test_prose_keeps_what_its_writing_needs_and_a_decision_does_not(text: str) -> None:
     assert sanitize(text) == text
     assert "<U+" in escape_invisible(text)
 
 
-@pytest.mark.parametrize("char", ["\u200c", "\u200d", "\ufe0f", "\ufe00", "\U000e0100"])
-@pytest.mark.parametrize("base", ["a", "\u00e9", "\u0441", "\u03b1", "."])
+@for_each("char", ["\u200c", "\u200d", "\ufe0f", "\ufe00", "\U000e0100"])
+@for_each("base", ["a", "\u00e9", "\u0441", "\u03b1", "."])
 def test_a_joiner_or_selector_where_writing_needs_none_is_named_in_prose_too(char: str, base: str) -> None:
     assert sanitize(f"src/{base}{char}{base}.py") == f"src/{base}<U+{ord(char):04X}>{base}.py"
 
@@ -140,20 +117,14 @@ def test_what_prose_keeps_is_the_same_when_it_is_cleaned_again(text: str) -> Non
     assert sanitize(sanitize(text)) == sanitize(text)
 
 
-@pytest.mark.parametrize("char", ["\u200d", "\u00a0", "\u3000", "\u2800", "\ufe0f", "\u3164"])
+@for_each("char", ["\u200d", "\u00a0", "\u3000", "\u2800", "\ufe0f", "\u3164"])
 def test_a_path_that_is_only_shown_names_what_hides_and_drops_control_sequences(char: str) -> None:
     assert sanitize_path(f"src/\x1b[31m\u4f60{char}\u4f60\n.py") == f"src/\u4f60<U+{ord(char):04X}>\u4f60\u23ce.py"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Both files are **read**.", "Both files are read."),
-        ("Done:\n\n```\nx = 1\n```\n", "x = 1"),
-        ("# Title", "Title"),
-        ("- see `__init__.py`\n---\n", "see __init__.py"),
-        ("", ""),
-    ],
-)
+@for_each(("text", "words"), [
+    ("Both files are **read**.", "Both files are read."), ("Done:\n\n```\nx = 1\n```\n", "x = 1"), ("# Title", "Title"),
+    ("- see `__init__.py`\n---\n", "see __init__.py"), ("", ""),
+])  # fmt: skip
 def test_the_last_words_have_no_marks_of_markdown(text: str, words: str) -> None:
     assert last_words(text) == words

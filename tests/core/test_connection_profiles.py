@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.connection_profiles import ConnectionProfile, connection_of, find_connection, parse_connections
 from lmtui.core.errors import ConfigError
+from tests.sets import for_each
 
 GPU = "gpu: url=http://gpu:8080 model=qwen3-coder api_key=file:~/.gpu.key"
 LOCAL = "local: model='a model'"
@@ -24,14 +25,11 @@ def test_of_two_with_one_name_the_later_holds() -> None:
     assert parse_connections([GPU, "gpu: model=other"])["gpu"].model == "other"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "gpu", "gpu:", "gpu: qwen", "gpu: url=http://gpu colour=red", "gpu: model=a model=b", "gpu: model='a",
-        "gpu: url=ftp://canary", "gpu: url=http://user:canary@gpu", "gpu: url=http://gpu api_key=sk-canary",
-        "gpu: api_key=keyring:canary", "sk-canary", "g p u: model=a",
-    ],
-)  # fmt: skip
+@for_each("text", [
+    "", "gpu", "gpu:", "gpu: qwen", "gpu: url=http://gpu colour=red", "gpu: model=a model=b", "gpu: model='a",
+    "gpu: url=ftp://canary", "gpu: url=http://user:canary@gpu", "gpu: url=http://gpu api_key=sk-canary",
+    "gpu: api_key=keyring:canary", "sk-canary", "g p u: model=a",
+])  # fmt: skip
 def test_what_is_no_profile_is_refused_and_no_value_is_shown(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_connections([text])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import Field, Form, fields_of
+from tests.sets import for_each
 
 
 def fields(**properties: Any) -> dict[str, Field]:
@@ -31,40 +32,24 @@ def test_each_field_is_a_question_with_its_kind_and_words() -> None:
         True,
     )
     assert (found["age"].kind, found["age"].default, found["age"].least, found["age"].most) == ("integer", 30, 0, 150)
-    assert found["plain"].choices == (("a", "a"), ("b", "b"))
-    assert found["named"].choices == (("a", "Ay"), ("b", "Bee"))
+    assert (found["plain"].choices, found["named"].choices) == ((("a", "a"), ("b", "b")), (("a", "Ay"), ("b", "Bee")))
     assert found["titled"].choices == (("a", "Ay"), ("b", "b"))
-    assert (found["several"].kind, found["several"].choices) == ("array", (("x", "Ex"),))
-    assert found["odd"].kind == "string"
+    assert ((found["several"].kind, found["several"].choices), found["odd"].kind) == (("array", (("x", "Ex"),)), "string")
 
 
-@pytest.mark.parametrize(
-    ("field", "text", "expected"),
-    [
-        (Field("a", "A"), "x", "x"),
-        (Field("a", "A"), "", None),
-        (Field("a", "A", default="d"), "", "d"),
-        (Field("a", "A", "integer"), "3", 3),
-        (Field("a", "A", "number"), "3.5", 3.5),
-        (Field("a", "A", "integer", least=1, most=3), "3", 3),
-        (Field("a", "A", most=3), "abc", "abc"),
-    ],
-)
+@for_each(("field", "text", "expected"), [
+    (Field("a", "A"), "x", "x"), (Field("a", "A"), "", None), (Field("a", "A", default="d"), "", "d"),
+    (Field("a", "A", "integer"), "3", 3), (Field("a", "A", "number"), "3.5", 3.5),
+    (Field("a", "A", "integer", least=1, most=3), "3", 3), (Field("a", "A", most=3), "abc", "abc"),
+])  # fmt: skip
 def test_what_is_typed_becomes_the_value(field: Field, text: str, expected: object) -> None:
     assert field.read(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("field", "text"),
-    [
-        (Field("a", "A", "integer"), "x"),
-        (Field("a", "A", "integer"), "3.5"),
-        (Field("a", "A", "number", least=1), "0"),
-        (Field("a", "A", "number", most=1), "2"),
-        (Field("a", "A", most=3), "abcd"),
-        (Field("a", "A", least=3), "ab"),
-    ],
-)
+@for_each(("field", "text"), [
+    (Field("a", "A", "integer"), "x"), (Field("a", "A", "integer"), "3.5"), (Field("a", "A", "number", least=1), "0"),
+    (Field("a", "A", "number", most=1), "2"), (Field("a", "A", most=3), "abcd"), (Field("a", "A", least=3), "ab"),
+])  # fmt: skip
 def test_what_does_not_fit_says_what_would(field: Field, text: str) -> None:
     with pytest.raises(UsageError, match="A: "):
         field.read(text)

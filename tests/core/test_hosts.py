@@ -8,22 +8,19 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import is_covered, is_public, parse_host, parse_pattern, wider_patterns
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize("text", ["pypi.org", "PyPI.org", "a-b.example.co.uk", "xn--bcher-kva.example", "1.pool.ntp.org"])
+@for_each("text", ["pypi.org", "PyPI.org", "a-b.example.co.uk", "xn--bcher-kva.example", "1.pool.ntp.org"])
 def test_host_names_are_taken_in_lower_case(text: str) -> None:
     assert parse_host(text) == text.lower()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "localhost", "127.0.0.1", "0x7f.1", "1.2.3.4.", "2130706433", "pypi.org.", ".pypi.org", "pypi..org", "-a.org",
-        "a-.org", "a_b.org", "pypi.org:443", "user@pypi.org", "pypi.org/x", "pypi.org\0.evil.com", "pypi.org\n", "pypі.org",
-        "[::1]", "::1", "pypi.org%00", "a." + "b" * 64 + ".org", ".".join(["abcdefghij"] * 26), "pypi org.com", "*.org",
-        "pypi.org#", "pypi。org",
-    ],
-)  # fmt: skip
+@for_each("text", [
+    "", "localhost", "127.0.0.1", "0x7f.1", "1.2.3.4.", "2130706433", "pypi.org.", ".pypi.org", "pypi..org", "-a.org", "a-.org",
+    "a_b.org", "pypi.org:443", "user@pypi.org", "pypi.org/x", "pypi.org\0.evil.com", "pypi.org\n", "pypі.org", "[::1]", "::1",
+    "pypi.org%00", "a." + "b" * 64 + ".org", ".".join(["abcdefghij"] * 26), "pypi org.com", "*.org", "pypi.org#", "pypi。org",
+])  # fmt: skip
 def test_what_is_no_host_name_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_host(text)
@@ -60,14 +57,11 @@ def test_public_addresses_are_public(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
-        "255.255.255.255", "198.18.0.1", "192.0.2.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1",
-        "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001::1", "2001:db8::1", "nonsense", "",
-        "fec0::1", "4000::1",
-    ],
-)  # fmt: skip
+@for_each("address", [
+    "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+    "255.255.255.255", "198.18.0.1", "192.0.2.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1",
+    "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001::1", "2001:db8::1", "nonsense", "",
+    "fec0::1", "4000::1",
+])  # fmt: skip
 def test_other_addresses_are_not(address: str) -> None:
     assert not is_public(address)

@@ -32,8 +32,7 @@ def own_lines(hunk: list[Span]) -> tuple[slice, slice]:
 def test_spans_hold_both_texts_in_turn_and_say_the_truth(old: str, new: str) -> None:
     before, after = split_lines(old), split_lines(new)
     spans = compare(before, after)
-    assert "".join(before) == old
-    assert [line for span in spans for line in before[span.old_start : span.old_end]] == before
+    assert ("".join(before), [line for span in spans for line in before[span.old_start : span.old_end]]) == (old, before)
     assert [line for span in spans for line in after[span.new_start : span.new_end]] == after
     for span in spans:
         sides = before[span.old_start : span.old_end], after[span.new_start : span.new_end]
@@ -46,8 +45,7 @@ def test_any_hunks_are_applied_to_the_byte(old: str, new: str, chosen: set[int])
     before, after = split_lines(old), split_lines(new)
     spans = compare(before, after)
     assert with_hunks(before, after, spans, chosen) == reference(before, after, spans, chosen)
-    assert with_hunks(before, after, spans, range(100)) == new
-    assert with_hunks(before, after, spans, ()) == old
+    assert (with_hunks(before, after, spans, range(100)), with_hunks(before, after, spans, ())) == (new, old)
 
 
 @given(TEXT, TEXT)
@@ -60,8 +58,7 @@ def test_fine_hunks_hold_each_change_of_the_coarse_ones_in_the_same_order(old: s
 def test_a_last_line_without_an_end_stays_apart_from_what_comes_behind_it() -> None:
     before, after = ["a"], ["a\n", "b"]
     spans = compare(before, after)
-    assert with_hunks(before, after, spans, {0}) == "a\nb"
-    assert [span.is_equal for span in spans] == [False]
+    assert (with_hunks(before, after, spans, {0}), [span.is_equal for span in spans]) == ("a\nb", [False])
 
 
 def test_large_and_hostile_texts_take_no_quadratic_time() -> None:

@@ -8,22 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.lenient_json import objects_in, read_loose_json, strings_so_far
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('{"a": "x,]", "b": [1,],}', {"a": "x,]", "b": [1]}),
-        ('```json\n{"a": 1}\n```', {"a": 1}),
-        ("Here it is:\n```\n[1, 2,]\n```\nand more", [1, 2]),
-        ('{"a": "```py\nx = 1\n```"}', {"a": "```py\nx = 1\n```"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), [
+    ('{"a": "x,]", "b": [1,],}', {"a": "x,]", "b": [1]}), ('```json\n{"a": 1}\n```', {"a": 1}),
+    ("Here it is:\n```\n[1, 2,]\n```\nand more", [1, 2]), ('{"a": "```py\nx = 1\n```"}', {"a": "```py\nx = 1\n```"}),
+])  # fmt: skip
 def test_what_is_safe_is_passed_over(text: str, value: object) -> None:
     assert read_loose_json(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "no", '{"a": "cut', '{"a": [1', "[" * 100_000, "1" * 5_000])
+@for_each("text", ["", "no", '{"a": "cut', '{"a": [1', "[" * 100_000, "1" * 5_000])
 def test_what_is_cut_or_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a complete JSON value"):
         read_loose_json(text)
@@ -60,8 +56,7 @@ def test_the_strings_of_an_object_are_known_while_it_is_written() -> None:
     assert strings_so_far(text) == (found, "content")
     for cut in ("\\", "\\u00", "\\u"):
         assert strings_so_far(text + cut) == (found, "content")
-    assert strings_so_far(text + '"}}') == (found, "")
-    assert strings_so_far('{"path": "a.') == ({"path": "a."}, "path")
+    assert (strings_so_far(text + '"}}'), strings_so_far('{"path": "a.')) == ((found, ""), ({"path": "a."}, "path"))
     assert strings_so_far('{"path": "a.py", "cont') == ({"path": "a.py"}, "")
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
 from lmtui.core.subagents import ChildKind, read_manifest
+from tests.sets import for_each
 
 TWO: list[dict[str, object]] = [
     {"task_id": "a", "objective": "make it", "deliverable": {"type": "file", "path": "a.md"}},
@@ -15,18 +16,10 @@ TWO: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        TWO,
-        {"tasks": TWO},
-        json.dumps(TWO),
-        json.dumps({"tasks": TWO}),
-        f"```json\n{json.dumps(TWO)}\n```",
-        json.dumps(TWO).replace("}]", "},]"),
-        {"tasks": json.dumps(TWO)},
-    ],
-)
+@for_each("value", [
+    TWO, {"tasks": TWO}, json.dumps(TWO), json.dumps({"tasks": TWO}), f"```json\n{json.dumps(TWO)}\n```",
+    json.dumps(TWO).replace("}]", "},]"), {"tasks": json.dumps(TWO)},
+])  # fmt: skip
 def test_manifest_is_read_in_whatever_form(value: object) -> None:
     first, second = read_manifest(value)
     assert (first.task_id, first.deliverable.paths) == ("a", ("a.md",))
@@ -46,24 +39,17 @@ def test_words_alone_are_tasks() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ([], "has no tasks"),
-        ("no json {", "not a complete JSON value at line 1"),
-        (7, "not a list of tasks but int"),
-        ([7], "task 1 is not an object"),
-        ([{"task_id": "a"}], "task a has no objective"),
-        ([{"objective": "x" * 5000}], "5,000 characters"),
-        ([{"objective": "x"}] * 9, "9 tasks, at most 8"),
-        ([TWO[0], TWO[0]], "two tasks are called a"),
-        ([{"task_id": "a", "objective": "x", "depends_on": ["a"]}], "depends on itself"),
-        ([{"task_id": "a", "objective": "x", "depends_on": ["z"]}], "depends on z, which is not a task"),
-        ([{**TWO[0], "depends_on": ["b"]}, TWO[1]], "in a circle: a → b → a"),
-        ([{"objective": "x", "deliverable": {"type": "song"}}], "of task t1 is of type 'song'"),
-        ([{"objective": "x", "deliverable": {"type": "file"}}], "of task t1 is a file and has no path"),
-    ],
-)
+@for_each(("value", "words"), [
+    ([], "has no tasks"), ("no json {", "not a complete JSON value at line 1"), (7, "not a list of tasks but int"),
+    ([7], "task 1 is not an object"), ([{"task_id": "a"}], "task a has no objective"),
+    ([{"objective": "x" * 5000}], "5,000 characters"), ([{"objective": "x"}] * 9, "9 tasks, at most 8"),
+    ([TWO[0], TWO[0]], "two tasks are called a"),
+    ([{"task_id": "a", "objective": "x", "depends_on": ["a"]}], "depends on itself"),
+    ([{"task_id": "a", "objective": "x", "depends_on": ["z"]}], "depends on z, which is not a task"),
+    ([{**TWO[0], "depends_on": ["b"]}, TWO[1]], "in a circle: a → b → a"),
+    ([{"objective": "x", "deliverable": {"type": "song"}}], "of task t1 is of type 'song'"),
+    ([{"objective": "x", "deliverable": {"type": "file"}}], "of task t1 is a file and has no path"),
+])  # fmt: skip
 def test_bad_manifest_has_an_error_of_its_own(value: object, words: str) -> None:
     with pytest.raises(ToolError, match=words):
         read_manifest(value)

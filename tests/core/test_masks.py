@@ -3,10 +3,9 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
-
 from lmtui.core.permissions.path_patterns import secret_regex
 from lmtui.core.permissions.rules import Effect, Rule, mask_regex, masking_patterns, parse_rule, revealing_patterns
+from tests.sets import for_each
 
 
 def rules(*texts: str) -> tuple[Rule, ...]:
@@ -18,35 +17,19 @@ def hides(source: str, path: str) -> bool:
     return re.compile(source.encode("ascii")).match(path.encode()) is not None
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ("deny Read(./secrets/**)", ("secrets/**",)),
-        ("deny Grep(/secrets/)", ("/secrets",)),
-        ("deny *(a)", ("a",)),
-        ("deny Read", ()),
-        ("ask Read(a)", ()),
-        ("allow Read(a)", ()),
-        ("deny Write(a)", ()),
-        ("deny Shell(cat a)", ()),
-    ],
-)
+@for_each(("rule", "expected"), [
+    ("deny Read(./secrets/**)", ("secrets/**",)), ("deny Grep(/secrets/)", ("/secrets",)), ("deny *(a)", ("a",)),
+    ("deny Read", ()), ("ask Read(a)", ()), ("allow Read(a)", ()), ("deny Write(a)", ()), ("deny Shell(cat a)", ()),
+])  # fmt: skip
 def test_masks_come_from_deny_rules_for_reading(rule: str, expected: tuple[str, ...]) -> None:
     assert masking_patterns(rules(rule)) == expected
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ("allow Read(.env)", (".env",)),
-        ("allow Read(**/*.pem)", ("**/*.pem",)),
-        ("allow Read(conf/{.env,.env.*})", ("conf/{.env,.env.*}",)),
-        ("allow Read(src/**)", ()),
-        ("allow Read(*.toml)", ()),
-        ("allow Read", ()),
-        ("allow Write(.env)", ()),
-    ],
-)
+@for_each(("rule", "expected"), [
+    ("allow Read(.env)", (".env",)), ("allow Read(**/*.pem)", ("**/*.pem",)),
+    ("allow Read(conf/{.env,.env.*})", ("conf/{.env,.env.*}",)), ("allow Read(src/**)", ()), ("allow Read(*.toml)", ()),
+    ("allow Read", ()), ("allow Write(.env)", ()),
+])  # fmt: skip
 def test_only_rules_that_name_secrets_reveal_them(rule: str, expected: tuple[str, ...]) -> None:
     assert revealing_patterns(rules(rule)) == expected
 
@@ -60,14 +43,14 @@ def test_a_mask_covers_what_is_in_a_folder() -> None:
     assert not hides(mask_regex(()), "a")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path", [".env", "a/.ENV", "a/.env.local", "id_rsa", "a/b/k.pem", ".ssh/", "a/.aws/x", ".kube/config", "credentials.json"]
 )
 def test_the_secret_mask_covers_secret_files(path: str) -> None:
     assert hides(secret_regex(), path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [".env.example", "a/.env.sample", "id_rsa.pub", "credentials.py", "src/credentials/", "src/credentials/a.txt", "main.py"]
     + [f"x/{each}/k.pem" for each in ("node_modules", ".venv", "venv", "site-packages", ".tox", "__pycache__", "vendor")]

@@ -19,6 +19,7 @@ from lmtui.core.memory_values import (
     parse_note,
     parse_notes,
 )
+from tests.sets import for_each
 
 PROJECT = MemoryScope.PROJECT
 
@@ -34,7 +35,7 @@ def test_bullets_and_plain_lines_are_notes_and_headings_comments_and_code_are_no
     assert [note.text for note in parse_notes(text, PROJECT)] == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize("text", ["", "  ", "- ", "...", "\n"])
+@for_each("text", ["", "  ", "- ", "...", "\n"])
 def test_a_note_needs_words(text: str) -> None:
     with pytest.raises(UsageError, match="is empty"):
         check_note(text)

@@ -8,46 +8,31 @@ from lmtui.core.events import Event, TurnStarted
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, ModelLoaded, Reminder, ToolSetChanged
 from lmtui.core.sessions import CallsInUse
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    ("event", "words"),
-    [
-        (
-            CallFormChanged(form="text", why="it writes its calls as text"),
-            "from here on the model calls tools as a block in its text: it writes its calls as text",
-        ),
-        (ModelLoaded(model="big", unloaded=("small",), elapsed_s=12.4), "loaded big in 12 s; unloaded small"),
-        (ModelLoaded(model="big", ok=False), ""),
-        (CallFormChanged(form="\x1b[31mnew"), "from here on the model calls tools new"),
-        (ToolSetChanged(tools="lean", why="small window"), "tools: lean, small window"),
-        (Reminder(text="Answer with one call.\nLike this:"), "lmtui told the model: Answer with one call."),
-        (Reminder(text="x" * 500), f"lmtui told the model: {'x' * 400}…"),
-        (
-            Reminder(text=f"The work is done when `{'make check ' * 20}./a.py` exits with 0. It says now:\n1 failed"),
-            f"lmtui told the model: The work is done when `{'make check ' * 20}./a.py` exits with 0.",
-        ),
-        (Reminder(text="These failed:\na"), "lmtui told the model: These failed"),
-        (
-            Compacted(why="nearly full", tokens_before=6200, tokens_after=3100, elided=("a",), kept_from=9),
-            "room was made: 1 long result shortened and what was said first summarised, 6,200 → 3,100 tokens (nearly full)",
-        ),
-        (TurnStarted(turn_id="t"), ""),
-    ],
-    ids=[
-        "form",
-        "loaded",
-        "not loaded",
-        "unknown form",
-        "tools",
-        "reminder",
-        "long reminder",
-        "long sentence",
-        "no sentence",
-        "compacted",
-        "other",
-    ],
-)
+@for_each(("event", "words"), [
+    (
+        CallFormChanged(form="text", why="it writes its calls as text"),
+        "from here on the model calls tools as a block in its text: it writes its calls as text",
+    ),
+    (ModelLoaded(model="big", unloaded=("small",), elapsed_s=12.4), "loaded big in 12 s; unloaded small"),
+    (ModelLoaded(model="big", ok=False), ""),
+    (CallFormChanged(form="\x1b[31mnew"), "from here on the model calls tools new"),
+    (ToolSetChanged(tools="lean", why="small window"), "tools: lean, small window"),
+    (Reminder(text="Answer with one call.\nLike this:"), "lmtui told the model: Answer with one call."),
+    (Reminder(text="x" * 500), f"lmtui told the model: {'x' * 400}…"),
+    (
+        Reminder(text=f"The work is done when `{'make check ' * 20}./a.py` exits with 0. It says now:\n1 failed"),
+        f"lmtui told the model: The work is done when `{'make check ' * 20}./a.py` exits with 0.",
+    ),
+    (Reminder(text="These failed:\na"), "lmtui told the model: These failed"),
+    (
+        Compacted(why="nearly full", tokens_before=6200, tokens_after=3100, elided=("a",), kept_from=9),
+        "room was made: 1 long result shortened and what was said first summarised, 6,200 → 3,100 tokens (nearly full)",
+    ),
+    (TurnStarted(turn_id="t"), ""),
+])  # fmt: skip
 def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
     assert model_words(event) == words
 

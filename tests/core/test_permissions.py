@@ -8,6 +8,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.permissions.decide import decide, decide_all
 from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
 from lmtui.core.skills import PROMOTE_TOOL
+from tests.sets import for_each
 
 
 def allow(text: str) -> Rule:
@@ -22,23 +23,14 @@ def verdict(tool: str, access: Access, subject: str, mode: Mode = Mode.NORMAL, *
     return decide(tool, access, subject, mode, rules).verdict
 
 
-@pytest.mark.parametrize(
-    ("mode", "access", "expected"),
-    [
-        (Mode.MANUAL, Access.READ, Verdict.ASK),
-        (Mode.MANUAL, Access.WRITE, Verdict.ASK),
-        (Mode.MANUAL, Access.EXECUTE, Verdict.ASK),
-        (Mode.MANUAL, Access.NONE, Verdict.ALLOW),
-        (Mode.NORMAL, Access.READ, Verdict.ALLOW),
-        (Mode.NORMAL, Access.WRITE, Verdict.ASK),
-        (Mode.NORMAL, Access.EXECUTE, Verdict.ASK),
-        (Mode.AUTO, Access.WRITE, Verdict.ALLOW),
-        (Mode.AUTO, Access.EXECUTE, Verdict.ALLOW),
-        (Mode.PLAN, Access.READ, Verdict.ALLOW),
-        (Mode.PLAN, Access.WRITE, Verdict.DENY),
-        (Mode.PLAN, Access.EXECUTE, Verdict.DENY),
-    ],
-)
+@for_each(("mode", "access", "expected"), [
+    (Mode.MANUAL, Access.READ, Verdict.ASK), (Mode.MANUAL, Access.WRITE, Verdict.ASK),
+    (Mode.MANUAL, Access.EXECUTE, Verdict.ASK), (Mode.MANUAL, Access.NONE, Verdict.ALLOW),
+    (Mode.NORMAL, Access.READ, Verdict.ALLOW), (Mode.NORMAL, Access.WRITE, Verdict.ASK),
+    (Mode.NORMAL, Access.EXECUTE, Verdict.ASK), (Mode.AUTO, Access.WRITE, Verdict.ALLOW),
+    (Mode.AUTO, Access.EXECUTE, Verdict.ALLOW), (Mode.PLAN, Access.READ, Verdict.ALLOW),
+    (Mode.PLAN, Access.WRITE, Verdict.DENY), (Mode.PLAN, Access.EXECUTE, Verdict.DENY),
+])  # fmt: skip
 def test_modes(mode: Mode, access: Access, expected: Verdict) -> None:
     assert verdict("tool", access, "x", mode) is expected
 
@@ -52,43 +44,27 @@ def test_plan_mode_is_not_opened_by_an_allow_rule() -> None:
     assert verdict("write", Access.WRITE, "a", Mode.PLAN, allow("Write")) is Verdict.DENY
 
 
-@pytest.mark.parametrize(
-    ("rule", "path", "expected"),
-    [
-        ("Write(src/**)", "src/a/b.py", Verdict.ALLOW),
-        ("Write(src/**)", "srcs/a.py", Verdict.ASK),
-        ("Write(src/*.py)", "src/a.py", Verdict.ALLOW),
-        ("Write(src/*.py)", "src/a/b.py", Verdict.ASK),
-        ("Write(**/*.py)", "b.py", Verdict.ALLOW),
-        ("Write(**/*.py)", "a/b.py", Verdict.ALLOW),
-        ("Write", "anything", Verdict.ALLOW),
-        ("*(docs/**)", "docs/a", Verdict.ALLOW),
-        ("Edit(a)", "a", Verdict.ASK),
-    ],
-)
+@for_each(("rule", "path", "expected"), [
+    ("Write(src/**)", "src/a/b.py", Verdict.ALLOW), ("Write(src/**)", "srcs/a.py", Verdict.ASK),
+    ("Write(src/*.py)", "src/a.py", Verdict.ALLOW), ("Write(src/*.py)", "src/a/b.py", Verdict.ASK),
+    ("Write(**/*.py)", "b.py", Verdict.ALLOW), ("Write(**/*.py)", "a/b.py", Verdict.ALLOW),
+    ("Write", "anything", Verdict.ALLOW), ("*(docs/**)", "docs/a", Verdict.ALLOW), ("Edit(a)", "a", Verdict.ASK),
+])  # fmt: skip
 def test_path_rules(rule: str, path: str, expected: Verdict) -> None:
     assert verdict("write", Access.WRITE, path, Mode.NORMAL, allow(rule)) is expected
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git status; rm -rf ~", "git status && rm x", "git status | sh", "git status `rm x`", "git status $(rm x)",
-        "git status\nrm x", "git status > ~/.bashrc", "git status & rm x", "git status ${x:-$(rm a)}", "git status\rrm x",
-        "A=1 git status", "git status <(rm x)", "git\u00a0status", "git status #\nrm x", "gıt status",
-    ],
-)  # fmt: skip
+@for_each("command", [
+    "git status; rm -rf ~", "git status && rm x", "git status | sh", "git status `rm x`", "git status $(rm x)",
+    "git status\nrm x", "git status > ~/.bashrc", "git status & rm x", "git status ${x:-$(rm a)}", "git status\rrm x",
+    "A=1 git status", "git status <(rm x)", "git\u00a0status", "git status #\nrm x", "gıt status",
+])  # fmt: skip
 def test_an_allowed_prefix_does_not_carry_more(command: str) -> None:
     assert verdict("shell", Access.EXECUTE, command, Mode.NORMAL, allow("Shell(git status*)")) is Verdict.ASK
 
 
 def test_a_simple_command_passes_its_rule() -> None:
     assert verdict("shell", Access.EXECUTE, "git status -s src", Mode.NORMAL, allow("Shell(git status*)")) is Verdict.ALLOW
-
-
-@pytest.mark.parametrize("command", ["ls; rm x", "ls && rm x", "(rm x)", "echo $(rm x)", "true | rm x", "ls\nrm x", "rm x"])
-def test_a_deny_rule_finds_its_command_in_every_part(command: str) -> None:
-    assert verdict("shell", Access.EXECUTE, command, Mode.AUTO, deny("Shell(rm *)")) is Verdict.DENY
 
 
 @given(st.text(max_size=40))
@@ -99,18 +75,10 @@ def test_the_exact_rule_covers_its_command_and_no_other(command: str) -> None:
     assert verdict("shell", Access.EXECUTE, command + "x", Mode.MANUAL, read_again) is Verdict.ASK
 
 
-@pytest.mark.parametrize("text", ["", "Shell(", "rm -rf", "Sh ell(x)", "(x)", "Write(a) b"])
+@for_each("text", ["", "Shell(", "rm -rf", "Sh ell(x)", "(x)", "Write(a) b"])
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a permission rule"):
         allow(text)
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["rm\t-rf x", "/bin/rm -rf x", "A=1 rm x", "\\rm x", "command rm x", "sudo env rm x", "r''m x", "if true; then rm x; fi"],
-)
-def test_a_deny_rule_is_not_got_around_by_dress(command: str) -> None:
-    assert verdict("shell", Access.EXECUTE, command, Mode.AUTO, deny("Shell(rm *)")) is Verdict.DENY
 
 
 @pytest.mark.parametrize("tool", ["write", "edit", "mkdir"])
@@ -143,25 +111,13 @@ def test_an_ask_rule_comes_between_deny_and_allow_for_files_too() -> None:
     assert verdict("write", Access.WRITE, "src/a", Mode.NORMAL, ask("Write(src/**)"), granted) is Verdict.ALLOW
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ("mcp__git__list_Files", Verdict.ALLOW),
-        ("mcp__git__list_files", Verdict.ALLOW),
-        ("mcp__git__*", Verdict.ALLOW),
-        ("mcp__*", Verdict.ALLOW),
-        ("Mcp(git/list_Files)", Verdict.ALLOW),
-        ("Mcp(git/*)", Verdict.ALLOW),
-        ("Mcp(git)", Verdict.ALLOW),
-        ("Mcp(*/list_Files)", Verdict.ALLOW),
-        ("Mcp", Verdict.ALLOW),
-        ("*", Verdict.ALLOW),
-        ("mcp__git__list", Verdict.ASK),
-        ("mcp__gi*__list", Verdict.ASK),
-        ("mcp__github__*", Verdict.ASK),
-        ("Shell(git/list_Files)", Verdict.ASK),
-    ],
-)
+@for_each(("rule", "expected"), [
+    ("mcp__git__list_Files", Verdict.ALLOW), ("mcp__git__list_files", Verdict.ALLOW), ("mcp__git__*", Verdict.ALLOW),
+    ("mcp__*", Verdict.ALLOW), ("Mcp(git/list_Files)", Verdict.ALLOW), ("Mcp(git/*)", Verdict.ALLOW),
+    ("Mcp(git)", Verdict.ALLOW), ("Mcp(*/list_Files)", Verdict.ALLOW), ("Mcp", Verdict.ALLOW), ("*", Verdict.ALLOW),
+    ("mcp__git__list", Verdict.ASK), ("mcp__gi*__list", Verdict.ASK), ("mcp__github__*", Verdict.ASK),
+    ("Shell(git/list_Files)", Verdict.ASK),
+])  # fmt: skip
 def test_rules_for_mcp_tools_name_server_and_tool(rule: str, expected: Verdict) -> None:
     def decided(mode: Mode, *rules: Rule) -> Verdict:
         return verdict("mcp__git__list_Files", Access.EXECUTE, "git/list files", mode, *rules)
@@ -197,28 +153,19 @@ def test_a_wide_rule_for_reading_shows_no_secret_file(mode: Mode) -> None:
         assert decide("read", Access.READ, ".env", mode, rules).verdict is wanted, text
 
 
-@pytest.mark.parametrize(
-    ("rule", "subject", "expected"),
-    [
-        ("Edit(/srv/lib/src/**)", "/srv/lib/src/a.py", Verdict.ALLOW),
-        ("Edit(/srv/lib/**)", "/srv/lib/src/a.py", Verdict.ALLOW),
-        ("Edit(/srv/lib/src/**)", "/srv/lib/a.py", Verdict.ASK),
-        ("Edit(/srv/lib)", "/srv/library/a.py", Verdict.ASK),
-        ("Edit", "/srv/lib/a.py", Verdict.ASK),
-        ("Edit(**)", "/srv/lib/a.py", Verdict.ASK),
-        ("Edit(**/*.py)", "/srv/lib/a.py", Verdict.ASK),
-        ("Edit(/**)", "/srv/lib/a.py", Verdict.ASK),
-        ("Edit(srv/lib/**)", "/srv/lib/a.py", Verdict.ASK),
-        ("Edit(/srv/lib/**)", "../lib/a.py", Verdict.ASK),
-        ("Edit(/src/**)", "src/a.py", Verdict.ALLOW),
-        ("Edit(/src/a.py)", "src/a.py", Verdict.ALLOW),
-    ],
-)
+@for_each(("rule", "subject", "expected"), [
+    ("Edit(/srv/lib/src/**)", "/srv/lib/src/a.py", Verdict.ALLOW), ("Edit(/srv/lib/**)", "/srv/lib/src/a.py", Verdict.ALLOW),
+    ("Edit(/srv/lib/src/**)", "/srv/lib/a.py", Verdict.ASK), ("Edit(/srv/lib)", "/srv/library/a.py", Verdict.ASK),
+    ("Edit", "/srv/lib/a.py", Verdict.ASK), ("Edit(**)", "/srv/lib/a.py", Verdict.ASK),
+    ("Edit(**/*.py)", "/srv/lib/a.py", Verdict.ASK), ("Edit(/**)", "/srv/lib/a.py", Verdict.ASK),
+    ("Edit(srv/lib/**)", "/srv/lib/a.py", Verdict.ASK), ("Edit(/srv/lib/**)", "../lib/a.py", Verdict.ASK),
+    ("Edit(/src/**)", "src/a.py", Verdict.ALLOW), ("Edit(/src/a.py)", "src/a.py", Verdict.ALLOW),
+])  # fmt: skip
 def test_only_a_rule_with_a_whole_path_lets_an_added_folder_be_changed(rule: str, subject: str, expected: Verdict) -> None:
     assert verdict("edit", Access.WRITE, subject, Mode.NORMAL, allow(rule)) is expected
 
 
-@pytest.mark.parametrize("rule", ["Write(/srv/lib/src/**)", "Write(/srv/lib)", "*(/srv/lib/src)", "Write(**/*.py)", "Edit"])
+@for_each("rule", ["Write(/srv/lib/src/**)", "Write(/srv/lib)", "*(/srv/lib/src)", "Write(**/*.py)", "Edit"])
 def test_a_rule_that_forbids_holds_in_an_added_folder(rule: str) -> None:
     for mode in Mode:
         rules = (allow("Edit(/srv/**)"), deny(rule))
@@ -234,25 +181,16 @@ def test_auto_mode_changes_an_added_folder_and_plan_mode_does_not() -> None:
     assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.PLAN, allow("Write(/srv/**)")) is Verdict.DENY
 
 
-@pytest.mark.parametrize(
-    ("tool", "access", "subject", "expected"),
-    [
-        ("write", Access.WRITE, "src/a.py", Verdict.ALLOW),
-        ("mkdir", Access.WRITE, "build", Verdict.ALLOW),
-        ("shell", Access.EXECUTE, "make > log", Verdict.ALLOW),
-        ("git_diff", Access.READ, "", Verdict.ALLOW),
-        ("todo_add", Access.NONE, "", Verdict.ALLOW),
-        ("write", Access.WRITE, "/srv/added/a.py", Verdict.DENY),
-        ("git_commit", Access.WRITE, "", Verdict.DENY),
-        ("git_add", Access.WRITE, "a.py", Verdict.DENY),
-        ("python", Access.EXECUTE, "", Verdict.DENY),
-        ("background", Access.EXECUTE, "b1", Verdict.DENY),
-        ("mcp__shop__order", Access.EXECUTE, "shop/order", Verdict.DENY),
-        (PROMOTE_TOOL, Access.WRITE, "x", Verdict.DENY),
-        ("fetch", Access.REACH, "http://10.0.0.1/", Verdict.ASK),
-    ],
-)
-@pytest.mark.parametrize("rules", [(), (allow("*"), allow("mcp__*"), allow("Python"), allow("git_commit"))])
+@for_each(("tool", "access", "subject", "expected"), [
+    ("write", Access.WRITE, "src/a.py", Verdict.ALLOW), ("mkdir", Access.WRITE, "build", Verdict.ALLOW),
+    ("shell", Access.EXECUTE, "make > log", Verdict.ALLOW), ("git_diff", Access.READ, "", Verdict.ALLOW),
+    ("todo_add", Access.NONE, "", Verdict.ALLOW), ("write", Access.WRITE, "/srv/added/a.py", Verdict.DENY),
+    ("git_commit", Access.WRITE, "", Verdict.DENY), ("git_add", Access.WRITE, "a.py", Verdict.DENY),
+    ("python", Access.EXECUTE, "", Verdict.DENY), ("background", Access.EXECUTE, "b1", Verdict.DENY),
+    ("mcp__shop__order", Access.EXECUTE, "shop/order", Verdict.DENY), (PROMOTE_TOOL, Access.WRITE, "x", Verdict.DENY),
+    ("fetch", Access.REACH, "http://10.0.0.1/", Verdict.ASK),
+])  # fmt: skip
+@for_each("rules", [(), (allow("*"), allow("mcp__*"), allow("Python"), allow("git_commit"))])
 def test_the_try_mode_allows_what_its_overlay_covers_whatever_rules_allow(
     tool: str, access: Access, subject: str, expected: Verdict, rules: tuple[Rule, ...]
 ) -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import shlex
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.commands.table import command_table
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, TextPart, fill, find_prompt, split_arguments
+from tests.sets import for_each
 
 
 def filled(body: str, arguments: str = "") -> FilledPrompt:
@@ -22,22 +22,13 @@ def commands_of(body: str, arguments: str = "") -> list[str]:
     return [piece.text for piece in filled(body, arguments).pieces if piece.is_command]
 
 
-@pytest.mark.parametrize(
-    ("body", "arguments", "text"),
-    [
-        ("Fix $1 in $2.", "a b", "Fix a in b."),
-        ("Fix $1 in $2.", "'a b' c", "Fix a b in c."),
-        ("Fix $1.", "don't", "Fix don't."),
-        ("Fix $3.", "a", "Fix ."),
-        ("All: $ARGUMENTS", "a  'b c'", "All: a  'b c'"),
-        ("$ARGUMENTSX", "a", "$ARGUMENTSX\n\na"),
-        ("Costs $10 and $0", "", "Costs $10 and $0"),
-        ("Costs $10", "a", "Costs $10\n\na"),
-        ("No place.", "grüße 🌍", "No place.\n\ngrüße 🌍"),
-        ("$1$2", "a b", "ab"),
-        ("`code` and !no and !``", "", "`code` and !no and !``"),
-    ],
-)
+@for_each(("body", "arguments", "text"), [
+    ("Fix $1 in $2.", "a b", "Fix a in b."), ("Fix $1 in $2.", "'a b' c", "Fix a b in c."),
+    ("Fix $1.", "don't", "Fix don't."), ("Fix $3.", "a", "Fix ."), ("All: $ARGUMENTS", "a  'b c'", "All: a  'b c'"),
+    ("$ARGUMENTSX", "a", "$ARGUMENTSX\n\na"), ("Costs $10 and $0", "", "Costs $10 and $0"),
+    ("Costs $10", "a", "Costs $10\n\na"), ("No place.", "grüße 🌍", "No place.\n\ngrüße 🌍"), ("$1$2", "a b", "ab"),
+    ("`code` and !no and !``", "", "`code` and !no and !``"),
+])  # fmt: skip
 def test_arguments_are_put_in(body: str, arguments: str, text: str) -> None:
     assert text_of(body, arguments) == text
 
@@ -96,8 +87,7 @@ def test_a_typed_text_finds_its_file() -> None:
     assert (found.file.name, found.pieces[-1].text) == ("fix", "me")
     assert (find_prompt(files, "/sub:fix") or found).file.name == "sub:fix"
     assert [find_prompt(files, text) for text in ("fix", "/help", "/fixed", "/fix/me", "/usr/bin", "/", "")] == [None] * 7
-    several = find_prompt(files, "/fix one\ntwo")
-    assert several is not None
+    assert find_prompt(files, "/fix one\ntwo") is not None
 
 
 def test_names_of_our_own_are_those_that_nothing_else_may_take() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.proposals import FORM, Proposal, find_proposal, read_proposal
 from tests.core.plans import proposals
+from tests.sets import for_each
 
 WHOLE = {
     "title": "Nested comments",
@@ -34,36 +35,26 @@ def test_a_plan_as_an_object_is_read_back(proposal: Proposal) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        WHOLE,
-        {"plan": WHOLE},
-        {"plan": json.dumps(WHOLE)},
-        {**WHOLE, "steps": json.dumps(WHOLE["steps"])},
-        {**WHOLE, "steps": f"```json\n{json.dumps(WHOLE['steps'])}\n```"},
-        {**WHOLE, "steps": json.dumps(WHOLE["steps"]).replace("}]", "},]")},
-    ],
-)
+@for_each("given", [
+    WHOLE, {"plan": WHOLE}, {"plan": json.dumps(WHOLE)}, {**WHOLE, "steps": json.dumps(WHOLE["steps"])},
+    {**WHOLE, "steps": f"```json\n{json.dumps(WHOLE['steps'])}\n```"},
+    {**WHOLE, "steps": json.dumps(WHOLE["steps"]).replace("}]", "},]")},
+])  # fmt: skip
 def test_the_same_plan_in_other_wrappings_is_the_same(given: dict[str, object]) -> None:
     assert read_proposal(given) == read_proposal(WHOLE)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps(WHOLE),
-        f"Here is my plan:\n```json\n{json.dumps(WHOLE, indent=2)}\n```\nShall I go on?",
-        f"Sure. {json.dumps(WHOLE)} That is all.",
-        json.dumps(WHOLE).replace('["positions may move"]}', '["positions may move",],}'),
-        f'The lexer uses {{braces}} and {{"a": 1}}. {json.dumps(WHOLE)}',
-    ],
-)
+@for_each("text", [
+    json.dumps(WHOLE), f"Here is my plan:\n```json\n{json.dumps(WHOLE, indent=2)}\n```\nShall I go on?",
+    f"Sure. {json.dumps(WHOLE)} That is all.",
+    json.dumps(WHOLE).replace('["positions may move"]}', '["positions may move",],}'),
+    f'The lexer uses {{braces}} and {{"a": 1}}. {json.dumps(WHOLE)}',
+])  # fmt: skip
 def test_a_plan_in_an_answer_is_found(text: str) -> None:
     assert find_proposal(text) == read_proposal(WHOLE)
 
 
-@pytest.mark.parametrize("text", ["", "I would do it in three steps: a, b, c.", "{not: json}", 'see {"path": "a"}', "steps: 1"])
+@for_each("text", ["", "I would do it in three steps: a, b, c.", "{not: json}", 'see {"path": "a"}', "steps: 1"])
 def test_other_words_are_no_plan(text: str) -> None:
     assert find_proposal(text) is None
 
@@ -80,23 +71,20 @@ def test_ids_in_words_become_numbers(after: object) -> None:
     assert [(step.id, step.depends_on) for step in read_proposal({"title": "t", "steps": steps}).steps] == [(1, ()), (2, (1,))]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({}, "no steps"),
-        ({"title": "t", "steps": []}, "no steps"),
-        ({"title": "t", "steps": 7}, "no steps"),
-        ({"title": "t", "steps": '[{"id": 1, "text": "cut'}, "not a complete JSON list"),
-        ({"title": "t", "steps": '[{"id": 1, "text": "a"}, {"id": 2, "te'}, "not a complete JSON list"),
-        ({"title": "t", "steps": [{"text": "a", "depends_on": [5]}]}, "'5', which is not a step"),
-        ({"title": "t", "steps": [{"id": "a", "text": "a"}, {"id": "a", "text": "b"}]}, "ids a occur more than once"),
-        (
-            {"title": "t", "steps": [{"id": 1, "text": "a", "depends_on": [2]}, {"id": 2, "text": "b", "depends_on": [1]}]},
-            "wait",
-        ),
-        ({"title": "t", "steps": [{"id": 1}]}, "step 1 has no description"),
-    ],
-)
+@for_each(("given", "words"), [
+    ({}, "no steps"),
+    ({"title": "t", "steps": []}, "no steps"),
+    ({"title": "t", "steps": 7}, "no steps"),
+    ({"title": "t", "steps": '[{"id": 1, "text": "cut'}, "not a complete JSON list"),
+    ({"title": "t", "steps": '[{"id": 1, "text": "a"}, {"id": 2, "te'}, "not a complete JSON list"),
+    ({"title": "t", "steps": [{"text": "a", "depends_on": [5]}]}, "'5', which is not a step"),
+    ({"title": "t", "steps": [{"id": "a", "text": "a"}, {"id": "a", "text": "b"}]}, "ids a occur more than once"),
+    (
+        {"title": "t", "steps": [{"id": 1, "text": "a", "depends_on": [2]}, {"id": 2, "text": "b", "depends_on": [1]}]},
+        "wait",
+    ),
+    ({"title": "t", "steps": [{"id": 1}]}, "step 1 has no description"),
+])  # fmt: skip
 def test_what_is_no_plan_is_answered_with_the_form(given: dict[str, object], words: str) -> None:
     with pytest.raises(ToolError) as caught:
         read_proposal(given)
@@ -110,15 +98,10 @@ def test_a_plan_that_is_cut_is_said_to_be(text: str) -> None:
         find_proposal(text)
 
 
-@pytest.mark.parametrize(
-    ("written", "text"),
-    [
-        ("1. Upgrade to Python 3.11 and go", "Upgrade to Python 3.11 and go"),
-        ("Step 2: bump it to 2.0", "bump it to 2.0"),
-        ("Write a - b: done", "Write a - b: done"),
-        ("3.11 is dropped", "3.11 is dropped"),
-    ],
-)
+@pytest.mark.parametrize(("written", "text"), [
+    ("1. Upgrade to Python 3.11 and go", "Upgrade to Python 3.11 and go"), ("Step 2: bump it to 2.0", "bump it to 2.0"),
+    ("Write a - b: done", "Write a - b: done"), ("3.11 is dropped", "3.11 is dropped"),
+])  # fmt: skip
 def test_only_a_number_in_front_of_a_step_is_taken_off(written: str, text: str) -> None:
     found = read_proposal({"title": "t", "steps": [{"id": 1, "description": written}, written]})
     assert [step.text for step in found.steps] == [text, text]

@@ -8,23 +8,21 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles, with_role
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "role", "model"),
-    [
-        ("planner: qwen3-14b temperature=0.2", ModelRole.PLANNER, RoleModel("qwen3-14b", temperature=0.2)),
-        ("vision:qwen2.5-vl:7b", ModelRole.VISION, RoleModel("qwen2.5-vl:7b")),
-        ("Coder :  seed=7 top_p=0.9 repeat_penalty=1.1", ModelRole.CODER, RoleModel("", None, 0.9, 7, 1.1)),
-        (
-            "analyst: a context_length=16384 max_completion=900",
-            ModelRole.ANALYST,
-            RoleModel("a", context_length=16384, max_completion=900),
-        ),
-        ("embedder: e", ModelRole.EMBEDDER, RoleModel("e")),
-        ("title: org/small@q4 seed=0", ModelRole.TITLE, RoleModel("org/small@q4", seed=0)),
-    ],
-)
+@for_each(("text", "role", "model"), [
+    ("planner: qwen3-14b temperature=0.2", ModelRole.PLANNER, RoleModel("qwen3-14b", temperature=0.2)),
+    ("vision:qwen2.5-vl:7b", ModelRole.VISION, RoleModel("qwen2.5-vl:7b")),
+    ("Coder :  seed=7 top_p=0.9 repeat_penalty=1.1", ModelRole.CODER, RoleModel("", None, 0.9, 7, 1.1)),
+    (
+        "analyst: a context_length=16384 max_completion=900",
+        ModelRole.ANALYST,
+        RoleModel("a", context_length=16384, max_completion=900),
+    ),
+    ("embedder: e", ModelRole.EMBEDDER, RoleModel("e")),
+    ("title: org/small@q4 seed=0", ModelRole.TITLE, RoleModel("org/small@q4", seed=0)),
+])  # fmt: skip
 def test_an_entry_names_a_role_a_model_and_settings_of_its_own(text: str, role: ModelRole, model: RoleModel) -> None:
     assert parse_roles([text]) == {role: model}
 
@@ -49,31 +47,21 @@ def test_roles_that_nothing_asks_yet_are_named() -> None:
     assert not unasked_roles(parse_roles(["planner: a"]))
 
 
-def test_the_later_of_two_entries_for_a_role_holds() -> None:
-    assert parse_roles(["planner: a", "title: b", "planner: c"]) == {
-        ModelRole.PLANNER: RoleModel("c"),
-        ModelRole.TITLE: RoleModel("b"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "hint"),
-    [
-        ("planner qwen", "has no colon", "planner: NAME"),
-        ("boss: qwen", "names no role", "planner, coder, reviewer, pilot, analyst, summariser, title, vision, embedder"),
-        ("coder:", "names nothing", "planner: NAME"),
-        ("coder: a b", "names two models", "planner: NAME"),
-        ("coder: a heat=1", "sets 'heat'", "temperature, top_p, repeat_penalty, seed, context_length, max_completion"),
-        ("coder: a temperature=3", "temperature cannot be '3'", "a number from 0 to 2"),
-        ("coder: a temperature=nan", "temperature cannot be 'nan'", "a number from 0 to 2"),
-        ("coder: a temperature=", "temperature cannot be ''", "a number from 0 to 2"),
-        ("coder: a seed=1.5", "seed cannot be '1.5'", "a whole number from 0"),
-        ("pilot: a context_length=100", "context_length cannot be '100'", "a whole number from 512"),
-        ("title: a max_completion=0", "max_completion cannot be '0'", "a whole number from 1"),
-        ("planner: context_length=8192", "without a model", "Name the model"),
-        ("coder: a seed=-1", "seed cannot be '-1'", "a whole number from 0"),
-    ],
-)
+@for_each(("text", "words", "hint"), [
+    ("planner qwen", "has no colon", "planner: NAME"),
+    ("boss: qwen", "names no role", "planner, coder, reviewer, pilot, analyst, summariser, title, vision, embedder"),
+    ("coder:", "names nothing", "planner: NAME"),
+    ("coder: a b", "names two models", "planner: NAME"),
+    ("coder: a heat=1", "sets 'heat'", "temperature, top_p, repeat_penalty, seed, context_length, max_completion"),
+    ("coder: a temperature=3", "temperature cannot be '3'", "a number from 0 to 2"),
+    ("coder: a temperature=nan", "temperature cannot be 'nan'", "a number from 0 to 2"),
+    ("coder: a temperature=", "temperature cannot be ''", "a number from 0 to 2"),
+    ("coder: a seed=1.5", "seed cannot be '1.5'", "a whole number from 0"),
+    ("pilot: a context_length=100", "context_length cannot be '100'", "a whole number from 512"),
+    ("title: a max_completion=0", "max_completion cannot be '0'", "a whole number from 1"),
+    ("planner: context_length=8192", "without a model", "Name the model"),
+    ("coder: a seed=-1", "seed cannot be '-1'", "a whole number from 0"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_named_with_the_way_out(text: str, words: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         parse_roles([text])

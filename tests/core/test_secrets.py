@@ -1,37 +1,27 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".env", "a/.env", ".env.local", ".env.production", ".ENV", "./.env", "a//.env", ".env/", "\uff0eenv", ".en\u200bv",
-        "x.pem", "x.key", "id_rsa",
-        "id_rsa.bak", "id_ed25519", "ID_RSA", ".netrc", ".npmrc", ".pypirc", "credentials", "credentials.json",
-        "credentials-prod.yaml", "x.p12",
-        "x.pfx", "x.kdbx", "secrets.yaml", "secrets.toml", ".aws/config", "a/.aws/b", ".ssh/known_hosts", ".ssh",
-        ".kube/config",
-        ".docker/config.json", "/proc/self/environ", ".git-credentials", "home/.ssh/x/y",
-    ],
-)  # fmt: skip
+@for_each("path", [
+    ".env", "a/.env", ".env.local", ".env.production", ".ENV", "./.env", "a//.env", ".env/", "\uff0eenv", ".en\u200bv", "x.pem",
+    "x.key", "id_rsa", "id_rsa.bak", "id_ed25519", "ID_RSA", ".netrc", ".npmrc", ".pypirc", "credentials", "credentials.json",
+    "credentials-prod.yaml", "x.p12", "x.pfx", "x.kdbx", "secrets.yaml", "secrets.toml", ".aws/config", "a/.aws/b",
+    ".ssh/known_hosts", ".ssh", ".kube/config", ".docker/config.json", "/proc/self/environ", ".git-credentials",
+    "home/.ssh/x/y",
+])  # fmt: skip
 def test_secret_names(path: str) -> None:
     assert is_secret_path(path)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "", ".", "a.py", ".env.example", ".env.sample", ".env.template", "env", "a.env.py", "key.py", "keys/a.py",
-        "id_rsa.pub", "secrets.py",
-        "credentials.ts", "docs/secrets.md", "config.json", ".kube/cache", ".docker/Dockerfile", "environ", "README.md",
-        "monkey", "x.pem.md",
-    ],
-)  # fmt: skip
+@for_each("path", [
+    "", ".", "a.py", ".env.example", ".env.sample", ".env.template", "env", "a.env.py", "key.py", "keys/a.py", "id_rsa.pub",
+    "secrets.py", "credentials.ts", "docs/secrets.md", "config.json", ".kube/cache", ".docker/Dockerfile", "environ",
+    "README.md", "monkey", "x.pem.md",
+])  # fmt: skip
 def test_harmless_names(path: str) -> None:
     assert not is_secret_path(path)
 

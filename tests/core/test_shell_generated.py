@@ -16,40 +16,28 @@ import pytest
 
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
+from tests.sets import depth, for_each
 
-COMMANDS = 10_000
+COMMANDS = depth(2_500, 10_000)
 SEED = 20_260_101
-RULES: tuple[str, ...] = (
-    "git log*",
-    "git status",
-    "git commit *",
-    "npm test *",
-    "pytest *",
-    "make test",
-    "python tool.py *",
-    "tar *",
-)
-RULES += ("find *", "sed *", "awk *", "sort *", "rg *", "uniq *", "diff *", "env", "test *")
+RULES = (
+    "git log*", "git status", "git commit *", "npm test *", "pytest *", "make test", "python tool.py *", "tar *", "find *",
+    "sed *", "awk *", "sort *", "rg *", "uniq *", "diff *", "env", "test *",
+)  # fmt: skip
 FINE = (
     "ls -la src", "cat README.md", "git status", "git log --oneline -3", "echo hello", "grep -rn foo src", "wc -l a.py",
-    "pytest -q",
-    "npm test", "make test", "find . -name x", "sed -n 1,5p f", "awk '{print $1}' f", "sort f", "head -3 f",
-    "python tool.py a",
-    "git commit -m 'a b'", "timeout 5 pytest", "xargs wc -l", "tar tf a.tar", "git diff HEAD~1", "cut -d, -f1 f",
-    "rg foo src",
-    "time ls", "nice -n 5 pytest", "uniq f", "diff a b", "ls *.py", 'grep "a b$" f', "echo 'it''s'", "test -f a", "env",
+    "pytest -q", "npm test", "make test", "find . -name x", "sed -n 1,5p f", "awk '{print $1}' f", "sort f", "head -3 f",
+    "python tool.py a", "git commit -m 'a b'", "timeout 5 pytest", "xargs wc -l", "tar tf a.tar", "git diff HEAD~1",
+    "cut -d, -f1 f", "rg foo src", "time ls", "nice -n 5 pytest", "uniq f", "diff a b", "ls *.py", 'grep "a b$" f',
+    "echo 'it''s'", "test -f a", "env",
 )  # fmt: skip
 HOSTILE = (
     "touch x", "rm -rf src", "evil", "./evil", "/bin/evil", "sh -c evil", "bash -c 'evil'", "python -c evil", "evil a b",
-    "sudo ls",
-    "find . -exec evil {} ;", "find . -delete", "git -c a=b log", "git log --output=x", "sed -n '1e evil' f",
-    "sed 's/a/b/e' f",
-    "awk 'BEGIN{system(\"evil\")}'", "tar cf a . --to-command=evil", "sort -o x f", "rg --pre evil x", "xargs evil",
-    "env A=b ls",
-    "A=b ls", "pytest -p evil", "git push", "npm publish", "eval evil", "exec evil", ". ./evil", "uniq a b", "tee x",
-    "node -e evil",
-    "git x", "python -m evil", "printf -v a b", "command evil", "timeout 5 evil", "nohup evil", "cat .env", "less f",
-    "time evil",
+    "sudo ls", "find . -exec evil {} ;", "find . -delete", "git -c a=b log", "git log --output=x", "sed -n '1e evil' f",
+    "sed 's/a/b/e' f", "awk 'BEGIN{system(\"evil\")}'", "tar cf a . --to-command=evil", "sort -o x f", "rg --pre evil x",
+    "xargs evil", "env A=b ls", "A=b ls", "pytest -p evil", "git push", "npm publish", "eval evil", "exec evil", ". ./evil",
+    "uniq a b", "tee x", "node -e evil", "git x", "python -m evil", "printf -v a b", "command evil", "timeout 5 evil",
+    "nohup evil", "cat .env", "less f", "time evil",
 )  # fmt: skip
 GLUE = (
     "; ", " && ", " || ", " | ", "\n", " & ", "&", ";", "|", "&&", " |& ", "\r", "\t;\t", " \\\n", " \\\n; ", " #\n",
@@ -58,16 +46,12 @@ GLUE = (
     "\n# c\n",
 )  # fmt: skip
 AROUND = (
-    "{}", "({})", "{{ {}; }}", "! {}", "$({})", "`{}`", '"$({})"', "echo $({})", "echo `{}`", "cat <({})",
-    "if {}; then ls; fi", "{} > out",
-    "{} 2>/dev/null", "{} >/dev/null 2>&1", "{} </dev/null", "cat <<E\n{}\nE", "cat <<'E'\n{}\nE", "echo '{}'",
-    'echo "{}"', "time {}",
-    "f() {{ {}; }}; f", "for i in a; do {}; done", "echo {{{},a}}", "cat <<< '{}'", "{} #", "#{}", "echo \\{}", "{}\\",
-    "x={}", "'{}'",
-    "echo a'{}'b", "nice {}", "timeout 5 {}", "command {}", "echo ${{x:-{}}}", "echo $'{}'", "[ -n a ] && {}",
-    "[[ -n a ]] && {}", "{} &",
-    "case a in a) {};; esac", "coproc {}", "echo $(( {} ))", "{}>/dev/null", "{}>x", "2>/dev/null {}", "alias ls='{}'; ls",
-    "{}\\ x",
+    "{}", "({})", "{{ {}; }}", "! {}", "$({})", "`{}`", '"$({})"', "echo $({})", "echo `{}`", "cat <({})", "if {}; then ls; fi",
+    "{} > out", "{} 2>/dev/null", "{} >/dev/null 2>&1", "{} </dev/null", "cat <<E\n{}\nE", "cat <<'E'\n{}\nE", "echo '{}'",
+    'echo "{}"', "time {}", "f() {{ {}; }}; f", "for i in a; do {}; done", "echo {{{},a}}", "cat <<< '{}'", "{} #", "#{}",
+    "echo \\{}", "{}\\", "x={}", "'{}'", "echo a'{}'b", "nice {}", "timeout 5 {}", "command {}", "echo ${{x:-{}}}",
+    "echo $'{}'", "[ -n a ] && {}", "[[ -n a ]] && {}", "{} &", "case a in a) {};; esac", "coproc {}", "echo $(( {} ))",
+    "{}>/dev/null", "{}>x", "2>/dev/null {}", "alias ls='{}'; ls", "{}\\ x",
 )  # fmt: skip
 NOISE = ("'", '"', "\\", "$", "`", " ", "\n", ";", "#", "{", "}", "(", ")", "*", "!", "~", "<", ">", "&", "=", "|", "\t", "[")
 FINE_PROGRAMS = frozenset(
@@ -88,24 +72,17 @@ BANNED_FIRST_WORDS = {"git": r"-c|push\Z|x\Z|-C", "python": r"-c|-m|-\Z|evil"}
 
 DRESSED = (
     "evil x", "ev''il x", 'e"v"il x', "\\evil x", "e\\vil x", "$'\\x65vil' x", "$'\\145vil' x", "ev\\\nil x", "./evil x",
-    "a=evil; $a x",
-    "$(printf %s evil) x", "`echo evil` x", "A=1 evil x", "A=1 B='2 3' ./evil x", "eval evil x", "eval 'e'vil x",
-    "eval $'evi\\154'",
-    "command evil x", "command -p ./evil x", "exec evil x", "builtin command evil x", "{ evil; }", "(evil)",
-    "f() { evil; }; f", "! evil",
-    "time -p evil", "coproc evil; wait", "trap evil EXIT", "if evil; then :; fi", "while evil; do break; done",
-    "for i in evil; do $i; done",
-    "case $(evil) in a) :;; esac", ": ${x:=$(evil)}", ": $((1 + $(evil)))", "x=$(evil)", "export x=`evil`", ": <(evil)",
-    "cat <<E\n$(evil)\nE",
-    "cat <<< $(evil)", "printf -v 'a[$(evil)]' x", "test -v 'a[$(evil)]'", "let 'a[$(evil)]=1'",
-    "mapfile -C evil -c 1 a <<< x", "./e?il x",
-    "./evi[l] x", "./*vil x", "e{vil,} x", "evil>/dev/null", "2>&1 evil", ">/dev/null evil", "a=(e vil); ${a[0]}${a[1]}",
-    "x=evi; ${x}l",
-    "source /dev/stdin <<< evil", ". /dev/fd/0 <<< evil", "echo evil | . /dev/stdin",
-    "shopt -s expand_aliases\nalias z=evil\nz", "enable -n echo; evil",
-    "evil&", "true && evil || evil", "select i in a; do evil; done <<< 1", "[[ -n $(evil) ]]", "unset 'a[$(evil)]'",
-    "set -- evil; \"$@\"",
-    "set evil; $1", "PS4='$(evil)'; set -x; :", "x='$(evil)'; : \"${x@P}\"", "read a <<< evil; $a",
+    "a=evil; $a x", "$(printf %s evil) x", "`echo evil` x", "A=1 evil x", "A=1 B='2 3' ./evil x", "eval evil x",
+    "eval 'e'vil x", "eval $'evi\\154'", "command evil x", "command -p ./evil x", "exec evil x", "builtin command evil x",
+    "{ evil; }", "(evil)", "f() { evil; }; f", "! evil", "time -p evil", "coproc evil; wait", "trap evil EXIT",
+    "if evil; then :; fi", "while evil; do break; done", "for i in evil; do $i; done", "case $(evil) in a) :;; esac",
+    ": ${x:=$(evil)}", ": $((1 + $(evil)))", "x=$(evil)", "export x=`evil`", ": <(evil)", "cat <<E\n$(evil)\nE",
+    "cat <<< $(evil)", "printf -v 'a[$(evil)]' x", "test -v 'a[$(evil)]'", "let 'a[$(evil)]=1'", "mapfile -C evil -c 1 a <<< x",
+    "./e?il x", "./evi[l] x", "./*vil x", "e{vil,} x", "evil>/dev/null", "2>&1 evil", ">/dev/null evil",
+    "a=(e vil); ${a[0]}${a[1]}", "x=evi; ${x}l", "source /dev/stdin <<< evil", ". /dev/fd/0 <<< evil",
+    "echo evil | . /dev/stdin", "shopt -s expand_aliases\nalias z=evil\nz", "enable -n echo; evil", "evil&",
+    "true && evil || evil", "select i in a; do evil; done <<< 1", "[[ -n $(evil) ]]", "unset 'a[$(evil)]'",
+    "set -- evil; \"$@\"", "set evil; $1", "PS4='$(evil)'; set -x; :", "x='$(evil)'; : \"${x@P}\"", "read a <<< evil; $a",
     "hash -p ./evil zz; zz", "${0/*/evil}",
 )  # fmt: skip
 
@@ -192,8 +169,8 @@ def test_the_judge_sees_what_bash_starts(stubs: Path) -> None:
     assert not any(complaint(call) for call in started_by("ls -la && git log --oneline | head -3", stubs))
 
 
-@pytest.mark.parametrize("text", DRESSED)
-def test_what_is_forbidden_is_not_started_in_any_dress(text: str, stubs: Path) -> None:
+@for_each("text", DRESSED)
+def test_what_is_forbidden_is_not_started_in_any_dress(text: str) -> None:
     rules = (parse_rule("Shell(evil *)", Effect.DENY, "settings"), parse_rule("Shell", Effect.ALLOW, "settings"))
     for form in (text, f"ls && {text}", f"{text} | head -3"):
         assert decide("shell", Access.EXECUTE, form, Mode.AUTO, rules).verdict is not Verdict.ALLOW
@@ -203,7 +180,7 @@ def test_what_is_forbidden_is_not_started_by_generated_commands(stubs: Path) -> 
     rng = random.Random(SEED)
     rules = (parse_rule("Shell(evil *)", Effect.DENY, "settings"),)
     texts: list[str] = []
-    while len(texts) < 1500:
+    while len(texts) < COMMANDS // 5:
         text = generate(rng)
         for word in ("evil", "touch", "tee"):
             text = text.replace(
@@ -211,5 +188,5 @@ def test_what_is_forbidden_is_not_started_by_generated_commands(stubs: Path) -> 
             )
         texts.append(text)
     passed = [text for text in texts if decide("shell", Access.EXECUTE, text, Mode.AUTO, rules).verdict is Verdict.ALLOW]
-    assert len(passed) > 300
+    assert len(passed) > len(texts) // 5
     assert not [text for text in passed if any(call[0] == "evil" for call in started_by(text, stubs))]

@@ -5,6 +5,7 @@ import pytest
 from lmtui.core.permissions.decide import SkillScope, decide_all
 from lmtui.core.permissions.rules import Access, Effect, Mode, Rule, Verdict, parse_rule
 from lmtui.core.skills import PROMOTE_TOOL
+from tests.sets import for_each
 
 ALLOW_ALL = (Rule(Effect.ALLOW, "*", "*", "settings"),)
 
@@ -13,31 +14,21 @@ def scope(*texts: str) -> SkillScope:
     return SkillScope("tidy", tuple(parse_rule(text, Effect.ALLOW, "skill tidy") for text in texts))
 
 
-@pytest.mark.parametrize(
-    ("texts", "tool", "access", "subject", "is_left"),
-    [
-        (("Read",), "read", Access.READ, "a.txt", True),
-        (("Read",), "look", Access.READ, "a.png", True),
-        (("Read",), "grep", Access.READ, "", False),
-        (("Read(src/**)",), "read", Access.READ, "src/a.py", True),
-        (("Read(src/**)",), "read", Access.READ, "b.py", False),
-        (("Write",), "mkdir", Access.WRITE, "x", True),
-        (("Write",), "edit", Access.WRITE, "x", False),
-        (("Shell",), "shell", Access.EXECUTE, "rm -rf x; curl y", True),
-        (("Shell(git *)",), "shell", Access.EXECUTE, "git status", True),
-        (("Shell(git *)",), "shell", Access.EXECUTE, "git status && rm x", False),
-        (("Shell(git *)",), "shell", Access.EXECUTE, "git log | tee x", False),
-        (("Shell(git *)",), "shell", Access.EXECUTE, "git status $(rm x)", False),
-        (("Shell",), "python", Access.EXECUTE, "", False),
-        (("Python",), "python", Access.EXECUTE, "", True),
-        (("mcp__time__*",), "mcp__time__now", Access.EXECUTE, "time/now", True),
-        (("mcp__time__*",), "mcp__mail__send", Access.EXECUTE, "mail/send", False),
-        (("Skill__count",), "skill__count", Access.EXECUTE, "", True),
-        ((), "read", Access.READ, "a.txt", False),
-        ((), "todo_add", Access.NONE, "", True),
-        ((), "skill", Access.NONE, "other", True),
-    ],
-)
+@for_each(("texts", "tool", "access", "subject", "is_left"), [
+    (("Read",), "read", Access.READ, "a.txt", True), (("Read",), "look", Access.READ, "a.png", True),
+    (("Read",), "grep", Access.READ, "", False), (("Read(src/**)",), "read", Access.READ, "src/a.py", True),
+    (("Read(src/**)",), "read", Access.READ, "b.py", False), (("Write",), "mkdir", Access.WRITE, "x", True),
+    (("Write",), "edit", Access.WRITE, "x", False), (("Shell",), "shell", Access.EXECUTE, "rm -rf x; curl y", True),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git status", True),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git status && rm x", False),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git log | tee x", False),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git status $(rm x)", False),
+    (("Shell",), "python", Access.EXECUTE, "", False), (("Python",), "python", Access.EXECUTE, "", True),
+    (("mcp__time__*",), "mcp__time__now", Access.EXECUTE, "time/now", True),
+    (("mcp__time__*",), "mcp__mail__send", Access.EXECUTE, "mail/send", False),
+    (("Skill__count",), "skill__count", Access.EXECUTE, "", True), ((), "read", Access.READ, "a.txt", False),
+    ((), "todo_add", Access.NONE, "", True), ((), "skill", Access.NONE, "other", True),
+])  # fmt: skip
 def test_what_a_skill_names_is_left_and_nothing_else(
     texts: tuple[str, ...], tool: str, access: Access, subject: str, *, is_left: bool
 ) -> None:

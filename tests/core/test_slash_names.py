@@ -1,27 +1,15 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.prompt_text import nearest, slash_call
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "call"),
-    [
-        ("/review", ("review", "")),
-        ("/review  the parser \n", ("review", "the parser")),
-        ("/review\nthe parser", ("review", "the parser")),
-        ("/git:log x/y", ("git:log", "x/y")),
-        ("/etc/hosts is wrong", None),
-        ("/notes.txt is wrong", None),
-        ("//comment", None),
-        (" /review", None),
-        ("/", None),
-        ("/ review", None),
-        ("look at /review", None),
-        ("", None),
-    ],
-)
+@for_each(("text", "call"), [
+    ("/review", ("review", "")), ("/review  the parser \n", ("review", "the parser")),
+    ("/review\nthe parser", ("review", "the parser")), ("/git:log x/y", ("git:log", "x/y")),
+    ("/etc/hosts is wrong", None), ("/notes.txt is wrong", None), ("//comment", None), (" /review", None), ("/", None),
+    ("/ review", None), ("look at /review", None), ("", None),
+])  # fmt: skip
 def test_the_first_word_says_whether_it_is_a_command(text: str, call: tuple[str, str] | None) -> None:
     assert slash_call(text) == call
 

@@ -12,6 +12,7 @@ from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, TaskState
 from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, inventory_hash, mark_done, put_back, task_lines
 from lmtui.store.session_logs import decode, encode
+from tests.sets import for_each
 from tests.tui.lines.stage import envelopes
 
 FIVE = change_task(None, TaskChange("move them", remaining_queue=("a", "b", "c", "d", "e")))
@@ -45,18 +46,13 @@ def test_three_of_five_is_not_finished() -> None:
     assert change_task(state, TaskChange(processed_count=5)).is_finished
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (TaskChange(processed_count=6), "processed_count 6 is more than total_count 5"),
-        (TaskChange(processed_count=2), "do not fit 5 names in the queue"),
-        (TaskChange(total_count=4), "do not fit 5 names"),
-        (TaskChange(total_count=-1), "begin at 0"),
-        (TaskChange(total_count=10**5000), "end at 1,000,000,000,000"),
-        (TaskChange(total_count=0, processed_count=10**5000, remaining_queue=()), "end at 1,000,000,000,000"),
-        (TaskChange(added=("x" * 500,)), "at most 400 characters"),
-    ],
-)
+@for_each(("change", "said"), [
+    (TaskChange(processed_count=6), "processed_count 6 is more than total_count 5"),
+    (TaskChange(processed_count=2), "do not fit 5 names in the queue"), (TaskChange(total_count=4), "do not fit 5 names"),
+    (TaskChange(total_count=-1), "begin at 0"), (TaskChange(total_count=10**5000), "end at 1,000,000,000,000"),
+    (TaskChange(total_count=0, processed_count=10**5000, remaining_queue=()), "end at 1,000,000,000,000"),
+    (TaskChange(added=("x" * 500,)), "at most 400 characters"),
+])  # fmt: skip
 def test_numbers_that_do_not_fit_are_refused(change: TaskChange, said: str) -> None:
     with pytest.raises(ToolError, match=said):
         change_task(FIVE, change)

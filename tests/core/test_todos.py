@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
 from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, cycle_of, needs
-from lmtui.tools.todo_tools import (
-    MAX_TEXT_CHARS,
-    MAX_TODOS,
-    TodoChange,
-    add_todo,
-    change_todo,
-    drop_todo,
-    set_todos,
-)
+from lmtui.tools.todo_tools import MAX_TEXT_CHARS, MAX_TODOS, TodoChange, add_todo, change_todo, drop_todo, set_todos
 
 DONE, PENDING, BEGUN = TodoStatus.COMPLETED, TodoStatus.PENDING, TodoStatus.IN_PROGRESS
 
@@ -29,8 +21,7 @@ def plan_of(*todos: Todo) -> Plan:
 
 def test_ids_count_on_and_texts_are_bounded() -> None:
     plan = add_todo(add_todo(Plan(), " one "), "x" * 9_000, "n" * 9_000)
-    assert [todo.id for todo in plan.todos] == [1, 2]
-    assert plan.todos[0].text == "one"
+    assert ([todo.id for todo in plan.todos], plan.todos[0].text) == ([1, 2], "one")
     assert len(plan.todos[1].text) == len(plan.todos[1].notes) == MAX_TEXT_CHARS
 
 
@@ -71,15 +62,10 @@ def test_unknown_ids_are_named(parent: int, depends_on: tuple[int, ...]) -> None
         add_todo(add_todo(Plan(), "a"), "b", parent=parent, depends_on=depends_on)
 
 
-@pytest.mark.parametrize(
-    ("todo", "change", "cycle"),
-    [
-        (1, TodoChange(depends_on=(1,)), "1 → 1"),
-        (1, TodoChange(depends_on=(3,)), "1 → 3 → 2 → 1"),
-        (1, TodoChange(parent=1), "1 → 1"),
-        (4, TodoChange(depends_on=(5,), parent=5), "4 → 5 → 4"),
-    ],
-)
+@pytest.mark.parametrize(("todo", "change", "cycle"), [
+    (1, TodoChange(depends_on=(1,)), "1 → 1"), (1, TodoChange(depends_on=(3,)), "1 → 3 → 2 → 1"),
+    (1, TodoChange(parent=1), "1 → 1"), (4, TodoChange(depends_on=(5,), parent=5), "4 → 5 → 4"),
+])  # fmt: skip
 def test_what_would_wait_for_itself_is_refused_with_its_ids(todo: int, change: TodoChange, cycle: str) -> None:
     plan = plan_of(Todo(1, "a"), Todo(2, "b", depends_on=(1,)), Todo(3, "c", depends_on=(2,)), Todo(4, "d"), Todo(5, "e"))
     with pytest.raises(ToolError, match="wait for one another") as found:

@@ -45,8 +45,7 @@ def test_a_range_counts_so_many_days_with_today_and_no_more(chosen: UsageRange, 
     logs = [log(1, (first, "m", ONE)), log(2, (first - timedelta(seconds=1), "m", ONE)), log(3, (NOW, "m", ONE))]
     report = usage_report(logs, chosen, NOW, UTC)
     assert (report.first, report.last) == (first.date(), NOW.date())
-    assert [each.name[7] for each in report.sessions] == ["3", "1"]
-    assert report.total == ONE + ONE
+    assert ([each.name[7] for each in report.sessions], report.total) == (["3", "1"], ONE + ONE)
     assert usage_report(logs, UsageRange.ALL, NOW, UTC).total.requests == 3
 
 
@@ -79,8 +78,7 @@ def test_sums_are_by_day_model_folder_and_session_with_the_most_first() -> None:
     told = json.loads(json.dumps(usage_json(report)))
     spent = {"requests", "prompt_tokens", "completion_tokens", "cached_tokens", "turns", "model_s", "turn_s"}
     assert set(told) == {"range", "first", "last", "total", "days", "models", "folders", "sessions", "problems"}
-    assert (told["range"], told["first"], told["last"]) == ("7d", "2026-03-24", "2026-03-30")
-    assert set(told["total"]) == spent
+    assert ((told["range"], told["first"], told["last"]), set(told["total"])) == (("7d", "2026-03-24", "2026-03-30"), spent)
     assert set(told["sessions"][0]) == spent | {"session", "title", "folder"}
     assert [set(told[name][0]) - spent for name in ("days", "models", "folders")] == [{"day"}, {"model"}, {"folder"}]
 
@@ -123,13 +121,8 @@ def test_without_requests_the_lines_say_what_will_appear() -> None:
 
 def test_numbers_are_short() -> None:
     assert [amount_text(each) for each in (0, 999, 3100, 32_400, 1_250_000, 10**9 * 3)] == [
-        "0",
-        "999",
-        "3.1k",
-        "32k",
-        "1.2M",
-        "3B",
-    ]
+        "0", "999", "3.1k", "32k", "1.2M", "3B",
+    ]  # fmt: skip
     assert [time_text(each) for each in (0, 0.4, 42, 185, 7800, 90_000)] == [
         "0 s", "0.4 s", "42 s", "3 min 5 s", "2 h 10 min", "1 d 1 h",
     ]  # fmt: skip

@@ -8,44 +8,29 @@ from hypothesis import strategies as st
 
 from lmtui.core.agent_events import Wait, checked_wait, read_wait
 from lmtui.core.errors import UsageError
+from tests.sets import for_each
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 UNTIL = datetime(2026, 3, 15, 2, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "WAIT: 2026-03-15T02:00:00Z: the build",
-        "Nothing to do yet.\n\nWAIT: 2026-03-15T02:00Z: the build",
-        "WAIT: 2026-03-15T04:00:00+02:00: the build\nSee you then.",
-        "```\nx = 1\n```\n  WAIT: 2026-03-15 02:00Z - the build  ",
-        f"WAIT: in {int((UNTIL - NOW).total_seconds())}s: the build",
-    ],
-)
+@for_each("text", [
+    "WAIT: 2026-03-15T02:00:00Z: the build", "Nothing to do yet.\n\nWAIT: 2026-03-15T02:00Z: the build",
+    "WAIT: 2026-03-15T04:00:00+02:00: the build\nSee you then.", "```\nx = 1\n```\n  WAIT: 2026-03-15 02:00Z - the build  ",
+    f"WAIT: in {int((UNTIL - NOW).total_seconds())}s: the build",
+])  # fmt: skip
 def test_a_line_of_its_own_is_a_wait(text: str) -> None:
     assert read_wait(text, NOW) == Wait(UNTIL, "the build")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I could say WAIT: 2026-03-15T02:00:00Z: the build",
-        "`WAIT: 2026-03-15T02:00:00Z: the build`",
-        "> WAIT: 2026-03-15T02:00:00Z: the build",
-        '"WAIT: 2026-03-15T02:00:00Z: the build"',
-        "```\nWAIT: 2026-03-15T02:00:00Z: the build\n```",
-        "~~~text\nWAIT: 2026-03-15T02:00:00Z: x\n```\nWAIT: 2026-03-15T02:00:00Z: y",
-        "    WAIT: 2026-03-15T02:00:00Z: the build",
-        "# WAIT: 2026-03-15T02:00:00Z: the build",
-        "WAIT: that is not what you asked for.",
-        "WAIT: in 5 minutes you would see it.",
-        "WAIT: in 5m you would see it.",
-        "WAIT:",
-        "wait: 2026-03-15T02:00:00Z: the build",
-        "Done.",
-    ],
-)
+@for_each("text", [
+    "I could say WAIT: 2026-03-15T02:00:00Z: the build", "`WAIT: 2026-03-15T02:00:00Z: the build`",
+    "> WAIT: 2026-03-15T02:00:00Z: the build", '"WAIT: 2026-03-15T02:00:00Z: the build"',
+    "```\nWAIT: 2026-03-15T02:00:00Z: the build\n```",
+    "~~~text\nWAIT: 2026-03-15T02:00:00Z: x\n```\nWAIT: 2026-03-15T02:00:00Z: y", "    WAIT: 2026-03-15T02:00:00Z: the build",
+    "# WAIT: 2026-03-15T02:00:00Z: the build", "WAIT: that is not what you asked for.", "WAIT: in 5 minutes you would see it.",
+    "WAIT: in 5m you would see it.", "WAIT:", "wait: 2026-03-15T02:00:00Z: the build", "Done.",
+])  # fmt: skip
 def test_words_in_code_in_quotes_and_in_the_middle_of_a_line_are_none(text: str) -> None:
     assert read_wait(text, NOW) is None
 

@@ -13,7 +13,8 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.servers import ServedModel
 from lmtui.core.subagents import AgentDefinition
 from lmtui.engine.subagent_runs import instructions_text
-from tests.engine.test_children import call, team
+from tests.engine.seen import call, ran, seen
+from tests.engine.test_children import team
 from tests.fakes import FakeProvider, Rig, answer
 
 HERON = AgentDefinition("heron", "Looks.", "heron.md", "Stand still.", ("Read", "Grep", "Shell(git diff *)"))
@@ -53,28 +54,23 @@ def tools_of(made: Rig, request: int) -> set[str]:
 
 
 def result(made: Rig, tool: str) -> ToolCallFinished:
-    found = [event for event in made.of("tool_call_finished") if isinstance(event, ToolCallFinished) and event.tool == tool]
+    found = [event for event in seen(made, ToolCallFinished) if event.tool == tool]
     return found[-1]
 
 
 async def test_a_named_child_is_told_its_instructions_and_only_its_tools() -> None:
-    made = rig(FakeProvider(send("heron"), REPORT, answer("done")))
-    await made.run("have it looked at")
+    made = await ran(rig(FakeProvider(send("heron"), REPORT, answer("done"))), "have it looked at")
     child = made.provider.requests[1]
     assert '<instructions from="sub-agent heron">\nStand still.\n</instructions>' in child.messages[0].text
     assert "Your task: look" in child.messages[1].text
     assert tools_of(made, 1) == {"read", "grep", "shell", "report_result"}
     assert "Stand still." not in made.provider.requests[2].messages[0].text
-    started = made.of("agent_started")[0]
-    assert isinstance(started, AgentStarted)
-    assert started.title == "heron: look"
+    assert seen(made, AgentStarted)[0].title == "heron: look"
 
 
 async def test_a_definition_without_tools_adds_its_instructions_alone() -> None:
-    plain = rig(FakeProvider(answer("", ("delegate", call(objective="look"))), REPORT, answer("done")))
-    await plain.run("x")
-    free = rig(FakeProvider(send("free"), REPORT, answer("done")))
-    await free.run("x")
+    plain = await ran(rig(FakeProvider(answer("", ("delegate", call(objective="look"))), REPORT, answer("done"))), "x")
+    free = await ran(rig(FakeProvider(send("free"), REPORT, answer("done"))), "x")
     assert tools_of(plain, 1) == tools_of(free, 1)
     words = plain.provider.requests[1].messages[0].text
     assert free.provider.requests[1].messages[0].text == f"{words}\n\n{instructions_text(FREE, 1_000)}"
@@ -82,8 +78,7 @@ async def test_a_definition_without_tools_adds_its_instructions_alone() -> None:
 
 async def test_a_call_of_another_tool_is_refused_with_those_there_are() -> None:
     write = answer("", ("write", call(path="a.md", content="text")))
-    made = rig(FakeProvider(send("heron"), write, REPORT, answer("done")))
-    await made.run("x")
+    made = await ran(rig(FakeProvider(send("heron"), write, REPORT, answer("done"))), "x")
     refused = result(made, "write")
     assert (refused.ok, "a.md" in made.sandbox.files) == (False, False)
     assert "write is not a tool of the sub-agent heron" in refused.result
@@ -100,8 +95,7 @@ async def test_a_pattern_holds_for_each_part_of_a_command(command: str, *, ok: b
 
 async def test_denied_tools_are_gone_and_denied_calls_are_refused() -> None:
     remove = answer("", ("shell", call(command="rm -r a")))
-    made = rig(FakeProvider(send("careful"), remove, REPORT, answer("done")))
-    await made.run("x")
+    made = await ran(rig(FakeProvider(send("careful"), remove, REPORT, answer("done"))), "x")
     assert {"edit", "shell", "read"} <= tools_of(made, 1)
     assert "write" not in tools_of(made, 1)
     assert not result(made, "shell").ok
@@ -110,15 +104,13 @@ async def test_denied_tools_are_gone_and_denied_calls_are_refused() -> None:
 
 async def test_a_definition_gives_nothing_that_the_kind_of_agent_lacks() -> None:
     wide = AgentDefinition("wide", "Wide.", "wide.md", "All.", ("Git_commit", "Fetch", "Read"))
-    made = rig(FakeProvider(send("wide"), REPORT, answer("done")), wide)
-    await made.run("x")
+    made = await ran(rig(FakeProvider(send("wide"), REPORT, answer("done")), wide), "x")
     assert tools_of(made, 1) == {"read", "report_result"}
 
 
 async def test_those_below_have_no_more_than_those_above() -> None:
     write = answer("", ("write", call(path="a.md", content="text")))
-    made = rig(FakeProvider(send("sender"), send("free"), write, REPORT, REPORT, answer("done")))
-    await made.run("x")
+    made = await ran(rig(FakeProvider(send("sender"), send("free"), write, REPORT, REPORT, answer("done"))), "x")
     assert tools_of(made, 1) == {"read", "delegate", "report_result"}
     assert tools_of(made, 2) == {"read", "delegate", "report_result"}
     assert "a.md" not in made.sandbox.files
@@ -126,53 +118,47 @@ async def test_those_below_have_no_more_than_those_above() -> None:
 
 async def test_an_unknown_name_is_told_before_anything_begins() -> None:
     tasks = [{"task_id": "a", "objective": "look", "agent": "heron"}, {"task_id": "b", "objective": "look", "agent": "egret"}]
-    made = rig(FakeProvider(answer("", ("decompose", json.dumps({"manifest": tasks}))), answer("done")))
-    await made.run("x")
+    made = await ran(rig(FakeProvider(answer("", ("decompose", json.dumps({"manifest": tasks}))), answer("done"))), "x")
     assert not made.of("agent_started")
     assert "There are: heron, free" in result(made, "decompose").result
 
 
 async def test_a_task_of_a_manifest_names_one() -> None:
     tasks = [{"task_id": "a", "objective": "look", "agent": "heron"}]
-    made = rig(FakeProvider(answer("", ("decompose", json.dumps({"manifest": tasks}))), REPORT, answer("done")))
-    await made.run("x")
+    made = await ran(rig(FakeProvider(answer("", ("decompose", json.dumps({"manifest": tasks}))), REPORT, answer("done"))), "x")
     assert tools_of(made, 1) == {"read", "grep", "shell", "report_result"}
 
 
 async def test_general_purpose_is_a_plain_one() -> None:
     sent = answer("", ("delegate", call(objective="look", subagent_type="general-purpose")))
-    made = rig(FakeProvider(sent, REPORT, answer("done")))
-    await made.run("x")
+    made = await ran(rig(FakeProvider(sent, REPORT, answer("done"))), "x")
     assert made.of("agent_started")
     assert "write" in tools_of(made, 1)
 
 
 async def test_a_model_that_the_server_has_is_asked_by_the_child_alone() -> None:
-    made = rig(TwoModels(send("small"), REPORT, answer("done")))
-    await made.run("x")
+    made = await ran(rig(TwoModels(send("small"), REPORT, answer("done"))), "x")
     assert [request.model for request in made.provider.requests] == ["model", "small-model", "model"]
-    changed = [event for event in made.of("model_changed") if isinstance(event, ModelChanged) and event.model == "small-model"]
+    changed = [event for event in seen(made, ModelChanged) if event.model == "small-model"]
     assert {(event.agent, event.is_for_turn) for event in changed} == {("agent_1", True)}
 
 
 async def test_a_model_that_the_server_lacks_is_said_once_and_the_parents_is_asked() -> None:
     other = replace(SMALL, model="sonnet")
-    made = rig(TwoModels(send("small"), REPORT, send("small"), REPORT, answer("done")), other)
-    await made.run("x")
+    made = await ran(rig(TwoModels(send("small"), REPORT, send("small"), REPORT, answer("done")), other), "x")
     assert {request.model for request in made.provider.requests} == {"model"}
-    told = [event.text for event in made.of("notice") if isinstance(event, Notice) and "sonnet" in event.text]
+    told = [event.text for event in seen(made, Notice) if "sonnet" in event.text]
     assert len(told) == 1
     assert "does not offer sonnet, which the sub-agent small names" in told[0]
 
 
 async def test_long_instructions_are_cut_and_that_is_said() -> None:
     long = replace(FREE, instructions="Stand still. " * 5_000)
-    made = rig(FakeProvider(send("free"), REPORT, answer("done")), long)
-    await made.run("x")
+    made = await ran(rig(FakeProvider(send("free"), REPORT, answer("done")), long), "x")
     text = made.provider.requests[1].messages[0].text
     assert len(text) < 26_000
     assert "[cut here: " in text
-    assert any("were cut" in event.text for event in made.of("notice") if isinstance(event, Notice))
+    assert any("were cut" in event.text for event in seen(made, Notice))
 
 
 def test_instructions_cannot_end_their_part() -> None:
@@ -182,6 +168,5 @@ def test_instructions_cannot_end_their_part() -> None:
 
 
 async def test_small_sets_of_tools_are_narrowed_too() -> None:
-    made = rig(FakeProvider(send("heron"), REPORT, answer("done")), tools=str(ToolSet.LEAN))
-    await made.run("x")
+    made = await ran(rig(FakeProvider(send("heron"), REPORT, answer("done")), tools=str(ToolSet.LEAN)), "x")
     assert tools_of(made, 1) == {"read", "grep", "shell", "report_result"}

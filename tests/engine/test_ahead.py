@@ -16,6 +16,7 @@ from lmtui.core.events import (
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import SandboxStatus
+from tests.engine.seen import reply, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 
@@ -28,7 +29,7 @@ def write(path: str, text: str) -> tuple[str, str]:
 
 
 def requests(rig: Rig) -> list[ApprovalRequested]:
-    return [event for event in rig.events if isinstance(event, ApprovalRequested)]
+    return seen(rig, ApprovalRequested)
 
 
 async def rig_asking(count: int, *calls: tuple[str, str], sandbox: FakeSandbox | None = None) -> Rig:
@@ -40,13 +41,12 @@ async def rig_asking(count: int, *calls: tuple[str, str], sandbox: FakeSandbox |
 
 async def test_calls_of_one_message_are_all_asked_about_at_once() -> None:
     rig = await rig_asking(3, write("x", "1"), shell("make a"), shell("make b"))
-    assert [request.text for request in requests(rig)][1:] == ["make a", "make b"]
-    assert rig.sandbox.ran == []
+    assert ([request.text for request in requests(rig)][1:], rig.sandbox.ran) == (["make a", "make b"], [])
     for request in reversed(requests(rig)):  # in whatever order they are answered
         rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["make a", "make b"]
-    finished = [event.call_id for event in rig.events if isinstance(event, ToolCallFinished)]
+    finished = [event.call_id for event in seen(rig, ToolCallFinished)]
     assert finished == ["call_0", "call_1", "call_2"]
 
 
@@ -54,7 +54,7 @@ async def test_a_grant_answers_the_questions_that_it_covers() -> None:
     rig = await rig_asking(3, shell("make a"), shell("make a"), shell("make b"))
     rig.session.answer(requests(rig)[0].approval_id, Answer(Outcome.SESSION))
     await rig.until(lambda event: isinstance(event, ToolCallFinished) and event.call_id == "call_1")
-    resolved = [(event.outcome, event.by) for event in rig.events if isinstance(event, ApprovalResolved)]
+    resolved = [(event.outcome, event.by) for event in seen(rig, ApprovalResolved)]
     assert resolved == [(Outcome.SESSION, "user"), (Outcome.ONCE, "rule")]
     rig.session.answer(requests(rig)[2].approval_id, Answer(Outcome.NO))
     await rig.session.wait_idle()
@@ -81,10 +81,10 @@ async def test_an_interrupt_ends_every_call_that_was_asked_about() -> None:
     assert rig.sandbox.ran == []
 
     def ids(kind: type[Event]) -> list[str]:
-        return sorted(str(event.call_id) for event in rig.events if isinstance(event, kind) and hasattr(event, "call_id"))
+        return sorted(str(event.call_id) for event in seen(rig, kind) if hasattr(event, "call_id"))
 
     assert ids(ToolCallStarted) == ids(ToolCallFinished) == ["call_0", "call_1", "call_2"]
-    assert [event.outcome for event in rig.events if isinstance(event, ApprovalResolved)] == [Outcome.NO] * 3
+    assert [event.outcome for event in seen(rig, ApprovalResolved)] == [Outcome.NO] * 3
 
 
 async def test_one_no_leaves_the_others_to_be_answered() -> None:
@@ -92,8 +92,7 @@ async def test_one_no_leaves_the_others_to_be_answered() -> None:
     first, second = requests(rig)
     rig.session.answer(first.approval_id, Answer(Outcome.NO, "not that"))
     await rig.until(lambda event: isinstance(event, ToolCallFinished))
-    rig.session.answer(second.approval_id, Answer(Outcome.ONCE))
-    await rig.session.wait_idle()
+    await reply(rig, second, Outcome.ONCE)
     assert rig.sandbox.ran == ["make b"]
 
 
@@ -107,6 +106,6 @@ class DeadSandbox(FakeSandbox):
 async def test_a_sandbox_that_does_not_start_is_told_with_each_call_and_ends_no_turn() -> None:
     rig = Rig(FakeProvider(answer("", shell("make a"), shell("make b")), answer("done")), DeadSandbox(), mode=Mode.NORMAL)
     await rig.run()
-    finished = [event for event in rig.events if isinstance(event, ToolCallFinished)]
+    finished = seen(rig, ToolCallFinished)
     assert [(event.ok, event.result) for event in finished] == [(False, "the image is missing. Build it.")] * 2
-    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
+    assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.DONE]

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from lmtui.core.messages import Completion, FinishReason, Image, Message, Role, Timings, ToolCall, ToolSpec, Usage
 from lmtui.core.servers import ModelProfile
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context_budget import Budget
+from tests.sets import for_each
 
 TOOLS = tuple(ToolSpec(f"tool{number}", "does something with a file " * 4, {"type": "object"}) for number in range(12))
 
@@ -20,9 +19,9 @@ def completion(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("ratio", [0.7, 0.85, 1.0, 1.3, 1.6])
-@pytest.mark.parametrize("overhead", [0, 40, 400])
-@pytest.mark.parametrize("seed", range(4))
+@for_each("ratio", [0.7, 0.85, 1.0, 1.3, 1.6])
+@for_each("overhead", [0, 40, 400])
+@for_each("seed", range(4))
 def test_after_two_requests_the_estimate_is_within_a_tenth(ratio: float, overhead: int, seed: int) -> None:
     chance = random.Random(seed)
     budget = Budget()
@@ -98,9 +97,7 @@ def test_a_counter_that_gets_better_counts_everything_anew() -> None:
     budget.use("model", ModelProfile(token_ratio=1.1))
     budget.learn_size(103, 90)
     factor, before = 2, budget.generation
-    assert budget.raw(messages, ()) == 202
-    assert budget.generation == before + 1
-    assert budget.token_ratio == 1.1
+    assert (budget.raw(messages, ()), budget.generation, budget.token_ratio) == (202, before + 1, 1.1)
 
 
 def test_calls_pictures_and_tools_are_counted() -> None:
@@ -130,10 +127,9 @@ def test_else_they_follow_from_the_wait_for_the_first_token() -> None:
     assert budget.read_tokens_per_s == 500.0
 
 
-@pytest.mark.parametrize(
-    ("window", "speed", "chars"),
-    [(2048, 0, 1792), (8192, 0, 7168), (0, 0, 7168), (32768, 0, 24_000), (8192, 50, 3500), (8192, 5, 1000), (400, 0, 1000)],
-)
+@for_each(("window", "speed", "chars"), [
+    (2048, 0, 1792), (8192, 0, 7168), (0, 0, 7168), (32768, 0, 24_000), (8192, 50, 3500), (8192, 5, 1000), (400, 0, 1000),
+])  # fmt: skip
 def test_a_result_gets_a_quarter_of_the_window_and_twenty_seconds_of_reading(window: int, speed: float, chars: int) -> None:
     budget = Budget()
     budget.use("model", ModelProfile(read_tokens_per_s=speed))

@@ -1,23 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-import pytest
 
 from lmtui.core.events import Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import ExecResult, FileContent
+from tests.engine.seen import call, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
-
-
-def call(**arguments: Any) -> str:
-    return json.dumps(arguments)
+from tests.sets import for_each
 
 
 @dataclass
@@ -70,16 +65,14 @@ def steps(rig: Rig) -> list[str]:
 
 
 def results(rig: Rig) -> list[str]:
-    return [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+    return [event.result for event in seen(rig, ToolCallFinished)]
 
 
 async def test_reads_of_one_message_run_side_by_side_and_end_in_their_order() -> None:
     sandbox = folder()
     sandbox.pauses = {"a.txt": 50, "b.txt": 30, "c.txt": 1}
-    rig = rig_for(sandbox, read("a"), read("b"), read("c"))
-    await rig.run()
-    assert sandbox.done == ["c.txt", "b.txt", "a.txt"]
-    assert steps(rig) == ["+0", "+1", "+2", "-0", "-1", "-2"]
+    rig = await ran(rig_for(sandbox, read("a"), read("b"), read("c")))
+    assert (sandbox.done, steps(rig)) == (["c.txt", "b.txt", "a.txt"], ["+0", "+1", "+2", "-0", "-1", "-2"])
     assert [result.split()[-1] for result in results(rig)] == ["a", "b", "c"]
     told = [message.text.split()[-1] for message in rig.provider.requests[1].messages if message.role is Role.TOOL]
     assert told == ["a", "b", "c"]
@@ -87,28 +80,18 @@ async def test_reads_of_one_message_run_side_by_side_and_end_in_their_order() ->
 
 async def test_only_a_few_run_at_once() -> None:
     sandbox = folder()
-    rig = rig_for(sandbox, *map(read, "abcdefghij"))
-    await rig.run()
-    assert sandbox.most == 4
-    assert [step for step in steps(rig) if step[0] == "-"] == [f"-{number}" for number in range(10)]
+    rig = await ran(rig_for(sandbox, *map(read, "abcdefghij")))
+    assert (sandbox.most, [step for step in steps(rig) if step[0] == "-"]) == (4, [f"-{number}" for number in range(10)])
 
 
-@pytest.mark.parametrize(
-    ("between", "most"),
-    [
-        (("write", call(path="x.txt", content="x")), 2),
-        (("shell", call(command="make")), 2),
-        (("todo_add", call(description="x")), 2),
-        (("nosuch", "{}"), 2),
-        (("read", "{"), 2),
-        (("ls", "{}"), 4),
-        (("get_time", "{}"), 2),
-    ],
-)
+@for_each(("between", "most"), [
+    (("write", call(path="x.txt", content="x")), 2), (("shell", call(command="make")), 2),
+    (("todo_add", call(description="x")), 2), (("nosuch", "{}"), 2), (("read", "{"), 2), (("ls", "{}"), 4),
+    (("get_time", "{}"), 2),
+])  # fmt: skip
 async def test_a_call_that_does_more_than_read_waits_and_is_waited_for(between: tuple[str, str], most: int) -> None:
     sandbox = folder()
-    rig = rig_for(sandbox, read("a"), read("b"), between, read("c"), read("d"))
-    await rig.run()
+    rig = await ran(rig_for(sandbox, read("a"), read("b"), between, read("c"), read("d")))
     assert sandbox.most == most
     order = steps(rig)
     if most == 2:
@@ -119,23 +102,21 @@ async def test_a_call_that_does_more_than_read_waits_and_is_waited_for(between: 
 async def test_a_read_that_would_be_asked_about_runs_alone() -> None:
     sandbox = folder()
     rule = parse_rule("Read(b.txt)", Effect.ASK, "settings")
-    rig = rig_for(sandbox, read("a"), read("b"), read("c"), rules=(rule,), is_attended=False)
-    await rig.run()
+    rig = await ran(rig_for(sandbox, read("a"), read("b"), read("c"), rules=(rule,), is_attended=False))
     assert sandbox.most == 1
     assert "Not run" in results(rig)[1]
 
 
 async def test_a_read_that_fails_fails_alone() -> None:
-    rig = rig_for(folder(), read("a"), read("missing"), read("c"))
-    await rig.run()
-    assert [event.ok for event in rig.events if isinstance(event, ToolCallFinished)] == [True, False, True]
+    rig = await ran(rig_for(folder(), read("a"), read("missing"), read("c")))
+    assert [event.ok for event in seen(rig, ToolCallFinished)] == [True, False, True]
 
 
 def is_start(number: int) -> Callable[[Event], bool]:
     return lambda event: isinstance(event, ToolCallStarted) and event.call_id == f"call_{number}"
 
 
-@pytest.mark.parametrize("number", range(6))
+@for_each("number", range(6))
 async def test_a_turn_that_is_stopped_among_reads_ends_each_call_that_began_once(number: int) -> None:
     sandbox = folder()
     sandbox.pauses = dict.fromkeys((f"{name}.txt" for name in "bdf"), 100_000)
@@ -148,8 +129,7 @@ async def test_a_turn_that_is_stopped_among_reads_ends_each_call_that_began_once
     await rig.session.wait_idle()
     begun = [step[1:] for step in steps(rig) if step[0] == "+"]
     assert [step[1:] for step in steps(rig) if step[0] == "-"] == begun
-    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.INTERRUPTED]
-    assert sandbox.now == 0
+    assert ([event.reason for event in seen(rig, TurnEnded)], sandbox.now) == ([TurnReason.INTERRUPTED], 0)
 
 
 async def test_a_log_that_is_full_among_reads_ends_the_turn_with_its_reason() -> None:
@@ -162,16 +142,13 @@ async def test_a_log_that_is_full_among_reads_ends_the_turn_with_its_reason() ->
 async def test_live_equals_replay_with_calls_side_by_side() -> None:
     sandbox = folder()
     sandbox.pauses = {"a.txt": 40}
-    rig = rig_for(sandbox, *map(read, "abc"))
-    await rig.run()
-    replayed = Rig(FakeProvider(answer("More.")), past=rig.log.events)
-    await replayed.run("more")
+    rig = await ran(rig_for(sandbox, *map(read, "abc")))
+    replayed = await ran(Rig(FakeProvider(answer("More.")), past=rig.log.events), "more")
     live = [message.text for message in rig.provider.requests[-1].messages]
     assert [message.text for message in replayed.provider.requests[-1].messages][: len(live)] == live
 
 
 async def test_commands_run_one_by_one() -> None:
     sandbox = folder()
-    rig = rig_for(sandbox, *(("shell", call(command=command)) for command in ("cat a.txt", "ls -l")), mode=Mode.AUTO)
-    await rig.run()
+    await rig_for(sandbox, *(("shell", call(command=command)) for command in ("cat a.txt", "ls -l")), mode=Mode.AUTO).run()
     assert sandbox.most == 1

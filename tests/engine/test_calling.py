@@ -22,8 +22,10 @@ from lmtui.core.messages import (
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.tool_call_policy import Sizes, ToolCallPolicy, sizes_of
+from tests.engine.seen import ran, seen
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 KEY = ModelKey("http://fake/v1", "model")
 REQUEST = ModelRequest((Message(Role.USER, "do it"),), (), "model")
@@ -69,7 +71,7 @@ def forms(rig: Rig) -> list[ToolCallFormat]:
 
 
 def changes(rig: Rig) -> list[tuple[str, str]]:
-    return [(event.form, event.why) for event in rig.events if isinstance(event, CallFormChanged)]
+    return [(event.form, event.why) for event in seen(rig, CallFormChanged)]
 
 
 # -- by itself ----------------------------------------------------------------------------------------------------------
@@ -100,20 +102,12 @@ def test_what_is_known_of_a_model_comes_before_what_its_template_says() -> None:
     assert ToolCallPolicy().begin(ModelProfile(ToolCallFormat.NATIVE), replace(SERVED, drops_tools=True)) is None
 
 
-@pytest.mark.parametrize(
-    ("sizes", "counted", "is_noticed"),
-    [
-        (Sizes(400, 1600), 450, True),
-        (Sizes(400, 1600), 2000, False),
-        (Sizes(400, 1600), 60, False),
-        (Sizes(5000, 1600), 5100, False),
-        (Sizes(400, 1600), 0, False),
-    ],
-    ids=["left out", "all there", "only what was new", "cannot be seen", "not told"],
-)
+@for_each(("sizes", "counted", "is_noticed"), [
+    (Sizes(400, 1600), 450, True), (Sizes(400, 1600), 2000, False), (Sizes(400, 1600), 60, False),
+    (Sizes(5000, 1600), 5100, False), (Sizes(400, 1600), 0, False),
+])  # fmt: skip
 def test_tools_that_the_server_left_out_are_noticed_by_its_count(sizes: Sizes, counted: int, is_noticed: bool) -> None:
-    change = ToolCallPolicy().see(REQUEST, completion(prompt_tokens=counted), sizes)
-    assert (change is not None) is is_noticed
+    assert (ToolCallPolicy().see(REQUEST, completion(prompt_tokens=counted), sizes) is not None) is is_noticed
 
 
 def test_text_that_cannot_be_read_more_often_than_not_is_held_to_a_schema() -> None:
@@ -123,17 +117,10 @@ def test_text_that_cannot_be_read_more_often_than_not_is_held_to_a_schema() -> N
     assert [each.form if each else None for each in found] == [None, None, ToolCallFormat.SCHEMA]
 
 
-@pytest.mark.parametrize(
-    ("known", "recovered_count", "slips", "is_held"),
-    [
-        (ModelProfile(), 0, 1, False),
-        (ModelProfile(), 3, 2, False),
-        (ModelProfile(), 4, 2, True),
-        (ModelProfile(ToolCallFormat.TEXT), 4, 2, False),
-        (ModelProfile(ToolCallFormat.TEXT), 8, 4, True),
-    ],
-    ids=["one of one", "few answers", "a third of six", "known to work", "a third of twelve, though known"],
-)
+@for_each(("known", "recovered_count", "slips", "is_held"), [
+    (ModelProfile(), 0, 1, False), (ModelProfile(), 3, 2, False), (ModelProfile(), 4, 2, True),
+    (ModelProfile(ToolCallFormat.TEXT), 4, 2, False), (ModelProfile(ToolCallFormat.TEXT), 8, 4, True),
+])  # fmt: skip
 def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
     known: ModelProfile, recovered_count: int, slips: int, is_held: bool
 ) -> None:
@@ -150,8 +137,7 @@ def test_a_tool_that_does_not_exist_is_no_malformed_call_and_holds_nothing() -> 
     calling = ToolCallPolicy()
     calling.take(ToolCallFormat.TEXT)
     unknown = replace(completion(problem=PROBLEM), is_unknown_tool=True)
-    assert [calling.see(REQUEST, unknown, SIZES) for _ in range(6)] == [None] * 6
-    assert calling.take_hold() is ToolChoice.AUTO
+    assert ([calling.see(REQUEST, unknown, SIZES) for _ in range(6)], calling.take_hold()) == ([None] * 6, ToolChoice.AUTO)
 
 
 def test_a_server_that_takes_no_schema_is_not_asked_for_one_again() -> None:
@@ -163,8 +149,7 @@ def test_a_server_that_takes_no_schema_is_not_asked_for_one_again() -> None:
     assert change is not None
     assert change.form is ToolCallFormat.TEXT
     found = [calling.see(REQUEST, completion(problem=PROBLEM), SIZES) for _ in range(5)]
-    assert found == [None] * 5
-    assert calling.take_hold() is ToolChoice.AUTO
+    assert (found, calling.take_hold()) == ([None] * 5, ToolChoice.AUTO)
 
 
 def test_an_answer_is_held_only_once() -> None:
@@ -177,8 +162,7 @@ async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_aga
     overflow = ContextOverflow("too large", window_tokens=4000)
     files = FakeSandbox({f"{name}.txt": b"some words in a line\n" * 300 for name in "abc"})
     reads = [answer("", ("read", f'{{"path": "{name}.txt"}}')) for name in "abc"]
-    rig = Rig(Asked(*reads, malformed(), [overflow], recovered(), answer("done")), files)
-    await rig.run()
+    rig = await ran(Rig(Asked(*reads, malformed(), [overflow], recovered(), answer("done")), files))
     assert [request.hold for request in rig.provider.requests[4:6]] == [ToolChoice.REQUIRED, ToolChoice.REQUIRED]
 
 
@@ -213,10 +197,8 @@ def test_sizes_are_those_of_what_is_sent() -> None:
 
 
 async def test_a_model_that_writes_its_calls_as_text_is_told_of_tools_in_text() -> None:
-    rig = rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("all is read")))
-    await rig.run()
-    assert forms(rig)[0] is ToolCallFormat.NATIVE
-    assert forms(rig)[2] is ToolCallFormat.TEXT
+    rig = await ran(rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("all is read"))))
+    assert (forms(rig)[0], forms(rig)[2]) == (ToolCallFormat.NATIVE, ToolCallFormat.TEXT)
     assert changes(rig) == [("text", "it writes its calls as text")]
 
 
@@ -224,96 +206,82 @@ async def test_the_next_session_begins_with_the_form_that_worked() -> None:
     profiles = KeptProfiles()
     await rig_for(Asked(recovered("a.txt"), recovered("b.txt"), recovered("c.txt"), answer("done")), profiles).run()
     assert profiles.get(KEY).call_form is ToolCallFormat.TEXT
-    again = rig_for(Asked(answer("done"), answer("done")), profiles)
-    await again.run()
+    again = await ran(rig_for(Asked(answer("done"), answer("done")), profiles))
     assert forms(again)[0] is ToolCallFormat.TEXT
 
 
 async def test_a_server_that_refuses_tools_is_told_of_them_in_text_at_once() -> None:
     refusal = ProviderError(Fault.NO_TOOLS, "gemma does not support tools")
-    rig = rig_for(Asked([refusal], recovered(), answer("done")))
-    await rig.run()
+    rig = await ran(rig_for(Asked([refusal], recovered(), answer("done"))))
     assert forms(rig)[:2] == [ToolCallFormat.NATIVE, ToolCallFormat.TEXT]
     assert changes(rig) == [("text", "the server takes no tools for this model")]
-    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
+    assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.DONE]
 
 
 async def test_in_another_form_a_request_that_is_too_large_is_made_smaller() -> None:
     refusal, overflow = ProviderError(Fault.NO_TOOLS, "no tools"), ContextOverflow("too large", window_tokens=4000)
     files = FakeSandbox({f"{name}.txt": b"some words in a line\n" * 300 for name in "abc"})
     reads = [answer("", ("read", f'{{"path": "{name}.txt"}}')) for name in "abc"]
-    rig = Rig(Asked(*reads, [refusal], [overflow], answer("done")), files)
-    await rig.run()
-    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
-    assert [event for event in rig.events if isinstance(event, Compacted)]
+    rig = await ran(Rig(Asked(*reads, [refusal], [overflow], answer("done")), files))
+    assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.DONE]
+    assert seen(rig, Compacted)
 
 
 async def test_a_template_that_drops_tools_is_never_asked_natively() -> None:
     model = Asked(answer("done"), answer("done"))
     model.told = replace(SERVED, drops_tools=True)
-    rig = rig_for(model)
-    await rig.run()
+    rig = await ran(rig_for(model))
     assert set(forms(rig)) == {ToolCallFormat.TEXT}
 
 
 async def test_a_malformed_call_is_answered_with_the_wanted_form_and_the_retry_is_held() -> None:
-    rig = rig_for(Asked(malformed(), recovered(), answer("done")))
-    await rig.run()
+    rig = await ran(rig_for(Asked(malformed(), recovered(), answer("done"))))
     assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
-    assert next(event.text for event in rig.events if isinstance(event, Reminder)) == PROBLEM
-    assert rig.provider.requests[1].messages[-1].text == PROBLEM
+    assert (seen(rig, Reminder)[0].text, rig.provider.requests[1].messages[-1].text) == (PROBLEM, PROBLEM)
 
 
 @pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR])
 async def test_a_server_that_refuses_the_held_retry_is_asked_without(fault: Fault) -> None:
     refusal = ProviderError(fault, "unknown field response_format")
-    rig = rig_for(Asked(malformed(), [refusal], recovered(), answer("done")))
-    await rig.run()
+    rig = await ran(rig_for(Asked(malformed(), [refusal], recovered(), answer("done"))))
     assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
-    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
+    assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.DONE]
 
 
 async def test_after_the_same_result_three_times_the_model_is_held_to_an_answer() -> None:
     read = ("read", '{"path": "a.txt"}')
-    rig = rig_for(Asked(answer("", read), answer("", read), answer("", read), answer("It says a.txt.")))
-    await rig.run()
+    rig = await ran(rig_for(Asked(answer("", read), answer("", read), answer("", read), answer("It says a.txt."))))
     assert [request.hold for request in rig.provider.requests] == [
         ToolChoice.AUTO,
         ToolChoice.AUTO,
         ToolChoice.AUTO,
         ToolChoice.NONE,
     ]
-    assert [event.text for event in rig.events if isinstance(event, MessageAdded)][-1] == "It says a.txt."
+    assert [event.text for event in seen(rig, MessageAdded)][-1] == "It says a.txt."
 
 
 async def test_the_setting_stays_though_the_model_does_otherwise() -> None:
-    rig = rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), call_form=ToolCallFormat.NATIVE)
-    await rig.run()
-    assert set(forms(rig)) == {ToolCallFormat.NATIVE}
-    assert changes(rig) == []
+    rig = await ran(rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), call_form=ToolCallFormat.NATIVE))
+    assert (set(forms(rig)), changes(rig)) == ({ToolCallFormat.NATIVE}, [])
     assert rig.session.calls.in_use().is_by_hand
 
 
 async def test_set_by_hand_it_holds_at_once_and_in_the_next_session() -> None:
     profiles = KeptProfiles()
-    rig = rig_for(Asked(answer("done"), recovered("a.txt"), recovered("b.txt"), answer("done")), profiles)
-    await rig.run()
+    rig = await ran(rig_for(Asked(answer("done"), recovered("a.txt"), recovered("b.txt"), answer("done")), profiles))
     rig.session.calls.use(ToolCallFormat.NATIVE)
     await rig.run()
     assert set(forms(rig)) == {ToolCallFormat.NATIVE}
     assert (profiles.get(KEY).call_form, profiles.get(KEY).source) == (ToolCallFormat.NATIVE, "hand")
-    again = rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), profiles)
-    await again.run()
-    assert set(forms(again)) == {ToolCallFormat.NATIVE}
-    assert again.session.calls.in_use().why == "you set it"
+    again = await ran(rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), profiles))
+    assert (set(forms(again)), again.session.calls.in_use().why) == ({ToolCallFormat.NATIVE}, "you set it")
 
 
 async def test_let_go_it_is_chosen_by_what_is_known_again() -> None:
     profiles = KeptProfiles()
     model = Asked(answer("done"), answer("done"))
     model.told = replace(SERVED, drops_tools=True)
-    rig = rig_for(model, profiles, call_form=ToolCallFormat.SCHEMA)
-    await rig.run()
+    rig = await ran(rig_for(model, profiles, call_form=ToolCallFormat.SCHEMA))
     rig.session.calls.use(ToolCallFormat.NATIVE)
     rig.session.calls.use(None)
     now = rig.session.calls.in_use()
@@ -347,7 +315,7 @@ def quoting(name: str, arguments: str) -> list[StreamChunk]:
 async def test_the_only_call_of_a_first_answer_is_run_though_its_words_make_it_an_example() -> None:
     rig = rig_for(Asked(quoting("read", '{"path": "a.txt"}'), answer("It says a.txt.")), call_form=ToolCallFormat.TEXT)
     await rig.run("What does the file a.txt say?")
-    assert [event.tool for event in rig.events if isinstance(event, ToolCallFinished)] == ["read"]
+    assert [event.tool for event in seen(rig, ToolCallFinished)] == ["read"]
     assert [request.hold for request in rig.provider.requests] == [ToolChoice.AUTO] * 2
 
 
@@ -361,9 +329,8 @@ async def test_the_only_call_of_a_first_answer_is_run_though_its_words_make_it_a
     ids=["it writes", "a general question", "a model that calls natively"],
 )
 async def test_other_quoted_calls_stay_words(task: str, call: tuple[str, str], form: ToolCallFormat) -> None:
-    rig = rig_for(Asked(quoting(*call), answer("done"), answer("done")), call_form=form)
-    await rig.run(task)
-    assert not [event for event in rig.events if isinstance(event, ToolCallFinished)]
+    rig = await ran(rig_for(Asked(quoting(*call), answer("done"), answer("done")), call_form=form), task)
+    assert not seen(rig, ToolCallFinished)
 
 
 async def test_a_model_that_is_asked_for_a_call_is_held_to_one_that_looks() -> None:

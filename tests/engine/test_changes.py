@@ -13,6 +13,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.workspace import Changes
 from lmtui.engine.context import Conversation
 from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
 
@@ -38,36 +39,36 @@ class Scene:
         return changes
 
 
+async def played(*writes: tuple[str, str], files: dict[str, bytes] | None = None) -> tuple[Scene, Changes]:
+    scene = Scene(*writes, files=files)
+    return scene, await scene.play(len(writes))
+
+
 async def test_each_changing_call_is_between_two_checkpoints() -> None:
     scene = Scene(("a.txt", "one\n"))
     await scene.play(1)
-    kept = next(event for event in scene.rig.events if isinstance(event, CheckpointCreated))
-    changed = next(event for event in scene.rig.events if isinstance(event, FilesChanged))
-    assert changed.before == kept.checkpoint
-    assert scene.checkpoints.states[changed.before] == {}
+    kept = seen(scene.rig, CheckpointCreated)[0]
+    changed = seen(scene.rig, FilesChanged)[0]
+    assert (changed.before, scene.checkpoints.states[changed.before]) == (kept.checkpoint, {})
     assert scene.checkpoints.states[changed.after] == {"a.txt": b"one\n"}
 
 
 async def test_undo_takes_back_the_last_step_only() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
-    changes = await scene.play(2)
+    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     plan = await changes.plan_undo()
     assert [change.path for change in plan.changes] == ["b.txt"]
     await changes.apply(plan)
-    assert scene.sandbox.files == {"a.txt": b"one\n"}
-    assert [step.is_undone for step in changes.steps()] == [False, True]
+    assert (scene.sandbox.files, [step.is_undone for step in changes.steps()]) == ({"a.txt": b"one\n"}, [False, True])
 
 
 async def test_undo_of_several_steps_goes_to_the_first_ones_beginning() -> None:
-    scene = Scene(("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n"})
-    changes = await scene.play(3)
+    scene, changes = await played(("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n"})
     await changes.apply(await changes.plan_undo(3))
     assert scene.sandbox.files == {"a.txt": b"zero\n"}
 
 
 async def test_redo_brings_steps_back_one_by_one() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
-    changes = await scene.play(2)
+    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     await changes.apply(await changes.plan_undo(2))
     await changes.apply(await changes.plan_redo())
     assert scene.sandbox.files == {"a.txt": b"one\n"}
@@ -87,16 +88,14 @@ async def test_nothing_is_redone_once_something_else_was_changed() -> None:
 
 
 async def test_an_undo_of_nothing_is_refused_and_changes_nothing() -> None:
-    scene = Scene(files={"a.txt": b"zero\n"})
-    changes = await scene.play(0)
+    scene, changes = await played(files={"a.txt": b"zero\n"})
     with pytest.raises(SandboxError, match="nothing to undo"):
         await changes.plan_undo()
     assert scene.sandbox.files == {"a.txt": b"zero\n"}
 
 
 async def test_a_file_changed_since_by_another_hand_is_named_and_nothing_is_put_back() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"))
     scene.sandbox.files["a.txt"] = b"mine\n"
     plan = await changes.plan_undo()
     assert plan.conflicts == ("a.txt",)
@@ -105,18 +104,20 @@ async def test_a_file_changed_since_by_another_hand_is_named_and_nothing_is_put_
     assert scene.sandbox.files == {"a.txt": b"mine\n"}
 
 
-async def test_a_change_between_two_steps_by_another_hand_is_a_conflict() -> None:
+async def test_a_change_between_two_steps_by_another_hand_is_a_conflict_and_stays() -> None:
     scene = Scene(("a.txt", "one\n"), ("b.txt", "x\n"), ("c.txt", "y\n"))
     await scene.play(2)
     scene.sandbox.files["a.txt"] = b"mine\n"
     changes = await scene.play(1)
-    assert (await changes.plan_undo(3)).conflicts == ("a.txt",)
-    assert (await changes.plan_undo(2)).conflicts == ()
+    plan = await changes.plan_undo(3)
+    assert (plan.conflicts, (await changes.plan_undo(2)).conflicts) == (("a.txt",), ())
+    with pytest.raises(SandboxError, match=r"in the meantime: a\.txt"):
+        await changes.apply(plan)
+    assert scene.sandbox.files["a.txt"] == b"mine\n"
 
 
 async def test_what_was_changed_after_the_plan_was_shown_stays() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"))
     plan = await changes.plan_undo()
     scene.sandbox.files["a.txt"] = b"mine\n"
     with pytest.raises(SandboxError, match="in the meantime"):
@@ -125,12 +126,10 @@ async def test_what_was_changed_after_the_plan_was_shown_stays() -> None:
 
 
 async def test_one_file_goes_back_and_that_is_a_step_of_its_own() -> None:
-    scene = Scene(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
     first = changes.steps()[0]
     await changes.apply(await changes.plan_restore(first.id, "a.txt"))
-    assert scene.sandbox.files == {"a.txt": b"zero\n"}
-    assert [step.tool for step in changes.steps()] == ["write", "restore"]
+    assert (scene.sandbox.files, [step.tool for step in changes.steps()]) == ({"a.txt": b"zero\n"}, ["write", "restore"])
     await changes.apply(await changes.plan_undo())
     assert scene.sandbox.files == {"a.txt": b"one\n"}
 
@@ -138,15 +137,13 @@ async def test_one_file_goes_back_and_that_is_a_step_of_its_own() -> None:
 async def test_one_hunk_goes_back() -> None:
     before = "".join(f"line {i}\n" for i in range(30))
     after = before.replace("line 2\n", "LINE 2\n").replace("line 25\n", "LINE 25\n")
-    scene = Scene(("a.txt", after), files={"a.txt": before.encode()})
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", after), files={"a.txt": before.encode()})
     await changes.apply(await changes.plan_restore(changes.steps()[0].id, "a.txt", hunk=1))
     assert scene.sandbox.files["a.txt"].decode() == before.replace("line 2\n", "LINE 2\n")
 
 
 async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
-    changes = await scene.play(2)
+    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     plan = await changes.plan_rewind("turn_2")
     await changes.apply(plan)
     assert scene.sandbox.files == {"a.txt": b"one\n"}
@@ -156,8 +153,7 @@ async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back() -> None:
 
 
 async def test_a_rewind_without_files_leaves_them() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"))
     await changes.apply(await changes.plan_rewind("turn_1"), with_files=False)
     assert scene.sandbox.files == {"a.txt": b"one\n"}
     with pytest.raises(SandboxError, match="not part"):
@@ -165,8 +161,7 @@ async def test_a_rewind_without_files_leaves_them() -> None:
 
 
 async def test_the_model_is_told_what_was_put_back() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"))
     await changes.apply(await changes.plan_undo())
     await scene.rig.run("go on")
     texts = [message.text for message in scene.rig.provider.requests[-1].messages]
@@ -174,8 +169,7 @@ async def test_the_model_is_told_what_was_put_back() -> None:
 
 
 async def test_steps_and_undo_survive_a_resume() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
-    changes = await scene.play(2)
+    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     await changes.apply(await changes.plan_undo())
     again = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
     assert again is not None
@@ -194,15 +188,14 @@ async def test_an_interrupted_call_still_says_what_it_changed() -> None:
     sandbox.files["half.txt"] = b"x"
     rig.session.interrupt()
     await rig.session.wait_idle()
-    changed = next(event for event in rig.events if isinstance(event, FilesChanged))
-    assert changed.files == ("half.txt",)
+    assert seen(rig, FilesChanged)[0].files == ("half.txt",)
 
 
 async def test_without_checkpoints_the_user_is_told_once_and_work_goes_on() -> None:
     scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
     scene.checkpoints.problem = SandboxError("the disk is full")
     changes = await scene.play(2)
-    notices = [event for event in scene.rig.events if isinstance(event, Notice) and "undone" in event.text]
+    notices = [event for event in seen(scene.rig, Notice) if "undone" in event.text]
     assert len(notices) == 1
     assert "the disk is full" in notices[0].text
     assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
@@ -217,8 +210,7 @@ async def test_nothing_is_put_back_while_a_turn_runs() -> None:
     provider = FakeProvider(
         answer("", write("a.txt", "one\n")), answer("done"), answer("", ("shell", json.dumps({"command": "slow"})))
     )
-    rig = Rig(provider, sandbox, checkpoints=checkpoints)
-    await rig.run()
+    rig = await ran(Rig(provider, sandbox, checkpoints=checkpoints))
     changes = rig.session.changes
     assert changes is not None
     plan = await changes.plan_undo()
@@ -237,8 +229,9 @@ async def test_what_no_checkpoint_holds_is_named() -> None:
 
 
 async def test_the_total_is_the_difference_from_the_beginning() -> None:
-    scene = Scene(("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n", "c.txt": b"c"})
-    changes = await scene.play(3)
+    scene, changes = await played(
+        ("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n", "c.txt": b"c"}
+    )
     scene.sandbox.files["c.txt"] = b"by hand"
     total = await changes.total()
     assert [change.path for change in total] == ["a.txt", "b.txt"]
@@ -247,10 +240,9 @@ async def test_the_total_is_the_difference_from_the_beginning() -> None:
 
 
 async def test_what_was_put_back_is_an_event() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"))
     await changes.apply(await changes.plan_undo())
-    event = next(event for event in scene.rig.events if isinstance(event, FilesRestored))
+    event = seen(scene.rig, FilesRestored)[0]
     assert (event.action, event.files, event.calls) == ("undo", ("a.txt",), (changes.steps()[0].id,))
 
 
@@ -295,8 +287,7 @@ async def test_a_conversation_can_be_rewound_past_a_step_without_a_checkpoint() 
 
 
 async def test_what_was_put_back_is_told_though_the_caller_goes_away_meanwhile() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"))
     plan = await changes.plan_undo()
     put_back = scene.checkpoints.restore
     begun = asyncio.Event()
@@ -316,19 +307,17 @@ async def test_what_was_put_back_is_told_though_the_caller_goes_away_meanwhile()
     applying.cancel()
     with pytest.raises(asyncio.CancelledError):
         await applying
-    assert scene.sandbox.files == {}
-    assert [step.is_undone for step in rig.session.changes.steps()] == [True]
+    assert (scene.sandbox.files, [step.is_undone for step in rig.session.changes.steps()]) == ({}, [True])
 
 
 async def test_a_restored_file_is_told_though_no_state_can_be_kept_after_it() -> None:
-    scene = Scene(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
     plan = await changes.plan_restore(changes.steps()[0].id, "a.txt")
     scene.checkpoints.problem = SandboxError("the disk is full")
     with pytest.raises(SandboxError, match="disk is full"):
         await changes.apply(plan)
     assert scene.sandbox.files == {"a.txt": b"zero\n"}
-    restored = next(event for event in scene.rig.events if isinstance(event, FilesRestored))
+    restored = seen(scene.rig, FilesRestored)[0]
     assert (restored.files, restored.before, restored.after) == (("a.txt",), "", "")
 
 
@@ -342,8 +331,7 @@ def test_a_files_name_ends_no_line_that_lmtui_says_to_the_model() -> None:
 
 
 async def test_an_undo_that_was_cut_off_is_done_again() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"), files={"a.txt": b"zero\n"})
-    changes = await scene.play(2)
+    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"), files={"a.txt": b"zero\n"})
     scene.sandbox.files = {"a.txt": b"zero\n", "b.txt": b"two\n"}  # a kill came after the first of two files
     plan = await changes.plan_undo(2)
     assert plan.conflicts == ()
@@ -353,8 +341,7 @@ async def test_an_undo_that_was_cut_off_is_done_again() -> None:
 
 
 async def test_a_redo_that_was_cut_off_is_done_again() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
-    changes = await scene.play(2)
+    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     await changes.apply(await changes.plan_undo(2))
     scene.sandbox.files = {"a.txt": b"one\n"}
     plan = await changes.plan_redo(2)
@@ -418,8 +405,7 @@ async def test_a_step_over_what_was_never_kept_deletes_nothing_when_it_is_undone
 
 
 async def test_what_another_hand_made_unkeepable_since_is_a_conflict() -> None:
-    scene = Scene(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
-    changes = await scene.play(1)
+    scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
     scene.checkpoints.unkept.add("a.txt")
     assert (await changes.plan_undo()).conflicts == ("a.txt",)
 

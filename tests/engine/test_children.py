@@ -2,20 +2,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
-from lmtui.core.events import ApprovalRequested, FilesChanged, MessageAdded, Outcome, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.events import ApprovalRequested, FilesChanged, MessageAdded, Outcome, ToolCallFinished, TurnReason
 from lmtui.core.messages import ModelRequest, Priority, Role, StreamChunk
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
-from lmtui.core.subagents import ChildKind
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
+from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 Script = Callable[[ModelRequest], list[StreamChunk | Exception | float]]
@@ -40,12 +41,12 @@ def team(parallel: int = 1, max_depth: int = 3, **limits: int) -> TeamParts:
     return TeamParts(partial(child_tools, ""), Limits(**limits), lambda: parallel, max_depth)
 
 
-def call(**arguments: object) -> str:
-    return json.dumps(arguments)
+def sending(*answers: Sequence[StreamChunk | Exception | float], mode: Mode = Mode.AUTO, **more: Any) -> Rig:
+    return Rig(FakeProvider(*answers), mode=mode, **{"team": team(), **more})
 
 
 def result_of(rig: Rig, tool: str) -> object:
-    found = [event for event in rig.of("tool_call_finished") if isinstance(event, ToolCallFinished) and event.tool == tool]
+    found = [event for event in seen(rig, ToolCallFinished) if event.tool == tool]
     return json.loads(found[-1].result)
 
 
@@ -58,8 +59,7 @@ WRITES = (
 
 
 async def test_child_does_its_task_and_the_parent_gets_what_came_of_it() -> None:
-    rig = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
-    await rig.run("have a.md written")
+    rig = await ran(sending(*WRITES), "have a.md written")
     assert rig.sandbox.files["a.md"] == b"text\n"
     assert result_of(rig, "delegate") == {
         "success": True, "agent_id": "agent_1", "status": "ok", "summary": "written", "artifacts": ["a.md"],
@@ -69,35 +69,27 @@ async def test_child_does_its_task_and_the_parent_gets_what_came_of_it() -> None
     assert (started.agent, started.parent, started.title) == ("agent_1", "root", "write a.md")
     assert isinstance(finished, AgentFinished)
     assert (finished.outcome, finished.summary, finished.steps) == ("done", "written", 2)
-    ended = rig.of("turn_ended")[-1]
-    assert isinstance(ended, TurnEnded)
-    assert ended.files_changed == ("a.md",)
+    assert ending(rig).files_changed == ("a.md",)
     assert len(rig.provider.requests) == 4  # the report ends the child, without a request more
 
 
 async def test_child_sees_its_brief_and_nothing_of_the_parents_talk() -> None:
-    rig = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
-    await rig.run("the parent's own secret words")
+    rig = await ran(sending(*WRITES), "the parent's own secret words")
     child = rig.provider.requests[1]
     text = "\n".join(message.text for message in child.messages)
     assert "Your task: write a.md" in text
     assert "a file at a.md" in text
     assert child.messages[0].text != rig.provider.requests[0].messages[0].text
-    assert len(child.messages) == 2
-    assert child.urgency is Priority.SUBAGENT
+    assert (len(child.messages), child.urgency) == (2, Priority.SUBAGENT)
     assert rig.provider.requests[3].messages[:2] == rig.provider.requests[0].messages
 
 
 async def test_data_hint_brings_the_results_that_have_its_words() -> None:
-    rig = Rig(
-        FakeProvider(
-            answer("", ("read", call(path="ports.txt")), ("read", call(path="names.txt"))),
-            answer("", ("delegate", call(objective="count", data_hint="the ports in use"))),
-            answer("", ("report_result", call(status="ok", summary="2"))),
-            answer("done"),
-        ),
-        mode=Mode.AUTO,
-        team=team(),
+    rig = sending(
+        answer("", ("read", call(path="ports.txt")), ("read", call(path="names.txt"))),
+        answer("", ("delegate", call(objective="count", data_hint="the ports in use"))),
+        answer("", ("report_result", call(status="ok", summary="2"))),
+        answer("done"),
     )
     rig.sandbox.files |= {"ports.txt": b"ports: 80, 443\n", "names.txt": b"anna\n"}
     await rig.run()
@@ -108,8 +100,7 @@ async def test_data_hint_brings_the_results_that_have_its_words() -> None:
 
 @pytest.mark.parametrize(("depth", "has_more"), [(1, False), (2, True)])
 async def test_tools_that_send_others_are_gone_at_the_depth_that_is_allowed(depth: int, *, has_more: bool) -> None:
-    rig = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(max_depth=depth))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(max_depth=depth)))
     names = {tool.name for tool in rig.provider.requests[1].tools}
     assert ("delegate" in names) is has_more
     assert "report_result" in names
@@ -117,15 +108,11 @@ async def test_tools_that_send_others_are_gone_at_the_depth_that_is_allowed(dept
 
 
 async def test_explorer_only_reads() -> None:
-    rig = Rig(
-        FakeProvider(
-            answer("", ("explore", call(question="where is the port?"))),
-            answer("", ("grep", call(pattern="port")), ("write", call(path="x", content="y"))),
-            answer("", ("report_result", call(status="ok", summary="in conf.py:3"))),
-            answer("in conf.py"),
-        ),
-        mode=Mode.AUTO,
-        team=team(),
+    rig = sending(
+        answer("", ("explore", call(question="where is the port?"))),
+        answer("", ("grep", call(pattern="port")), ("write", call(path="x", content="y"))),
+        answer("", ("report_result", call(status="ok", summary="in conf.py:3"))),
+        answer("in conf.py"),
     )
     rig.sandbox.files["conf.py"] = b"a\nb\nport = 80\n"
     await rig.run()
@@ -136,15 +123,11 @@ async def test_explorer_only_reads() -> None:
 
 
 async def test_claims_are_checked_on_the_disk() -> None:
-    rig = Rig(
-        FakeProvider(
-            answer("", ("delegate", call(objective="two files"))),
-            answer("", ("write", call(path="docs/c.md", content="c\n"))),
-            answer("", ("report_result", call(status="ok", summary="both", artifacts=["a.md", "c.md", "/etc/passwd"]))),
-            answer("done"),
-        ),
-        mode=Mode.AUTO,
-        team=team(),
+    rig = sending(
+        answer("", ("delegate", call(objective="two files"))),
+        answer("", ("write", call(path="docs/c.md", content="c\n"))),
+        answer("", ("report_result", call(status="ok", summary="both", artifacts=["a.md", "c.md", "/etc/passwd"]))),
+        answer("done"),
     )
     await rig.run()
     assert result_of(rig, "delegate") == {
@@ -162,11 +145,7 @@ async def test_child_that_only_talks_is_taken_at_its_word() -> None:
 @pytest.mark.parametrize(("limits", "error"), [({"max_iterations": 1}, "1 steps"), ({"max_tokens": 5}, "5 tokens")])
 async def test_child_has_a_budget_of_its_own(limits: dict[str, int], error: str) -> None:
     rig = Rig(
-        FakeProvider(
-            answer("", ("delegate", call(objective="look"))),
-            answer("", ("ls", "{}")),
-            answer("it took too long"),
-        ),
+        FakeProvider(answer("", ("delegate", call(objective="look"))), answer("", ("ls", "{}")), answer("it took too long")),
         team=team(**limits),
     )
     await rig.run()
@@ -174,7 +153,7 @@ async def test_child_has_a_budget_of_its_own(limits: dict[str, int], error: str)
     assert isinstance(told, dict)
     assert told["status"] == "partial"
     assert error in told["error"]
-    assert [event.outcome for event in rig.of("agent_finished") if isinstance(event, AgentFinished)] == ["limit"]
+    assert [event.outcome for event in seen(rig, AgentFinished)] == ["limit"]
 
 
 TREE = [
@@ -200,8 +179,7 @@ def tree_script(failing: str = "") -> Script:
 @pytest.mark.parametrize(("parallel", "at_once"), [(1, 1), (2, 2), (4, 2)])
 async def test_tasks_run_at_once_as_far_as_dependencies_and_slots_allow(parallel: int, at_once: int) -> None:
     provider = TalkingProvider(tree_script())
-    rig = Rig(provider, mode=Mode.AUTO, team=team(parallel))
-    await rig.run()
+    rig = await ran(Rig(provider, mode=Mode.AUTO, team=team(parallel)))
     assert provider.most_at_once == at_once
     told = result_of(rig, "decompose")
     assert isinstance(told, list)
@@ -226,8 +204,7 @@ async def test_a_link_among_the_results_is_told_under_the_rules_of_what_it_leads
 
 
 async def test_what_depends_on_a_failed_task_is_skipped_and_told() -> None:
-    rig = Rig(TalkingProvider(tree_script("a")), mode=Mode.AUTO, team=team())
-    await rig.run()
+    rig = await ran(Rig(TalkingProvider(tree_script("a")), mode=Mode.AUTO, team=team()))
     told = result_of(rig, "decompose")
     assert isinstance(told, list)
     assert [each["status"] for each in told] == ["error", "skipped", "ok"]
@@ -254,21 +231,16 @@ async def test_childs_calls_are_asked_about_like_its_parents() -> None:
 async def test_interrupt_stops_the_children_too() -> None:
     rig = Rig(FakeProvider(answer("", ("delegate", call(objective="wait"))), [30.0]), team=team())
     rig.session.submit("go")
-    async with asyncio.timeout(5):
-        while rig.provider.open_streams == 0 or not rig.of("agent_started"):
-            await asyncio.sleep(0.005)
-        rig.session.interrupt()
-        await rig.session.wait_idle()
-    assert rig.provider.open_streams == 0
-    assert [event.outcome for event in rig.of("agent_finished") if isinstance(event, AgentFinished)] == ["interrupted"]
-    ended = rig.of("turn_ended")[-1]
-    assert isinstance(ended, TurnEnded)
-    assert ended.reason is TurnReason.INTERRUPTED
+    while rig.provider.open_streams == 0 or not rig.of("agent_started"):
+        await asyncio.sleep(0.005)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert (rig.provider.open_streams, [event.outcome for event in seen(rig, AgentFinished)]) == (0, ["interrupted"])
+    assert ending(rig).reason is TurnReason.INTERRUPTED
 
 
 async def test_resumed_session_ends_what_a_crash_left_and_counts_on() -> None:
-    live = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
-    await live.run()
+    live = await ran(sending(*WRITES))
     begun = next(place for place, each in enumerate(live.log.events) if isinstance(each.event, ToolCallFinished))
     again = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(), past=live.log.events[:begun])
     kinds = [envelope.event.kind for envelope in again.session.history()[begun:]]
@@ -278,32 +250,23 @@ async def test_resumed_session_ends_what_a_crash_left_and_counts_on() -> None:
 
 
 async def test_childs_words_are_no_part_of_the_parents_conversation() -> None:
-    live = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
-    await live.run()
-    again = Rig(FakeProvider(answer("hello")), mode=Mode.AUTO, team=team(), past=live.log.events)
-    await again.run("and now?")
+    live = await ran(sending(*WRITES))
+    again = await ran(Rig(FakeProvider(answer("hello")), mode=Mode.AUTO, team=team(), past=live.log.events), "and now?")
     said = [message for message in again.provider.requests[0].messages if message.role is Role.USER]
     assert len(said) == 2
     assert not any("Your task" in message.text for message in said)
-    words = [event for event in live.of("message_added") if isinstance(event, MessageAdded) and event.agent == "agent_1"]
+    words = [event for event in seen(live, MessageAdded) if event.agent == "agent_1"]
     assert len(words) == 3
-
-
-def test_kinds_are_those_of_prompts() -> None:
-    assert {str(kind) for kind in ChildKind} == {"work", "explore"}
 
 
 @pytest.mark.parametrize(("mode", "asked"), [(Mode.MANUAL, ["agent_1"]), (Mode.NORMAL, []), (Mode.AUTO, [])])
 async def test_explorer_asks_where_its_parent_would(mode: Mode, asked: list[str]) -> None:
-    rig = Rig(
-        FakeProvider(
-            answer("", ("explore", call(question="what is in a.txt?"))),
-            answer("", ("read", call(path="a.txt"))),
-            answer("", ("report_result", call(status="ok", summary="nothing"))),
-            answer("nothing"),
-        ),
+    rig = sending(
+        answer("", ("explore", call(question="what is in a.txt?"))),
+        answer("", ("read", call(path="a.txt"))),
+        answer("", ("report_result", call(status="ok", summary="nothing"))),
+        answer("nothing"),
         mode=mode,
-        team=team(),
         is_attended=False,
     )
     rig.sandbox.files["a.txt"] = b"one\n"
@@ -312,20 +275,17 @@ async def test_explorer_asks_where_its_parent_would(mode: Mode, asked: list[str]
 
 
 async def test_explorer_changes_nothing_whatever_the_mode_becomes() -> None:
-    rig = Rig(
-        FakeProvider(
-            answer("", ("explore", call(question="what is there?"))),
-            [0.05, *answer("", ("write", call(path="a.txt", content="x")), ("shell", call(command="touch b.txt")))],
-            answer("", ("report_result", call(status="ok", summary="nothing"))),
-            answer("nothing"),
-        ),
+    rig = sending(
+        answer("", ("explore", call(question="what is there?"))),
+        [0.05, *answer("", ("write", call(path="a.txt", content="x")), ("shell", call(command="touch b.txt")))],
+        answer("", ("report_result", call(status="ok", summary="nothing"))),
+        answer("nothing"),
         mode=Mode.NORMAL,
-        team=team(),
     )
     rig.session.submit("go")
     await rig.until(lambda event: isinstance(event, AgentStarted))
     rig.session.set_mode(Mode.AUTO)
-    await asyncio.wait_for(rig.session.wait_idle(), 5)
+    await rig.session.wait_idle()
     assert not rig.sandbox.files
     assert not rig.of("approval_requested")
 
@@ -334,7 +294,7 @@ async def test_half_an_emoji_in_a_manifest_does_no_harm() -> None:
     tasks = '[{"task_id": "a", "objective": "write \\ud83d here"}]'
     rig = Rig(FakeProvider(answer("", ("decompose", f'{{"manifest": {tasks}}}')), answer("done"), answer("done")), team=team())
     await rig.run()
-    assert [event.outcome for event in rig.of("agent_finished") if isinstance(event, AgentFinished)] == ["done"]
+    assert [event.outcome for event in seen(rig, AgentFinished)] == ["done"]
 
 
 class SlowSandbox(FakeSandbox):
@@ -350,7 +310,7 @@ async def test_of_two_that_write_at_once_each_is_told_of_its_own_files() -> None
     sandbox = SlowSandbox()
     rig = Rig(TalkingProvider(tree_script()), sandbox, mode=Mode.AUTO, team=team(2), checkpoints=FakeCheckpoints(sandbox))
     await rig.run()
-    changes = [event for event in rig.of("files_changed") if isinstance(event, FilesChanged)]
+    changes = seen(rig, FilesChanged)
     assert sorted(event.files for event in changes) == [("a.md",), ("b.md",), ("c.md",)]
     assert {event.files: event.agent for event in changes}[("c.md",)] == "agent_2"
 
@@ -370,7 +330,5 @@ def nested_script(request: ModelRequest) -> list[StreamChunk | Exception | float
 @pytest.mark.parametrize("parallel", [1, 2])
 async def test_those_below_share_the_places_with_those_above(parallel: int) -> None:
     provider = TalkingProvider(nested_script)
-    rig = Rig(provider, mode=Mode.AUTO, team=team(parallel))
-    await rig.run()
-    assert provider.most_at_once == parallel
-    assert sorted(rig.sandbox.files) == ["x1.md", "x2.md", "y1.md", "y2.md"]
+    rig = await ran(Rig(provider, mode=Mode.AUTO, team=team(parallel)))
+    assert (provider.most_at_once, sorted(rig.sandbox.files)) == (parallel, ["x1.md", "x2.md", "y1.md", "y2.md"])

@@ -17,7 +17,6 @@ from lmtui.core.events import (
     Rewound,
     ToolCallFinished,
     ToolCallStarted,
-    TurnEnded,
     TurnReason,
     TurnStarted,
 )
@@ -28,7 +27,9 @@ from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_fit import RoomNeeded, compact
+from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig
+from tests.sets import depth, for_each
 
 RATIO, OVERHEAD = 1.3, 60
 
@@ -105,10 +106,9 @@ async def work(rig: Rig, model: BusyModel, steps: int) -> TurnReason:
     """Give tasks until the model has made its steps or a turn ends otherwise than done."""
     for number in itertools.count():
         await rig.run("make it work" if not number else f"and now part {number}")
-        ending = rig.of("turn_ended")[-1]
-        assert isinstance(ending, TurnEnded)
-        if ending.reason is not TurnReason.DONE or model.made >= steps:
-            return ending.reason
+        end = ending(rig)
+        if end.reason is not TurnReason.DONE or model.made >= steps:
+            return end.reason
     raise AssertionError
 
 
@@ -124,7 +124,7 @@ def runs_of_compactions(rig: Rig) -> int:
     return most
 
 
-@pytest.mark.parametrize("window", [2048, 4096, 8192, 16384, 32768])
+@for_each("window", depth([2048, 8192], [2048, 4096, 8192, 16384, 32768]))
 async def test_five_hundred_steps_fit_into_any_window_or_stop_with_the_reason(window: int) -> None:
     model = BusyModel(window, steps=60)
     rig = rig_for(model, window)
@@ -138,9 +138,7 @@ async def test_five_hundred_steps_fit_into_any_window_or_stop_with_the_reason(wi
     assert made_room or reason is TurnReason.LIMIT
     assert runs_of_compactions(rig) <= (1 if not model.refused else 2)
     assert len(made_room) < model.made * (0.7 if window == 2048 else 0.35)
-    ending = rig.of("turn_ended")[-1]
-    assert isinstance(ending, TurnEnded)
-    assert ("window" in ending.error) == (reason is TurnReason.LIMIT)
+    assert ("window" in ending(rig).error) == (reason is TurnReason.LIMIT)
 
 
 async def test_live_equals_replay_when_room_was_made() -> None:
@@ -161,7 +159,7 @@ async def test_a_window_that_nobody_tells_is_learned_from_the_first_refusal(wind
     model = BusyModel(window, steps=60, tells_window=window == 4096)
     rig = rig_for(model, 0)
     assert await work(rig, model, 200) is TurnReason.DONE
-    changes = [event.window_tokens for event in rig.events if isinstance(event, ModelChanged)]
+    changes = [event.window_tokens for event in seen(rig, ModelChanged)]
     assert changes
     assert 0.6 * window < changes[-1] <= window
     assert model.refused <= 3
@@ -170,23 +168,18 @@ async def test_a_window_that_nobody_tells_is_learned_from_the_first_refusal(wind
 
 async def test_a_task_that_is_too_large_ends_the_turn_with_the_reason_and_the_way_out() -> None:
     model = BusyModel(4096, steps=10)
-    rig = rig_for(model, 4096)
-    await rig.run("make it work " + "word " * 6000)
-    ending = rig.of("turn_ended")[-1]
-    assert isinstance(ending, TurnEnded)
-    assert ending.reason is TurnReason.LIMIT
-    assert "window of 4,096 tokens is full" in ending.error
-    assert "/context" in ending.error
+    rig = await ran(rig_for(model, 4096), "make it work " + "word " * 6000)
+    end = ending(rig)
+    assert end.reason is TurnReason.LIMIT
+    assert "window of 4,096 tokens is full" in end.error
+    assert "/context" in end.error
     assert not model.requests
 
 
 async def test_a_refusal_of_what_cannot_be_smaller_is_not_sent_for_ever() -> None:
     model = BusyModel(300, steps=10, tells_window=False)
-    rig = rig_for(model, 8192)
-    await rig.run("make it work")
-    ending = rig.of("turn_ended")[-1]
-    assert isinstance(ending, TurnEnded)
-    assert ending.reason is TurnReason.LIMIT
+    rig = await ran(rig_for(model, 8192), "make it work")
+    assert ending(rig).reason is TurnReason.LIMIT
     assert model.refused <= 2
 
 
@@ -198,9 +191,7 @@ async def test_a_window_far_smaller_than_assumed_is_found_within_one_request() -
     for event in past:
         rig.session.emit(event)
     await rig.run("and go on")
-    ending = rig.of("turn_ended")[-1]
-    assert isinstance(ending, TurnEnded)
-    assert model.requests, ending.error
+    assert model.requests, ending(rig).error
     assert model.refused <= 4
 
 
@@ -243,8 +234,7 @@ def made_smaller(talk: Conversation, window: int) -> Compacted:
 def test_old_results_go_first_and_the_last_ones_stay() -> None:
     talk = talk_of(10)
     event = made_smaller(talk, 2000)
-    assert event.elided == tuple(f"c{number}" for number in range(1, len(event.elided) + 1))
-    assert event.kept_from == 0
+    assert (event.elided, event.kept_from) == (tuple(f"c{number}" for number in range(1, len(event.elided) + 1)), 0)
     assert talk.messages[3].text == "[result of read f1.py, 180 tokens, left out; read it again if you need it]"
     assert all("some line" in message.text for message in talk.messages[-5:] if message.role is Role.TOOL)
 
@@ -271,8 +261,7 @@ def test_what_is_pinned_stays_word_for_word_with_its_call() -> None:
     talk.apply(Pinned(part="c2"))
     made_smaller(talk, 1500)
     kept = talk.messages[2:4]
-    assert [call.id for call in kept[0].tool_calls] == ["c2"]
-    assert kept[1].call_id == "c2"
+    assert ([call.id for call in kept[0].tool_calls], kept[1].call_id) == (["c2"], "c2")
     assert kept[1].text.startswith("some line of text")
 
 
@@ -295,8 +284,7 @@ def test_a_second_summary_stands_for_the_first_too() -> None:
     for number in range(40):
         talk.apply(MessageAdded(role=Role.USER, text=f"question {number}"))
         talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number}"))
-    second = made_smaller(talk, 300)
-    assert second.kept_from > first.kept_from
+    assert made_smaller(talk, 300).kept_from > first.kept_from
     assert talk.messages[1].text.count("[The conversation up to here") == 1
     assert "question" in talk.messages[1].text
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.engine.context_budget import truncate_result
+from tests.engine.seen import ran
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FILE = "\n".join(f"{number:>5}  line of text" for number in range(11, 911)) + "\n(lines 11–910 of 2000)"
@@ -51,8 +52,7 @@ def test_a_cut_result_is_about_as_long_as_it_may_be(tool: str, text: str, limit:
 async def test_the_model_can_go_on_from_where_a_file_was_cut() -> None:
     files = {"a.txt": b"".join(b"line %d\n" % number for number in range(1, 5000))}
     reads = answer("", ("read", '{"path": "a.txt", "limit": 5000}'))
-    rig = Rig(FakeProvider(reads, answer("ok")), FakeSandbox(files))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(reads, answer("ok")), FakeSandbox(files)))
     sent = rig.provider.requests[-1].messages[-1].text
     assert len(sent) < 7_500
     assert "go on with offset=" in sent

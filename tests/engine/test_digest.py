@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from lmtui.core.messages import Role, ToolCall
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.engine.context import Conversation
 from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
+from tests.sets import for_each
 
 SHARES = Shares(4000, 3000, 2000, 2000)
 PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "write its tests")))
@@ -73,22 +73,14 @@ FAILED = ("shell", "pytest -q", "E   assert 1 == 2", False)
 MISSED = ("edit", "a.py", "the text is not there", False)
 
 
-@pytest.mark.parametrize(
-    ("calls", "is_open"),
-    [
-        ([FAILED], True),
-        ([FAILED, ("shell", "pytest -q", "3 passed", True)], False),
-        ([FAILED, ("shell", "ls", "a.py", True)], True),
-        ([FAILED, ("write", "a.py", "written", True)], True),
-        ([MISSED], True),
-        ([MISSED, ("edit", "a.py", "edited", True)], False),
-        ([MISSED, ("write", "a.py", "written", True)], False),
-        ([MISSED, ("edit", "b.py", "edited", True)], True),
-        ([MISSED, ("read", "a.py", "text", True)], True),
-        ([("read", "a.py from 90", "no such file", False), ("write", "a.py", "written", True)], False),
-        ([("shell", "make", "error", False), ("shell", "make", "built", True), ("shell", "make", "error", False)], True),
-    ],
-)
+@for_each(("calls", "is_open"), [
+    ([FAILED], True), ([FAILED, ("shell", "pytest -q", "3 passed", True)], False),
+    ([FAILED, ("shell", "ls", "a.py", True)], True), ([FAILED, ("write", "a.py", "written", True)], True), ([MISSED], True),
+    ([MISSED, ("edit", "a.py", "edited", True)], False), ([MISSED, ("write", "a.py", "written", True)], False),
+    ([MISSED, ("edit", "b.py", "edited", True)], True), ([MISSED, ("read", "a.py", "text", True)], True),
+    ([("read", "a.py from 90", "no such file", False), ("write", "a.py", "written", True)], False),
+    ([("shell", "make", "error", False), ("shell", "make", "built", True), ("shell", "make", "error", False)], True),
+])  # fmt: skip
 def test_an_error_is_open_until_the_call_goes_well_or_its_file_is_changed(
     calls: list[tuple[str, str, str, bool]], is_open: bool
 ) -> None:

@@ -40,10 +40,8 @@ MORE = [*task("and more", "t2"), *(event for number in range(STEPS, 2 * STEPS) f
 
 def test_what_is_summed_up_is_whole_when_it_is_looked_at() -> None:
     plain, cut_twice = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(62), *MORE, cut(142))
-    assert list(cut_twice.entries) == list(plain.entries)
-    assert cut_twice.entries[2:9] == plain.entries[2:9]
-    assert cut_twice.entries[3] == plain.entries[3]
-    assert cut_twice.entries[-1] == plain.entries[-1]
+    assert (list(cut_twice.entries), cut_twice.entries[2:9]) == (list(plain.entries), plain.entries[2:9])
+    assert (cut_twice.entries[3], cut_twice.entries[-1]) == (plain.entries[3], plain.entries[-1])
     assert len(cut_twice.messages) < 30
 
 
@@ -64,8 +62,7 @@ def test_what_is_told_of_a_beginning_is_the_same_by_whatever_cuts_it_was_come_to
     plain, cut_often = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(22), cut(62), *MORE)
     assert cut_often.gist(100) == plain.gist(100)
     cut_often.apply(cut(90))
-    assert cut_often.gist(142) == plain.gist(142)
-    assert cut_often.gist(50) == plain.gist(50)
+    assert (cut_often.gist(142), cut_often.gist(50)) == (plain.gist(142), plain.gist(50))
     assert list(cut_often.gist(142).read)[-1] == "f68.py"
 
 
@@ -96,14 +93,12 @@ def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
     events = [*BEGUN, cut(62), *MORE, *task("third", "t3"), *step(90), *step(91), cut(170), *step(92)]
     plain = talk_of(*BEGUN, cut(62), *MORE)
     talk = talk_of(*events, Rewound(turn_id="t3"))
-    assert talk.messages == plain.messages
-    assert list(talk.entries) == list(plain.entries)
+    assert (talk.messages, list(talk.entries)) == (plain.messages, list(plain.entries))
     assert talk.gist(len(talk.entries)) == plain.gist(len(plain.entries))
     for event in (*step(95), cut(150), *step(96)):
         talk.apply(event)
         plain.apply(event)
-    assert talk.messages == plain.messages
-    assert list(talk.entries) == list(plain.entries)
+    assert (talk.messages, list(talk.entries)) == (plain.messages, list(plain.entries))
 
 
 def test_a_part_is_found_with_the_answer_that_it_belongs_to() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from lmtui.core.events import TurnEnded, TurnReason
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.workspace import ExecResult
+from tests.engine.seen import ran, seen
 from tests.engine.test_loops import Agent, read
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
@@ -39,9 +40,8 @@ def test_one_success_between_failures_begins_their_count_anew() -> None:
 
 
 async def test_five_calls_of_tools_that_are_not_there_end_the_turn_whatever_their_names() -> None:
-    rig = Rig(FakeProvider(*[answer("", (f"nosuch{each}", "{}")) for each in range(40)]))
-    await rig.run()
-    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    rig = await ran(Rig(FakeProvider(*[answer("", (f"nosuch{each}", "{}")) for each in range(40)])))
+    (end,) = seen(rig, TurnEnded)
     assert (end.reason, end.iterations) == (TurnReason.LIMIT, 5)
     assert "every call failed" in end.error
 
@@ -51,7 +51,6 @@ async def test_twelve_test_runs_that_fail_otherwise_each_time_do_not_end_the_tur
         f"pytest test_{each}.py": ExecResult(1, f"test_{each}: assert {each} == 0\n", 9, 20) for each in range(12)
     }
     calls = [answer("", ("shell", json.dumps({"command": each}))) for each in commands]
-    rig = Rig(FakeProvider(*calls, answer("All of them fail.")), FakeSandbox(commands=commands), mode=Mode.AUTO)
-    await rig.run()
-    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    rig = await ran(Rig(FakeProvider(*calls, answer("All of them fail.")), FakeSandbox(commands=commands), mode=Mode.AUTO))
+    (end,) = seen(rig, TurnEnded)
     assert (end.reason, end.iterations) == (TurnReason.DONE, 13)

@@ -8,6 +8,7 @@ from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import ExecResult
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 DONE = answer("All is done.")
@@ -25,7 +26,7 @@ class Serving(FakeProvider):
 async def begin(rig: Rig, file: PromptFile, arguments: str = "") -> str:
     rig.session.prompts.begin(fill(file, arguments), f"/{file.name} {arguments}".strip())
     await rig.session.wait_idle()
-    return next(event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER)
+    return next(event.text for event in seen(rig, MessageAdded) if event.role is Role.USER)
 
 
 def listing() -> FakeSandbox:
@@ -36,41 +37,37 @@ async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> 
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "See !`ls` and $1.", "look.md"), "here") == "See @a.txt !`id` $1 and here."
     assert rig.sandbox.ran == ["ls"]
-    added = next(event for event in rig.events if isinstance(event, MessageAdded))
+    added = seen(rig, MessageAdded)[0]
     assert added.attached == ""
     assert added.is_from_file
     await rig.run("typed")
-    assert not [event for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER][-1].is_from_file
+    assert not [event for event in seen(rig, MessageAdded) if event.role is Role.USER][-1].is_from_file
 
 
 async def test_where_only_a_command_speaks_its_output_is_not_looked_through_either() -> None:
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "!`ls`", "look.md")) == "@a.txt !`id` $1"
-    added = next(event for event in rig.events if isinstance(event, MessageAdded))
-    assert added.attached == ""
+    assert seen(rig, MessageAdded)[0].attached == ""
 
 
 async def test_a_long_output_says_how_much_is_cut() -> None:
     sandbox = FakeSandbox({}, {"ls": ExecResult(0, "x" * 16_500, 16_500, 1)})
     text = await begin(Rig(FakeProvider(DONE), sandbox), PromptFile("look", "!`ls`", "look.md"))
     whole, _, cut = text.partition("\n")
-    assert len(whole) == 16_000
-    assert cut == "[cut here: 500 more characters of what the command said]"
+    assert (len(whole), cut) == (16_000, "[cut here: 500 more characters of what the command said]")
 
 
 async def test_files_that_the_text_mentions_are_attached() -> None:
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "See @a.txt", "look.md")) == "See @a.txt"
-    added = next(event for event in rig.events if isinstance(event, MessageAdded))
-    assert "text of a" in added.attached
+    assert "text of a" in seen(rig, MessageAdded)[0].attached
 
 
 async def test_a_denied_command_does_not_run_and_is_not_sent() -> None:
     provider = FakeProvider(DONE)
     rig = Rig(provider, listing(), rules=(Rule(Effect.DENY, "shell", "ls *"), Rule(Effect.DENY, "shell", "ls")))
     text = await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
-    assert rig.sandbox.ran == []
-    assert text == "See [a command was here; it was not run: refused]."
+    assert (rig.sandbox.ran, text) == ([], "See [a command was here; it was not run: refused].")
     assert "ls" not in provider.requests[0].messages[-1].text
 
 
@@ -85,13 +82,11 @@ async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
     rig = Rig(FakeProvider(DONE), sandbox)
     rig.session.prompts.begin(fill(PromptFile("look", "See !`sleep`.", "look.md"), ""), "/look")
     _ = await rig.until(lambda event: isinstance(event, ToolCallStarted))
-    async with asyncio.timeout(5):
-        while not sandbox.ran:
-            await asyncio.sleep(0)
+    while not sandbox.ran:
+        await asyncio.sleep(0)
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert sandbox.stopped == ["sleep"]
-    assert rig.session.waiting.drop(0) == "/look"
+    assert (sandbox.stopped, rig.session.waiting.drop(0)) == (["sleep"], "/look")
 
 
 async def test_commands_that_are_not_trusted_do_not_run_and_the_text_is_sent() -> None:
@@ -99,7 +94,7 @@ async def test_commands_that_are_not_trusted_do_not_run_and_the_text_is_sent() -
     file = PromptFile("look", "See !`ls` now.", ".claude/commands/look.md", is_own=False, may_run=False)
     assert await begin(rig, file) == "See [a command was here; it was not run] now."
     assert rig.sandbox.ran == []
-    assert any("not trusted" in event.text for event in rig.events if isinstance(event, Notice))
+    assert any("not trusted" in event.text for event in seen(rig, Notice))
 
 
 async def test_allowed_tools_refuse_the_others_in_that_turn_and_only_in_it() -> None:
@@ -107,8 +102,7 @@ async def test_allowed_tools_refuse_the_others_in_that_turn_and_only_in_it() -> 
     rig = Rig(FakeProvider(touch, DONE, touch, DONE), listing())
     _ = await begin(rig, PromptFile("look", "See.", "look.md", allowed=("Read", "Shell(ls *)")))
     assert rig.sandbox.ran == []
-    refused = next(event for event in rig.events if isinstance(event, ToolCallFinished))
-    assert "/look" in refused.result
+    assert "/look" in seen(rig, ToolCallFinished)[0].result
     await rig.run("touch it")
     assert rig.sandbox.ran == ["touch a"]
 
@@ -126,7 +120,7 @@ async def test_another_model_is_asked_for_that_turn() -> None:
     _ = await begin(rig, PromptFile("look", "See.", "look.md", model="big"))
     await rig.run("go on then")
     assert [request.model for request in provider.requests] == ["big", "model"]
-    assert [event.model for event in rig.events if isinstance(event, ModelChanged)][:2] == ["big", "model"]
+    assert [event.model for event in seen(rig, ModelChanged)][:2] == ["big", "model"]
 
 
 async def test_a_session_that_is_killed_with_a_borrowed_model_has_its_own_again() -> None:
@@ -140,8 +134,7 @@ async def test_a_session_that_is_killed_with_a_borrowed_model_has_its_own_again(
     ]
     assert any(isinstance(each.event, ModelChanged) and each.event.is_for_turn for each in past)
     for cut in cuts:
-        again = Rig(Serving(DONE), listing(), past=tuple(past[:cut]))
-        await again.run("go on then")
+        again = await ran(Rig(Serving(DONE), listing(), past=tuple(past[:cut])), "go on then")
         assert [request.model for request in again.provider.requests] == ["model"], cut
         changes = [each.event for each in (*past[:cut], *again.log.events) if isinstance(each.event, ModelChanged)]
         assert not changes[-1].is_for_turn
@@ -161,4 +154,4 @@ async def test_a_model_that_is_not_served_is_said_and_the_own_one_is_asked() -> 
     rig = Rig(provider, listing())
     _ = await begin(rig, PromptFile("look", "See.", "look.md", model="sonnet"))
     assert [request.model for request in provider.requests] == ["model"]
-    assert any("sonnet" in event.text for event in rig.events if isinstance(event, Notice))
+    assert any("sonnet" in event.text for event in seen(rig, Notice))

@@ -10,6 +10,7 @@ from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation
 from lmtui.engine.context_fit import RoomNeeded, compact, summed_up
 from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
+from tests.sets import for_each
 
 LOG = "\n".join(
     ["==== test session starts", *(f"test {number} passed" for number in range(400)), "E   assert 1 == 2", "1 failed"]
@@ -89,15 +90,10 @@ def test_what_is_mended_later_becomes_a_line_later() -> None:
     assert "E   assert" not in "".join(message.text for message in talk.talk.messages)
 
 
-@pytest.mark.parametrize(
-    ("tool", "ok", "words"),
-    [
-        ("read", True, "left out; read it again if you need it]"),
-        ("write", True, "left out; the file has it]"),
-        ("edit", True, "left out; the file has it]"),
-        ("grep", True, "left out; call it again if you need it]"),
-    ],
-)
+@pytest.mark.parametrize(("tool", "ok", "words"), [
+    ("read", True, "left out; read it again if you need it]"), ("write", True, "left out; the file has it]"),
+    ("edit", True, "left out; the file has it]"), ("grep", True, "left out; call it again if you need it]"),
+])  # fmt: skip
 def test_a_line_says_how_to_get_back_what_was_left_out(tool: str, ok: bool, words: str) -> None:
     talk = Talk()
     talk.call(tool, "a.py", "one line of it\n" * 100, ok=ok)
@@ -138,7 +134,7 @@ def test_a_summary_in_letters_that_take_more_tokens_is_no_larger() -> None:
     assert "第39句话" in text or "第38句话" in text
 
 
-@pytest.mark.parametrize("limit", [1, 20, 80, 300, 5_000, 100_000])
+@for_each("limit", [1, 20, 80, 300, 5_000, 100_000])
 def test_an_excerpt_is_no_longer_than_it_may_be_and_has_the_end(limit: int) -> None:
     text = truncate_middle(LOG, limit)
     assert len(text) <= max(limit, 10)

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 import pytest
 
-from lmtui.core.events import MessageAdded, PlanChanged, TurnEnded, TurnReason
+from lmtui.core.events import MessageAdded, PlanChanged, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Mode
@@ -14,27 +13,20 @@ from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.stop_policy import _first_sentences
 from lmtui.engine.turn_outcome import goes_on, reason_of, without_token
+from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
-
-
-def call(**arguments: Any) -> str:
-    return json.dumps(arguments)
-
-
-def ending(rig: Rig) -> TurnEnded:
-    return [event for event in rig.events if isinstance(event, TurnEnded)][-1]
+from tests.sets import for_each
 
 
 def nudges(rig: Rig) -> list[str]:
-    return [event.text for event in rig.events if isinstance(event, Reminder) and event.text.startswith("Not finished yet")]
+    return [event.text for event in seen(rig, Reminder) if event.text.startswith("Not finished yet")]
 
 
 ADD = answer("", ("todo_add", call(description="write it")), ("todo_add", call(description="test it")))
 
 
 async def test_open_todos_are_named_once_and_then_the_turn_is_not_finished() -> None:
-    rig = Rig(FakeProvider(ADD, answer("All is done."), answer("Really, all is done.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(ADD, answer("All is done."), answer("Really, all is done."))))
     assert len(nudges(rig)) == 1
     assert "2 todos open (1 write it, 2 test it)" in nudges(rig)[0]
     assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.UNFINISHED, 2)
@@ -44,32 +36,26 @@ async def test_open_todos_are_named_once_and_then_the_turn_is_not_finished() -> 
 
 async def test_what_the_nudge_brings_about_is_done() -> None:
     complete = answer("", ("todo_complete", call(id=1)), ("todo_complete", call(id=2)))
-    rig = Rig(FakeProvider(ADD, answer("Done."), complete, answer("Now it is.")))
-    await rig.run()
-    assert len(nudges(rig)) == 1
-    assert ending(rig).reason is TurnReason.DONE
+    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), complete, answer("Now it is."))))
+    assert (len(nudges(rig)), ending(rig).reason) == (1, TurnReason.DONE)
 
 
 async def test_one_that_does_some_of_it_is_told_again_until_it_stops_doing_any() -> None:
     some = answer("", ("todo_complete", call(id=1)))
-    rig = Rig(FakeProvider(ADD, answer("Done."), some, answer("Done?!"), answer("Done.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), some, answer("Done?!"), answer("Done."))))
     assert len(nudges(rig)) == 2
     assert "1 todo open (2 test it)" in ending(rig).error
 
 
 async def test_what_an_earlier_task_left_open_holds_up_no_other_question() -> None:
-    rig = Rig(FakeProvider(ADD, answer("Done."), answer("Done.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), answer("Done."))))
     rig.provider.answers[:] = [answer("", ("ls", "{}")), answer("There is nothing here.")]
     await rig.run("what is in this folder?")
-    assert ending(rig).reason is TurnReason.DONE
-    assert len(nudges(rig)) == 1
+    assert (ending(rig).reason, len(nudges(rig))) == (TurnReason.DONE, 1)
 
 
 async def test_a_later_list_does_not_count_the_one_before_and_touching_it_does() -> None:
-    rig = Rig(FakeProvider(ADD, answer("Done."), answer("Done.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), answer("Done."))))
     other = answer("", ("todo_add", call(description="another")), ("todo_complete", call(id=3)))
     rig.provider.answers[:] = [other, answer("That is done.")]
     await rig.run("do another thing")
@@ -80,17 +66,14 @@ async def test_a_later_list_does_not_count_the_one_before_and_touching_it_does()
 
 
 async def test_going_on_is_about_all_that_is_open_also_after_a_resume() -> None:
-    rig = Rig(FakeProvider(ADD, answer("Done."), answer("Done.")))
-    await rig.run()
-    resumed = Rig(FakeProvider(answer("It is."), answer("It is.")), past=rig.log.events)
-    await resumed.run("go on")
+    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), answer("Done."))))
+    resumed = await ran(Rig(FakeProvider(answer("It is."), answer("It is.")), past=rig.log.events), "go on")
     assert "2 todos open" in ending(resumed).error
 
 
 async def test_a_count_that_is_not_at_its_end_is_refused() -> None:
     update = answer("", ("task_state_update", call(total_count=5, processed_count=3, objective="move five")))
-    rig = Rig(FakeProvider(update, answer("TASK_COMPLETE"), answer("TASK_COMPLETE")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(update, answer("TASK_COMPLETE"), answer("TASK_COMPLETE"))))
     assert "3 of 5 processed" in nudges(rig)[0]
     assert ending(rig).error == "not finished: 3 of 5 processed"
     rest = answer("", ("task_state_update", call(processed_count=5)))
@@ -116,8 +99,8 @@ WRITE = ("write", call(path="a.txt", content="text\n"))
 TODO = ("todo_list", "{}")
 
 
-@pytest.mark.parametrize("has_checkpoints", [False, True])
-@pytest.mark.parametrize("later", [("ls", "{}"), ("git_status", "{}"), TODO])
+@for_each("has_checkpoints", [False, True])
+@for_each("later", [("ls", "{}"), ("git_status", "{}"), TODO])
 async def test_a_file_that_a_call_wrote_and_that_is_gone_is_named(has_checkpoints: bool, later: tuple[str, str]) -> None:
     sandbox = FakeSandbox()
     rig = Rig(
@@ -136,26 +119,19 @@ async def test_a_file_that_was_taken_away_on_purpose_is_not_missed() -> None:
     rig = Rig(FakeProvider(answer("", WRITE, ("shell", call(command="rm a.txt"))), answer("Tried.")), sandbox)
     rig.session.subscribe(lambda each: sandbox.files.clear() if sandbox.ran else None)
     await rig.run()
-    assert sandbox.files == {}
-    assert ending(rig).reason is TurnReason.DONE
+    assert (sandbox.files, ending(rig).reason) == ({}, TurnReason.DONE)
 
 
 async def test_a_rename_that_is_claimed_is_looked_for() -> None:
     claim = answer("", ("task_state_update", call(objective="rename", rename_map={"a.md": "b.md", "c.md": "d.md"})))
-    rig = Rig(FakeProvider(claim, answer("Renamed."), answer("Renamed.")), FakeSandbox({"b.md": b"x", "c.md": b"x"}))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(claim, answer("Renamed."), answer("Renamed.")), FakeSandbox({"b.md": b"x", "c.md": b"x"})))
     assert ending(rig).error == "not finished: written, but not on the disk: d.md"
 
 
-@pytest.mark.parametrize(
-    ("text", "is_attended", "mode", "reason"),
-    [
-        ("Which of the two?", True, Mode.AUTO, TurnReason.DONE),
-        ("Which of the two?", False, Mode.AUTO, TurnReason.UNFINISHED),
-        ("BLOCKED: no key", True, Mode.AUTO, TurnReason.BLOCKED),
-        ("That is how it stands.", True, Mode.PLAN, TurnReason.DONE),
-    ],
-)
+@pytest.mark.parametrize(("text", "is_attended", "mode", "reason"), [
+    ("Which of the two?", True, Mode.AUTO, TurnReason.DONE), ("Which of the two?", False, Mode.AUTO, TurnReason.UNFINISHED),
+    ("BLOCKED: no key", True, Mode.AUTO, TurnReason.BLOCKED), ("That is how it stands.", True, Mode.PLAN, TurnReason.DONE),
+])  # fmt: skip
 async def test_a_question_a_blocked_line_and_plan_mode_are_no_end_of_the_work(
     text: str, is_attended: bool, mode: Mode, reason: TurnReason
 ) -> None:
@@ -167,45 +143,33 @@ async def test_a_question_a_blocked_line_and_plan_mode_are_no_end_of_the_work(
 
 async def test_a_turn_that_began_nothing_costs_no_look_at_the_disk() -> None:
     sandbox = FakeSandbox({"a": b"x"})
-    rig = Rig(FakeProvider(answer("", ("ls", "{}")), answer("One file.")), sandbox)
-    await rig.run()
-    assert ending(rig).reason is TurnReason.DONE
-    assert ending(rig).iterations == 2
+    rig = await ran(Rig(FakeProvider(answer("", ("ls", "{}")), answer("One file.")), sandbox))
+    assert (ending(rig).reason, ending(rig).iterations) == (TurnReason.DONE, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("It is done.\nTASK_COMPLETE", "It is done."),
-        ("**TASK_COMPLETE**\nIt is done.", "It is done."),
-        ("I will say TASK_COMPLETE after the tests pass.", "I will say TASK_COMPLETE after the tests pass."),
-        ("TASK_COMPLETE", "TASK_COMPLETE"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("It is done.\nTASK_COMPLETE", "It is done."), ("**TASK_COMPLETE**\nIt is done.", "It is done."),
+    ("I will say TASK_COMPLETE after the tests pass.", "I will say TASK_COMPLETE after the tests pass."),
+    ("TASK_COMPLETE", "TASK_COMPLETE"),
+])  # fmt: skip
 async def test_the_token_counts_as_a_whole_line_and_is_not_shown(text: str, shown: str) -> None:
     assert without_token(text) == shown
-    rig = Rig(FakeProvider(answer(text)))
-    await rig.run("say hi")
+    rig = await ran(Rig(FakeProvider(answer(text))), "say hi")
     assert ending(rig).text == shown
-    said = [event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.ASSISTANT]
-    assert said == [shown]
-    assert reason_of(text) is TurnReason.DONE
+    said = [event.text for event in seen(rig, MessageAdded) if event.role is Role.ASSISTANT]
+    assert (said, reason_of(text)) == ([shown], TurnReason.DONE)
 
 
 def test_a_line_that_says_blocked_is_found_behind_blanks_and_no_number_of_empty_lines_takes_long() -> None:
     begun = time.process_time()
-    assert reason_of("\n" * 80_000) is TurnReason.DONE
-    assert reason_of("I tried.\n\n \t BLOCKED: no key") is TurnReason.BLOCKED
+    assert (reason_of("\n" * 80_000), reason_of("I tried.\n\n \t BLOCKED: no key")) == (TurnReason.DONE, TurnReason.BLOCKED)
     assert time.process_time() - begun < 3.0
 
 
-@pytest.mark.parametrize(
-    ("words", "is_it"),
-    [
-        ("go on", True), ("Continue.", True), ("please go on with the rest", True), ("weiter", True), ("ok", False),
-        ("go over the docs", False), ("continue " + "x" * 60, False), ("why did you not continue?", False), ("", False),
-    ],
-)  # fmt: skip
+@for_each(("words", "is_it"), [
+    ("go on", True), ("Continue.", True), ("please go on with the rest", True), ("weiter", True), ("ok", False),
+    ("go over the docs", False), ("continue " + "x" * 60, False), ("why did you not continue?", False), ("", False),
+])  # fmt: skip
 def test_words_that_ask_to_go_on(words: str, is_it: bool) -> None:
     assert goes_on(words) is is_it
 
@@ -244,5 +208,4 @@ async def test_files_of_a_completed_step_are_there_or_were_taken_away_by_it(is_r
 def test_a_failure_is_cut_at_the_end_of_a_sentence() -> None:
     text = "old_string was not found in a.py. It begins like line 3. Use edit for a change, or " + "write " * 20
     assert _first_sentences(text) == "old_string was not found in a.py. It begins like line 3."
-    assert _first_sentences("short one") == "short one"
-    assert _first_sentences("x" * 200) == "x" * 120 + "…"
+    assert (_first_sentences("short one"), _first_sentences("x" * 200)) == ("short one", "x" * 120 + "…")

@@ -18,7 +18,6 @@ from lmtui.core.events import (
     Notice,
     Outcome,
     ToolCallFinished,
-    TurnEnded,
     TurnReason,
 )
 from lmtui.core.hooks import HookCall, HookEvent, HookRan, HookRun, HookVerdict
@@ -30,7 +29,9 @@ from lmtui.core.sessions import Answer
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
+from tests.engine.seen import ending, question, ran, reply, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
 TOUCH = answer("", ("shell", json.dumps({"command": "touch a"})))
@@ -69,63 +70,46 @@ def verdict(permission: Verdict | None = None, reason: str = "", **fields: Any) 
 
 
 def results(rig: Rig) -> list[tuple[str, str, str]]:
-    return [(event.result, event.decision, event.summary) for event in rig.events if isinstance(event, ToolCallFinished)]
+    return [(event.result, event.decision, event.summary) for event in seen(rig, ToolCallFinished)]
 
 
-def ended(rig: Rig) -> TurnEnded:
-    return next(event for event in reversed(rig.events) if isinstance(event, TurnEnded))
-
-
-async def test_what_a_hook_denies_does_not_run_and_the_model_is_told_why() -> None:
-    hooks = PaperHooks({PRE: verdict(Verdict.DENY, "not here")})
-    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
-    await rig.run()
-    assert rig.sandbox.ran == []
-    assert results(rig) == [("Refused: a hook said no: not here.", "hook", "refused")]
-    ran = next(event for event in rig.events if isinstance(event, HookRan))
-    assert (ran.event, ran.command, ran.decision, ran.call_id) == ("PreToolUse", "guard", "deny", "call_0")
+@pytest.mark.parametrize("reason", ["not here", "not here."])
+async def test_what_a_hook_denies_does_not_run_and_the_model_is_told_why(reason: str) -> None:
+    hooks = PaperHooks({PRE: verdict(Verdict.DENY, reason)})
+    rig = await ran(Rig(FakeProvider(TOUCH, DONE), hooks=hooks))
+    assert (rig.sandbox.ran, results(rig)) == ([], [("Refused: a hook said no: not here.", "hook", "refused")])
+    told = seen(rig, HookRan)[0]
+    assert (told.event, told.command, told.decision, told.call_id) == ("PreToolUse", "guard", "deny", "call_0")
     assert (hooks.calls[0].subject, hooks.calls[0].arguments) == ("shell", {"command": "touch a"})
-
-
-async def test_a_reason_with_a_full_stop_keeps_one() -> None:
-    rig = Rig(FakeProvider(TOUCH, DONE), hooks=PaperHooks({PRE: verdict(Verdict.DENY, "Not here.")}))
-    await rig.run()
-    assert results(rig)[0][0] == "Refused: a hook said no: Not here."
 
 
 async def test_a_hook_is_told_what_rules_are_matched_against() -> None:
     hooks = PaperHooks({PRE: verdict(), POST: verdict()})
-    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
-    await rig.run()
+    await Rig(FakeProvider(TOUCH, DONE), hooks=hooks).run()
     assert [(call.event, call.subjects) for call in hooks.calls] == [(PRE, ("touch a",)), (POST, ("touch a",))]
 
 
 async def test_what_a_hook_allows_is_not_asked_where_only_the_mode_would() -> None:
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=PaperHooks({PRE: verdict(Verdict.ALLOW)}), is_attended=False)
     await rig.run()
-    assert rig.sandbox.ran == ["touch a"]
-    assert results(rig)[0][1] == "hook"
+    assert (rig.sandbox.ran, results(rig)[0][1]) == (["touch a"], "hook")
 
 
-@pytest.mark.parametrize(
-    ("rules", "asks_each", "call", "mode"),
-    [
-        ((Rule(Effect.DENY, "shell", "touch *"),), False, ("shell", '{"command": "touch a"}'), Mode.AUTO),
-        ((Rule(Effect.ASK, "shell", "touch *"),), False, ("shell", '{"command": "touch a"}'), Mode.AUTO),
-        ((), True, ("shell", '{"command": "touch a"}'), Mode.NORMAL),
-        ((Rule(Effect.ALLOW, "shell"),), True, ("shell", '{"command": "touch a"}'), Mode.NORMAL),
-        ((), False, ("read", '{"path": ".env"}'), Mode.NORMAL),
-        ((Rule(Effect.ALLOW, "read"),), False, ("read", '{"path": ".env"}'), Mode.NORMAL),
-        ((), False, ("write", '{"path": "a", "content": "b"}'), Mode.PLAN),
-    ],
-)
+@for_each(("rules", "asks_each", "call", "mode"), [
+    ((Rule(Effect.DENY, "shell", "touch *"),), False, ("shell", '{"command": "touch a"}'), Mode.AUTO),
+    ((Rule(Effect.ASK, "shell", "touch *"),), False, ("shell", '{"command": "touch a"}'), Mode.AUTO),
+    ((), True, ("shell", '{"command": "touch a"}'), Mode.NORMAL),
+    ((Rule(Effect.ALLOW, "shell"),), True, ("shell", '{"command": "touch a"}'), Mode.NORMAL),
+    ((), False, ("read", '{"path": ".env"}'), Mode.NORMAL),
+    ((Rule(Effect.ALLOW, "read"),), False, ("read", '{"path": ".env"}'), Mode.NORMAL),
+    ((), False, ("write", '{"path": "a", "content": "b"}'), Mode.PLAN),
+])  # fmt: skip
 async def test_allow_never_overrules_a_deny_or_skips_what_others_ask(
     rules: tuple[Rule, ...], asks_each: bool, call: tuple[str, str], mode: Mode
 ) -> None:
     sandbox = FakeSandbox(files={".env": b"KEY=1"}, asks_each_command=asks_each)
     hooks = PaperHooks({PRE: verdict(Verdict.ALLOW)})
-    rig = Rig(FakeProvider(answer("", call), DONE), sandbox, mode=mode, rules=rules, hooks=hooks, is_attended=False)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("", call), DONE), sandbox, mode=mode, rules=rules, hooks=hooks, is_attended=False))
     assert (sandbox.ran, sandbox.touched) == ([], [])
     assert "KEY=1" not in results(rig)[0][0]
     assert results(rig)[0][2] == "refused"
@@ -134,14 +118,9 @@ async def test_allow_never_overrules_a_deny_or_skips_what_others_ask(
 async def test_where_the_mode_asks_and_a_hook_too_no_rule_is_offered() -> None:
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.NORMAL, hooks=PaperHooks({PRE: verdict(Verdict.ASK, "sure?")}))
     rig.sandbox.effect = CommandEffect("a" * 40, "a" * 40)  # overlays do not go around a hook
-    rig.session.submit("do it")
-    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(asked, ApprovalRequested)
-    assert (asked.tool, rig.sandbox.ran) == ("shell", [])
-    assert asked.why == "hooks ask: sure?"
-    assert asked.offered_rules == ()
-    rig.session.answer(asked.approval_id, Answer(Outcome.NO))
-    await rig.session.wait_idle()
+    asked = await question(rig, "do it")
+    assert ((asked.tool, rig.sandbox.ran), asked.why, asked.offered_rules) == (("shell", []), "hooks ask: sure?", ())
+    await reply(rig, asked, Outcome.NO)
 
 
 async def test_a_hook_can_ask_and_a_granted_rule_does_not_answer_it() -> None:
@@ -151,8 +130,7 @@ async def test_a_hook_can_ask_and_a_granted_rule_does_not_answer_it() -> None:
     for number in (1, 2):
         asked = await rig.until(partial(_is_question, number))
         assert isinstance(asked, ApprovalRequested)
-        assert asked.why == "hooks ask: sure?"
-        assert (asked.suggested_rule, asked.offered_rules) == ("", ())
+        assert (asked.why, (asked.suggested_rule, asked.offered_rules)) == ("hooks ask: sure?", ("", ()))
         rig.session.answer(asked.approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["touch a", "touch a"]
@@ -165,17 +143,14 @@ def _is_question(number: int, event: Event) -> bool:
 async def test_changed_arguments_are_checked_and_decided_about_anew() -> None:
     hooks = PaperHooks({PRE: verdict(Verdict.ALLOW, changed={"command": "rm a"})})
     rules = (Rule(Effect.DENY, "shell", "rm *"),)
-    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks, rules=rules)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(TOUCH, DONE), hooks=hooks, rules=rules))
     assert rig.sandbox.ran == []
     hooks = PaperHooks({PRE: verdict(changed={"command": "ls b"})})
-    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(TOUCH, DONE), hooks=hooks))
     assert rig.sandbox.ran == ["ls b"]
     assert "changed the arguments" in results(rig)[0][0]
     hooks = PaperHooks({PRE: verdict(changed={"command": 3.5, "timeout": "x"})})
-    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(TOUCH, DONE), hooks=hooks))
     assert (rig.sandbox.ran, results(rig)[0][2]) == ([], "failed")
 
 
@@ -188,8 +163,7 @@ async def test_a_users_own_command_passes_the_hooks_too() -> None:
 
 async def test_after_a_call_the_model_is_told_what_hooks_say() -> None:
     hooks = PaperHooks({POST: verdict(Verdict.DENY, "lint: E501", context="and more")})
-    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(TOUCH, DONE), hooks=hooks))
     assert rig.sandbox.ran == ["touch a"]
     assert results(rig)[0][0].endswith("[a hook of the user's says: lint: E501\nand more]")
     assert hooks.calls[0].facts["tool_response"]
@@ -199,34 +173,28 @@ async def test_after_a_call_the_model_is_told_what_hooks_say() -> None:
 async def test_a_call_that_was_refused_or_failed_is_not_looked_back_at() -> None:
     hooks = PaperHooks({POST: verdict()})
     failing = answer("", ("read", '{"path": "gone"}'))
-    rig = Rig(FakeProvider(TOUCH, failing, DONE), hooks=hooks, rules=(Rule(Effect.DENY, "shell"),))
-    await rig.run()
+    await Rig(FakeProvider(TOUCH, failing, DONE), hooks=hooks, rules=(Rule(Effect.DENY, "shell"),)).run()
     assert hooks.calls == []
 
 
 async def test_a_hook_can_end_the_turn_and_the_calls_behind_it_do_not_run() -> None:
     two = answer("", ("shell", '{"command": "touch a"}'), ("shell", '{"command": "touch b"}'))
-    rig = Rig(FakeProvider(two, DONE), hooks=PaperHooks({POST: verdict(ends_turn=True, end_reason="enough")}))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(two, DONE), hooks=PaperHooks({POST: verdict(ends_turn=True, end_reason="enough")})))
     assert rig.sandbox.ran == ["touch a"]
-    assert (ended(rig).reason, ended(rig).error) == (TurnReason.BLOCKED, "a hook ended the turn: enough")
-    before = Rig(FakeProvider(two, DONE), hooks=PaperHooks({PRE: verdict(ends_turn=True)}))
-    await before.run()
+    assert (ending(rig).reason, ending(rig).error) == (TurnReason.BLOCKED, "a hook ended the turn: enough")
+    before = await ran(Rig(FakeProvider(two, DONE), hooks=PaperHooks({PRE: verdict(ends_turn=True)})))
     assert before.sandbox.ran == []
 
 
 async def test_words_that_are_held_back_are_kept_and_reach_nobody() -> None:
     provider = FakeProvider(DONE)
     hooks = PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(Verdict.DENY, "names a key")})
-    rig = Rig(provider, hooks=hooks)
-    await rig.run("the key is k")
-    assert provider.requests == []
-    assert hooks.calls[0].facts == {"prompt": "the key is k"}
-    assert not [event for event in rig.events if isinstance(event, MessageAdded)]
-    kept = next(event for event in reversed(rig.events) if isinstance(event, InboxChanged))
-    assert (kept.queued, kept.is_paused) == (("the key is k",), True)
-    assert ended(rig).reason is TurnReason.BLOCKED
-    assert "names a key" in ended(rig).error
+    rig = await ran(Rig(provider, hooks=hooks), "the key is k")
+    assert (provider.requests, hooks.calls[0].facts) == ([], {"prompt": "the key is k"})
+    assert not seen(rig, MessageAdded)
+    kept = seen(rig, InboxChanged)[-1]
+    assert ((kept.queued, kept.is_paused), ending(rig).reason) == ((("the key is k",), True), TurnReason.BLOCKED)
+    assert "names a key" in ending(rig).error
     assert rig.session.waiting.drop(0) == "the key is k"
 
 
@@ -234,22 +202,19 @@ async def test_an_interrupt_while_hooks_look_at_words_keeps_them() -> None:
     hooks = PaperHooks(hangs=frozenset({HookEvent.USER_PROMPT_SUBMIT}))
     rig = Rig(FakeProvider(DONE), hooks=hooks)
     rig.session.submit("do it")
-    async with asyncio.timeout(5):
-        while not hooks.calls:
-            await asyncio.sleep(0)
+    while not hooks.calls:
+        await asyncio.sleep(0)
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert ended(rig).reason is TurnReason.INTERRUPTED
-    assert rig.session.waiting.drop(0) == "do it"
+    assert (ending(rig).reason, rig.session.waiting.drop(0)) == (TurnReason.INTERRUPTED, "do it")
 
 
 async def begun_with_a_file(hooks: PaperHooks) -> Rig:
     """Return a session at a command file of which hooks hear."""
     rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
     rig.session.prompts.begin(fill(PromptFile("look", "See !`ls`.", "look.md", allowed=("Read", "Shell(ls)")), ""), "/look")
-    async with asyncio.timeout(5):
-        while not hooks.calls:
-            await asyncio.sleep(0)
+    while not hooks.calls:
+        await asyncio.sleep(0)
     return rig
 
 
@@ -261,8 +226,7 @@ async def test_a_commands_file_that_waited_leaves_the_same_tools_when_it_is_sent
     if is_interrupted:
         rig.session.interrupt()
     await rig.session.wait_idle()
-    assert rig.sandbox.ran == ["ls"]
-    assert [event.queued for event in rig.events if isinstance(event, InboxChanged)][-1] == ("/look",)
+    assert (rig.sandbox.ran, [event.queued for event in seen(rig, InboxChanged)][-1]) == (["ls"], ("/look",))
     hooks.says, hooks.hangs = {held: verdict()}, frozenset()
     rig.session.waiting.go_on()
     await rig.session.wait_idle()
@@ -272,8 +236,7 @@ async def test_a_commands_file_that_waited_leaves_the_same_tools_when_it_is_sent
 
 async def test_a_turn_that_a_hook_ended_refuses_no_command_of_the_users_own_after_it() -> None:
     hooks = PaperHooks({PRE: verdict(), POST: verdict(ends_turn=True, end_reason="enough")})
-    rig = Rig(FakeProvider(TOUCH), hooks=hooks)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(TOUCH), hooks=hooks))
     rig.session.waiting.run_command("make")
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["touch a", "make"]
@@ -281,8 +244,7 @@ async def test_a_turn_that_a_hook_ended_refuses_no_command_of_the_users_own_afte
 
 async def test_what_hooks_add_to_words_goes_to_the_model() -> None:
     provider = FakeProvider(DONE)
-    rig = Rig(provider, hooks=PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(context="It is Monday.")}))
-    await rig.run()
+    await Rig(provider, hooks=PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(context="It is Monday.")})).run()
     assert [message.text for message in provider.requests[0].messages[-2:]] == [
         "do it",
         "From a hook of the user's: It is Monday.",
@@ -292,13 +254,12 @@ async def test_what_hooks_add_to_words_goes_to_the_model() -> None:
 async def test_the_end_is_held_up_three_times_at_most() -> None:
     hooks = PaperHooks({HookEvent.STOP: verdict(Verdict.DENY, "run the tests")})
     ends = [answer(f"Finished, take {number}.") for number in range(6)]
-    rig = Rig(FakeProvider(*ends), hooks=hooks)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(*ends), hooks=hooks))
     assert [call.facts["stop_hook_active"] for call in hooks.calls] == [False, True, True]
-    told = [event.text for event in rig.events if isinstance(event, Reminder)]
+    told = [event.text for event in seen(rig, Reminder)]
     assert told == ["A hook of the user's says that this is not the end: run the tests"] * 3
-    assert ended(rig).reason is TurnReason.DONE
-    assert any("3 times" in event.text for event in rig.events if isinstance(event, Notice))
+    assert ending(rig).reason is TurnReason.DONE
+    assert any("3 times" in event.text for event in seen(rig, Notice))
 
 
 async def test_a_sub_agents_calls_and_end_pass_the_hooks() -> None:
@@ -311,8 +272,7 @@ async def test_a_sub_agents_calls_and_end_pass_the_hooks() -> None:
             HookEvent.STOP: verdict(),
         }
     )
-    rig = Rig(FakeProvider(brief, TOUCH, answer("The child has ended."), DONE), hooks=hooks, team=team)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(brief, TOUCH, answer("The child has ended."), DONE), hooks=hooks, team=team))
     assert rig.sandbox.ran == []
     assert [(call.subject, call.agent) for call in hooks.of(PRE)] == [("delegate", "root"), ("shell", "agent_1")]
     assert [call.agent for call in hooks.of(HookEvent.SUBAGENT_STOP)] == ["agent_1"]
@@ -333,13 +293,12 @@ async def test_the_start_is_waited_for_and_said_to_the_model_and_the_end_is_told
         (HookEvent.SESSION_END, "other"),
     ]
     assert 0 < hooks.calls[-1].limit_s <= 5
-    assert "Hooks: x is broken" in [event.text for event in rig.events if isinstance(event, Notice)]
+    assert "Hooks: x is broken" in [event.text for event in seen(rig, Notice)]
 
 
 async def test_replay_runs_no_hooks_and_a_resumed_session_says_so_at_its_start() -> None:
     says = {PRE: verdict(), POST: verdict(), HookEvent.SESSION_START: verdict(), HookEvent.NOTIFICATION: verdict()}
-    first = Rig(FakeProvider(TOUCH, DONE), hooks=PaperHooks(says))
-    await first.run()
+    first = await ran(Rig(FakeProvider(TOUCH, DONE), hooks=PaperHooks(says)))
     hooks = PaperHooks(says)
     again = Rig(FakeProvider(), hooks=hooks, past=first.session.history())
     assert hooks.calls == []
@@ -355,28 +314,21 @@ async def test_a_question_is_a_notification_and_hooks_that_hang_hold_nothing_up(
     hooks = PaperHooks(hangs=frozenset({HookEvent.NOTIFICATION}))
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=hooks)
     rig.session.prepare(is_eager=False)
-    rig.session.submit("do it")
-    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(asked, ApprovalRequested)
-    rig.session.answer(asked.approval_id, Answer(Outcome.ONCE))
-    await rig.session.wait_idle()
-    assert rig.sandbox.ran == ["touch a"]
-    assert hooks.calls[0].facts["notification_type"] == "permission_prompt"
-    async with asyncio.timeout(5):
-        await rig.session.close()
+    asked = await question(rig, "do it")
+    await reply(rig, asked, Outcome.ONCE)
+    assert (rig.sandbox.ran, hooks.calls[0].facts["notification_type"]) == (["touch a"], "permission_prompt")
+    await rig.session.close()
 
 
 async def test_an_interrupt_ends_a_hook_that_hangs_and_nothing_ran() -> None:
     hooks = PaperHooks(hangs=frozenset({PRE}))
     rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks, limits=Limits())
     rig.session.submit("do it")
-    async with asyncio.timeout(5):
-        while not hooks.calls:
-            await asyncio.sleep(0)
+    while not hooks.calls:
+        await asyncio.sleep(0)
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert rig.sandbox.ran == []
-    assert ended(rig).reason is TurnReason.INTERRUPTED
+    assert (rig.sandbox.ran, ending(rig).reason) == ([], TurnReason.INTERRUPTED)
 
 
 async def test_before_room_is_made_hooks_are_told_with_what_asked_for_it() -> None:
@@ -395,11 +347,8 @@ async def test_what_a_hook_makes_of_the_command_that_the_user_typed_is_what_runs
         return verdict(changed={"command": "make -n test"}) if is_typed else verdict()
 
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=PaperHooks({PRE: says}))
-    rig.session.submit("go")
-    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(asked, ApprovalRequested)
-    rig.session.answer(asked.approval_id, Answer(Outcome.ONCE, edited="make test"))
-    await rig.session.wait_idle()
+    asked = await question(rig, "go")
+    await reply(rig, asked, Answer(Outcome.ONCE, edited="make test"))
     assert rig.sandbox.ran == ["make -n test"]
 
 
@@ -410,5 +359,4 @@ async def test_hooks_look_once_at_a_command_that_ran_in_an_overlay(effect: Effec
     change = FileChange("a", FileChangeKind.ADDED, 1, 0)
     rig.sandbox.effect = CommandEffect("a" * 40, "b" * 40, (change,))
     await rig.run("do it")
-    assert [call.subject for call in hooks.of(POST)] == ["shell"]
-    assert rig.sandbox.kept == kept
+    assert ([call.subject for call in hooks.of(POST)], rig.sandbox.kept) == (["shell"], kept)

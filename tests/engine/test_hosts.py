@@ -7,6 +7,7 @@ from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallF
 from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.engine.permission_check import CommandNetworkApproval
+from tests.engine.seen import question, ran, reply, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FETCH = ("shell", json.dumps({"command": "fetch https://pypi.org"}))
@@ -17,31 +18,24 @@ def rig_with(*rules: Rule, is_attended: bool = True, mode: Mode = Mode.AUTO) -> 
 
 
 def ok(rig: Rig) -> bool:
-    return next(event for event in rig.events if isinstance(event, ToolCallFinished)).ok
+    return seen(rig, ToolCallFinished)[0].ok
 
 
 async def test_an_unknown_host_is_asked_about_even_where_commands_run_unasked() -> None:
     rig = rig_with()
-    rig.session.submit("go")
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
-    assert (request.tool, request.text) == ("network", "pypi.org:443")
-    assert request.offered_rules == ("Network(pypi.org)",)
-    rig.session.answer(request.approval_id, Answer(Outcome.SESSION))
-    await rig.session.wait_idle()
+    request = await question(rig, "go")
+    assert ((request.tool, request.text), request.offered_rules) == (("network", "pypi.org:443"), ("Network(pypi.org)",))
+    await reply(rig, request, Outcome.SESSION)
     assert ok(rig)
     assert [str(rule) for rule in rig.session.rules] == ["Network(pypi.org)"]
 
 
 async def test_a_refused_host_is_written_down() -> None:
     rig = rig_with()
-    rig.session.submit("go")
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
-    rig.session.answer(request.approval_id, Answer(Outcome.NO))
-    await rig.session.wait_idle()
+    request = await question(rig, "go")
+    await reply(rig, request, Outcome.NO)
     assert not ok(rig)
-    assert [(event.host, event.why_not) for event in rig.events if isinstance(event, HostReached)] == [("pypi.org", "refused")]
+    assert [(event.host, event.why_not) for event in seen(rig, HostReached)] == [("pypi.org", "refused")]
 
 
 async def test_rules_about_hosts_decide_without_asking() -> None:
@@ -51,15 +45,13 @@ async def test_rules_about_hosts_decide_without_asking() -> None:
         (".org", Effect.DENY, False),
         ("pypi.org", Effect.DENY, False),
     ):
-        rig = rig_with(parse_rule(f"Network({pattern})", effect, "settings"))
-        await rig.run()
+        rig = await ran(rig_with(parse_rule(f"Network({pattern})", effect, "settings")))
         assert ok(rig) is is_allowed, pattern
         assert rig.of("approval_requested") == []
 
 
 async def test_where_nobody_is_there_the_answer_is_no() -> None:
-    rig = rig_with(is_attended=False)
-    await rig.run()
+    rig = await ran(rig_with(is_attended=False))
     assert not ok(rig)
 
 
@@ -86,8 +78,7 @@ async def test_a_rule_that_asks_about_a_host_comes_before_rules_and_settings_tha
     rules = [parse_rule("Network(pypi.org)", effect, "settings") for effect in (Effect.ASK, Effect.ALLOW)]
     rig, gate = await gate_of(*rules)
     waiting = asyncio.create_task(gate.may_reach("pypi.org", is_listed=True))
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
+    request = await question(rig)
     rig.session.answer(request.approval_id, Answer(Outcome.SESSION))
     assert await waiting
     assert await gate.may_reach("pypi.org")  # granted in this session, to the letter
@@ -98,8 +89,7 @@ async def test_a_rule_that_asks_about_a_host_comes_before_rules_and_settings_tha
 async def test_one_host_is_asked_about_once_however_many_connections_want_it() -> None:
     rig, gate = await gate_of()
     waiting = [asyncio.create_task(gate.may_reach("pypi.org")) for _ in range(5)]
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
+    request = await question(rig)
     rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
     assert await asyncio.gather(*waiting) == [True] * 5
     assert len(rig.of("approval_requested")) == 1
@@ -116,7 +106,7 @@ async def test_the_question_about_lmtuis_own_request_shows_it_and_a_rule_answers
     ]
     while len(rig.of("approval_requested")) < 2:
         await asyncio.sleep(0)
-    first, second = (event for event in rig.events if isinstance(event, ApprovalRequested))
+    first, second = (event for event in seen(rig, ApprovalRequested))
     assert [each.text for each in (first, second)] == [f"docs.example.com:443\nGET {url}" for url in urls]
     assert first.sandbox == "sent by lmtui itself, not by a command"
     rig.session.answer(first.approval_id, Answer(Outcome.SESSION))
@@ -158,13 +148,11 @@ async def test_what_a_command_still_asks_when_it_ends_is_answered_with_no() -> N
 async def test_a_folder_of_tools_is_asked_about_once_and_the_rule_that_is_offered_covers_it() -> None:
     rig, gate = await gate_of()
     waiting = [asyncio.create_task(gate.may_show("/srv/tools", "cc is at /srv/tools/bin/cc")) for _ in range(2)]
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
+    request = await question(rig)
     assert (request.tool, request.text, request.why) == ("tools", "/srv/tools", "cc is at /srv/tools/bin/cc")
     rig.session.answer(request.approval_id, Answer(Outcome.SESSION))
     assert await asyncio.gather(*waiting) == [True] * 2
-    assert [str(rule) for rule in rig.session.rules] == ["Tools(/srv/tools)"]
-    assert len(rig.of("approval_requested")) == 1
+    assert ([str(rule) for rule in rig.session.rules], len(rig.of("approval_requested"))) == (["Tools(/srv/tools)"], 1)
     await rig.session.close()
 
 

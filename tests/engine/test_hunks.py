@@ -45,8 +45,7 @@ def test_lines_that_are_there_twice_and_moved_are_refused() -> None:
 
 
 def test_windows_line_ends_stay() -> None:
-    diff = diff_of("1\n2\n3", "1\nX\n3")
-    assert take_back(diff, 0, "1\r\nX\r\n3", "1\r\n2\r\n3") == "1\r\n2\r\n3"
+    assert take_back(diff_of("1\n2\n3", "1\nX\n3"), 0, "1\r\nX\r\n3", "1\r\n2\r\n3") == "1\r\n2\r\n3"
 
 
 def test_a_hunk_that_is_not_there_is_named() -> None:

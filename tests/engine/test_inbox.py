@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +9,9 @@ from lmtui.core.events import InboxChanged, MessageAdded, Notice
 from lmtui.core.messages import Image, Role
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.engine.inbox import UserInput, read_said
+from tests.engine.seen import seen
 from tests.fakes import FakeProvider, Rig, answer
+from tests.sets import for_each
 
 TEXTS = st.text("! /ab") | st.sampled_from(["/compact", " /compact it", "! test -f x", "  !make", "!!"])
 
@@ -33,16 +34,11 @@ def test_a_compaction_is_read_back_with_its_focus(text: str) -> None:
     assert read_said(said.shown, said.kind) == said
 
 
-@pytest.mark.parametrize(
-    ("shown", "said"),
-    [
-        ("go on", UserInput("go on")),
-        (" !make", UserInput("!make")),
-        ("!make", UserInput("make", is_command=True)),
-        ("!!make", UserInput("make", is_command=True, is_told=False)),
-        ("/compact the tests", UserInput("the tests", is_compaction=True)),
-    ],
-)
+@for_each(("shown", "said"), [
+    ("go on", UserInput("go on")), (" !make", UserInput("!make")), ("!make", UserInput("make", is_command=True)),
+    ("!!make", UserInput("make", is_command=True, is_told=False)),
+    ("/compact the tests", UserInput("the tests", is_compaction=True)),
+])  # fmt: skip
 def test_logs_that_tell_no_kinds_are_read(shown: str, said: UserInput) -> None:
     assert read_said(shown) == said
 
@@ -66,7 +62,7 @@ async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_no
     assert [text.rpartition(": ")[2] for text in told] == ["/promote a.py f g", "what is this", "/look here"]
     assert [each.event.queued for each in again.log.events if isinstance(each.event, InboxChanged)] == [("go on then",)]
     await again.run("and this")
-    said = [event.text for event in again.events if isinstance(event, MessageAdded) and event.role is Role.USER]
+    said = [event.text for event in seen(again, MessageAdded) if event.role is Role.USER]
     assert said == ["go on then", "and this"]
     third = Rig(FakeProvider(), past=[*past, *again.log.events])
     assert [each.event for each in third.log.events if isinstance(each.event, Notice)] == []
@@ -81,4 +77,4 @@ async def test_a_queue_of_one_is_empty_in_the_log_once_it_was_resumed_and_taken_
     await rig.session.wait_idle()
     rig.session.waiting.go_on()
     await rig.session.wait_idle()
-    assert [event for event in rig.events if isinstance(event, InboxChanged)][-1].queued == ()
+    assert seen(rig, InboxChanged)[-1].queued == ()

@@ -6,6 +6,7 @@ from lmtui.core.events import ModelChanged
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.tool_call_policy import KnownModel
+from tests.engine.seen import ran
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, Rig, answer
 
@@ -120,13 +121,11 @@ def test_a_schema_and_another_form_than_is_known_are_kept_after_two_sessions() -
 
 
 async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:
-    live = Rig(FakeProvider(answer("one"), answer("two")), call_form=ToolCallFormat.TEXT)
-    await live.run("one")
+    live = await ran(Rig(FakeProvider(answer("one"), answer("two")), call_form=ToolCallFormat.TEXT), "one")
     live.session.calls.use(None)
     live.session.set_model("other")
     await live.run("two")
-    again = Rig(FakeProvider(answer("three")), call_form=ToolCallFormat.TEXT, past=live.log.events)
-    await again.run("three")
+    again = await ran(Rig(FakeProvider(answer("three")), call_form=ToolCallFormat.TEXT, past=live.log.events), "three")
     assert [request.call_form for request in live.provider.requests] == [ToolCallFormat.TEXT, ToolCallFormat.NATIVE]
     assert again.provider.requests[0].call_form is ToolCallFormat.NATIVE
 

@@ -5,6 +5,7 @@ import pytest
 from lmtui.core.events import PlanChanged
 from lmtui.core.model_events import Compacted, ToolSetChanged
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
+from tests.engine.seen import ran, seen
 from tests.engine.test_usage import CountingModel, rig_for
 from tests.fakes import Rig
 
@@ -12,13 +13,12 @@ PLAN = adopt_steps(Plan(), (PlanStep(1, "look at it"),))
 
 
 def sets(rig: Rig) -> list[str]:
-    return [event.tools for event in rig.events if isinstance(event, ToolSetChanged)]
+    return [event.tools for event in seen(rig, ToolSetChanged)]
 
 
 async def test_when_room_is_made_a_small_model_learns_of_what_long_work_needs() -> None:
     model = CountingModel(12)
-    rig = rig_for(model, 8192)
-    await rig.run()
+    rig = await ran(rig_for(model, 8192))
     assert rig.of("compacted")
     assert sets(rig) == ["lean", "long"]
     first = next(place for place, event in enumerate(rig.events) if isinstance(event, Compacted))
@@ -33,8 +33,7 @@ async def test_when_room_is_made_a_small_model_learns_of_what_long_work_needs() 
 
 async def test_an_approved_plan_is_long_work() -> None:
     model = CountingModel(2)
-    rig = rig_for(model, 8192)
-    await rig.run()
+    rig = await ran(rig_for(model, 8192))
     rig.session.emit(PlanChanged(plan=PLAN))
     await rig.run("carry it out")
     assert sets(rig) == ["lean", "long"]
@@ -44,8 +43,7 @@ async def test_an_approved_plan_is_long_work() -> None:
 @pytest.mark.parametrize(("window", "setting"), [(1_500, "auto"), (8_192, "lean"), (60_000, "auto")])
 async def test_neither_where_there_is_no_room_nor_against_the_settings(window: int, setting: str) -> None:
     model = CountingModel(2)
-    rig = rig_for(model, window, setting)
-    await rig.run()
+    rig = await ran(rig_for(model, window, setting))
     rig.session.emit(PlanChanged(plan=PLAN))
     await rig.run("carry it out")
     assert "long" not in sets(rig)

@@ -27,7 +27,9 @@ from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
 from lmtui.core.ports import Limits
 from lmtui.engine.loop_detection import Loop, LoopDetector, at_depth
 from lmtui.engine.turn_outcome import EXIT_CODES
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 HONEST = [
     json.loads(line) for line in (Path(__file__).parents[1] / "corpus" / "honest_sequences.jsonl").read_text().splitlines()
@@ -94,7 +96,7 @@ def read(path: str, result: str = "some text") -> dict[str, Any]:
     return {"tool": "read", "arguments": {"path": path}, "result": result}
 
 
-@pytest.mark.parametrize("sequence", HONEST, ids=[each["name"] for each in HONEST])
+@for_each("sequence", HONEST)
 def test_honest_work_is_no_loop(sequence: dict[str, Any]) -> None:
     agent = Agent()
     for calls in sequence["steps"]:
@@ -252,8 +254,7 @@ def test_a_long_result_that_comes_again_behind_another_one_is_given_whole() -> N
     agent = Agent()
     one, other = "one\n" * 1_000, "other\n" * 1_000
     told = [agent.call("read", result, path="a") for result in (one, one, other, one, one)]
-    assert [text == one for text in told] == [True, False, False, True, False]
-    assert told[2] == other
+    assert ([text == one for text in told], told[2]) == ([True, False, False, True, False], other)
 
 
 def test_what_the_log_does_not_hold_of_a_result_is_told_as_the_same_all_the_same() -> None:
@@ -365,14 +366,11 @@ def test_what_the_user_says_meanwhile_begins_anew() -> None:
 
 
 async def test_forty_identical_calls_stop_by_the_fifth_and_ask_the_user() -> None:
-    rig = Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(40)]), FakeSandbox({"a": b"x"}))
-    await rig.run()
-    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
-    assert end.iterations == 5
-    assert (end.reason, end.exit_code) == (TurnReason.LIMIT, EXIT_CODES[TurnReason.LIMIT])
+    rig = await ran(Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(40)]), FakeSandbox({"a": b"x"})))
+    (end,) = seen(rig, TurnEnded)
+    assert (end.iterations, (end.reason, end.exit_code)) == (5, (TurnReason.LIMIT, EXIT_CODES[TurnReason.LIMIT]))
     assert "go on" in end.error
-    suspected = [event for event in rig.events if isinstance(event, LoopSuspected)]
-    assert [event.is_over for event in suspected] == [False, True]
+    assert [event.is_over for event in seen(rig, LoopSuspected)] == [False, True]
     await rig.run("go on")
     assert rig.of("turn_ended")[-1] != end
 
@@ -383,54 +381,47 @@ async def test_a_look_before_each_of_many_waits_is_no_loop() -> None:
     await rig.run()
     while rig.session.sleep.wake():
         await rig.session.wait_idle()
-    ends = [event.reason for event in rig.events if isinstance(event, TurnEnded)]
-    assert ends == [TurnReason.WAITING] * 9 + [TurnReason.DONE]
-    assert rig.of("loop_suspected") == []
+    ends = [event.reason for event in seen(rig, TurnEnded)]
+    assert (ends, rig.of("loop_suspected")) == ([TurnReason.WAITING] * 9 + [TurnReason.DONE], [])
     await rig.session.close()
 
 
 async def test_a_circle_is_told_to_the_model_once_before_it_is_stopped() -> None:
     calls = [answer("", ("read", json.dumps({"path": name}))) for name in "ab" * 10]
-    rig = Rig(FakeProvider(*calls), FakeSandbox({"a": b"one\n", "b": b"two\n"}))
-    await rig.run()
-    told = [event for event in rig.events if isinstance(event, Reminder)]
-    assert len([event for event in told if "circle" in event.text]) == 1
-    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    rig = await ran(Rig(FakeProvider(*calls), FakeSandbox({"a": b"one\n", "b": b"two\n"})))
+    assert len([event for event in seen(rig, Reminder) if "circle" in event.text]) == 1
+    (end,) = seen(rig, TurnEnded)
     assert (end.reason, end.iterations) == (TurnReason.LIMIT, 8)
 
 
 async def test_a_call_that_is_refused_again_and_again_is_stopped_too() -> None:
-    rig = Rig(FakeProvider(*[answer("", ("nosuch", "{}")) for _ in range(40)]))
-    await rig.run()
-    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    rig = await ran(Rig(FakeProvider(*[answer("", ("nosuch", "{}")) for _ in range(40)])))
+    (end,) = seen(rig, TurnEnded)
     assert end.iterations == 3
 
 
 @pytest.mark.parametrize("count", [21, 40, 200])
 async def test_many_different_calls_in_one_message_are_no_loop(count: int) -> None:
     calls = [("shell", json.dumps({"command": f"c{n}"})) for n in range(count)]
-    rig = Rig(FakeProvider(answer("", *calls), answer("", *calls[16:32]), answer("done")))
-    await rig.run()
-    (ended,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    rig = await ran(Rig(FakeProvider(answer("", *calls), answer("", *calls[16:32]), answer("done"))))
+    (ended,) = seen(rig, TurnEnded)
     assert ended.reason is TurnReason.DONE
-    assert not [event for event in rig.events if isinstance(event, LoopSuspected)]
-    begun = [event for event in rig.events if isinstance(event, ToolCallStarted)][:count]
+    assert not seen(rig, LoopSuspected)
+    begun = seen(rig, ToolCallStarted)[:count]
     assert [event.arguments for event in begun] == [{"command": f"c{n}"} for n in range(count)]
 
 
 async def test_many_edits_of_one_file_in_one_message_are_told_before_the_turn_ends() -> None:
     edits = [("edit", json.dumps({"path": "a", "search": f"x{n}", "replace": "y"})) for n in range(30)]
-    rig = Rig(FakeProvider(answer("", *edits), answer("The text is not there.")), FakeSandbox({"a": b"z\n"}))
-    await rig.run()
-    (ended,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    rig = await ran(Rig(FakeProvider(answer("", *edits), answer("The text is not there.")), FakeSandbox({"a": b"z\n"})))
+    (ended,) = seen(rig, TurnEnded)
     assert ended.reason is TurnReason.UNFINISHED
     assert len(rig.provider.requests) >= 2
 
 
 async def test_the_same_call_too_often_in_each_message_is_a_loop_all_the_same() -> None:
     calls = [("shell", json.dumps({"command": "c"}))] * 20
-    rig = Rig(FakeProvider(*[answer("", *calls)] * 9, answer("done")))
-    await rig.run()
-    (ended,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    rig = await ran(Rig(FakeProvider(*[answer("", *calls)] * 9, answer("done"))))
+    (ended,) = seen(rig, TurnEnded)
     assert ended.reason is TurnReason.LIMIT
     assert "circle" in ended.error

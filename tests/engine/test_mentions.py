@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice
 from lmtui.core.messages import Image, Message, Role
@@ -15,7 +13,9 @@ from lmtui.core.workspace import DirEntry, FileContent
 from lmtui.engine.user_input import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
 from lmtui.models.request_encoding import wire_message
 from lmtui.store.session_logs import ImageFolder
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 LINES = b"".join(b"line %d\n" % number for number in range(1, 1001))
@@ -26,7 +26,7 @@ def rig_with(files: dict[str, bytes], **options: Any) -> Rig:
 
 
 def said(rig: Rig) -> MessageAdded:
-    return next(event for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER)
+    return next(event for event in seen(rig, MessageAdded) if event.role is Role.USER)
 
 
 def sent(rig: Rig) -> Message:
@@ -34,36 +34,41 @@ def sent(rig: Rig) -> Message:
 
 
 def notices(rig: Rig) -> str:
-    return "\n".join(event.text for event in rig.events if isinstance(event, Notice))
+    return "\n".join(event.text for event in seen(rig, Notice))
 
 
 async def test_the_model_gets_the_file_and_the_transcript_the_short_text() -> None:
-    rig = rig_with({"a.py": b"x = 1\n"})
-    await rig.run("explain @a.py please")
+    rig = await ran(rig_with({"a.py": b"x = 1\n"}), "explain @a.py please")
     assert said(rig).text == "explain @a.py please"
-    assert sent(rig).text == 'explain @a.py please\n\n<file path="a.py">\nx = 1\n</file>'
-    assert notices(rig) == ""
+    assert (sent(rig).text, notices(rig)) == ('explain @a.py please\n\n<file path="a.py">\nx = 1\n</file>', "")
 
 
 async def test_a_resumed_session_sends_what_was_attached_then() -> None:
-    rig = rig_with({"a.py": b"old\n"})
-    await rig.run("@a.py")
-    again = Rig(FakeProvider(answer("ok")), FakeSandbox({"a.py": b"new\n"}), past=rig.log.events)
-    await again.run("go on")
+    rig = await ran(rig_with({"a.py": b"old\n"}), "@a.py")
+    again = await ran(Rig(FakeProvider(answer("ok")), FakeSandbox({"a.py": b"new\n"}), past=rig.log.events), "go on")
     assert "old" in sent(again).text
 
 
-async def test_a_range_is_honoured_and_said() -> None:
-    rig = rig_with({"a.py": LINES})
-    await rig.run("@a.py:10-12")
-    assert '<file path="a.py" lines="10-12 of 1000">\nline 10\nline 11\nline 12\n</file>' in sent(rig).text
+DENY = (parse_rule("Read(secret/**)", Effect.DENY, "settings"),)
 
 
-async def test_a_long_file_is_cut_and_the_rest_can_be_named() -> None:
-    rig = rig_with({"a.py": LINES})
-    await rig.run("@a.py")
-    assert f"line {MAX_LINES}\n[cut here" in sent(rig).text
-    assert f"@a.py:{MAX_LINES + 1}-1000 sends the rest" in notices(rig)
+@for_each(("files", "words", "options", "is_sent", "is_kept_back", "note"), [
+    ({"a.py": LINES}, "@a.py:10-11", {}, '<file path="a.py" lines="10-11 of 1000">\nline 10\nline 11\n</file>', "", ""),
+    ({"a.py": LINES}, "@a.py", {}, f"line {MAX_LINES}\n[cut here", "", f"@a.py:{MAX_LINES + 1}-1000 sends the rest"),
+    ({"secret/a": b"password"}, "@secret/a", {"rules": DENY}, "", "password", "@secret/a was not sent: your rule"),
+    *(({".env": b"KEY=1"}, "@.env", {"mode": mode}, "", "KEY=1", "may hold secrets; the agent can ask to read it")
+      for mode in (Mode.NORMAL, Mode.AUTO, Mode.MANUAL)),
+    ({"a.py": b"x = 1"}, "@a.py", {"mode": Mode.MANUAL}, "x = 1", "", ""),
+    ({"a.py": b"x", "b.py": b"y"}, "what is in @src/ ?", {}, '<folder path="src">\na.py\nb.py\n</folder>', "", ""),
+    ({"a.bin": b"\0\1\2"}, "@a.bin", {}, "", "\0", "it is not text"),
+])  # fmt: skip
+async def test_a_mention_brings_what_may_be_read_and_fits_and_what_is_left_out_is_said(
+    files: dict[str, bytes], words: str, options: dict[str, Any], is_sent: str, is_kept_back: str, note: str
+) -> None:
+    rig = await ran(rig_with(files, **options), words)
+    assert is_sent in sent(rig).text
+    assert not is_kept_back or is_kept_back not in sent(rig).text
+    assert note in notices(rig)
 
 
 async def test_long_lines_and_many_files_are_bounded() -> None:
@@ -74,40 +79,11 @@ async def test_long_lines_and_many_files_are_bounded() -> None:
     assert "none of its 1 lines" in notices(rig)
 
 
-async def test_what_must_not_be_read_is_not_attached_and_that_is_said() -> None:
-    rules = (parse_rule("Read(secret/**)", Effect.DENY, "settings"),)
-    rig = rig_with({"secret/a": b"password"}, rules=rules)
-    await rig.run("@secret/a")
-    assert "password" not in sent(rig).text
-    assert "@secret/a was not sent: your rule" in notices(rig)
-
-
 async def test_a_link_to_what_must_not_be_read_is_not_attached() -> None:
-    rules = (parse_rule("Read(secret/**)", Effect.DENY, "settings"),)
-    rig = rig_with({"innocent": b"password"}, rules=rules)
+    rig = rig_with({"innocent": b"password"}, rules=DENY)
     rig.sandbox.links["innocent"] = "secret/a"
     await rig.run("@innocent")
     assert "password" not in sent(rig).text
-
-
-@pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.AUTO, Mode.MANUAL])
-async def test_what_may_hold_secrets_is_not_attached_unasked(mode: Mode) -> None:
-    rig = rig_with({".env": b"KEY=1"}, mode=mode)
-    await rig.run("@.env")
-    assert "KEY=1" not in sent(rig).text
-    assert "may hold secrets; the agent can ask to read it" in notices(rig)
-
-
-async def test_manual_mode_reads_what_the_user_names() -> None:
-    rig = rig_with({"a.py": b"x = 1"}, mode=Mode.MANUAL)
-    await rig.run("@a.py")
-    assert "x = 1" in sent(rig).text
-
-
-async def test_a_folder_attaches_its_listing() -> None:
-    rig = rig_with({"a.py": b"x", "b.py": b"y"})
-    await rig.run("what is in @src/ ?")
-    assert '<folder path="src">\na.py\nb.py\n</folder>' in sent(rig).text
 
 
 async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
@@ -115,10 +91,8 @@ async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
         async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
             raise SandboxError(f"{path}: no such folder")
 
-    rig = Rig(FakeProvider(answer("ok")), NoFolders())
-    await rig.run("ask @ada about @property and @missing/file.py")
-    assert said(rig).attached == ""
-    assert notices(rig) == "@missing/file.py was not sent: missing/file.py does not exist"
+    rig = await ran(Rig(FakeProvider(answer("ok")), NoFolders()), "ask @ada about @property and @missing/file.py")
+    assert (said(rig).attached, notices(rig)) == ("", "@missing/file.py was not sent: missing/file.py does not exist")
 
 
 async def test_only_what_was_typed_is_looked_at_not_what_was_pasted() -> None:
@@ -127,12 +101,6 @@ async def test_only_what_was_typed_is_looked_at_not_what_was_pasted() -> None:
     await rig.session.wait_idle()
     assert "inside a" in sent(rig).text
     assert "inside b" not in sent(rig).text
-
-
-async def test_a_binary_file_is_not_attached() -> None:
-    rig = rig_with({"a.bin": b"\0\1\2"})
-    await rig.run("@a.bin")
-    assert "it is not text" in notices(rig)
 
 
 async def test_pictures_reach_the_server_as_data_urls_and_survive_a_resume(tmp_path: Path) -> None:
@@ -147,8 +115,7 @@ async def test_pictures_reach_the_server_as_data_urls_and_survive_a_resume(tmp_p
     assert parts[0] == {"type": "text", "text": "compare with @shot.png"}
     assert parts[1]["image_url"]["url"] == "data:image/gif;base64,R0lGODlhIQ=="
     (tmp_path / "s.images" / said(rig).images[0].sha256).unlink()
-    again = rig_with({}, images=ImageFolder(tmp_path / "s.images"), past=rig.log.events)
-    await again.run("go on")
+    again = await ran(rig_with({}, images=ImageFolder(tmp_path / "s.images"), past=rig.log.events), "go on")
     assert [image.data for image in sent(again).images] == [PNG]
     assert "[the picture b.gif is gone]" in sent(again).text
 
@@ -171,5 +138,4 @@ async def test_the_words_join_the_conversation_though_reading_is_interrupted() -
     await asyncio.sleep(0.02)
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert said(rig).text == "read @a.py"
-    assert rig.events[-1].kind == "turn_ended"
+    assert (said(rig).text, rig.events[-1].kind) == ("read @a.py", "turn_ended")

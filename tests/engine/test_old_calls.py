@@ -15,6 +15,7 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short, is_bulky
 from lmtui.models.request_encoding import worked_example
 from lmtui.tools.registry import ToolRegistry
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 MARK = "[left out by lmtui to save room: "
@@ -65,8 +66,7 @@ JSON = st.recursive(
 def test_whatever_was_given_stays_an_object_with_the_same_names(arguments: dict[str, object]) -> None:
     before = ToolCall("c1", "any", json.dumps(arguments))
     short = in_short(before)
-    assert given_to(short).keys() == arguments.keys()
-    assert (short.id, short.name) == ("c1", "any")
+    assert (given_to(short).keys(), (short.id, short.name)) == (arguments.keys(), ("c1", "any"))
     assert max(map(len, re.findall(r'"(?:[^"\\]|\\.)*"', short.arguments)), default=0) < 6 * LONG_ARGUMENT_CHARS + 3
     assert short is before or given_to(short) != arguments
 
@@ -90,8 +90,7 @@ async def test_a_model_that_writes_large_files_does_not_fill_its_window_with_the
     rig = Rig(FakeProvider(*writes, answer("all are written")), FakeSandbox(), mode=Mode.AUTO)
     rig.session.emit(ModelChanged(model="model", url=rig.provider.url, window_tokens=8_192))
     await rig.run("write the tables")
-    made = [event for event in rig.of("compacted") if isinstance(event, Compacted)]
-    assert any(part.startswith("args_") for event in made for part in event.elided)
+    assert any(part.startswith("args_") for event in seen(rig, Compacted) for part in event.elided)
     assert [rig.sandbox.files[f"t{number}.txt"].decode() for number in range(12)] == texts
     for request in rig.provider.requests:
         given = [json.loads(each.arguments) for message in request.messages for each in message.tool_calls]
@@ -105,8 +104,7 @@ async def test_a_copied_word_never_becomes_a_file() -> None:
     copied = in_short(call("write", path="a.txt", content="line\n" * 500)).arguments
     rig = Rig(FakeProvider(answer("", ("write", copied)), answer("I will look again.")), FakeSandbox(), mode=Mode.AUTO)
     await rig.run()
-    ended = rig.of("tool_call_finished")[0]
-    assert isinstance(ended, ToolCallFinished)
+    ended = seen(rig, ToolCallFinished)[0]
     assert not ended.ok
     assert "give the text itself" in ended.result
     assert not rig.sandbox.files
@@ -120,9 +118,8 @@ async def test_a_call_with_a_file_of_the_worked_example_is_refused() -> None:
     provider = FakeProvider(
         answer("", ("write", json.dumps({"path": path, "content": "x"})), ("shell", command)), answer("done")
     )
-    rig = Rig(provider, FakeSandbox(), mode=Mode.AUTO)
-    await rig.run()
-    results = [event.result for event in rig.of("tool_call_finished") if isinstance(event, ToolCallFinished)]
+    rig = await ran(Rig(provider, FakeSandbox(), mode=Mode.AUTO))
+    results = [event.result for event in seen(rig, ToolCallFinished)]
     assert [result.partition(" ")[2] for result in results] == [
         "is only in the example and does not exist. Look with ls for the files of this task."
     ] * 2

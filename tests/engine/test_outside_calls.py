@@ -12,6 +12,7 @@ from lmtui.core.ports import ToolResult
 from lmtui.core.sanitize import REDACTED, Redactor
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.outside_calls import MOST_AT_ONCE
+from tests.engine.seen import seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 SECRET = "sk-Abcdefghijklmnop1234567890"
@@ -60,9 +61,8 @@ async def test_calls_at_once_are_one_turn_and_no_more_than_a_few_run() -> None:
     await asyncio.gather(*(call(rig, number, "shell", command=f"sleep {number}") for number in range(12)))
     assert most == MOST_AT_ONCE
     await call(rig, 20, "read", path="nothing")
-    turns = [event.turn_id for event in rig.of("turn_ended") if isinstance(event, TurnEnded)]
-    assert turns == ["turn_1", "turn_2"]
-    assert len(rig.of("tool_call_finished")) == 13
+    turns = [event.turn_id for event in seen(rig, TurnEnded)]
+    assert (turns, len(rig.of("tool_call_finished"))) == (["turn_1", "turn_2"], 13)
 
 
 async def test_a_call_that_is_cancelled_ends_as_stopped_and_the_next_one_runs() -> None:
@@ -74,9 +74,8 @@ async def test_a_call_that_is_cancelled_ends_as_stopped_and_the_next_one_runs() 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (await call(rig, 2, "shell", command="true")).ok
-    first, second = (event for event in rig.of("turn_ended") if isinstance(event, TurnEnded))
-    assert (first.reason, second.reason) == ("interrupted", "done")
-    assert next(each.summary for each in rig.of("tool_call_finished") if isinstance(each, ToolCallFinished)) == "stopped"
+    first, second = (event for event in seen(rig, TurnEnded))
+    assert ((first.reason, second.reason), seen(rig, ToolCallFinished)[0].summary) == (("interrupted", "done"), "stopped")
 
 
 async def test_the_conversation_is_told_nothing_of_them() -> None:

@@ -1,21 +1,16 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lmtui.core.events import ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import StreamChunk, ToolCallFormat
 from lmtui.core.permissions.rules import Mode
+from tests.engine.seen import call, seen
 from tests.fakes import FakeProvider, Rig, answer
 
 
-def call(**arguments: object) -> str:
-    return json.dumps(arguments)
-
-
 def results(rig: Rig) -> list[str]:
-    return [event.result for event in rig.of("tool_call_finished") if isinstance(event, ToolCallFinished)]
+    return [event.result for event in seen(rig, ToolCallFinished)]
 
 
 OVERWRITES = answer("", ("write", call(path="log.txt", content="done\n")))
@@ -38,8 +33,7 @@ async def test_nobody_is_asked_about_a_file_that_would_be_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "first"),
-    [("do it", answer("", ("read", call(path="log.txt")))), ("look at @log.txt", answer("", ("ls", "{}")))],
+    ("task", "first"), [("do it", answer("", ("read", call(path="log.txt")))), ("look at @log.txt", answer("", ("ls", "{}")))]
 )
 async def test_file_that_it_saw_is_replaced(task: str, first: list[StreamChunk]) -> None:
     rig = Rig(FakeProvider(first, OVERWRITES, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
@@ -83,7 +77,7 @@ async def test_the_same_refused_write_ends_the_turn_at_the_third() -> None:
     rig = Rig(FakeProvider(*[OVERWRITES] * 5), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
     rig.sandbox.files["log.txt"] = b"one\ntwo\n"
     await rig.run()
-    end = next(event for event in rig.events if isinstance(event, TurnEnded))
+    end = seen(rig, TurnEnded)[0]
     assert (len(results(rig)), end.reason) == (3, TurnReason.LIMIT)
     assert "the same call with the same result, 3 times: write log.txt" in end.error
 

@@ -44,11 +44,8 @@ def test_what_is_held_packed_is_read_whole() -> None:
     history, envelopes = history_of(COUNT)
     past = history.read()
     assert isinstance(past, Past)
-    assert list(past) == envelopes
-    assert list(reversed(past)) == envelopes[::-1]
-    assert past[1] == envelopes[1]
-    assert past[-1] == envelopes[-1]
-    assert past[1:9:2] == tuple(envelopes[1:9:2])
+    assert (list(past), list(reversed(past)), past[1]) == (envelopes, envelopes[::-1], envelopes[1])
+    assert (past[-1], past[1:9:2]) == (envelopes[-1], tuple(envelopes[1:9:2]))
 
 
 def test_what_was_read_does_not_change_behind_the_reader() -> None:

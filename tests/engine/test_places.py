@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lmtui.engine.subagent_runs import AgentSlots
+from tests.sets import for_each
 
 
 @dataclass
@@ -36,23 +37,21 @@ class Crew:
 @pytest.mark.parametrize("count", [1, 2, 3])
 async def test_however_deep_no_more_work_than_there_are_places(count: int) -> None:
     crew = Crew(AgentSlots(lambda: count))
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as group:
         for name in "ab":
             group.create_task(crew.one(name, 2))
-    assert crew.most == count
-    assert len(crew.order) == 2 * (7 + 3)
-    assert sorted(crew.order)[:2] == ["a", "a again"]
+    assert (crew.most, len(crew.order), sorted(crew.order)[:2]) == (count, 2 * (7 + 3), ["a", "a again"])
 
 
 async def test_places_are_given_in_the_order_they_were_asked_for() -> None:
     crew = Crew(AgentSlots(lambda: 1))
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as group:
         for name in "dcba":
             group.create_task(crew.one(name))
     assert crew.order == list("dcba")
 
 
-@pytest.mark.parametrize("rounds", range(12))
+@for_each("rounds", range(12))
 async def test_wherever_it_is_stopped_no_place_is_lost_or_won(rounds: int) -> None:
     places = AgentSlots(lambda: 1)
     crew = Crew(places)
@@ -61,13 +60,11 @@ async def test_wherever_it_is_stopped_no_place_is_lost_or_won(rounds: int) -> No
         await asyncio.sleep(0)
     tasks[0].cancel()
     tasks[1].cancel()
-    async with asyncio.timeout(5):
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(crew.one(name) for name in "xyz"))
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*(crew.one(name) for name in "xyz"))
     assert crew.order[-3:] == ["x", "y", "z"]
     last = Crew(places)
-    async with asyncio.timeout(5):
-        await asyncio.gather(*(last.one(name) for name in "xyz"))
+    await asyncio.gather(*(last.one(name) for name in "xyz"))
     assert last.most == 1
 
 
@@ -77,6 +74,5 @@ async def test_more_places_are_used_as_soon_as_one_is_given_back() -> None:
     tasks = [asyncio.create_task(crew.one(name)) for name in "abc"]
     await asyncio.sleep(0)
     count = 2
-    async with asyncio.timeout(5):
-        await asyncio.gather(*tasks)
+    await asyncio.gather(*tasks)
     assert crew.most == 2

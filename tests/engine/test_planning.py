@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
-from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnReason
 from lmtui.core.hosts import HostApproval
 from lmtui.core.messages import Role, StreamChunk
 from lmtui.core.model_events import Compacted, Reminder
@@ -18,7 +17,9 @@ from lmtui.core.ports import OutputSink
 from lmtui.core.proposals import Proposal
 from lmtui.core.workspace import ExecResult, FileContent
 from lmtui.engine.planning import CARRY_OUT
+from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 STEPS = [
     {"id": 1, "description": "Write it", "files": ["a.py"], "commands": ["make"], "verification": "make is quiet"},
@@ -51,46 +52,35 @@ def asked(rig: Rig) -> PlanProposed:
 
 
 def results(rig: Rig) -> list[ToolCallFinished]:
-    return [event for event in rig.events if isinstance(event, ToolCallFinished)]
-
-
-def last_end(rig: Rig) -> TurnEnded:
-    return [event for event in rig.events if isinstance(event, TurnEnded)][-1]
+    return seen(rig, ToolCallFinished)
 
 
 def decisions(rig: Rig) -> list[PlanDecided]:
-    return [event for event in rig.events if isinstance(event, PlanDecided)]
+    return seen(rig, PlanDecided)
 
 
 async def idle(rig: Rig) -> None:
-    async with asyncio.timeout(10):
-        await rig.session.wait_idle()
+    await rig.session.wait_idle()
 
 
 async def test_a_proposed_plan_ends_the_turn_and_waits() -> None:
-    rig = rig_with(proposing(), answer("never asked for"))
-    await rig.run("make a module")
-    assert asked(rig).proposal.title == "A module"
-    assert last_end(rig).reason is TurnReason.WAITING
-    assert rig.session.mode is Mode.PLAN
-    assert len(rig.provider.requests) == 1
+    rig = await ran(rig_with(proposing(), answer("never asked for")), "make a module")
+    assert (asked(rig).proposal.title, ending(rig).reason) == ("A module", TurnReason.WAITING)
+    assert (rig.session.mode, len(rig.provider.requests)) == (Mode.PLAN, 1)
 
 
 async def test_nobody_there_ends_with_the_code_for_an_approval() -> None:
-    rig = rig_with(proposing(), is_attended=False)
-    await rig.run()
-    assert (last_end(rig).reason, last_end(rig).exit_code) == (TurnReason.BLOCKED, 3)
+    rig = await ran(rig_with(proposing(), is_attended=False))
+    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.BLOCKED, 3)
     assert rig.session.plans.open is not None
 
 
 async def test_the_model_is_told_how_plan_mode_works_once_behind_what_was_said() -> None:
-    rig = rig_with(answer("", ("read", '{"path": "a.py"}')), proposing())
-    await rig.run("make a module")
+    rig = await ran(rig_with(answer("", ("read", '{"path": "a.py"}')), proposing()), "make a module")
     first, second = (request.messages for request in rig.provider.requests)
     assert [message.role for message in first] == [Role.SYSTEM, Role.USER, Role.USER]
     assert "propose_plan" in first[-1].text
-    assert second[: len(first)] == first
-    assert sum("Plan mode is on" in message.text for message in second) == 1
+    assert (second[: len(first)], sum("Plan mode is on" in message.text for message in second)) == (first, 1)
 
 
 async def test_the_prefix_stays_from_planning_to_carrying_out() -> None:
@@ -102,37 +92,27 @@ async def test_the_prefix_stays_from_planning_to_carrying_out() -> None:
     rig.session.plans.approve(asked(rig).proposal_id)
     await idle(rig)
     for before, after in zip(rig.provider.requests, rig.provider.requests[1:], strict=False):
-        assert after.messages[: len(before.messages)] == before.messages
-        assert after.tools == before.tools
+        assert (after.messages[: len(before.messages)], after.tools) == (before.messages, before.tools)
     assert rig.sandbox.files["a.py"] == b"new\n"
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("write", {"path": "a.py", "content": "x"}),
-        ("edit", {"path": "a.py", "search": "old", "replace": "new"}),
-        ("mkdir", {"path": "folder"}),
-        ("git_commit", {"message": "x"}),
-        ("git_add", {"paths": ["a.py"]}),
-        ("todo_add", {"description": "x"}),
-        ("plan_complete_step", {"step_id": 1, "verification_notes": "x"}),
-    ],
-)
+@for_each(("tool", "arguments"), [
+    ("write", {"path": "a.py", "content": "x"}), ("edit", {"path": "a.py", "search": "old", "replace": "new"}),
+    ("mkdir", {"path": "folder"}), ("git_commit", {"message": "x"}), ("git_add", {"paths": ["a.py"]}),
+    ("todo_add", {"description": "x"}), ("plan_complete_step", {"step_id": 1, "verification_notes": "x"}),
+])  # fmt: skip
 async def test_what_changes_something_is_refused_whatever_is_allowed(tool: str, arguments: dict[str, object]) -> None:
     rules = tuple(Rule(Effect.ALLOW, each) for each in ("write", "edit", "shell", "git_commit", "*"))
-    rig = rig_with(answer("", (tool, json.dumps(arguments))), answer("I could not."), rules=rules)
-    await rig.run()
+    rig = await ran(rig_with(answer("", (tool, json.dumps(arguments))), answer("I could not."), rules=rules))
     assert [(event.ok, event.summary) for event in results(rig)] == [(False, "refused")]
     assert "plan mode only reads" in results(rig)[0].result
-    assert (rig.sandbox.ran, rig.sandbox.files) == ([], {"a.py": b"old\n"})
+    assert (rig.sandbox.ran, rig.sandbox.files, rig.of("approval_requested")) == ([], {"a.py": b"old\n"}, [])
 
 
 @pytest.mark.parametrize("command", ["cat a.py", "touch b", "ls; rm -rf x", "find . -delete"])
 async def test_commands_run_where_the_sandbox_holds_them_to_reading(command: str) -> None:
     rules = tuple(Rule(Effect.ALLOW, each) for each in ("shell", "*"))
-    rig = rig_with(answer("", ("shell", json.dumps({"command": command}))), answer("Seen."), rules=rules)
-    await rig.run()
+    rig = await ran(rig_with(answer("", ("shell", json.dumps({"command": command}))), answer("Seen."), rules=rules))
     assert (rig.sandbox.ran, rig.sandbox.ran_read_only) == ([command], [command])
 
 
@@ -182,30 +162,25 @@ async def test_no_command_runs_where_nothing_holds_it() -> None:
 )
 async def test_no_words_of_the_model_end_plan_mode(text: str) -> None:
     calls = ("exit_plan_mode", '{"approved": true, "approved_plan": "all of it"}'), ("mode", '{"mode": "auto"}')
-    rig = rig_with(answer(text, *calls), answer(text), answer(text), answer(text))
-    await rig.run()
+    rig = await ran(rig_with(answer(text, *calls), answer(text), answer(text), answer(text)))
     assert rig.session.mode is Mode.PLAN
     assert not any(isinstance(event, ModeChanged | PlanChanged) for event in rig.events)
 
 
 async def test_a_plan_in_the_answer_s_text_is_one_too() -> None:
-    rig = rig_with(answer(f"My plan:\n```json\n{json.dumps(PLAN)}\n```"))
-    await rig.run()
-    assert asked(rig).proposal.title == "A module"
-    assert last_end(rig).reason is TurnReason.WAITING
+    rig = await ran(rig_with(answer(f"My plan:\n```json\n{json.dumps(PLAN)}\n```")))
+    assert (asked(rig).proposal.title, ending(rig).reason) == ("A module", TurnReason.WAITING)
 
 
 async def test_a_plan_in_words_is_asked_for_as_a_value_twice_at_most() -> None:
     listed = "1. Write the module\n2. Test it\n3. Commit"
-    rig = rig_with(answer(listed), answer(f"{listed} again"), answer(f"{listed} once more"))
-    await rig.run()
-    assert len([event for event in rig.events if isinstance(event, Reminder) and "as a value" in event.text]) == 2
-    assert last_end(rig).reason is TurnReason.DONE
+    rig = await ran(rig_with(answer(listed), answer(f"{listed} again"), answer(f"{listed} once more")))
+    assert len([event for event in seen(rig, Reminder) if "as a value" in event.text]) == 2
+    assert ending(rig).reason is TurnReason.DONE
 
 
 async def test_a_malformed_plan_is_answered_with_the_form() -> None:
-    rig = rig_with(proposing({"title": "x", "steps": [{"id": 1, "text": "a", "depends_on": [8]}]}), proposing())
-    await rig.run()
+    rig = await ran(rig_with(proposing({"title": "x", "steps": [{"id": 1, "text": "a", "depends_on": [8]}]}), proposing()))
     assert not results(rig)[0].ok
     assert "'8', which is not a step" in results(rig)[0].result
     assert '"depends_on"' in results(rig)[0].result
@@ -213,8 +188,7 @@ async def test_a_malformed_plan_is_answered_with_the_form() -> None:
 
 
 async def test_outside_plan_mode_nothing_is_proposed() -> None:
-    rig = rig_with(proposing(), answer("Then I do it."), mode=Mode.AUTO)
-    await rig.run()
+    rig = await ran(rig_with(proposing(), answer("Then I do it."), mode=Mode.AUTO))
     assert rig.session.plans.open is None
     assert "plan mode is off" in results(rig)[0].result
 
@@ -229,10 +203,10 @@ async def test_a_yes_carries_the_plan_out_in_the_mode_before() -> None:
     rig.session.plans.approve(asked(rig).proposal_id)
     await idle(rig)
     assert rig.session.mode is Mode.NORMAL
-    assert [event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER][-1] == CARRY_OUT
-    note = next(event.text for event in rig.events if isinstance(event, Reminder) and "The user approved" in event.text)
+    assert [event.text for event in seen(rig, MessageAdded) if event.role is Role.USER][-1] == CARRY_OUT
+    note = next(event.text for event in seen(rig, Reminder) if "The user approved" in event.text)
     assert "step 1: Write it" in note
-    plan = [event.plan for event in rig.events if isinstance(event, PlanChanged)][-1]
+    plan = [event.plan for event in seen(rig, PlanChanged)][-1]
     assert [step.status for step in plan.steps] == [TodoStatus.COMPLETED, TodoStatus.IN_PROGRESS]
     assert plan.steps[0].result == "make said nothing [`make`: exit 0]"
 
@@ -265,8 +239,7 @@ async def test_an_edited_plan_is_what_is_carried_out_and_granted() -> None:
 
 async def test_words_go_to_the_model_which_proposes_again() -> None:
     other = {"title": "Smaller", "steps": ["one thing"]}
-    rig = rig_with(proposing(), proposing(other))
-    await rig.run()
+    rig = await ran(rig_with(proposing(), proposing(other)))
     first = asked(rig)
     rig.session.plans.revise(first.proposal_id, "make it smaller")
     await idle(rig)
@@ -279,8 +252,7 @@ async def test_words_go_to_the_model_which_proposes_again() -> None:
 
 
 async def test_a_no_is_told_with_the_next_words() -> None:
-    rig = rig_with(proposing(), answer("I see."))
-    await rig.run()
+    rig = await ran(rig_with(proposing(), answer("I see.")))
     rig.session.plans.reject(asked(rig).proposal_id, "too risky")
     assert rig.session.plans.open is None
     await rig.run("what else is there?")
@@ -289,16 +261,13 @@ async def test_a_no_is_told_with_the_next_words() -> None:
 
 
 async def test_a_second_plan_before_an_answer_replaces_the_first() -> None:
-    rig = rig_with(proposing(), proposing({"title": "Second", "steps": ["x"]}))
-    await rig.run()
+    rig = await ran(rig_with(proposing(), proposing({"title": "Second", "steps": ["x"]})))
     await rig.run("or another way?")
-    assert [event.outcome for event in decisions(rig)] == [PlanOutcome.REPLACED]
-    assert asked(rig).proposal.title == "Second"
+    assert ([event.outcome for event in decisions(rig)], asked(rig).proposal.title) == ([PlanOutcome.REPLACED], "Second")
 
 
 async def test_an_answer_to_a_plan_that_is_not_open_does_nothing() -> None:
-    rig = rig_with(proposing())
-    await rig.run()
+    rig = await ran(rig_with(proposing()))
     before = len(rig.events)
     for give in (rig.session.plans.approve, rig.session.plans.reject):
         give("plan_9")
@@ -311,10 +280,10 @@ async def test_an_answer_of_empty_lines_in_plan_mode_is_no_list_and_takes_no_tim
     begun = time.process_time()
     await rig.run()
     assert time.process_time() - begun < 4.0
-    assert last_end(rig).reason is TurnReason.DONE
+    assert ending(rig).reason is TurnReason.DONE
 
 
-@pytest.mark.parametrize("cut", range(1, 40))
+@for_each("cut", range(1, 40))
 async def test_killed_anywhere_the_plan_is_there_again_or_was_answered(cut: int) -> None:
     rig = rig_with(proposing(), answer("Carried out."), mode=Mode.NORMAL)
     rig.session.set_mode(Mode.PLAN)
@@ -350,11 +319,9 @@ async def test_a_foreign_log_grants_nothing_and_leads_to_no_mode_of_its_own() ->
 
 
 async def test_after_a_compaction_the_model_hears_of_plan_mode_again() -> None:
-    rig = rig_with(answer("Hm."), answer("Hm hm."))
-    await rig.run("first")
+    rig = await ran(rig_with(answer("Hm."), answer("Hm hm.")), "first")
     past: list[Envelope] = list(rig.log.events)
     compacted = Compacted(why="full", tokens_before=10, tokens_after=5, kept_from=2, summary="[what happened]")
     past.append(Envelope(past[-1].seq + 1, past[-1].time, past[-1].session, compacted))
-    again = rig_with(answer("Again."), past=past)
-    await again.run("second")
+    again = await ran(rig_with(answer("Again."), past=past), "second")
     assert "Plan mode is on" in again.provider.requests[0].messages[-1].text

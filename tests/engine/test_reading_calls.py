@@ -10,6 +10,7 @@ from lmtui.core.events import ApprovalRequested, CheckpointCreated, Outcome, Too
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
+from tests.engine.seen import ran, reply, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 REFUSED = ExecResult(1, "sed: couldn't open file x: Read-only file system\n", 0, 1)
@@ -25,7 +26,7 @@ def rig_of(sandbox: FakeSandbox, *commands: str, mode: Mode = Mode.NORMAL, is_at
 
 
 def finished(rig: Rig) -> list[ToolCallFinished]:
-    return [event for event in rig.events if isinstance(event, ToolCallFinished)]
+    return seen(rig, ToolCallFinished)
 
 
 def is_question(event: object) -> bool:
@@ -34,8 +35,7 @@ def is_question(event: object) -> bool:
 
 async def test_a_command_that_only_reads_runs_where_nothing_can_be_changed_and_keeps_no_state() -> None:
     sandbox = FakeSandbox(has_read_only=True)
-    rig = rig_of(sandbox, "ls | wc -l")
-    await rig.run("go")
+    rig = await ran(rig_of(sandbox, "ls | wc -l"), "go")
     assert sandbox.ran_read_only == ["ls | wc -l"]
     assert not any(isinstance(event, CheckpointCreated) for event in rig.events)
     assert finished(rig)[0].why == "it runs where it cannot change your files"
@@ -59,16 +59,14 @@ async def test_a_command_that_only_reads_waits_for_no_other_agent_that_changes_f
     sandbox = FakeSandbox(has_read_only=True)
     rig = rig_of(sandbox, "ls")
     async with rig.session._agent.services.writing:
-        await asyncio.wait_for(rig.run("go"), 5)
+        await rig.run("go")
     assert sandbox.ran_read_only == ["ls"]
 
 
 async def test_without_such_a_place_it_asks() -> None:
     sandbox = FakeSandbox()
-    rig = rig_of(sandbox, "ls", is_attended=False)
-    await rig.run("go")
-    assert sandbox.ran == []
-    assert finished(rig)[0].summary == "refused"
+    rig = await ran(rig_of(sandbox, "ls", is_attended=False), "go")
+    assert (sandbox.ran, finished(rig)[0].summary) == ([], "refused")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ONCE, Outcome.NO])
@@ -81,12 +79,10 @@ async def test_one_that_tried_to_write_asks_and_runs_again_on_a_yes(outcome: Out
     request = await rig.until(is_question)
     assert isinstance(request, ApprovalRequested)
     assert "tried to change files" in request.why
-    rig.session.answer(request.approval_id, Answer(outcome))
-    await rig.session.wait_idle()
+    await reply(rig, request, Answer(outcome))
     result = finished(rig)[0]
     if outcome is Outcome.ONCE:
-        assert sandbox.ran == ["sed p x", "sed p x"]
-        assert sandbox.ran_read_only == ["sed p x"]
+        assert (sandbox.ran, sandbox.ran_read_only) == (["sed p x", "sed p x"], ["sed p x"])
         assert "written" in result.result
     else:
         assert sandbox.ran == ["sed p x"]
@@ -96,8 +92,7 @@ async def test_one_that_tried_to_write_asks_and_runs_again_on_a_yes(outcome: Out
 
 async def test_one_that_tried_to_write_where_nobody_is_there_keeps_its_output_and_says_why() -> None:
     sandbox = FakeSandbox(has_read_only=True, read_only_commands={"sed p x": REFUSED})
-    rig = rig_of(sandbox, "sed p x", is_attended=False)
-    await rig.run("go")
+    rig = await ran(rig_of(sandbox, "sed p x", is_attended=False), "go")
     assert sandbox.ran == ["sed p x"]
     assert "couldn't open file x" in finished(rig)[0].result
     assert "needs approval" in finished(rig)[0].result
@@ -110,8 +105,7 @@ async def test_secrets_that_an_approved_command_names_are_shown_to_it() -> None:
     request = await rig.until(is_question)
     assert isinstance(request, ApprovalRequested)
     assert sandbox.ran == []
-    rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
-    await rig.session.wait_idle()
+    await reply(rig, request, Outcome.ONCE)
     assert ".env" in sandbox.revealed
     assert sandbox.ran == ["cat ./.env"]
 
@@ -125,6 +119,5 @@ async def test_a_long_command_is_decided_beside_the_event_loop(monkeypatch: pyte
         return await to_thread(function, *arguments)
 
     monkeypatch.setattr(asyncio, "to_thread", watched)
-    rig = rig_of(FakeSandbox(), "cat <<E\n" + "word 'and' more\n" * 1000 + "E", mode=Mode.AUTO)
-    await rig.run("go")
+    await rig_of(FakeSandbox(), "cat <<E\n" + "word 'and' more\n" * 1000 + "E", mode=Mode.AUTO).run("go")
     assert threads[-1] == "decide"

@@ -15,7 +15,9 @@ from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_ru
 from lmtui.core.ports import Limits
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, Rig, answer
+from tests.sets import for_each
 
 Pieces = Sequence[StreamChunk | Exception | float]
 
@@ -35,7 +37,7 @@ def rig_with(*answers: Pieces) -> Rig:
 
 
 def reasons(rig: Rig) -> list[TurnReason]:
-    return [event.reason for event in rig.events if isinstance(event, TurnEnded)]
+    return [event.reason for event in seen(rig, TurnEnded)]
 
 
 async def test_a_refusal_blocks_its_own_turn_and_no_later_one() -> None:
@@ -48,32 +50,25 @@ async def test_a_refusal_blocks_its_own_turn_and_no_later_one() -> None:
 
 async def test_after_a_refused_turn_open_work_is_named_again() -> None:
     add = answer("", calling("todo_add", description="look"))
-    rig = rig_with(WRITE, answer("I could not."), add, answer("Done."), answer("Done."))
-    await rig.run("write it")
+    rig = await ran(rig_with(WRITE, answer("I could not."), add, answer("Done."), answer("Done.")), "write it")
     await rig.run("look at it")
     assert reasons(rig) == [TurnReason.BLOCKED, TurnReason.UNFINISHED]
-    assert any(event.text.startswith("Not finished yet") for event in rig.events if isinstance(event, Reminder))
+    assert any(event.text.startswith("Not finished yet") for event in seen(rig, Reminder))
 
 
-@pytest.mark.parametrize(
-    ("answers", "outcome", "reason"),
-    [
-        ((WRITE, SEND, answer("42"), answer("I could not.")), "done", TurnReason.BLOCKED),
-        ((SEND, WRITE, answer("I could not."), answer("Then it is 42.")), "blocked", TurnReason.DONE),
-    ],
-)
+@pytest.mark.parametrize(("answers", "outcome", "reason"), [
+    ((WRITE, SEND, answer("42"), answer("I could not.")), "done", TurnReason.BLOCKED),
+    ((SEND, WRITE, answer("I could not."), answer("Then it is 42.")), "blocked", TurnReason.DONE),
+])  # fmt: skip
 async def test_a_refusal_blocks_the_agent_that_it_was_told_and_no_other(
     answers: tuple[Pieces, ...], outcome: str, reason: TurnReason
 ) -> None:
-    rig = rig_with(*answers)
-    await rig.run()
-    assert [event.outcome for event in rig.events if isinstance(event, AgentFinished)] == [outcome]
-    assert reasons(rig) == [reason]
+    rig = await ran(rig_with(*answers))
+    assert ([event.outcome for event in seen(rig, AgentFinished)], reasons(rig)) == ([outcome], [reason])
 
 
 async def test_once_somebody_is_there_nothing_is_blocked_and_calls_are_asked_about() -> None:
-    rig = rig_with(WRITE, answer("I could not."), WRITE)
-    await rig.run("write it")
+    rig = await ran(rig_with(WRITE, answer("I could not."), WRITE), "write it")
     rig.session.sleep.attend()
     assert rig.session.unattended == ()
     rig.session.submit("write it again")
@@ -95,13 +90,11 @@ def offered(rig: Rig) -> set[str]:
     return {tool.name for tool in rig.provider.requests[-1].tools}
 
 
-@pytest.mark.parametrize("rule", ["Shell", "Read(**)", "Edit(.)", "git_commit", "Delegate", "*", "Look(*)"])
+@for_each("rule", ["Shell", "Read(**)", "Edit(.)", "git_commit", "Delegate", "*", "Look(*)"])
 async def test_a_tool_that_is_denied_for_all_that_it_may_be_about_is_not_offered(rule: str) -> None:
-    whole = Rig(FakeProvider(answer("hi")))
-    await whole.run()
+    whole = await ran(Rig(FakeProvider(answer("hi"))))
     rules = (parse_rule(rule, Effect.DENY, "settings"),)
-    rig = Rig(FakeProvider(answer("hi")), rules=rules)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("hi")), rules=rules))
     access = {"shell": Access.EXECUTE, "write": Access.WRITE, "edit": Access.WRITE, "git_commit": Access.WRITE}
     for name in offered(whole):
         if name == "shell" and rule.startswith(("Read", "Look")):
@@ -112,6 +105,5 @@ async def test_a_tool_that_is_denied_for_all_that_it_may_be_about_is_not_offered
 
 @pytest.mark.parametrize("rule", ["Shell(rm *)", "Read(secrets/**)", "Write(*.lock)"])
 async def test_a_tool_that_is_denied_for_some_things_is_offered(rule: str) -> None:
-    rig = Rig(FakeProvider(answer("hi")), rules=(parse_rule(rule, Effect.DENY, "settings"),))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("hi")), rules=(parse_rule(rule, Effect.DENY, "settings"),)))
     assert {"shell", "read", "write"} <= offered(rig)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 
 from lmtui.core.events import ApprovalRequested, Notice, ToolCallFinished
@@ -16,7 +15,7 @@ async def ends_after_a_crash(command: str, mode: Mode) -> list[str]:
     rig.session.submit("go")
     await rig.until(lambda event: isinstance(event, ApprovalRequested))
     past = tuple(rig.log.events)
-    await asyncio.wait_for(rig.session.close(), 5)
+    await rig.session.close()
     return [event.result for event in ends_for_open_work(past) if isinstance(event, ToolCallFinished)]
 
 
@@ -36,7 +35,7 @@ async def test_what_was_cut_off_is_told_and_offered_again() -> None:
     live.session.submit("go")
     await live.until(lambda event: isinstance(event, ApprovalRequested))
     past = tuple(live.log.events)
-    await asyncio.wait_for(live.session.close(), 5)
+    await live.session.close()
     again = Rig(FakeProvider(), past=past)
     told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
     assert len(told) == 1
@@ -50,7 +49,7 @@ async def test_a_question_that_is_open_when_the_session_closes_is_told_when_it_i
     live = Rig(FakeProvider(answer("", ("shell", json.dumps({"command": "make"})))), mode=Mode.NORMAL)
     live.session.submit("go")
     await live.until(lambda event: isinstance(event, ApprovalRequested))
-    await asyncio.wait_for(live.session.close(), 5)
+    await live.session.close()
     again = Rig(FakeProvider(), past=tuple(live.log.events))
     told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
     assert len(told) == 1
@@ -61,5 +60,5 @@ async def test_a_session_that_closes_without_a_question_says_nothing() -> None:
     live = Rig(FakeProvider(answer("Done.")), mode=Mode.NORMAL)
     live.session.submit("go")
     await live.session.wait_idle()
-    await asyncio.wait_for(live.session.close(), 5)
+    await live.session.close()
     assert not [each for each in live.log.events if isinstance(each.event, Notice)]

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 
-from lmtui.core.events import PlanChanged, Rewound, TurnEnded, TurnReason
+from lmtui.core.events import PlanChanged, Rewound, TurnReason
 from lmtui.core.messages import StreamChunk
+from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
 
@@ -16,7 +17,7 @@ def complete(number: int) -> list[StreamChunk]:
 
 
 def texts(rig: Rig) -> list[str]:
-    changes = [event for event in rig.events if isinstance(event, PlanChanged)]
+    changes = seen(rig, PlanChanged)
     return [f"{each.text} {each.status}" for each in changes[-1].plan.todos]
 
 
@@ -61,27 +62,23 @@ async def test_a_resumed_session_holds_the_same_todos_and_rewinds_further() -> N
         await rig.run(f"task {number}")
     await rewind(rig, "turn_3")
     again = rig_of(todo("look again"), answer("BLOCKED: later"))
-    again = Rig(again.provider, again.sandbox, past=log.events, checkpoints=FakeCheckpoints(again.sandbox))
-    await again.run("go on")
+    again = await ran(Rig(again.provider, again.sandbox, past=log.events, checkpoints=FakeCheckpoints(again.sandbox)), "go on")
     assert texts(again) == ["write it completed", "test it pending", "ship it pending", "look again pending"]
     await rewind(again, "turn_2")
     assert texts(again) == ["write it pending", "test it pending"]
 
 
 async def test_a_rewind_that_changes_no_todo_says_nothing_of_them() -> None:
-    rig = rig_of(answer("hello"))
-    await rig.run("hi")
+    rig = await ran(rig_of(answer("hello")), "hi")
     await rewind(rig, "turn_1")
     assert not rig.of("plan_changed")
     assert isinstance(rig.events[-1], Rewound)
 
 
 async def test_what_went_back_holds_up_no_later_turn() -> None:
-    rig = rig_of(*WORK[:3], complete(1), answer("BLOCKED: not yet"), answer("it is four"))
-    await rig.run("task 0")
+    rig = await ran(rig_of(*WORK[:3], complete(1), answer("BLOCKED: not yet"), answer("it is four")), "task 0")
     await rig.run("task 1")
     await rewind(rig, "turn_2")
     await rig.run("what is two and two?")
-    ended = rig.of("turn_ended")[-1]
-    assert isinstance(ended, TurnEnded)
+    ended = ending(rig)
     assert (ended.reason, ended.text, ended.iterations) == (TurnReason.DONE, "it is four", 1)

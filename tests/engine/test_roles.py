@@ -19,6 +19,7 @@ from lmtui.engine.subagent_runs import TeamParts
 from lmtui.models.request_encoding import RequestWriter
 from lmtui.store.session_logs import ImageFolder
 from lmtui.tools.registry import child_tools
+from tests.engine.seen import ran, seen
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
@@ -97,15 +98,13 @@ def test_a_role_takes_from_the_main_model_what_it_does_not_say_itself() -> None:
 
 
 async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(tmp_path: Path) -> None:
-    rig = rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN)
-    await rig.run("plan it")
+    rig = await ran(rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN), "plan it")
     rig.session.set_mode(Mode.AUTO)
     await rig.run("do it")
-    assert asked(rig) == ["big", "model"]
-    assert [request.temperature for request in rig.provider.requests] == [0.1, None]
-    changes = [(each.model, each.role, each.window_tokens) for each in rig.events if isinstance(each, ModelChanged)]
+    assert (asked(rig), [request.temperature for request in rig.provider.requests]) == (["big", "model"], [0.1, None])
+    changes = [(each.model, each.role, each.window_tokens) for each in seen(rig, ModelChanged)]
     assert changes[-4:] == [("big", "planner", 0), ("big", "planner", 32_000), ("model", "", 0), ("model", "", 24_000)]
-    assert [each.miss for each in rig.events if isinstance(each, UsageUpdated)][1] == "model changed"
+    assert [each.miss for each in seen(rig, UsageUpdated)][1] == "model changed"
 
 
 async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own_window(tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own
     rig.session.prepare(is_eager=False)
     await rig.run("plan it")
     assert asked(rig)[:2] == ["big", "model"]
-    used = [each for each in rig.events if isinstance(each, UsageUpdated) and each.agent == "agent_1"]
+    used = [each for each in seen(rig, UsageUpdated) if each.agent == "agent_1"]
     assert [each.window_tokens for each in used] == [24_000]
 
 
@@ -156,44 +155,38 @@ async def test_who_explores_is_the_analyst_with_its_own_settings(models: Sequenc
 
 
 async def test_a_role_without_a_model_of_its_own_changes_only_the_sampling(tmp_path: Path) -> None:
-    rig = rig_with(Server(), tmp_path, parse_roles(["planner: temperature=0.1"]), mode=Mode.PLAN)
-    await rig.run()
-    assert asked(rig) == ["model"]
-    assert rig.provider.requests[0].temperature == 0.1
-    assert not [each for each in rig.events if isinstance(each, ModelChanged) and each.role]
+    rig = await ran(rig_with(Server(), tmp_path, parse_roles(["planner: temperature=0.1"]), mode=Mode.PLAN))
+    assert (asked(rig), rig.provider.requests[0].temperature) == (["model"], 0.1)
+    assert not [each for each in seen(rig, ModelChanged) if each.role]
 
 
 async def test_what_is_known_of_a_roles_model_is_learned_with_it(tmp_path: Path) -> None:
     profiles = KeptProfiles(
         {ModelKey("http://fake/v1", "big"): ModelProfile(ToolCallFormat.TEXT, note="it writes calls as text")}
     )
-    rig = rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN, profiles=profiles)
-    await rig.run()
+    rig = await ran(rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN, profiles=profiles))
     rig.session.set_mode(Mode.AUTO)
     await rig.run()
     forms = {request.model: request.call_form for request in rig.provider.requests}
     assert forms == {"big": ToolCallFormat.TEXT, "model": ToolCallFormat.NATIVE}
-    assert [each.why for each in rig.events if isinstance(each, CallFormChanged)] == ["it writes calls as text"]
+    assert [each.why for each in seen(rig, CallFormChanged)] == ["it writes calls as text"]
 
 
 async def test_a_model_that_the_server_does_not_have_is_passed_over_and_said_once(tmp_path: Path) -> None:
-    rig = rig_with(Server(models=MODELS[:1]), tmp_path, PLANNER, mode=Mode.PLAN)
-    await rig.run()
+    rig = await ran(rig_with(Server(models=MODELS[:1]), tmp_path, PLANNER, mode=Mode.PLAN))
     await rig.run()
     assert asked(rig) == ["model", "model"]
-    notices = [each.text for each in rig.events if isinstance(each, Notice) and "planner" in each.text]
+    notices = [each.text for each in seen(rig, Notice) if "planner" in each.text]
     assert notices == ["http://fake/v1 does not offer big, the model for the role planner; model is asked in its place."]
 
 
 async def test_where_the_server_tells_of_no_model_the_role_is_asked_all_the_same(tmp_path: Path) -> None:
-    rig = rig_with(Server(models=()), tmp_path, PLANNER, mode=Mode.PLAN)
-    await rig.run()
+    rig = await ran(rig_with(Server(models=()), tmp_path, PLANNER, mode=Mode.PLAN))
     assert asked(rig) == ["big"]
 
 
 async def test_the_model_that_the_user_chooses_is_the_sessions_own(tmp_path: Path) -> None:
-    rig = rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN)
-    await rig.run()
+    rig = await ran(rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN))
     rig.session.set_model("eyes")
     await rig.run()
     rig.session.set_mode(Mode.AUTO)
@@ -206,15 +199,13 @@ async def test_a_turn_with_pictures_asks_the_model_that_sees_and_the_next_one_is
     rig.session.submit("what is this?", images=[SHOT])
     await rig.session.wait_idle()
     await rig.run("and now?")
-    assert asked(rig) == ["eyes", "model"]
-    assert [sum(shown(request)) for request in rig.provider.requests] == [1, 0]
+    assert (asked(rig), [sum(shown(request)) for request in rig.provider.requests]) == (["eyes", "model"], [1, 0])
     assert b"the picture shot.png is not shown" in RequestWriter().write(rig.provider.requests[1])
-    assert not [each for each in rig.events if isinstance(each, Notice) and "sees no pictures" in each.text]
+    assert not [each for each in seen(rig, Notice) if "sees no pictures" in each.text]
 
 
 async def test_a_blind_model_looks_through_the_one_that_sees(tmp_path: Path) -> None:
-    rig = rig_with(Server(look()), tmp_path, VISION)
-    await rig.run("look at shot.png")
+    rig = await ran(rig_with(Server(look()), tmp_path, VISION), "look at shot.png")
     assert asked(rig) == ["model", "eyes"]
     assert "look" in tools(rig.provider.requests[0])
     assert shown(rig.provider.requests[1])[-1] == 1
@@ -222,27 +213,23 @@ async def test_a_blind_model_looks_through_the_one_that_sees(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("sees", "told"), [(True, True), (False, False), (None, False)])
 async def test_only_a_model_that_is_known_to_see_is_told_of_looking(tmp_path: Path, sees: bool | None, told: bool) -> None:
-    rig = rig_with(Server(models=[ServedModel("model", has_vision=sees)]), tmp_path)
-    await rig.run()
+    rig = await ran(rig_with(Server(models=[ServedModel("model", has_vision=sees)]), tmp_path))
     assert ("look" in tools(rig.provider.requests[0])) is told
 
 
 @pytest.mark.parametrize("vision", [True, False])
 async def test_what_the_user_says_of_its_eyes_comes_first(tmp_path: Path, vision: bool) -> None:
-    rig = rig_with(Server(models=[ServedModel("model", has_vision=not vision)]), tmp_path, vision=vision)
-    await rig.run()
+    rig = await ran(rig_with(Server(models=[ServedModel("model", has_vision=not vision)]), tmp_path, vision=vision))
     assert ("look" in tools(rig.provider.requests[0])) is vision
 
 
 async def test_a_picture_comes_right_behind_the_results_of_its_message(tmp_path: Path) -> None:
     server = Server(answer("", ("look", '{"path": "shot.png"}'), ("ls", "{}")), models=[ServedModel("model", has_vision=True)])
-    rig = rig_with(server, tmp_path)
-    await rig.run()
+    rig = await ran(rig_with(server, tmp_path))
     body = json.loads(RequestWriter().write(rig.provider.requests[1]))
     assert [message["role"] for message in body["messages"]][-4:] == ["assistant", "tool", "tool", "user"]
     assert shown(rig.provider.requests[1])[-4:] == [0, 0, 0, 1]
-    finished = next(each for each in rig.events if isinstance(each, ToolCallFinished))
-    assert [ref.name for ref in finished.images] == ["shot.png"]
+    assert [ref.name for ref in seen(rig, ToolCallFinished)[0].images] == ["shot.png"]
 
 
 async def test_in_text_the_picture_is_in_the_message_of_the_results(tmp_path: Path) -> None:
@@ -256,19 +243,15 @@ async def test_in_text_the_picture_is_in_the_message_of_the_results(tmp_path: Pa
 
 
 async def test_a_resumed_session_holds_the_same_pictures_and_model(tmp_path: Path) -> None:
-    rig = rig_with(Server(look()), tmp_path, VISION)
-    await rig.run("look at shot.png")
-    again = rig_with(Server(), tmp_path, VISION, past=rig.log.events)
-    await again.run("go on")
+    rig = await ran(rig_with(Server(look()), tmp_path, VISION), "look at shot.png")
+    again = await ran(rig_with(Server(), tmp_path, VISION, past=rig.log.events), "go on")
     first, second = rig.provider.requests[-1], again.provider.requests[0]
-    assert second.messages[: len(first.messages)] == first.messages
-    assert asked(again) == ["model"]
+    assert (second.messages[: len(first.messages)], asked(again)) == (first.messages, ["model"])
     assert [message.images for message in second.messages if message.role is Role.TOOL] == [(SHOT,)]
 
 
 async def test_the_same_picture_is_not_sent_twice(tmp_path: Path) -> None:
-    rig = rig_with(Server(look(), look(), models=[ServedModel("model", has_vision=True)]), tmp_path)
-    await rig.run()
+    rig = await ran(rig_with(Server(look(), look(), models=[ServedModel("model", has_vision=True)]), tmp_path))
     assert sum(shown(rig.provider.requests[2])) == 1
 
 
@@ -276,17 +259,16 @@ async def test_who_sends_pictures_to_a_blind_model_is_told(tmp_path: Path) -> No
     rig = rig_with(Server(), tmp_path)
     rig.session.submit("what is this?", images=[SHOT])
     await rig.session.wait_idle()
-    assert [each.text for each in rig.events if isinstance(each, Notice)][-1].startswith("model sees no pictures")
+    assert [each.text for each in seen(rig, Notice)][-1].startswith("model sees no pictures")
     assert sum(shown(rig.provider.requests[0])) == 0
 
 
 async def test_another_model_with_other_eyes_is_told_of_and_where_nobody_knows_pictures_are_sent(tmp_path: Path) -> None:
-    rig = rig_with(Server(), tmp_path)
-    await rig.run()
+    rig = await ran(rig_with(Server(), tmp_path))
     for model in ("eyes", "unknown"):
         rig.session.set_model(model)
         await rig.run()
     rig.session.submit("what is this?", images=[SHOT])
     await rig.session.wait_idle()
-    assert [each.sees for each in rig.events if isinstance(each, VisionChanged)] == [False, True, None]
+    assert [each.sees for each in seen(rig, VisionChanged)] == [False, True, None]
     assert sum(shown(rig.provider.requests[-1])) == 1

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import Sequence
 
 import pytest
@@ -33,17 +32,9 @@ from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from lmtui.models.request_encoding import RequestWriter
+from tests.engine.seen import call, ending, question, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
-
-
-def call(**arguments: object) -> str:
-    return json.dumps(arguments)
-
-
-def ending(rig: Rig) -> TurnEnded:
-    last = rig.of("turn_ended")[-1]
-    assert isinstance(last, TurnEnded)
-    return last
+from tests.sets import for_each
 
 
 def assert_paired(events: list[Event]) -> None:
@@ -89,19 +80,14 @@ WORK = (
 
 
 async def test_turn_runs_tools_until_the_model_calls_none() -> None:
-    rig = Rig(FakeProvider(*WORK))
-    await rig.run()
-    assert rig.sandbox.files["a.txt"] == b"one\nthree\n"
-    assert ending(rig).reason is TurnReason.DONE
-    assert ending(rig).text == "all done"
-    assert ending(rig).files_changed == ("a.txt",)
-    assert ending(rig).iterations == 5
+    rig = await ran(Rig(FakeProvider(*WORK)))
+    assert (rig.sandbox.files["a.txt"], ending(rig).reason) == (b"one\nthree\n", TurnReason.DONE)
+    assert (ending(rig).text, ending(rig).files_changed, ending(rig).iterations) == ("all done", ("a.txt",), 5)
     assert_paired(rig.events)
 
 
 async def test_events_of_a_turn_come_in_the_promised_order() -> None:
-    rig = Rig(FakeProvider(answer("", ("ls", "{}")), answer("ok")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("", ("ls", "{}")), answer("ok"))))
     kinds = [event.kind for event in rig.events if event.durable and event.kind not in ("usage_updated", "sandbox_selected")]
     assert kinds == [
         "session_renamed", "turn_started", "message_added", "message_added", "tool_call_started", "tool_call_finished",
@@ -120,8 +106,7 @@ async def test_published_durable_events_are_in_the_log_already() -> None:
 
 
 async def test_live_equals_replay() -> None:
-    live = Rig(FakeProvider(*WORK))
-    await live.run()
+    live = await ran(Rig(FakeProvider(*WORK)))
     replayed = Rig(FakeProvider(answer("more")), past=live.log.events)
     assert replayed.session.history() == live.session.history()
     await live.run("again")
@@ -130,8 +115,7 @@ async def test_live_equals_replay() -> None:
 
 
 async def test_prefix_of_requests_only_grows() -> None:
-    rig = Rig(FakeProvider(*WORK, answer("second task done")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(*WORK, answer("second task done"))))
     rig.session.set_mode(Mode.MANUAL)
     await rig.run("go on")
     writer = RequestWriter()
@@ -149,14 +133,13 @@ async def test_every_call_in_the_history_has_its_result_after_an_interrupt() -> 
     await asyncio.sleep(0.01)
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert sandbox.stopped == ["sleep"]
-    assert ending(rig).reason is TurnReason.INTERRUPTED
+    assert (sandbox.stopped, ending(rig).reason) == (["sleep"], TurnReason.INTERRUPTED)
     await rig.run("next")
     roles = [message.role for message in rig.provider.requests[-1].messages]
     assert roles == [Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER]
 
 
-@pytest.mark.parametrize("steps", range(0, 60, 2))
+@for_each("steps", range(0, 60, 2))
 async def test_interrupt_anywhere_ends_the_turn_and_leaves_nothing_running(steps: int) -> None:
     sandbox = FakeSandbox(commands={"pytest": 0.01})
     rig = Rig(FakeProvider(*WORK), sandbox, mode=Mode.NORMAL)
@@ -167,6 +150,7 @@ async def test_interrupt_anywhere_ends_the_turn_and_leaves_nothing_running(steps
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert_paired(rig.events)
+    assert steps or ending(rig).reason is TurnReason.INTERRUPTED
     assert rig.log.events[-1].event.kind in ("turn_ended", "sandbox_selected")
     assert rig.provider.open_streams == 0
     assert any(isinstance(event, MessageAdded) and event.text == "go" for event in rig.events)
@@ -189,9 +173,7 @@ async def test_kill_anywhere_resume_ends_what_was_open_and_repeats_nothing() -> 
         rig = Rig(FakeProvider(answer("resumed")), past=past)
         history = [envelope.event for envelope in rig.session.history()]
         assert_paired(history)
-        assert history[:cut] == [envelope.event for envelope in past]
-        assert rig.sandbox.ran == []
-        assert rig.sandbox.touched == []
+        assert (history[:cut], rig.sandbox.ran, rig.sandbox.touched) == ([envelope.event for envelope in past], [], [])
         await rig.run("another task")
         assert ending(rig).reason is TurnReason.DONE
 
@@ -207,29 +189,16 @@ async def test_a_denied_call_ran_nothing_and_the_model_hears_why() -> None:
 
     rig.session.subscribe(refuse)
     await rig.run()
-    assert rig.sandbox.touched == []
-    assert rig.sandbox.ran == []
-    results = [event for event in rig.events if isinstance(event, ToolCallFinished)]
+    assert (rig.sandbox.touched, rig.sandbox.ran) == ([], [])
+    results = seen(rig, ToolCallFinished)
     assert len(results) == 3
     assert all(not event.ok and "not in this folder" in event.result and event.decision == "no" for event in results)
 
 
-async def test_plan_mode_refuses_changes_without_asking() -> None:
-    rig = Rig(FakeProvider(WORK[1], answer("ok")), FakeSandbox({"a.txt": b"x"}), mode=Mode.PLAN)
-    await rig.run()
-    assert rig.sandbox.touched == []
-    assert rig.of("approval_requested") == []
-
-
 async def test_unattended_asks_are_denied_and_the_turn_ends_as_blocked() -> None:
-    rig = Rig(FakeProvider(WORK[1], answer("could not")), mode=Mode.NORMAL, is_attended=False)
-    await rig.run()
-    assert ending(rig).reason is TurnReason.BLOCKED
-    assert ending(rig).exit_code == 3
-    assert rig.session.unattended == ("Write(a.txt)",)
-    resolved = rig.of("approval_resolved")[0]
-    assert isinstance(resolved, ApprovalResolved)
-    assert resolved.by == "headless"
+    rig = await ran(Rig(FakeProvider(WORK[1], answer("could not")), mode=Mode.NORMAL, is_attended=False))
+    assert (ending(rig).reason, ending(rig).exit_code, rig.session.unattended) == (TurnReason.BLOCKED, 3, ("Write(a.txt)",))
+    assert seen(rig, ApprovalResolved)[0].by == "headless"
 
 
 async def test_a_grant_for_the_session_is_not_asked_again_also_after_a_resume() -> None:
@@ -244,8 +213,7 @@ async def test_a_grant_for_the_session_is_not_asked_again_also_after_a_resume() 
     rig.session.subscribe(grant)
     await rig.run()
     assert len(rig.of("approval_requested")) == 1
-    resumed = Rig(FakeProvider(write, answer("ok")), mode=Mode.NORMAL, past=rig.log.events)
-    await resumed.run()
+    resumed = await ran(Rig(FakeProvider(write, answer("ok")), mode=Mode.NORMAL, past=rig.log.events))
     assert resumed.of("approval_requested") == []
 
 
@@ -261,8 +229,7 @@ async def test_a_log_of_another_user_grants_nothing() -> None:
         is_ours=False,
     )
     await foreign.run()
-    assert foreign.sandbox.ran == []
-    assert foreign.session.mode is Mode.NORMAL
+    assert (foreign.sandbox.ran, foreign.session.mode) == ([], Mode.NORMAL)
 
 
 async def test_a_log_of_another_user_sets_no_task_and_says_nothing_of_the_sandbox() -> None:
@@ -271,9 +238,7 @@ async def test_a_log_of_another_user_sets_no_task_and_says_nothing_of_the_sandbo
     rig.session.emit(SandboxSelected(backend="docker", network="none", text="docker, no network"))
     write = answer("", ("write", call(path="a", content="x")))
     foreign = Rig(FakeProvider(write), mode=Mode.NORMAL, past=rig.log.events, is_ours=False)
-    foreign.session.submit("hello")
-    request = await foreign.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
+    request = await question(foreign, "hello")
     assert request.sandbox == ""
     assert [message.text for message in foreign.provider.requests[0].messages if message.role is Role.USER] == ["hello"]
     await foreign.session.close()
@@ -284,7 +249,7 @@ async def test_what_the_user_can_mend_in_the_sandbox_is_said_once() -> None:
     rig.session.prepare(is_eager=True)
     await rig.run()
     await rig.run()
-    warnings = [event for event in rig.events if isinstance(event, Notice)]
+    warnings = seen(rig, Notice)
     assert warnings == [Notice(level=Level.WARNING, text="the image has no go")]
 
 
@@ -294,9 +259,8 @@ async def test_steering_goes_in_before_the_next_step() -> None:
     await asyncio.sleep(0.01)
     rig.session.steer("and be quick")
     await rig.session.wait_idle()
-    assert rig.provider.requests[1].messages[-1].text == "and be quick"
-    assert len(rig.of("turn_started")) == 1
-    assert [event.queued for event in rig.events if isinstance(event, InboxChanged)] == [("and be quick",), ()]
+    assert (rig.provider.requests[1].messages[-1].text, len(rig.of("turn_started"))) == ("and be quick", 1)
+    assert [event.queued for event in seen(rig, InboxChanged)] == [("and be quick",), ()]
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
@@ -316,9 +280,9 @@ async def test_an_interrupt_while_steering_is_taken_up_loses_none_of_it(is_close
     rig.session.steer("look at @a/b.py")
     rig.session.steer("and be quick")
     await rig.session.wait_idle()
-    texts = [event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER]
+    texts = [event.text for event in seen(rig, MessageAdded) if event.role is Role.USER]
     assert texts == ["go", "look at @a/b.py"]
-    shown = [event for event in rig.events if isinstance(event, InboxChanged)][-1]
+    shown = seen(rig, InboxChanged)[-1]
     assert (shown.queued, shown.is_paused) == (("and be quick",), not is_closed)
     await asyncio.gather(*closing)
 
@@ -331,15 +295,13 @@ async def test_queued_tasks_run_one_after_the_other() -> None:
     rig.session.submit("third")
     assert rig.session.waiting.drop(1) == "third"
     await rig.session.wait_idle()
-    assert [event.text for event in rig.events if isinstance(event, TurnEnded)] == ["one", "two"]
+    assert [event.text for event in seen(rig, TurnEnded)] == ["one", "two"]
     assert_paired(rig.events)
 
 
 async def test_provider_error_ends_the_turn_with_its_words() -> None:
-    rig = Rig(FakeProvider([TextChunk("half"), ProviderError(Fault.CUT, "broke off", "look at the log")]))
-    await rig.run()
-    assert ending(rig).reason is TurnReason.ERROR
-    assert ending(rig).exit_code == 1
+    rig = await ran(Rig(FakeProvider([TextChunk("half"), ProviderError(Fault.CUT, "broke off", "look at the log")])))
+    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.ERROR, 1)
     assert "broke off" in ending(rig).error
 
 
@@ -349,69 +311,48 @@ async def test_what_a_stopped_answer_had_said_is_kept() -> None:
     await rig.until(lambda event: event.kind == "text_delta")
     rig.session.interrupt()
     await rig.session.wait_idle()
-    kept = [event for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.ASSISTANT]
+    kept = [event for event in seen(rig, MessageAdded) if event.role is Role.ASSISTANT]
     assert [event.text for event in kept] == ["The first half"]
     assert_paired(rig.events)
 
 
 async def test_retries_are_shown() -> None:
-    rig = Rig(FakeProvider([TextChunk("half"), RetryChunk(1, 3, 0.0, "busy"), *answer("whole")]))
-    await rig.run()
-    assert len(rig.of("retry_scheduled")) == 1
-    assert ending(rig).text == "whole"
+    rig = await ran(Rig(FakeProvider([TextChunk("half"), RetryChunk(1, 3, 0.0, "busy"), *answer("whole")])))
+    assert (len(rig.of("retry_scheduled")), ending(rig).text) == (1, "whole")
 
 
 async def test_iteration_limit_ends_with_its_own_code() -> None:
-    rig = Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(9)]), limits=Limits(max_iterations=3))
-    await rig.run()
-    assert ending(rig).reason is TurnReason.LIMIT
-    assert ending(rig).exit_code == 2
-    assert len(rig.provider.requests) == 3
-
-
-async def test_no_iteration_limit_is_no_limit() -> None:
-    looks = [answer("", ("ls", f'{{"path": "{number}"}}')) for number in range(5)]
-    rig = Rig(FakeProvider(*looks, answer("end")), limits=Limits(max_iterations=0))
-    await rig.run()
-    assert ending(rig).reason is TurnReason.DONE
+    rig = await ran(Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(9)]), limits=Limits(max_iterations=3)))
+    assert (ending(rig).reason, ending(rig).exit_code, len(rig.provider.requests)) == (TurnReason.LIMIT, 2, 3)
 
 
 async def test_time_limit_ends_with_its_own_code() -> None:
-    rig = Rig(FakeProvider([5.0]), limits=Limits(timeout_s=0.05))
-    await rig.run()
-    assert ending(rig).reason is TurnReason.LIMIT
-    assert rig.provider.open_streams == 0
+    rig = await ran(Rig(FakeProvider([5.0]), limits=Limits(timeout_s=0.05)))
+    assert (ending(rig).reason, rig.provider.open_streams) == (TurnReason.LIMIT, 0)
 
 
 async def test_answer_cut_at_the_length_limit_is_a_limit() -> None:
-    rig = Rig(FakeProvider(answer("this is only ha", reason=FinishReason.LENGTH)))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("this is only ha", reason=FinishReason.LENGTH))))
     assert ending(rig).reason is TurnReason.LIMIT
     assert "cut" in ending(rig).error
 
 
 async def test_an_empty_answer_is_asked_again_and_five_are_an_error() -> None:
-    rig = Rig(FakeProvider(*[answer("")] * 6))
-    await rig.run()
-    assert len(rig.provider.requests) == 5
-    assert ending(rig).reason is TurnReason.ERROR
-    healed = Rig(FakeProvider(answer(""), answer("sorry, done")))
-    await healed.run()
+    rig = await ran(Rig(FakeProvider(*[answer("")] * 6)))
+    assert (len(rig.provider.requests), ending(rig).reason) == (5, TurnReason.ERROR)
+    healed = await ran(Rig(FakeProvider(answer(""), answer("sorry, done"))))
     assert ending(healed).reason is TurnReason.DONE
 
 
 async def test_blocked_line_ends_as_blocked() -> None:
-    rig = Rig(FakeProvider(answer("I tried.\nBLOCKED: which port?")))
-    await rig.run()
-    assert ending(rig).reason is TurnReason.BLOCKED
-    assert ending(rig).exit_code == 3
+    rig = await ran(Rig(FakeProvider(answer("I tried.\nBLOCKED: which port?"))))
+    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.BLOCKED, 3)
 
 
-@pytest.mark.parametrize("room", range(14))
+@for_each("room", range(14))
 async def test_full_disk_stops_the_turn_with_an_error_and_keeps_what_was_written(room: int) -> None:
     log = MemoryLog(room)
-    rig = Rig(FakeProvider(*WORK), log=log)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(*WORK), log=log))
     assert ending(rig).reason is TurnReason.ERROR
     assert "No space left" in ending(rig).error
     assert len(log.events) == room
@@ -423,9 +364,8 @@ async def test_full_disk_stops_the_turn_with_an_error_and_keeps_what_was_written
 
 async def test_broken_calls_become_results_that_say_what_to_send() -> None:
     bad = answer("", ("read", '{"path": "a'), ("nosuch", "{}"), ("read", call(path="a", limit="many")), ("read", "[]"))
-    rig = Rig(FakeProvider(bad, answer("ok")))
-    await rig.run()
-    results = [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+    rig = await ran(Rig(FakeProvider(bad, answer("ok"))))
+    results = [event.result for event in seen(rig, ToolCallFinished)]
     assert "end too early" in results[0]
     assert "no tool 'nosuch'" in results[1]
     assert "limit" in results[2]
@@ -439,23 +379,20 @@ async def test_calls_beyond_the_limit_of_one_message_are_not_run() -> None:
         limits=Limits(max_calls_per_message=2),
     )
     await rig.run()
-    assert rig.sandbox.ran == ["c0", "c1"]
-    assert len(rig.of("tool_call_finished")) == 5
+    assert (rig.sandbox.ran, len(rig.of("tool_call_finished"))) == (["c0", "c1"], 5)
     assert_paired(rig.events)
 
 
 async def test_repeated_call_ids_are_made_unique() -> None:
-    rig = Rig(FakeProvider(answer("", ("ls", "{}")), answer("", ("ls", "{}")), answer("ok")))
-    await rig.run()
-    ids = [event.call_id for event in rig.events if isinstance(event, ToolCallStarted)]
+    rig = await ran(Rig(FakeProvider(answer("", ("ls", "{}")), answer("", ("ls", "{}")), answer("ok"))))
+    ids = [event.call_id for event in seen(rig, ToolCallStarted)]
     assert len(set(ids)) == 2
 
 
 async def test_long_results_are_trimmed_at_both_ends() -> None:
     sandbox = FakeSandbox(commands={"c": ExecResult(0, "a" * 30_000 + "b" * 30_000, 60_000, 1)})
-    rig = Rig(FakeProvider(answer("", ("shell", call(command="c"))), answer("ok")), sandbox)
-    await rig.run()
-    result = next(event.result for event in rig.events if isinstance(event, ToolCallFinished))
+    rig = await ran(Rig(FakeProvider(answer("", ("shell", call(command="c"))), answer("ok")), sandbox))
+    result = seen(rig, ToolCallFinished)[0].result
     assert len(result) < 17_000
     assert result.startswith("aaa")
     assert result.endswith("bbb")
@@ -478,9 +415,7 @@ async def test_a_subscriber_that_fails_does_not_stop_the_others() -> None:
 async def test_todos_reach_the_next_call_of_the_same_message() -> None:
     rig = Rig(FakeProvider(answer("", ("todo_add", call(description="a")), ("todo_complete", call(id=1))), answer("ok")))
     await rig.run()
-    last = rig.of("plan_changed")[-1]
-    assert isinstance(last, PlanChanged)
-    assert last.plan.open_todos == ()
+    assert seen(rig, PlanChanged)[-1].plan.open_todos == ()
 
 
 async def test_closing_interrupts_and_is_idempotent() -> None:
@@ -505,7 +440,7 @@ async def test_what_changed_while_the_question_was_open_is_not_overwritten() -> 
     rig.session.subscribe(meddle_then_approve)
     await rig.run()
     assert rig.sandbox.files == {"a": b"old by hand", "b": b"x by hand"}
-    assert all("changed since" in event.result for event in rig.events if isinstance(event, ToolCallFinished))
+    assert all("changed since" in event.result for event in seen(rig, ToolCallFinished))
 
 
 async def test_a_mode_set_while_the_question_was_open_counts() -> None:
@@ -525,8 +460,7 @@ async def test_an_approval_hides_nothing_of_the_command() -> None:
     command = "echo safe \u009d && rm -rf important \x1b]0;x\x07 && more"
     rig = Rig(FakeProvider(answer("", ("shell", call(command=command))), answer("ok")), mode=Mode.NORMAL, is_attended=False)
     await rig.run()
-    asked = next(event for event in rig.events if isinstance(event, ApprovalRequested))
-    assert asked.text == "echo safe <U+009D> && rm -rf important ␛]0;x␇ && more"
+    assert seen(rig, ApprovalRequested)[0].text == "echo safe <U+009D> && rm -rf important ␛]0;x␇ && more"
 
 
 async def test_what_was_queued_at_a_crash_waits_again() -> None:
@@ -537,34 +471,22 @@ async def test_what_was_queued_at_a_crash_waits_again() -> None:
     past = list(rig.log.events)
     rig.session.interrupt()
     await rig.session.close()
-    resumed = Rig(FakeProvider(answer("a"), answer("b")), past=past)
-    await resumed.run("third")
-    assert [event.text for event in resumed.events if isinstance(event, MessageAdded) and event.role is Role.USER] == [
+    resumed = await ran(Rig(FakeProvider(answer("a"), answer("b")), past=past), "third")
+    assert [event.text for event in seen(resumed, MessageAdded) if event.role is Role.USER] == [
         "second",
         "third",
     ]
 
 
-async def test_an_interrupt_in_the_same_step_as_the_task_counts() -> None:
-    rig = Rig(FakeProvider([5.0]))
-    rig.session.submit("go")
-    rig.session.interrupt()
-    async with asyncio.timeout(2):
-        await rig.session.wait_idle()
-    assert ending(rig).reason is TurnReason.INTERRUPTED
-
-
 async def test_two_answers_cut_inside_a_call_end_the_turn() -> None:
     cut = answer("", ("write", '{"path": "a'), reason=FinishReason.LENGTH)
-    rig = Rig(FakeProvider(cut, cut, cut))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(cut, cut, cut)))
     assert ending(rig).reason is TurnReason.LIMIT
     assert "length limit" in ending(rig).error
 
 
 async def test_deep_json_and_a_foreign_mode_do_not_break_a_session() -> None:
-    rig = Rig(FakeProvider(answer("", ("read", "[" * 100_000)), answer("ok")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("", ("read", "[" * 100_000)), answer("ok"))))
     assert ending(rig).reason is TurnReason.DONE
     rig.session.emit(ModeChanged(mode="bogus"))
     rig.session.emit(ApprovalResolved(approval_id="x", outcome=Outcome.ALWAYS, rule="not a ( rule"))
@@ -576,8 +498,7 @@ async def test_a_key_that_a_tool_prints_is_in_no_log_and_not_sent_to_the_model()
     sandbox = FakeSandbox(commands={"env": ExecResult(0, f"LLM_API_KEY={key}\n", 40, 1)})
     log = MemoryLog()
     provider = FakeProvider(answer("", ("shell", '{"command": "env"}')), answer("done"))
-    rig = Rig(provider, sandbox, log=log, redactor=Redactor([key]))
-    await rig.run(f"my key is {key}")
+    rig = await ran(Rig(provider, sandbox, log=log, redactor=Redactor([key])), f"my key is {key}")
     assert key not in repr(log.events)
     assert key not in repr(rig.published)
     assert key not in repr(provider.requests)
@@ -587,38 +508,23 @@ async def test_a_key_that_a_tool_prints_is_in_no_log_and_not_sent_to_the_model()
 async def test_a_search_of_the_whole_folder_shows_nothing_that_a_rule_forbids_to_read() -> None:
     sandbox = FakeSandbox(files={"src/a": b"key here\n", "private/b": b"key there\n"})
     deny = parse_rule("Read(private/**)", Effect.DENY, "settings")
-    rig = Rig(FakeProvider(answer("", ("grep", call(pattern="key"))), answer("ok")), sandbox, rules=(deny,))
-    await rig.run()
-    result = next(event for event in rig.events if isinstance(event, ToolCallFinished)).result
+    rig = await ran(Rig(FakeProvider(answer("", ("grep", call(pattern="key"))), answer("ok")), sandbox, rules=(deny,)))
+    result = seen(rig, ToolCallFinished)[0].result
     assert "src/a" in result
     assert "there" not in result
 
 
-@pytest.mark.parametrize(
-    ("path", "mode", "texts"),
-    [
-        (".env", Mode.NORMAL, ()),
-        (".env", Mode.AUTO, ()),
-        ("private/b", Mode.AUTO, ("Read(private/**)",)),
-        ("a", Mode.MANUAL, ()),
-    ],
-)
-async def test_an_edit_that_fails_tells_nothing_of_a_file_that_may_not_be_read(
-    path: str, mode: Mode, texts: tuple[str, ...]
+@for_each(("path", "mode", "texts", "is_shown"), [
+    (".env", Mode.NORMAL, (), False), (".env", Mode.AUTO, (), False),
+    ("private/b", Mode.AUTO, ("Read(private/**)",), False), ("a", Mode.MANUAL, (), False), ("a", Mode.NORMAL, (), True),
+])  # fmt: skip
+async def test_an_edit_that_fails_shows_what_is_nearest_only_of_a_file_that_may_be_read(
+    path: str, mode: Mode, texts: tuple[str, ...], *, is_shown: bool
 ) -> None:
     sandbox = FakeSandbox(files={path: b"API_KEY = hunter2\nother = 1\n"})
     edit = ("edit", call(path=path, search="API_KEY = x", replace="y"))
     rules = tuple(parse_rule(text, Effect.DENY, "settings") for text in texts)
-    rig = Rig(FakeProvider(answer("", edit), answer("ok")), sandbox, mode=mode, rules=rules)
-    await rig.run()
-    result = next(event for event in rig.events if isinstance(event, ToolCallFinished)).result
+    rig = await ran(Rig(FakeProvider(answer("", edit), answer("ok")), sandbox, mode=mode, rules=rules))
+    result = seen(rig, ToolCallFinished)[0].result
     assert "nothing was changed" in result
-    assert "hunter2" not in result
-
-
-async def test_an_edit_that_fails_shows_what_is_nearest_in_a_file_that_may_be_read() -> None:
-    sandbox = FakeSandbox(files={"a": b"API_KEY = hunter2\nother = 1\n"})
-    edit = ("edit", call(path="a", search="API_KEY = x", replace="y"))
-    rig = Rig(FakeProvider(answer("", edit), answer("ok")), sandbox, mode=Mode.NORMAL)
-    await rig.run()
-    assert "hunter2" in next(event for event in rig.events if isinstance(event, ToolCallFinished)).result
+    assert ("hunter2" in result) is is_shown

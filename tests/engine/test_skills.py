@@ -8,6 +8,7 @@ from lmtui.core.model_events import Compacted
 from lmtui.core.skills import NoSkills, SkillEnded, SkillSource, SkillUse, SkillUsed
 from lmtui.engine.inbox import UserInput, read_said
 from lmtui.engine.skill_use import SkillControls, SkillTracker, _digest
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
 LOOK = SkillUse("look", "Look twice.", SkillSource.USER, ("Read",))
@@ -22,7 +23,7 @@ class Shelf(NoSkills):
 
 
 def finished(rig: Rig) -> list[tuple[str, bool]]:
-    return [(event.tool, event.ok) for event in rig.events if isinstance(event, ToolCallFinished)]
+    return [(event.tool, event.ok) for event in seen(rig, ToolCallFinished)]
 
 
 def names(watch: SkillTracker) -> list[str]:
@@ -37,7 +38,7 @@ LS, OFF = ("ls", "{}"), ("skill_clear", "{}")
 
 
 def last_result(rig: Rig) -> str:
-    return [event.result for event in rig.events if isinstance(event, ToolCallFinished)][-1]
+    return [event.result for event in seen(rig, ToolCallFinished)][-1]
 
 
 async def test_from_the_call_on_only_named_tools_run_until_the_model_ends_it_in_a_later_turn() -> None:
@@ -55,20 +56,17 @@ async def test_from_the_call_on_only_named_tools_run_until_the_model_ends_it_in_
     assert "skill look is in use until you end it (skill, name: off)" in last_result(rig)
     assert list(rig.session.skills.in_use) == ["look"]
     await rig.run("more")
-    assert finished(rig)[3:] == [("ls", False), ("skill", True), ("ls", True)]
-    assert list(rig.session.skills.in_use) == []
+    assert (finished(rig)[3:], list(rig.session.skills.in_use)) == ([("ls", False), ("skill", True), ("ls", True)], [])
 
 
 async def test_limits_that_the_model_ends_in_the_turn_that_began_them_hold_for_its_rest() -> None:
     calls = (("skill", '{"name": "look"}'), OFF, LS)
-    rig = Rig(FakeProvider(answer("", *calls), answer("seen"), answer("", LS, OFF), answer("yes")), skills=Shelf())
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("", *calls), answer("seen"), answer("", LS, OFF), answer("yes")), skills=Shelf()))
     assert finished(rig) == [("skill", True), ("skill", True), ("ls", False)]
-    results = [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+    results = [event.result for event in seen(rig, ToolCallFinished)]
     assert results[1] == "Ended: look. Its tool limits hold until this turn ends."
     await rig.run("more")
-    assert finished(rig)[3:] == [("ls", True), ("skill", True)]
-    assert last_result(rig) == "No skill is in use."
+    assert (finished(rig)[3:], last_result(rig)) == ([("ls", True), ("skill", True)], "No skill is in use.")
 
 
 async def test_what_the_user_began_the_user_ends_and_the_model_is_told_once_at_the_end() -> None:
@@ -80,7 +78,7 @@ async def test_what_the_user_began_the_user_ends_and_the_model_is_told_once_at_t
     )
     rig.session.skills.begin(LOOK, "at the pond")
     await rig.session.wait_idle()
-    results = [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+    results = [event.result for event in seen(rig, ToolCallFinished)]
     assert results[0] == "The user chose look: only they can end it, with /skill off."
     assert "until the user ends it (/skill off)" in results[1]
     await rig.session.close()
@@ -149,13 +147,9 @@ async def test_after_a_compaction_the_model_is_told_what_is_in_use() -> None:
 
 
 async def test_a_skill_without_a_list_limits_nothing() -> None:
-    rig = Rig(
-        FakeProvider(answer("", ("skill", '{"name": "free"}'), ("ls", "{}")), answer("seen")),
-        skills=Shelf(),
-    )
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("", ("skill", '{"name": "free"}'), ("ls", "{}")), answer("seen")), skills=Shelf()))
     assert finished(rig) == [("skill", True), ("ls", True)]
-    assert [event.is_limited for event in rig.events if isinstance(event, SkillUsed)] == [False]
+    assert [event.is_limited for event in seen(rig, SkillUsed)] == [False]
 
 
 def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() -> None:

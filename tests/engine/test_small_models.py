@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from lmtui.core.events import MessageAdded, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.events import MessageAdded, ToolCallFinished, TurnReason
 from lmtui.core.messages import Completion, Role, StreamChunk, ToolCall, ToolCallFormat
 from lmtui.core.permissions.rules import Effect, Rule
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.syntax import syntax_error
 from lmtui.tools.edit_file import with_members
+from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, Rig, answer
+from tests.sets import for_each
 
 WRONG = answer("4")
 
@@ -25,11 +26,7 @@ def small(*answers: list[StreamChunk], files: dict[str, bytes], rules: tuple[Rul
 
 
 def attached(rig: Rig) -> str:
-    return next(each.attached for each in rig.events if isinstance(each, MessageAdded) and each.role is Role.USER)
-
-
-def end_of(rig: Rig) -> TurnEnded:
-    return next(each for each in rig.events if isinstance(each, TurnEnded))
+    return next(each.attached for each in seen(rig, MessageAdded) if each.role is Role.USER)
 
 
 def call(tool: str, **arguments: object) -> list[StreamChunk]:
@@ -56,13 +53,11 @@ async def test_nothing_comes_for_other_models_or_against_a_rule_or_at_length(
 async def test_where_no_file_is_named_the_places_of_the_rare_words_come() -> None:
     rig = small(answer("b.txt"), answer("b.txt"), files={"a.txt": b"sea\n", "b.txt": b"and\nthe fjord\n"})
     await rig.run("Which file mentions fjord?")
-    assert attached(rig) == "<search>\nfjord: b.txt, 1 line (2)\n</search>"
-    assert len(rig.provider.requests) == 1
+    assert (attached(rig), len(rig.provider.requests)) == ("<search>\nfjord: b.txt, 1 line (2)\n</search>", 1)
 
 
 async def test_a_word_that_is_nowhere_brings_the_folder() -> None:
-    rig = small(answer("none"), answer("none"), files={"a.txt": b"sea\n"})
-    await rig.run("Which file mentions fjord?")
+    rig = await ran(small(answer("none"), answer("none"), files={"a.txt": b"sea\n"}), "Which file mentions fjord?")
     assert "a.txt" in attached(rig)
     assert "<folder" in attached(rig)
 
@@ -71,49 +66,45 @@ async def test_counts_of_a_named_file_come_with_the_question() -> None:
     rig = small(answer("2"), answer("2"), files={"a.txt": b"fjord\nsea\nfjord\n"})
     await rig.run("How many lines of a.txt contain the word fjord?")
     assert attached(rig).endswith("<search>\nfjord: a.txt, 2 lines (1, 3)\n</search>")
-    assert end_of(rig).reason is TurnReason.DONE
+    assert ending(rig).reason is TurnReason.DONE
 
 
-@pytest.mark.parametrize(
-    ("task", "said", "words"),
-    [
-        ("What is the sum of the column amount in a.csv?", "4", "no command computed the answer"),
-        ("Which file mentions umber?", "The file is number.txt", "the answer names number.txt, which is not there"),
-    ],
-)
-async def test_an_answer_that_nothing_bears_out_ends_unfinished(task: str, said: str, words: str) -> None:
-    rig = small(call("ls"), *[answer(said)] * 4, files={"a.csv": b"name,amount\nbee,3\nfly,4\n"})
-    await rig.run(task)
-    assert end_of(rig).reason is TurnReason.UNFINISHED
-    assert words in end_of(rig).error
+CSV, JSON, SEA = {"a.csv": b"name,amount\nbee,3\nfly,4\n"}, {"a.json": b'{"port": 1}\n'}, {"a.txt": b"sea\n"}
+READ, FAR = call("read", path="a.json"), "a/folder/of/this/kind/test.txt"
 
 
-async def test_a_question_is_not_answered_by_a_change() -> None:
-    rig = small(call("write", path="fjord.txt", content="it is here\n"), *[answer("Created.")] * 4, files={"a.txt": b"sea\n"})
-    await rig.run("Which file mentions fjord?")
-    assert "the task is a question, and fjord.txt was changed" in end_of(rig).error
-
-
-async def test_an_error_given_back_as_the_answer_is_no_answer() -> None:
-    name = "a/folder/of/this/kind/test.txt"
-    rig = small(call("read", path=name), *[answer(f"{name} does not exist")] * 5, files={"a.txt": b"sea\n"})
-    await rig.run("Print what the test says.")
-    assert end_of(rig).reason is TurnReason.UNFINISHED
+@for_each(("calls", "said", "files", "task", "missing"), [
+    (call("ls"), "4", CSV, "What is the sum of the column amount in a.csv?", "no command computed the answer"),
+    (call("ls"), "The file is number.txt", CSV, "Which file mentions umber?", "answer names number.txt, which is not there"),
+    (call("write", path="fjord.txt", content="it is here\n"), "Created.", SEA, "Which file mentions fjord?",
+     "the task is a question, and fjord.txt was changed"),
+    (call("read", path=FAR), f"{FAR} does not exist", SEA, "Print what the test says.", "not finished"),
+    (call("write", path="b.md", content="one\n"), "renamed", {"a.md": b"one\n"}, "Rename a.md to b.md.",
+     "still there under the old name: a.md"),
+    (READ, "a.json is now set to 2.", JSON, "In a.json, set port to 2.", "asks for a change, and nothing was changed"),
+    (READ, "zq_tool.sh is executable now.", JSON, "Append the line x to the end of a.json.", "about the example"),
+    (READ, "The function larger in a.json should return more.", JSON,
+     "The function larger in a.json should return more. Fix it.", "repeats"),
+    (READ, "1 line (1)", JSON, "Which file mentions port? Name only that file.", "the answer names none"),
+    (READ, "The port is 1, so nothing had to change.", JSON, "Read a.json and fix it if the port is not 1.", ""),
+    (READ, "No file mentions it.", JSON, "Which file mentions fjord?", ""),
+    (READ, "It sets the port to 1.", JSON, "Explain what a.json sets.", ""),
+    (call("grep", pattern="fjord"), "No line contains it.", SEA, "How many lines of a.txt contain fjord?", ""),
+])  # fmt: skip
+async def test_an_answer_that_nothing_bears_out_or_without_the_work_ends_unfinished_and_says_why(
+    calls: list[StreamChunk], said: str, files: dict[str, bytes], task: str, missing: str
+) -> None:
+    rig = await ran(small(calls, *[answer(said)] * 5, files=files), task)
+    assert ending(rig).reason is (TurnReason.UNFINISHED if missing else TurnReason.DONE)
+    assert missing in ending(rig).error
 
 
 async def test_an_edit_that_would_break_a_file_is_not_made() -> None:
     old = b"def larger(a, b):\n    return min(a, b)\n"
     rig = small(call("edit", path="a.py", search="larger", replace="larger and b"), *[answer("no")] * 4, files={"a.py": old})
     await rig.run("Fix a.py.")
-    said = next(each.result for each in rig.events if isinstance(each, ToolCallFinished))
-    assert "a.py would not parse any more (line 1" in said
+    assert "a.py would not parse any more (line 1" in seen(rig, ToolCallFinished)[0].result
     assert rig.sandbox.files["a.py"] == old
-
-
-async def test_a_copy_is_no_rename() -> None:
-    rig = small(call("write", path="b.md", content="one\n"), *[answer("renamed")] * 4, files={"a.md": b"one\n"})
-    await rig.run("Rename a.md to b.md.")
-    assert "still there under the old name: a.md" in end_of(rig).error
 
 
 @pytest.mark.parametrize(("tool", "reason"), [("shell", TurnReason.DONE), ("read", TurnReason.UNFINISHED)])
@@ -122,62 +113,21 @@ async def test_a_sum_counts_only_where_a_command_computed_it(tool: str, reason: 
     rig = small(asks, *[answer("The sum is 7.")] * 4, files={"a.csv": b"amount\n3\n4\n7\n"})
     rig.sandbox.commands["echo 7"] = ExecResult(0, "7\n", 0, 1)
     await rig.run("What is the sum of the column amount in a.csv?")
-    assert end_of(rig).reason is reason
+    assert ending(rig).reason is reason
     assert "with the tool shell" in attached(rig)
-
-
-@pytest.mark.parametrize(
-    ("task", "said", "words"),
-    [
-        ("In a.json, set port to 2.", "a.json is now set to 2.", "asks for a change, and nothing was changed"),
-        ("Append the line x to the end of a.json.", "zq_tool.sh is executable now.", "about the example"),
-        (
-            "The function larger in a.json should return more. Fix it.",
-            "The function larger in a.json should return more.",
-            "repeats",
-        ),
-        ("Which file mentions port? Name only that file.", "1 line (1)", "the answer names none"),
-    ],
-)
-async def test_an_answer_without_the_work_ends_unfinished(task: str, said: str, words: str) -> None:
-    rig = small(call("read", path="a.json"), *[answer(said)] * 4, files={"a.json": b'{"port": 1}\n'})
-    await rig.run(task)
-    assert end_of(rig).reason is TurnReason.UNFINISHED
-    assert words in end_of(rig).error
-
-
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        ("Read a.json and fix it if the port is not 1.", "The port is 1, so nothing had to change."),
-        ("Which file mentions fjord?", "No file mentions it."),
-        ("Explain what a.json sets.", "It sets the port to 1."),
-    ],
-)
-async def test_an_answer_that_needs_no_work_is_done(task: str, said: str) -> None:
-    rig = small(call("read", path="a.json"), *[answer(said)] * 4, files={"a.json": b'{"port": 1}\n'})
-    await rig.run(task)
-    assert end_of(rig).reason is TurnReason.DONE
-
-
-async def test_none_is_a_number_too() -> None:
-    rig = small(call("grep", pattern="fjord"), answer("No line contains it."), files={"a.txt": b"sea\n"})
-    await rig.run("How many lines of a.txt contain fjord?")
-    assert end_of(rig).reason is TurnReason.DONE
 
 
 async def test_an_edit_shows_what_it_made() -> None:
     rig = small(call("edit", path="a.txt", search="two", replace="2"), answer("done"), files={"a.txt": b"one\ntwo\nthree\n"})
     await rig.run("Fix a.txt.")
-    said = next(each.result for each in rig.events if isinstance(each, ToolCallFinished))
-    assert said == "ok\nNow it reads:\n    1  one\n    2  2\n    3  three"
+    assert seen(rig, ToolCallFinished)[0].result == "ok\nNow it reads:\n    1  one\n    2  2\n    3  three"
 
 
 async def test_a_write_that_would_leave_nothing_of_a_file_is_refused() -> None:
     rig = small(call("write", path="a.log", content="\nthree\n"), *[answer("no")] * 4, files={"a.log": b"one\ntwo\nseven\n"})
     await rig.run("Append the line three to a.log.")
     assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\n"
-    assert '"mode": "append"' in next(each.result for each in rig.events if isinstance(each, ToolCallFinished))
+    assert '"mode": "append"' in seen(rig, ToolCallFinished)[0].result
 
 
 @pytest.mark.parametrize(
@@ -198,27 +148,14 @@ async def test_a_quoted_call_that_puts_a_failed_one_right_is_made() -> None:
     assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\nthree\n"
 
 
-@pytest.mark.parametrize(
-    ("search", "instead", "new"),
-    [
-        ('{"port": 1}', '{"port": 2}', '{\n  "port": 2,\n  "on": true\n}\n'),
-        ("port", "7", '{\n  "port": 7,\n  "on": true\n}\n'),
-        ('"on"', "false", '{\n  "port": 1,\n  "on": false\n}\n'),
-        ('{"port": 9}', '{"port": 2}', ""),
-        ("gone", "7", ""),
-        ("port", '"a"', ""),
-        ('{"port": 1}', '{"other": 2}', ""),
-        ("[1]", "[2]", ""),
-    ],
-)
+@for_each(("search", "instead", "new"), [
+    ('{"port": 1}', '{"port": 2}', '{\n  "port": 2,\n  "on": true\n}\n'), ("port", "7", '{\n  "port": 7,\n  "on": true\n}\n'),
+    ('"on"', "false", '{\n  "port": 1,\n  "on": false\n}\n'), ('{"port": 9}', '{"port": 2}', ""), ("gone", "7", ""),
+    ("port", '"a"', ""), ('{"port": 1}', '{"other": 2}', ""), ("[1]", "[2]", ""),
+])  # fmt: skip
 def test_members_of_an_object_are_set_where_they_are_clear(search: str, instead: str, new: str) -> None:
     assert with_members('{\n  "port": 1,\n  "on": true\n}\n', search, instead) == new
 
 
 def test_a_member_that_is_there_twice_is_left_alone() -> None:
     assert with_members('{"port": 1, "in": {"port": 1}}', "port", "2") == ""
-
-
-def test_content_is_parsed_by_its_name() -> None:
-    assert syntax_error("a.py", b"x = (") != ""
-    assert syntax_error("a.txt", b"x = (") == ""

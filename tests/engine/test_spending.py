@@ -1,40 +1,28 @@
 from __future__ import annotations
 
 import itertools
-import json
 from functools import partial
 
 import pytest
 
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, MessageAdded, Notice, Outcome, TurnEnded, TurnReason
+from lmtui.core.events import ApprovalResolved, MessageAdded, Notice, Outcome, TurnReason
 from lmtui.core.messages import Role, StreamChunk
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Limits
-from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
+from tests.engine.seen import call, ending, question, ran, reply, seen
 from tests.fakes import FakeProvider, Rig, answer
-
-
-def call(**arguments: object) -> str:
-    return json.dumps(arguments)
 
 
 def reads(count: int) -> list[list[StreamChunk]]:
     return [answer("", ("glob", call(pattern=f"**/part{number}.py"))) for number in range(count)]
 
 
-def ending(rig: Rig) -> TurnEnded:
-    last = rig.of("turn_ended")[-1]
-    assert isinstance(last, TurnEnded)
-    return last
-
-
 def report(rig: Rig) -> str:
-    last = rig.of("report_written")[-1]
-    assert isinstance(last, ReportWritten)
+    last = seen(rig, ReportWritten)[-1]
     return last.text
 
 
@@ -50,7 +38,7 @@ async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it
     assert "the budget of 10 steps is used up" in ending(rig).error
     assert len(rig.provider.requests) == 10
     assert report(rig).startswith("**Report**: stopped early.")
-    warnings = [event.text for event in rig.of("notice") if isinstance(event, Notice)]
+    warnings = [event.text for event in seen(rig, Notice)]
     assert sum("80% of the budget of 10 steps is used" in text for text in warnings) == 1
     assert sum("Begin nothing new" in text for text in told(rig)) == 1
 
@@ -75,8 +63,7 @@ async def test_children_spend_from_the_same_budget() -> None:
     rig = Rig(provider, team=TeamParts(partial(child_tools, ""), max_depth=1))
     rig.session.budget.give(SessionBudget(steps=5))
     await rig.run()
-    assert len(rig.provider.requests) == 5
-    assert ending(rig).reason is TurnReason.LIMIT
+    assert (len(rig.provider.requests), ending(rig).reason) == (5, TurnReason.LIMIT)
 
 
 async def test_report_says_what_was_done_checked_and_is_open() -> None:
@@ -115,35 +102,29 @@ async def test_resumed_session_counts_on_and_more_can_be_given() -> None:
 
 
 async def test_without_a_budget_there_is_no_report() -> None:
-    rig = Rig(FakeProvider(answer("done")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("done"))))
     assert not rig.of("report_written")
 
 
 async def test_model_is_told_when_the_last_steps_of_a_turn_begin() -> None:
-    rig = Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10)))
     counts = [sum("Only 3 more steps" in message.text for message in request.messages) for request in rig.provider.requests]
-    assert list(itertools.accumulate(counts, max)) == counts
-    assert counts.index(1) == 7
+    assert (list(itertools.accumulate(counts, max)), counts.index(1)) == (counts, 7)
 
 
 async def test_steps_are_counted_by_task_and_not_by_life() -> None:
     limits = Limits(max_iterations=6)
-    live = Rig(FakeProvider(*reads(20)), limits=limits)
-    await live.run()
+    live = await ran(Rig(FakeProvider(*reads(20)), limits=limits))
     assert len(live.provider.requests) == 6
     cut = next(place for place, each in enumerate(live.log.events) if each.event.kind == "message_added" and place > 20)
     made = sum(
         isinstance(each.event, MessageAdded) and each.event.role is Role.ASSISTANT for each in live.log.events[: cut + 1]
     )
-    again = Rig(FakeProvider(*reads(20)), limits=limits, past=live.log.events[: cut + 1])
-    await again.run("Go on.")
+    again = await ran(Rig(FakeProvider(*reads(20)), limits=limits, past=live.log.events[: cut + 1]), "Go on.")
     assert len(again.provider.requests) == 6 - made
     await again.run("go on")  # it was stopped by the limit, and the user wants it to go on
     assert len(again.provider.requests) == 6 - made + 6
-    other = Rig(FakeProvider(*reads(20)), limits=limits, past=live.log.events[: cut + 1])
-    await other.run("something else")
+    other = await ran(Rig(FakeProvider(*reads(20)), limits=limits, past=live.log.events[: cut + 1]), "something else")
     assert len(other.provider.requests) == 6
 
 
@@ -154,21 +135,15 @@ def spent_s(rig: Rig) -> float:
 async def test_time_in_which_a_question_waits_is_free() -> None:
     rig = Rig(FakeProvider(answer("", ("write", call(path="a.txt", content="x"))), answer("done")), mode=Mode.NORMAL)
     rig.session.budget.give(SessionBudget(seconds=1000))
-    rig.session.submit("go")
-    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(asked, ApprovalRequested)
+    asked = await question(rig, "go")
     before = spent_s(rig)
     for _ in range(500):
         rig.clock.monotonic()
     assert spent_s(rig) - before < 0.01
-    rig.session.answer(asked.approval_id, Answer(Outcome.NO))
-    await rig.session.wait_idle()
-    resolved = rig.of("approval_resolved")[0]
-    assert isinstance(resolved, ApprovalResolved)
-    assert resolved.elapsed_ms >= 500
+    await reply(rig, asked, Outcome.NO)
+    assert seen(rig, ApprovalResolved)[0].elapsed_ms >= 500
     assert spent_s(rig) < 0.3
-    again = Rig(FakeProvider(), past=rig.log.events)
-    assert spent_s(again) == pytest.approx(spent_s(rig), abs=0.01)
+    assert spent_s(Rig(FakeProvider(), past=rig.log.events)) == pytest.approx(spent_s(rig), abs=0.01)
 
 
 async def test_time_of_a_turn_that_a_crash_cut_off_counts() -> None:
@@ -186,8 +161,7 @@ async def test_resumed_session_does_not_tell_of_its_budget_again() -> None:
     live.session.budget.give(SessionBudget(steps=12))
     await live.run()
     assert sum("Begin nothing new" in text for text in told(live)) == 1
-    again = Rig(FakeProvider(answer("done")), past=live.log.events)
-    await again.run("go on")
+    again = await ran(Rig(FakeProvider(answer("done")), past=live.log.events), "go on")
     assert sum("Begin nothing new" in text for text in told(again)) == 1
 
 
@@ -203,8 +177,7 @@ async def test_report_is_written_once_however_often_the_user_goes_on_past_the_en
         assert ending(rig).reason is TurnReason.LIMIT
         assert "is used up" in ending(rig).error
     assert reports(rig) == 1
-    again = Rig(FakeProvider(*reads(20)), past=rig.log.events)
-    await again.run("go on")
+    again = await ran(Rig(FakeProvider(*reads(20)), past=rig.log.events), "go on")
     assert reports(again) == 0
     again.session.budget.give(SessionBudget(steps=2))
     await again.run("go on")

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from lmtui.core.events import Envelope, Event, PlanChanged, Rewound
@@ -10,15 +7,12 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.engine.completion import MAX_CHARS, TOPIC, note_text
+from tests.engine.seen import call, ran, seen
 from tests.fakes import FakeProvider, Rig, answer
 
 
-def call(**arguments: Any) -> str:
-    return json.dumps(arguments)
-
-
 def notes(rig: Rig) -> list[str]:
-    return [event.text for event in rig.events if isinstance(event, Reminder) and event.topic == TOPIC]
+    return [event.text for event in seen(rig, Reminder) if event.topic == TOPIC]
 
 
 TODO = answer("", ("todo_add", call(description="write it")))
@@ -26,23 +20,20 @@ OPEN = Plan(todos=(Todo(1, "by hand"),), task=TaskState("move", total_count=9, p
 
 
 async def test_the_models_own_calls_are_not_told_again() -> None:
-    rig = Rig(FakeProvider(TODO, answer("", ("todo_complete", call(id=1))), answer("done")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(TODO, answer("", ("todo_complete", call(id=1))), answer("done"))))
     await rig.run("another")
     assert notes(rig) == []
 
 
 async def test_what_another_hand_changed_is_told_once_at_the_end_of_the_conversation() -> None:
-    rig = Rig(FakeProvider(answer("hi"), answer("", ("ls", "{}")), answer("and?")))
-    await rig.run("hello")
+    rig = await ran(Rig(FakeProvider(answer("hi"), answer("", ("ls", "{}")), answer("and?"))), "hello")
     rig.session.emit(PlanChanged(plan=OPEN))
     await rig.run("now what?")
     assert len(notes(rig)) == 1
     assert "by hand" in notes(rig)[0]
     assert "4 of 9 processed" in notes(rig)[0]
     first, second, _ = rig.provider.requests
-    assert second.messages[: len(first.messages)] == first.messages
-    assert second.messages[-1].role is Role.USER
+    assert (second.messages[: len(first.messages)], second.messages[-1].role) == (first.messages, Role.USER)
     assert second.messages[-1].text == notes(rig)[0]
 
 
@@ -63,8 +54,7 @@ async def test_a_resumed_session_is_told_what_a_crash_cut_short() -> None:
     await rig.run()
     until = next(place for place, each in enumerate(rig.log.events) if each.event.kind == "plan_changed")
     past: list[Envelope] = rig.log.events[: until + 2]
-    resumed = Rig(FakeProvider(answer("Which?")), past=past)
-    await resumed.run("go on")
+    resumed = await ran(Rig(FakeProvider(answer("Which?")), past=past), "go on")
     assert "next in the queue: a, b" in notes(resumed)[0]
     assert "look at the disk" in notes(resumed)[0]
 

@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import json
-
 from lmtui.core.events import PlanChanged, ToolCallFinished
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
+from tests.engine.seen import call, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
-
-
-def call(**arguments: object) -> str:
-    return json.dumps(arguments)
-
 
 WRITE = ("write", call(path="a.py", content="x = 1\n"))
 CHECK = ("shell", call(command="pytest -q"))
@@ -27,18 +21,17 @@ async def played(*calls: tuple[str, str]) -> Rig:
 
 
 def claims(rig: Rig) -> list[ToolCallFinished]:
-    return [event for event in rig.events if isinstance(event, ToolCallFinished) and event.tool == "plan_complete_step"]
+    return [event for event in seen(rig, ToolCallFinished) if event.tool == "plan_complete_step"]
 
 
 def result(rig: Rig) -> str:
-    plans = [event.plan for event in rig.events if isinstance(event, PlanChanged)]
+    plans = [event.plan for event in seen(rig, PlanChanged)]
     return plans[-1].steps[0].result
 
 
 async def test_a_step_whose_check_ran_after_the_change_is_completed_at_once() -> None:
     rig = await played(WRITE, CHECK, CLAIM)
-    assert [each.ok for each in claims(rig)] == [True]
-    assert result(rig) == "3 passed [`pytest -q`: exit 0]"
+    assert ([each.ok for each in claims(rig)], result(rig)) == ([True], "3 passed [`pytest -q`: exit 0]")
 
 
 async def test_a_check_before_the_change_does_not_count() -> None:
@@ -50,8 +43,7 @@ async def test_a_check_before_the_change_does_not_count() -> None:
 
 async def test_who_insists_is_believed_and_it_is_written_down() -> None:
     rig = await played(WRITE, CLAIM, CLAIM)
-    assert [each.ok for each in claims(rig)] == [False, True]
-    assert result(rig) == "3 passed [not run: pytest]"
+    assert ([each.ok for each in claims(rig)], result(rig)) == ([False, True], "3 passed [not run: pytest]")
 
 
 async def test_other_calls_in_between_are_no_answer_to_a_doubt() -> None:

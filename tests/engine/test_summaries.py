@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.events import ModelChanged, Notice, TurnEnded, UsageUpdated
+from lmtui.core.events import ModelChanged, Notice, UsageUpdated
 from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.model_events import Compacted
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
+from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 OWN = "The user wants every part read. Parts 1 to 9 hold the number 7, nothing failed, part 10 comes next."
@@ -51,13 +52,12 @@ def rig_for(provider: Reader, *, roles: Roles | None = None, compact_at: int = 0
 
 
 def compacted(rig: Rig) -> list[Compacted]:
-    return [event for event in rig.of("compacted") if isinstance(event, Compacted)]
+    return seen(rig, Compacted)
 
 
 async def test_model_is_asked_seldom_and_its_words_stand_in_the_summary() -> None:
     provider = Reader(150)
-    rig = rig_for(provider)
-    await rig.run()
+    rig = await ran(rig_for(provider))
     assert 1 <= len(provider.asked) <= len(provider.requests) / 20
     assert sum(OWN in event.summary for event in compacted(rig)) == len(provider.asked)
     assert any("files you read" in event.summary for event in compacted(rig))
@@ -68,8 +68,7 @@ async def test_model_is_asked_seldom_and_its_words_stand_in_the_summary() -> Non
 
 async def test_request_for_a_summary_begins_with_what_the_server_has_read() -> None:
     provider = Reader(150)
-    rig = rig_for(provider)
-    await rig.run()
+    await rig_for(provider).run()
     asked = provider.asked[0]
     before = next(each for each in reversed(provider.requests) if asked.messages[: len(each.messages)] == each.messages)
     assert asked.tools == before.tools
@@ -82,11 +81,8 @@ async def test_request_for_a_summary_begins_with_what_the_server_has_read() -> N
 )
 async def test_without_an_answer_the_log_tells_what_happened(own: str | ToolCall | Exception) -> None:
     provider = Reader(60, own)
-    rig = rig_for(provider)
-    await rig.run()
-    ended = rig.of("turn_ended")[-1]
-    assert isinstance(ended, TurnEnded)
-    assert ended.exit_code == 0
+    rig = await ran(rig_for(provider))
+    assert ending(rig).exit_code == 0
     assert provider.asked
     summaries = [event.summary for event in compacted(rig) if event.summary]
     assert summaries
@@ -96,11 +92,10 @@ async def test_without_an_answer_the_log_tells_what_happened(own: str | ToolCall
 
 async def test_summariser_is_asked_where_one_is_named() -> None:
     provider = Reader(60)
-    rig = rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)})
-    await rig.run()
+    rig = await ran(rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)}))
     assert {(request.model, request.max_tokens) for request in provider.asked} == {("small", 60)}
     assert {request.model for request in provider.requests} == {"model"}
-    misses = {each.miss for each in rig.of("usage_updated") if isinstance(each, UsageUpdated)}
+    misses = {each.miss for each in seen(rig, UsageUpdated)}
     assert "model changed" not in misses, "what another model reads says nothing of this one's cache"
 
 
@@ -117,14 +112,13 @@ async def test_a_summariser_that_is_not_there_is_said_and_the_sessions_own_model
     rig.session.prepare(is_eager=False)
     await rig.run()
     assert {request.model for request in provider.asked} == {"model"}
-    told = [each.text for each in rig.events if isinstance(each, Notice) and "the role summariser" in each.text]
+    told = [each.text for each in seen(rig, Notice) if "the role summariser" in each.text]
     assert len(told) == 1
 
 
 async def test_user_sums_up_with_what_matters_to_them() -> None:
     provider = Reader(6)
-    rig = rig_for(provider)
-    await rig.run()
+    rig = await ran(rig_for(provider))
     rig.session.waiting.make_room("the port numbers")
     await rig.session.wait_idle()
     assert "What matters most: the port numbers" in provider.asked[0].messages[-1].text
@@ -136,11 +130,10 @@ async def test_user_sums_up_with_what_matters_to_them() -> None:
 
 
 async def test_nothing_to_sum_up_is_said() -> None:
-    rig = Rig(FakeProvider(answer("hello")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(answer("hello"))))
     rig.session.waiting.make_room()
     await rig.session.wait_idle()
-    assert "nothing that could be summed up" in [event.text for event in rig.of("notice") if isinstance(event, Notice)][-1]
+    assert "nothing that could be summed up" in [event.text for event in seen(rig, Notice)][-1]
     assert len(rig.provider.requests) == 1
 
 
@@ -148,13 +141,11 @@ async def test_room_is_made_in_the_middle_of_a_turn() -> None:
     provider = Reader(12)
     rig = rig_for(provider)
     rig.session.submit("read them all")
-    async with asyncio.timeout(5):
-        while len(provider.requests) < 5:
-            await asyncio.sleep(0)
-        rig.session.waiting.make_room("numbers")
-        await rig.session.wait_idle()
-    assert compacted(rig)[0].why == "you asked for it"
-    assert len(rig.of("turn_ended")) == 1
+    while len(provider.requests) < 5:
+        await asyncio.sleep(0)
+    rig.session.waiting.make_room("numbers")
+    await rig.session.wait_idle()
+    assert (compacted(rig)[0].why, len(rig.of("turn_ended"))) == ("you asked for it", 1)
 
 
 async def test_threshold_makes_room_in_a_large_window() -> None:
@@ -169,8 +160,7 @@ async def test_threshold_makes_room_in_a_large_window() -> None:
 @pytest.mark.parametrize(("thinks", "named", "has_room"), [(True, False, True), (False, False, False), (False, True, True)])
 async def test_a_model_that_may_think_has_room_for_it_before_a_summary(*, thinks: bool, named: bool, has_room: bool) -> None:
     provider = Reader(60, thinking="hmm" if thinks else "")
-    rig = rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small")} if named else None)
-    await rig.run()
+    await rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small")} if named else None).run()
     plain = Reader(60)
     await rig_for(plain).run()
     least = plain.asked[0].max_tokens or 0

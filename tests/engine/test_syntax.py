@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from dataclasses import replace
@@ -15,40 +14,27 @@ from lmtui.core.events import ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.model_events import Reminder
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.syntax import _GRAMMARS, MOST_FILES, unparsed
+from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
-
-
-def call(**arguments: Any) -> str:
-    return json.dumps(arguments)
+from tests.sets import for_each
 
 
 def written(content: str, path: str = "a.py") -> tuple[str, str]:
     return "write", call(path=path, content=content)
 
 
-def ending(rig: Rig) -> TurnEnded:
-    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
-    return end
-
-
 def results(rig: Rig) -> list[str]:
-    return [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+    return [event.result for event in seen(rig, ToolCallFinished)]
 
 
 def nudges(rig: Rig) -> list[str]:
-    return [event.text for event in rig.events if isinstance(event, Reminder) and event.text.startswith("Not finished yet")]
+    return [event.text for event in seen(rig, Reminder) if event.text.startswith("Not finished yet")]
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("chart.yaml", "a: {{ .Values.a }}\nb: [\n"),
-        ("a.yaml", "a: !Ref b\n---\nc: &x [1]\nd: *x\n"),
-        ("a.yaml", ""),
-        ("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n<a>&b;</a>\n"),
-        ("a.svg", ""),
-    ],
-)
+@for_each(("path", "text"), [
+    ("chart.yaml", "a: {{ .Values.a }}\nb: [\n"), ("a.yaml", "a: !Ref b\n---\nc: &x [1]\nd: *x\n"), ("a.yaml", ""),
+    ("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n<a>&b;</a>\n"), ("a.svg", ""),
+])  # fmt: skip
 async def test_templates_tags_and_empty_files_are_no_errors(path: str, text: str) -> None:
     assert await unparsed(FakeSandbox({path: text.encode()}), [path]) == {}
 
@@ -74,50 +60,26 @@ async def test_an_installed_grammar_reads_another_language(monkeypatch: pytest.M
 BROKEN = answer("", written("def f(:\n    pass\n"))
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "why"),
-    [
-        ("a.py", "x = 1\ndef f(:\n", "line 2: "),
-        ("a.pyi", "class A\n", "line 1: "),
-        ("A.PY", "if x:\npass\n", "line 2: expected an indented block"),
-        ("a.py", "x = 'a\n", "line 1: unterminated string"),
-        ("a.py", "x = (1,\n", "line 1: '(' was never closed"),
-        ("a.py", "x = 1\0\n", "null bytes"),
-        ("a.json", '{"a": 1,}', "line 1: "),
-        ("a.json", '{\n"a": \n', "line 3: Expecting value"),
-        ("a.toml", "a = \n", "line 1"),
-        ("src/b.toml", "[a]\nb = 1\nb = 2\n", "line 3"),
-        ("a.yaml", "a:\n  - b\n - c\n", "line 3"),
-        ("a.yml", "a: 'b\n", "line 2"),
-        ("a.xml", "<a>\n<b></a>\n", "line 2: mismatched tag"),
-        ("a.svg", "<svg", "line 1: "),
-    ],
-)
+@for_each(("path", "text", "why"), [
+    ("a.py", "x = 1\ndef f(:\n", "line 2: "), ("a.pyi", "class A\n", "line 1: "),
+    ("A.PY", "if x:\npass\n", "line 2: expected an indented block"), ("a.py", "x = 'a\n", "line 1: unterminated string"),
+    ("a.py", "x = (1,\n", "line 1: '(' was never closed"), ("a.py", "x = 1\0\n", "null bytes"),
+    ("a.json", '{"a": 1,}', "line 1: "), ("a.json", '{\n"a": \n', "line 3: Expecting value"), ("a.toml", "a = \n", "line 1"),
+    ("src/b.toml", "[a]\nb = 1\nb = 2\n", "line 3"), ("a.yaml", "a:\n  - b\n - c\n", "line 3"), ("a.yml", "a: 'b\n", "line 2"),
+    ("a.xml", "<a>\n<b></a>\n", "line 2: mismatched tag"), ("a.svg", "<svg", "line 1: "),
+])  # fmt: skip
 async def test_a_file_that_does_not_parse_is_named_with_its_line(path: str, text: str, why: str) -> None:
     found = await unparsed(FakeSandbox({path: text.encode()}), [path])
     assert why in found[path]
 
 
-@pytest.mark.parametrize(
-    ("path", "data"),
-    [
-        ("a.py", b""),
-        ("a.py", b"\xef\xbb\xbfx = 1\n"),
-        ("a.py", "# -*- coding: latin-1 -*-\nx = 'ä'\n".encode("latin-1")),
-        ("a.py", b"x = '\\d'\n"),
-        ("a.py", b"x = " + b"-" * 100_000 + b"1"),
-        ("a.py", b"#" * 1_000_001 + b"\nx = ("),
-        ("a.py", b"type X = int\ndef f[T](x: T) -> T: ...\n"),
-        ("a.py", b"try:\n    pass\nexcept ValueError, OSError:\n    pass\n"),
-        ("a.txt", b"def f(:"),
-        ("a.json", b""),
-        ("a.json", b'{"a": 1} // one\n'),
-        ("tsconfig.json", b'{"a": 1,}'),
-        (".vscode/settings.json", b'{"a": 1,}'),
-        ("a.json", b"[" * 100_000),
-        ("gone.py", None),
-    ],
-)
+@for_each(("path", "data"), [
+    ("a.py", b""), ("a.py", b"\xef\xbb\xbfx = 1\n"), ("a.py", "# -*- coding: latin-1 -*-\nx = 'ä'\n".encode("latin-1")),
+    ("a.py", b"x = '\\d'\n"), ("a.py", b"x = " + b"-" * 100_000 + b"1"), ("a.py", b"#" * 1_000_001 + b"\nx = ("),
+    ("a.py", b"type X = int\ndef f[T](x: T) -> T: ...\n"), ("a.py", b"try:\n    pass\nexcept ValueError, OSError:\n    pass\n"),
+    ("a.txt", b"def f(:"), ("a.json", b""), ("a.json", b'{"a": 1} // one\n'), ("tsconfig.json", b'{"a": 1,}'),
+    (".vscode/settings.json", b'{"a": 1,}'), ("a.json", b"[" * 100_000), ("gone.py", None),
+])  # fmt: skip
 async def test_a_file_that_parses_or_may_elsewhere_is_not_named(path: str, data: bytes | None) -> None:
     sandbox = FakeSandbox({} if data is None else {path: data})
     with warnings.catch_warnings():
@@ -126,19 +88,16 @@ async def test_a_file_that_parses_or_may_elsewhere_is_not_named(path: str, data:
 
 
 async def test_a_written_file_that_does_not_parse_is_told_with_the_result() -> None:
-    rig = Rig(FakeProvider(BROKEN, answer("", written("def f():\n    pass\n")), answer("Done.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("", written("def f():\n    pass\n")), answer("Done."))))
     first, second = results(rig)
     version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     assert first.startswith("ok\n[a.py does not parse: line 1: ")
     assert first.endswith(f"({version}). Fix it.]")
-    assert second == "ok"
-    assert (nudges(rig), ending(rig).reason) == ([], TurnReason.DONE)
+    assert (second, (nudges(rig), ending(rig).reason)) == ("ok", ([], TurnReason.DONE))
 
 
 async def test_a_turn_that_leaves_a_file_that_does_not_parse_is_reminded_once_and_then_not_finished() -> None:
-    rig = Rig(FakeProvider(BROKEN, answer("Done."), answer("It is fine.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("It is fine."))))
     assert len(nudges(rig)) == 1
     assert "a.py does not parse (line 1: " in nudges(rig)[0]
     assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.UNFINISHED, 2)
@@ -146,8 +105,7 @@ async def test_a_turn_that_leaves_a_file_that_does_not_parse_is_reminded_once_an
 
 
 async def test_what_the_reminder_mends_is_done() -> None:
-    rig = Rig(FakeProvider(BROKEN, answer("Done."), answer("", written("x = 1\n")), answer("Now it is.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("", written("x = 1\n")), answer("Now it is."))))
     assert ending(rig).reason is TurnReason.DONE
 
 
@@ -162,8 +120,7 @@ class Changing(FakeSandbox):
 
 async def test_a_file_that_was_deleted_again_holds_nothing_up() -> None:
     sandbox = Changing()
-    rig = Rig(FakeProvider(BROKEN, answer("", ("shell", call(command="rm 0"))), answer("Done.")), sandbox)
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("", ("shell", call(command="rm 0"))), answer("Done.")), sandbox))
     assert ending(rig).reason is TurnReason.DONE
 
 
@@ -171,22 +128,19 @@ async def test_a_file_that_was_deleted_again_holds_nothing_up() -> None:
 async def test_files_that_a_command_changed_are_parsed_unless_they_are_many(count: int) -> None:
     sandbox = Changing()
     made = answer("", ("shell", call(command=f"make {count}")))
-    rig = Rig(FakeProvider(made, *[answer("Done.")] * 3), sandbox, checkpoints=FakeCheckpoints(sandbox))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(made, *[answer("Done.")] * 3), sandbox, checkpoints=FakeCheckpoints(sandbox)))
     assert ("0.py does not parse" in results(rig)[0]) == (count == 1)
     assert ending(rig).reason is (TurnReason.UNFINISHED if count == 1 else TurnReason.DONE)
 
 
 async def test_a_broken_file_of_an_earlier_turn_holds_up_no_other_question() -> None:
-    rig = Rig(FakeProvider(BROKEN, answer("Done."), answer("Done."), answer("It is noon.")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("Done."), answer("It is noon."))))
     await rig.run("What time is it?")
-    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.UNFINISHED, TurnReason.DONE]
+    assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.UNFINISHED, TurnReason.DONE]
 
 
 async def test_an_answer_that_says_why_it_is_blocked_is_not_reminded() -> None:
-    rig = Rig(FakeProvider(BROKEN, answer("BLOCKED: the file is a template")))
-    await rig.run()
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("BLOCKED: the file is a template"))))
     assert (nudges(rig), ending(rig).reason) == ([], TurnReason.BLOCKED)
 
 

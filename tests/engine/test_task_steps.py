@@ -26,8 +26,7 @@ def counted(*events: Event) -> int:
 
 def test_a_task_that_was_cut_off_counts_on_and_another_one_begins_anew() -> None:
     cut = (*begun("do it"), SAID, SAID, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED, error=CUT_OFF))
-    assert counted(*cut, *begun("go on"), SAID) == 3
-    assert counted(*cut, *begun("now the docs"), SAID) == 1
+    assert (counted(*cut, *begun("go on"), SAID), counted(*cut, *begun("now the docs"), SAID)) == (3, 1)
 
 
 def test_what_is_done_after_a_wait_begins_anew() -> None:

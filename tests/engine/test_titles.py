@@ -11,22 +11,22 @@ from lmtui.core.events import Notice, SessionRenamed, UsageUpdated
 from lmtui.core.messages import Priority, StreamChunk, TextChunk
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
+from tests.engine.seen import ran, seen
 from tests.fakes import FakeProvider, Rig, answer
 
 NAMED: Roles = {ModelRole.TITLE: RoleModel("small", repeat_penalty=1.1)}
 
 
 def titles(rig: Rig) -> list[str]:
-    return [event.title for event in rig.of("session_renamed") if isinstance(event, SessionRenamed)]
+    return [event.title for event in seen(rig, SessionRenamed)]
 
 
 async def later(rig: Rig, count: int) -> None:
     """Wait until so many requests were answered."""
-    async with asyncio.timeout(5):
-        while len(rig.provider.requests) < count or rig.provider.open_streams:
-            await asyncio.sleep(0)
-        for _ in range(10):
-            await asyncio.sleep(0)
+    while len(rig.provider.requests) < count or rig.provider.open_streams:
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_model_for_titles_names_a_session_once() -> None:
@@ -44,10 +44,8 @@ async def test_model_for_titles_names_a_session_once() -> None:
 
 
 async def test_without_such_a_model_the_first_words_are_the_title() -> None:
-    rig = Rig(FakeProvider(answer("done")))
-    await rig.run("mend it")
-    assert titles(rig) == ["mend it"]
-    assert len(rig.provider.requests) == 1
+    rig = await ran(Rig(FakeProvider(answer("done"))), "mend it")
+    assert (titles(rig), len(rig.provider.requests)) == (["mend it"], 1)
 
 
 async def test_the_sessions_own_model_is_asked_where_that_is_allowed_and_cheap() -> None:
@@ -59,19 +57,15 @@ async def test_the_sessions_own_model_is_asked_where_that_is_allowed_and_cheap()
 
 
 async def test_no_model_is_asked_where_titles_are_off() -> None:
-    rig = Rig(FakeProvider(answer("done")), roles=NAMED, asks_for_title=lambda _: False)
-    await rig.run("mend it")
-    assert titles(rig) == ["mend it"]
-    assert len(rig.provider.requests) == 1
+    rig = await ran(Rig(FakeProvider(answer("done")), roles=NAMED, asks_for_title=lambda _: False), "mend it")
+    assert (titles(rig), len(rig.provider.requests)) == (["mend it"], 1)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [answer("x" * 200), answer("a title of no more than six words"), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")]],
-)
+@pytest.mark.parametrize("said", [
+    answer("x" * 200), answer("a title of no more than six words"), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")],
+])  # fmt: skip
 async def test_what_is_no_title_is_passed_over(said: list[StreamChunk | Exception | float]) -> None:
-    rig = Rig(FakeProvider(answer("done"), said), roles=NAMED)
-    await rig.run("mend it")
+    rig = await ran(Rig(FakeProvider(answer("done"), said), roles=NAMED), "mend it")
     await later(rig, 2)
     assert titles(rig) == ["mend it"]
 
@@ -82,13 +76,11 @@ async def test_name_that_the_user_gave_stays() -> None:
     rig.session.rename("mine")
     await rig.session.wait_idle()
     await later(rig, 1)
-    assert titles(rig)[-1] == "mine"
-    assert len(rig.provider.requests) == 1
+    assert (titles(rig)[-1], len(rig.provider.requests)) == ("mine", 1)
 
 
 async def test_name_that_the_user_gives_meanwhile_is_not_overwritten() -> None:
-    rig = Rig(FakeProvider(answer("done"), [0.05, *answer("Mend the lexer")]), roles=NAMED)
-    await rig.run("mend it")
+    rig = await ran(Rig(FakeProvider(answer("done"), [0.05, *answer("Mend the lexer")]), roles=NAMED), "mend it")
     rig.session.rename("mine")
     await later(rig, 2)
     assert titles(rig) == ["mend it", "mine"]
@@ -110,8 +102,7 @@ async def test_request_for_a_title_counts_in_the_budget_and_is_not_made_beyond_i
 
 
 async def test_a_model_that_thinks_has_room_for_it_before_a_title() -> None:
-    rig = Rig(FakeProvider(answer("done"), answer("Mend the lexer")), roles=NAMED)
-    await rig.run("mend it")
+    rig = await ran(Rig(FakeProvider(answer("done"), answer("Mend the lexer")), roles=NAMED), "mend it")
     await later(rig, 2)
     assert (rig.provider.requests[1].max_tokens or 0) >= 1_000
     assert titles(rig) == ["mend it", "Mend the lexer"]
@@ -119,11 +110,9 @@ async def test_a_model_that_thinks_has_room_for_it_before_a_title() -> None:
 
 async def test_a_model_that_goes_on_behind_a_title_is_stopped() -> None:
     endless = [TextChunk("and so on ") for _ in range(1_000)]
-    rig = Rig(FakeProvider(answer("done"), endless), roles=NAMED)
-    await rig.run("mend it")
+    rig = await ran(Rig(FakeProvider(answer("done"), endless), roles=NAMED), "mend it")
     await later(rig, 2)
-    assert rig.provider.open_streams == 0
-    assert titles(rig) == ["mend it"]
+    assert (rig.provider.open_streams, titles(rig)) == (0, ["mend it"])
 
 
 class Listing(FakeProvider):
@@ -139,18 +128,16 @@ async def test_a_model_for_titles_that_is_not_there_is_said_and_the_sessions_own
     await rig.run("mend it")
     await later(rig, 2)
     assert rig.provider.requests[1].model == "model"
-    told = [each.text for each in rig.events if isinstance(each, Notice)]
+    told = [each.text for each in seen(rig, Notice)]
     assert told == ["http://fake/v1 does not offer small, the model for the role title; model is asked in its place."]
 
 
 async def test_what_a_request_costs_names_its_model_and_how_long_it_took() -> None:
-    rig = Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED)
-    await rig.run("mend the lexer")
+    rig = await ran(Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED), "mend the lexer")
     await later(rig, 2)
-    told = [(each.agent, each.model, each.elapsed_s) for each in rig.of("usage_updated") if isinstance(each, UsageUpdated)]
+    told = [(each.agent, each.model, each.elapsed_s) for each in seen(rig, UsageUpdated)]
     names = [each.model for each in rig.provider.requests]
-    assert told == [("root", names[0], 0.6), ("title", names[1], 0.6)]
-    assert len({*names}) == 2
+    assert (told, len({*names})) == ([("root", names[0], 0.6), ("title", names[1], 0.6)], 2)
 
 
 @pytest.mark.parametrize("priority", [None, Priority.BACKGROUND])

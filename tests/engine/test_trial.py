@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from functools import partial
 
@@ -15,7 +14,9 @@ from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
 from lmtui.engine.trial import NO_OVERLAYS
 from lmtui.headless.listings import as_audit_text
+from tests.engine.seen import question, ran, reply, seen
 from tests.fakes import FakeProvider, Rig, answer
+from tests.sets import for_each
 
 BUILD = "make all"
 NONE = CommandEffect("a" * 40, "a" * 40)
@@ -45,24 +46,19 @@ def trial(
 
 
 def questions(rig: Rig) -> list[ApprovalRequested]:
-    return [each for each in rig.events if isinstance(each, ApprovalRequested)]
+    return seen(rig, ApprovalRequested)
 
 
 def result(rig: Rig) -> ToolCallFinished:
-    return next(each for each in rig.events if isinstance(each, ToolCallFinished))
+    return seen(rig, ToolCallFinished)[0]
 
 
 async def answered(rig: Rig, outcome: Outcome, feedback: str = "") -> None:
-    running = asyncio.create_task(rig.run("build it"))
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
-    rig.session.answer(request.approval_id, Answer(outcome, feedback))
-    await running
+    await reply(rig, await question(rig, "build it"), Answer(outcome, feedback))
 
 
 async def test_a_command_that_changed_nothing_is_not_asked_about() -> None:
-    rig = trial(NONE)
-    await rig.run("build it")
+    rig = await ran(trial(NONE), "build it")
     assert not questions(rig)
     assert (result(rig).ok, result(rig).result.startswith("built"), result(rig).why) == (True, True, "it changed nothing")
     assert rig.sandbox.kept == ["closed"]
@@ -72,8 +68,7 @@ async def test_the_question_shows_what_it_did_and_a_yes_keeps_it() -> None:
     rig = trial(SOME)
     await answered(rig, Outcome.ONCE)
     (request,) = questions(rig)
-    assert request.tool == EFFECT_TOOL
-    assert request.text == "make all\n\ndeletes old.txt  +0 -1\ncreates new.txt  +1 -0"
+    assert (request.tool, request.text) == (EFFECT_TOOL, "make all\n\ndeletes old.txt  +0 -1\ncreates new.txt  +1 -0")
     assert request.why == "it ran in an overlay; keeping it would change 2 files, 1 of them deleted"
     assert request.diff.index("old.txt") < request.diff.index("new.txt")
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
@@ -90,43 +85,33 @@ async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
 
 
 async def test_rules_for_files_keep_an_effect_without_a_question() -> None:
-    rig = trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),))
-    await rig.run("build it")
+    rig = await ran(trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),)), "build it")
     assert not questions(rig)
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "allowed"), [(Mode.AUTO, None), (Mode.NORMAL, BUILD), (Mode.NORMAL, "make *"), (Mode.MANUAL, BUILD)]
-)
-@pytest.mark.parametrize(("denied", "kept"), [("keep/**", True), ("old.txt", False)])
+@for_each(("mode", "allowed"), [(Mode.AUTO, None), (Mode.NORMAL, BUILD), (Mode.NORMAL, "make *"), (Mode.MANUAL, BUILD)])
+@for_each(("denied", "kept"), [("keep/**", True), ("old.txt", False)])
 async def test_with_a_rule_that_keeps_paths_an_allowed_command_runs_in_an_overlay_and_is_kept_unasked(
     mode: Mode, allowed: str | None, denied: str, *, kept: bool
 ) -> None:
     allowing = () if allowed is None else (Rule(Effect.ALLOW, "shell", allowed),)
-    rig = trial(SOME, mode=mode, rules=(*allowing, Rule(Effect.DENY, "write", denied)))
-    await rig.run("build it")
+    rig = await ran(trial(SOME, mode=mode, rules=(*allowing, Rule(Effect.DENY, "write", denied))), "build it")
     assert not questions(rig)
     assert rig.sandbox.kept == (["old.txt", "new.txt", "closed"] if kept else ["closed"])
     assert (result(rig).ok, "your rule Write(old.txt) forbids it" in result(rig).result) == (kept, not kept)
 
 
 async def test_where_nobody_is_there_an_effect_is_dropped() -> None:
-    rig = trial(SOME, attended=False)
-    await rig.run("build it")
+    rig = await ran(trial(SOME, attended=False), "build it")
     assert rig.sandbox.kept == ["closed"]
     assert "nobody is there to approve it" in result(rig).result
 
 
-@pytest.mark.parametrize(
-    ("effect", "command", "mode", "rules"),
-    [
-        (None, BUILD, Mode.NORMAL, ()),
-        (SOME, BUILD, Mode.MANUAL, ()),
-        (SOME, BUILD, Mode.NORMAL, (Rule(Effect.ASK, "shell", "make *"),)),
-        (SOME, "rm -rf /", Mode.NORMAL, ()),
-    ],
-)
+@pytest.mark.parametrize(("effect", "command", "mode", "rules"), [
+    (None, BUILD, Mode.NORMAL, ()), (SOME, BUILD, Mode.MANUAL, ()),
+    (SOME, BUILD, Mode.NORMAL, (Rule(Effect.ASK, "shell", "make *"),)), (SOME, "rm -rf /", Mode.NORMAL, ()),
+])  # fmt: skip
 async def test_some_are_asked_about_before_they_run(
     effect: CommandEffect | None, command: str, mode: Mode, rules: tuple[Rule, ...]
 ) -> None:
@@ -138,22 +123,18 @@ async def test_some_are_asked_about_before_they_run(
 
 @pytest.mark.parametrize(("mode", "rules"), [(Mode.AUTO, ()), (Mode.NORMAL, (Rule(Effect.ALLOW, "shell", "make *"),))])
 async def test_what_is_allowed_runs_as_it_did(mode: Mode, rules: tuple[Rule, ...]) -> None:
-    rig = trial(SOME, mode=mode, rules=rules)
-    await rig.run("build it")
+    rig = await ran(trial(SOME, mode=mode, rules=rules), "build it")
     assert (questions(rig), rig.sandbox.ran, rig.sandbox.kept) == ([], [BUILD], [])
 
 
 async def test_a_command_that_is_asked_about_first_can_be_tried_first() -> None:
     rig = trial(SOME, mode=Mode.MANUAL)
-    running = asyncio.create_task(rig.run("build it"))
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
+    request = await question(rig, "build it")
     assert request.can_try
     rig.session.answer(request.approval_id, Answer(Outcome.TRY))
     effect = await rig.until(lambda event: isinstance(event, ApprovalRequested) and event.tool == EFFECT_TOOL)
     assert isinstance(effect, ApprovalRequested)
-    rig.session.answer(effect.approval_id, Answer(Outcome.ONCE))
-    await running
+    await reply(rig, effect, Outcome.ONCE)
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
 
 
@@ -178,14 +159,14 @@ async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_ask
     rig.sandbox.overlay_problem = "this kernel makes no overlays"
     refused = ExecResult(2, "mkdir: cannot create directory: Read-only file system\n", 0, 1)
     rig.sandbox.read_only_commands = {BUILD: refused, "make again": refused}
-    running = asyncio.create_task(rig.run("build it"))
+    rig.session.submit("build it")
     for number in (1, 2):
         request = await rig.until(partial(is_question, number))
         assert isinstance(request, ApprovalRequested)
         assert request.tool == "shell"
         rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
-    await running
-    said = [each.text for each in rig.events if isinstance(each, Notice)]
+    await rig.session.wait_idle()
+    said = [each.text for each in seen(rig, Notice)]
     assert said == [NO_OVERLAYS.format(why="this kernel makes no overlays")]
     assert rig.sandbox.ran == [BUILD, BUILD, "make again", "make again"]
     assert rig.sandbox.ran_read_only == [BUILD, "make again"]
@@ -201,8 +182,7 @@ async def test_what_cannot_be_kept_because_of_another_hand_is_told_with_the_outp
 
 
 async def test_what_cannot_be_kept_is_told_and_not_asked_about() -> None:
-    rig = trial(CommandEffect("a" * 40, "a" * 40, special=("pipe",), special_total=1))
-    await rig.run("build it")
+    rig = await ran(trial(CommandEffect("a" * 40, "a" * 40, special=("pipe",), special_total=1)), "build it")
     assert not questions(rig)
     assert "it cannot be kept, so none of this was kept: cannot be kept: pipe" in result(rig).result
 
@@ -216,15 +196,12 @@ async def test_a_removed_folder_is_asked_about_by_name() -> None:
 
 async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     rig = trial(SOME)
-    running = asyncio.create_task(rig.run("build it"))
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
+    request = await question(rig, "build it")
     assert [(part.path, str(part.kind), part.hunks) for part in request.parts] == [
         ("old.txt", "deleted", 1),
         ("new.txt", "created", 1),
     ]
-    rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=(1,)))
-    await running
+    await reply(rig, request, Answer(Outcome.ONCE, hunks=(1,)))
     assert rig.sandbox.kept == ["new.txt", "closed"]
     assert result(rig).result.endswith("[the user kept: created new.txt; not kept: deleted old.txt]")
     assert result(rig).summary == "kept 1 of 2"
@@ -234,8 +211,7 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
 
 
 async def test_what_a_rule_keeps_from_being_changed_is_not_asked_about() -> None:
-    rig = trial(SOME, rules=(Rule(Effect.DENY, "write", "old.*"),))
-    await rig.run("build it")
+    rig = await ran(trial(SOME, rules=(Rule(Effect.DENY, "write", "old.*"),)), "build it")
     assert not questions(rig)
     assert rig.sandbox.kept == ["closed"]
     assert "your rule Write(old.*) forbids it, so none of this was kept" in result(rig).result
@@ -245,8 +221,7 @@ async def test_what_cannot_be_shown_is_asked_about_as_a_command() -> None:
     rig = trial(SOME)
     rig.sandbox.effect_problem = "more than 20,000 files were touched"
     await answered(rig, Outcome.ONCE)
-    assert [each.tool for each in questions(rig)] == ["shell"]
-    assert rig.sandbox.ran == [BUILD, BUILD]
+    assert ([each.tool for each in questions(rig)], rig.sandbox.ran) == (["shell"], [BUILD, BUILD])
     assert questions(rig)[0].why.startswith("what it changes cannot be shown")
     assert "more than 20,000 files were touched" in questions(rig)[0].why
 
@@ -256,18 +231,15 @@ async def test_a_command_that_runs_long_shows_what_it_has_changed_so_far(monkeyp
     rig = trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),))
     rig.sandbox.commands[BUILD] = 0.3
     await rig.run("build it")
-    told = [each.text for each in rig.events if isinstance(each, ToolOutputDelta)]
+    told = [each.text for each in seen(rig, ToolOutputDelta)]
     assert told == ["[so far in the overlay: 1 deleted, 1 created]\n"]
 
 
 async def test_a_yes_keeps_nothing_once_the_mode_changes_nothing() -> None:
     rig = trial(SOME)
-    running = asyncio.create_task(rig.run("build it"))
-    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    assert isinstance(request, ApprovalRequested)
+    request = await question(rig, "build it")
     rig.session.set_mode(Mode.PLAN)
-    rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
-    await running
+    await reply(rig, request, Outcome.ONCE)
     assert rig.sandbox.kept == ["closed"]
     assert "plan mode only reads, so none of this was kept" in result(rig).result
 

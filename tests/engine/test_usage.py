@@ -11,8 +11,10 @@ from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest,
 from lmtui.core.model_events import ToolSetChanged
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.context_fit import choose_tools
+from tests.engine.seen import ran, seen
 from tests.engine.test_compaction import prompt_tokens
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 
 class CountingModel(FakeProvider):
@@ -60,28 +62,24 @@ def rig_for(model: CountingModel, window: int = 65_536, tools: str = "auto") -> 
 
 
 def usages(rig: Rig) -> list[UsageUpdated]:
-    return [event for event in rig.events if isinstance(event, UsageUpdated)]
+    return seen(rig, UsageUpdated)
 
 
 def errors(rig: Rig) -> list[str]:
-    return [event.text for event in rig.events if isinstance(event, Notice) and event.level is Level.ERROR]
+    return [event.text for event in seen(rig, Notice) if event.level is Level.ERROR]
 
 
 async def test_each_request_says_how_its_prompt_was_read() -> None:
-    rig = rig_for(CountingModel(4))
-    await rig.run()
+    rig = await ran(rig_for(CountingModel(4)))
     first, *others = usages(rig)
     assert (first.miss, first.reused_tokens, first.turn_id, first.read_s) == ("first request", 0, "turn_1", 2.0)
     for before, after in zip(usages(rig), others, strict=False):
-        assert after.miss == ""
-        assert after.reread_tokens == 0
-        assert after.reused_tokens == before.usage.prompt_tokens
+        assert (after.miss, after.reread_tokens, after.reused_tokens) == ("", 0, before.usage.prompt_tokens)
 
 
 async def test_the_wait_is_announced_once_the_speed_is_known() -> None:
-    rig = rig_for(CountingModel(3))
-    await rig.run()
-    told = [event for event in rig.events if isinstance(event, PrefillProgress)]
+    rig = await ran(rig_for(CountingModel(3)))
+    told = seen(rig, PrefillProgress)
     assert [event.estimate_s > 0 for event in told] == [False, True, True]
     added = usages(rig)[2].usage.prompt_tokens - usages(rig)[1].usage.prompt_tokens
     assert abs(told[2].tokens - added) < 0.15 * added
@@ -90,81 +88,59 @@ async def test_the_wait_is_announced_once_the_speed_is_known() -> None:
 async def test_the_servers_own_times_count() -> None:
     model = CountingModel(1)
     model.timings = Timings(900, 1.5, 100, 21, 0.5)
-    rig = rig_for(model)
-    await rig.run()
-    assert usages(rig)[0].read_s == 1.5
-    assert (usages(rig)[0].is_cache_told, usages(rig)[0].reused_tokens) == (True, 100)
+    rig = await ran(rig_for(model))
+    assert (usages(rig)[0].read_s, (usages(rig)[0].is_cache_told, usages(rig)[0].reused_tokens)) == (1.5, (True, 100))
     assert rig.session.window_use.read_s(1200) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(("model", "count"), [
+    (CountingModel(1, window=300), 1), (CountingModel(8, only_new=True), 0), (CountingModel(8), 0),
+], ids=["less than half was counted", "only what is read anew is counted", "honest counts"])  # fmt: skip
+async def test_only_a_count_that_leaves_something_out_is_an_error(model: CountingModel, count: int) -> None:
+    assert len(errors(await ran(rig_for(model)))) == count
+
+
 async def test_a_prompt_that_is_cut_in_silence_is_an_error_with_the_way_out() -> None:
-    rig = rig_for(CountingModel(12, window=4096))
-    await rig.run()
+    rig = await ran(rig_for(CountingModel(12, window=4096)))
     (text,) = errors(rig)
     assert "counted 4,096 of about" in text
     assert "context length" in text
 
 
-async def test_a_first_prompt_of_which_less_than_half_was_counted_is_told_at_once() -> None:
-    model = CountingModel(1, window=300)
-    rig = rig_for(model)
-    await rig.run()
-    assert len(errors(rig)) == 1
-
-
-async def test_a_server_that_counts_only_what_it_reads_anew_is_no_error() -> None:
-    rig = rig_for(CountingModel(8, only_new=True))
-    await rig.run()
-    assert errors(rig) == []
-
-
-async def test_honest_counts_are_no_error() -> None:
-    rig = rig_for(CountingModel(8))
-    await rig.run()
-    assert errors(rig) == []
-
-
-@pytest.mark.parametrize(
-    ("setting", "window", "speed", "tools"),
-    [
-        ("auto", 0, 0, "full"), ("auto", 32_768, 0, "full"), ("auto", 12_000, 0, "full"), ("auto", 11_999, 0, "lean"),
-        ("auto", 32_768, 199, "lean"), ("auto", 32_768, 200, "full"), ("full", 2048, 10, "full"), ("lean", 100_000, 0, "lean"),
-    ],
-)  # fmt: skip
+@for_each(("setting", "window", "speed", "tools"), [
+    ("auto", 0, 0, "full"), ("auto", 32_768, 0, "full"), ("auto", 12_000, 0, "full"), ("auto", 11_999, 0, "lean"),
+    ("auto", 32_768, 199, "lean"), ("auto", 32_768, 200, "full"), ("full", 2048, 10, "full"), ("lean", 100_000, 0, "lean"),
+])  # fmt: skip
 def test_the_set_of_tools_follows_window_speed_and_setting(setting: str, window: int, speed: float, tools: str) -> None:
     assert choose_tools(setting, window, speed)[0] == tools
 
 
-@pytest.mark.parametrize(
-    ("size_bytes", "speed", "tools"),
-    [(1_900_000_000, 0, "lean"), (2_490_000_000, 0, "full"), (0, 0, "full"), (1_900_000_000, 900, "full")],
-)
+@pytest.mark.parametrize(("size_bytes", "speed", "tools"), [
+    (1_900_000_000, 0, "lean"), (2_490_000_000, 0, "full"), (0, 0, "full"), (1_900_000_000, 900, "full"),
+])  # fmt: skip
 def test_a_small_model_gets_few_tools_while_its_speed_is_not_known(size_bytes: int, speed: float, tools: str) -> None:
     assert choose_tools("auto", 32_768, speed, size_bytes)[0] == tools
 
 
 async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
     model = CountingModel(2)
-    rig = rig_for(model, 8192)
-    await rig.run()
+    rig = await ran(rig_for(model, 8192))
     rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=60_000))
     await rig.run()
-    assert [event.tools for event in rig.events if isinstance(event, ToolSetChanged)] == ["lean"]
+    assert [event.tools for event in seen(rig, ToolSetChanged)] == ["lean"]
     assert {len(request.tools) for request in model.requests} == {6}
     assert len({request.messages[0].text for request in model.requests}) == 1
     rig.session.emit(ModelChanged(model="larger", url=model.url, window_tokens=60_000))
     await rig.run()
     assert len(model.requests[-1].tools) > 12
-    replayed = Rig(FakeProvider(), past=rig.log.events)
-    await replayed.run("more")
+    replayed = await ran(Rig(FakeProvider(), past=rig.log.events), "more")
     assert replayed.provider.requests[-1].messages[0] == model.requests[-1].messages[0]
     assert replayed.provider.requests[-1].tools == model.requests[-1].tools
 
 
 async def test_a_resumed_session_keeps_its_tools_though_more_is_known_of_the_model() -> None:
     model = CountingModel(2)
-    rig = rig_for(model, 32_768)
-    await rig.run()
+    rig = await ran(rig_for(model, 32_768))
     slow = KeptProfiles({ModelKey(model.url, "model"): ModelProfile(read_tokens_per_s=50)})
     again = Rig(CountingModel(2), rig.sandbox, past=rig.log.events, profiles=slow)
     again.session.prepare(is_eager=False)
@@ -194,7 +170,7 @@ async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:
     rig.session.prepare(is_eager=False)
     await rig.run()
     await rig.run()
-    told = [event.text for event in rig.events if isinstance(event, Notice) and event.level is Level.INFO]
+    told = [event.text for event in seen(rig, Notice) if event.level is Level.INFO]
     assert told == ["The server does not say how large its window is; 8,192 tokens are assumed until it refuses a request."]
     await rig.session.close()
 

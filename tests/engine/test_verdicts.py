@@ -8,6 +8,7 @@ from lmtui.core.events import TurnReason
 from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
 from lmtui.engine.loop_detection import Loop
 from lmtui.engine.stop_policy import Continue, Done, Stop, StopPolicy
+from tests.sets import for_each
 
 
 def completion(text: str = "", calls: int = 0, *, problem: str = "", reason: FinishReason = FinishReason.STOP) -> Completion:
@@ -20,8 +21,7 @@ CUT = FinishReason.LENGTH
 
 def test_a_call_goes_on_and_words_end_it() -> None:
     watch = StopPolicy()
-    assert watch.judge(completion("I look.", 1)) == Continue()
-    assert watch.judge(completion("There are two files.")) == Done()
+    assert (watch.judge(completion("I look.", 1)), watch.judge(completion("There are two files."))) == (Continue(), Done())
 
 
 def test_empty_answers_are_asked_about_until_there_are_too_many() -> None:
@@ -42,31 +42,25 @@ def test_a_call_between_empty_answers_begins_the_count_anew() -> None:
     assert isinstance(watch.judge(completion()), Continue)
 
 
-def test_a_malformed_call_is_told_what_is_wanted_three_times() -> None:
+@for_each(("given", "count", "reason", "words"), [
+    (completion("{", problem="like this: …"), 4, TurnReason.ERROR, "/calls"),
+    (completion("a long story", reason=CUT), 1, TurnReason.LIMIT, "go on"),
+    (completion("", 1, reason=CUT), 2, TurnReason.LIMIT, "LLM_MAX_TOKENS"),
+    (completion("no", reason=FinishReason.CONTENT_FILTER), 1, TurnReason.ERROR, "content filter"),
+])  # fmt: skip
+def test_what_comes_too_often_ends_the_turn_with_the_way_out(
+    given: Completion, count: int, reason: TurnReason, words: str
+) -> None:
     watch = StopPolicy()
-    found = [watch.judge(completion("{", problem="like this: …")) for _ in range(4)]
-    assert found[:3] == [Continue("like this: …")] * 3
-    assert isinstance(found[3], Stop)
-    assert "/calls" in found[3].error
+    *before, last = [watch.judge(given) for _ in range(count)]
+    assert before == [Continue(given.problem)] * (count - 1)
+    assert isinstance(last, Stop)
+    assert last.reason is reason
+    assert words in last.error
 
 
 def test_a_problem_beside_calls_that_ran_is_told_too() -> None:
     assert StopPolicy().judge(completion("", 1, problem="the second was none")) == Continue("the second was none")
-
-
-def test_an_answer_cut_at_the_limit_ends_the_turn_and_says_how_to_go_on() -> None:
-    found = StopPolicy().judge(completion("a long story", reason=CUT))
-    assert isinstance(found, Stop)
-    assert found.reason is TurnReason.LIMIT
-    assert "go on" in found.error
-
-
-def test_two_calls_cut_in_a_row_end_it() -> None:
-    watch = StopPolicy()
-    assert watch.judge(completion("", 1, reason=CUT)) == Continue()
-    found = watch.judge(completion("", 1, reason=CUT))
-    assert isinstance(found, Stop)
-    assert "LLM_MAX_TOKENS" in found.error
 
 
 def test_a_whole_call_between_two_that_were_cut_forgives_the_first() -> None:
@@ -90,12 +84,6 @@ def test_a_last_word_ends_the_turn_whatever_came_before_it() -> None:
     _ = watch.judge(completion("", 1))
     assert watch.judge(completion("It cannot be done."), over) == Done()
     assert isinstance(watch.judge(completion(""), over), Stop)
-
-
-def test_a_filter_of_the_server_is_named() -> None:
-    found = StopPolicy().judge(completion("no", reason=FinishReason.CONTENT_FILTER))
-    assert isinstance(found, Stop)
-    assert "content filter" in found.error
 
 
 def test_words_that_claim_what_no_tool_did_are_doubted_once_and_then_noted() -> None:
@@ -124,33 +112,25 @@ def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that
     assert StopPolicy().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Done()
 
 
-@pytest.mark.parametrize(
-    ("task", "text"),
-    [
-        ("Which editor do you like?", "vim; its settings are in the file .vimrc."),
-        ("Hello", "Hello! I can read files and run scripts such as build.sh. What is to be done?"),
-        ("What is a package.json for?", "The file package.json lists what a project needs."),
-        ("How do I read a file in Python?", "Use open(path).read(): the file is closed at the end of a with block."),
-        ("Explain what setup.py does.", "setup.py has been replaced by pyproject.toml in most projects."),
-        ("Please tell me why files have modes", "So that scripts can be run: chmod +x run.sh."),
-        ("Is imp deprecated?", "Yes: it has been deprecated since 3.4 and has been removed in 3.12."),
-        ("Which Python is current?", "Python 3.14 is now current."),
-    ],
-)
-@pytest.mark.parametrize("is_unsure", [False, True])
+@for_each(("task", "text"), [
+    ("Which editor do you like?", "vim; its settings are in the file .vimrc."),
+    ("Hello", "Hello! I can read files and run scripts such as build.sh. What is to be done?"),
+    ("What is a package.json for?", "The file package.json lists what a project needs."),
+    ("How do I read a file in Python?", "Use open(path).read(): the file is closed at the end of a with block."),
+    ("Explain what setup.py does.", "setup.py has been replaced by pyproject.toml in most projects."),
+    ("Please tell me why files have modes", "So that scripts can be run: chmod +x run.sh."),
+    ("Is imp deprecated?", "Yes: it has been deprecated since 3.4 and has been removed in 3.12."),
+    ("Which Python is current?", "Python 3.14 is now current."),
+])  # fmt: skip
+@for_each("is_unsure", [False, True])
 def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str, *, is_unsure: bool) -> None:
     assert StopPolicy(task, trusts_words=not is_unsure).judge(completion(text), is_unsure=is_unsure) == Done()
 
 
-@pytest.mark.parametrize(
-    ("task", "text"),
-    [
-        ("Create hello.txt", "The file has been created."),
-        ("Fix the bug", "It is now fixed."),
-        ("hi", "I've updated a.py."),
-        ("hi", "I will now read a.py."),
-    ],
-)
+@pytest.mark.parametrize(("task", "text"), [
+    ("Create hello.txt", "The file has been created."), ("Fix the bug", "It is now fixed."), ("hi", "I've updated a.py."),
+    ("hi", "I will now read a.py."),
+])  # fmt: skip
 def test_an_answer_that_says_what_was_or_would_be_done_is_doubted(task: str, text: str) -> None:
     assert isinstance(StopPolicy(task).judge(completion(text)), Continue)
 

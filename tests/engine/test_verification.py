@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmtui.core.events import Envelope, FilesChanged, Notice, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.events import Envelope, FilesChanged, Notice, TurnReason, TurnStarted
 from lmtui.core.messages import StreamChunk
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Effect, Mode, Rule
@@ -34,8 +34,9 @@ from lmtui.core.task_state import must_pass, new_files
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.review import read_review
 from lmtui.store.session_logs import decode, encode
-from tests.engine.test_children import call
+from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 SUITE = ProjectCheck(Rung.SUITE, "make test", "Makefile")
 PASSED, FAILED, NOT_RUN = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.NOT_RUN
@@ -86,26 +87,26 @@ def rig(provider: FakeProvider, checks: Scripted) -> Rig:
     return Rig(provider, sandbox, checks=checks, checkpoints=FakeCheckpoints(sandbox))
 
 
-def ending(made: Rig) -> TurnEnded:
-    return [event for event in made.events if isinstance(event, TurnEnded)][-1]
+async def at_goal(made: Rig, command: str = "make", task: str = "work") -> None:
+    made.session.goals.set(command)
+    await made.run(task)
 
 
 def told(made: Rig) -> list[str]:
-    return [event.text for event in made.events if isinstance(event, Reminder)]
+    return [event.text for event in seen(made, Reminder)]
 
 
-async def test_a_turn_that_changed_nothing_is_not_bothered() -> None:
-    made = rig(FakeProvider(answer("", ("ls", "{}")), answer("Two files.")), Scripted(suite(FAILED)))
-    await made.run()
-    assert (ending(made).reason, ending(made).verified, told(made)) == (TurnReason.DONE, "none", [])
-
-
-async def test_a_green_end_is_done_and_costs_the_model_nothing() -> None:
-    made = rig(FakeProvider(answer("", write()), answer("Written.")), Scripted(suite(PASSED)))
-    await made.run()
+@pytest.mark.parametrize(("call", "ends", "verified", "ran_checks"), [
+    (("ls", "{}"), [suite(FAILED)], "none", []), (write(), [suite(PASSED)], "green", [("make test", 0)]),
+    (write(), [], "unverified", []),
+], ids=["nothing was changed", "green", "no check"])  # fmt: skip
+async def test_an_end_that_is_none_to_be_repaired_is_done_and_costs_the_model_nothing(
+    call: tuple[str, str], ends: Sequence[CheckRan], verified: str, ran_checks: list[tuple[str, int]]
+) -> None:
+    made = await ran(rig(FakeProvider(answer("", call), answer("Written.")), Scripted(*ends)))
     end = ending(made)
-    assert (end.reason, end.verified, end.exit_code, told(made)) == (TurnReason.DONE, "green", 0, [])
-    assert [(check.command, check.exit_code) for check in end.checks] == [("make test", 0)]
+    assert (end.reason, end.verified, end.exit_code, told(made)) == (TurnReason.DONE, verified, 0, [])
+    assert [(check.command, check.exit_code) for check in end.checks] == ran_checks
 
 
 async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() -> None:
@@ -120,8 +121,7 @@ async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() 
 
 async def test_a_model_that_does_nothing_about_it_ends_red() -> None:
     checks = Scripted(*[suite(FAILED, "FAILED test_a")] * 3)
-    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), checks)
-    await made.run()
+    made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), checks))
     end = ending(made)
     assert (end.reason, end.verified, end.exit_code) == (TurnReason.UNFINISHED, "red", 2)
     assert "make test" in end.error
@@ -131,15 +131,13 @@ async def test_a_model_that_does_nothing_about_it_ends_red() -> None:
 async def test_a_model_that_breaks_something_else_each_time_is_stopped() -> None:
     checks = Scripted(*[suite(FAILED, f"FAILED test_{number}") for number in range(20)])
     steps = [piece for number in range(20) for piece in (answer("", write(content=f"{number}\n")), answer("Done."))]
-    made = rig(FakeProvider(*steps), checks)
-    await made.run()
+    made = await ran(rig(FakeProvider(*steps), checks))
     assert (ending(made).reason, len(told(made))) == (TurnReason.UNFINISHED, 4)
 
 
 async def test_a_check_that_could_not_run_is_told_once_and_the_turn_ends_unverified() -> None:
     checks = Scripted(suite(NOT_RUN, "it needs a yes"), suite(NOT_RUN, "it needs a yes"))
-    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("I cannot run it.")), checks)
-    await made.run()
+    made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), answer("I cannot run it.")), checks))
     end = ending(made)
     assert (end.reason, end.verified, end.exit_code) == (TurnReason.DONE, "unverified", 0)
     (nudge,) = told(made)
@@ -147,18 +145,11 @@ async def test_a_check_that_could_not_run_is_told_once_and_the_turn_ends_unverif
     assert "it needs a yes" in nudge
 
 
-async def test_without_any_check_the_turn_ends_unverified_and_is_not_bothered() -> None:
-    made = rig(FakeProvider(answer("", write()), answer("Done.")), Scripted())
-    await made.run()
-    assert (ending(made).reason, ending(made).verified, told(made)) == (TurnReason.DONE, "unverified", [])
-
-
 async def test_what_fails_after_a_step_is_told_at_once_and_the_same_only_once() -> None:
     red = CheckRan(rung=Rung.TESTS, outcome=FAILED, command="pytest t", text="FAILED t")
     checks = Scripted(steps=[red, red])
     provider = FakeProvider(answer("", write()), answer("", write("b.txt")), answer("BLOCKED: too hard"))
-    made = rig(provider, checks)
-    await made.run()
+    made = await ran(rig(provider, checks))
     assert checks.seen == [("a.txt",), ("b.txt",)]
     (nudge,) = told(made)
     assert "FAILED t" in nudge
@@ -168,27 +159,23 @@ async def test_what_fails_after_a_step_is_told_at_once_and_the_same_only_once() 
 async def test_tests_that_were_changed_while_red_are_named_when_it_is_green() -> None:
     checks = Scripted(suite(FAILED, "FAILED test_a"), suite(PASSED))
     change = answer("", write("tests/test_a.py"))
-    made = rig(FakeProvider(answer("", write()), answer("Done."), change, answer("Now.")), checks)
-    await made.run()
-    assert any("tests/test_a.py" in event.text for event in made.events if isinstance(event, Notice))
+    made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), change, answer("Now.")), checks))
+    assert any("tests/test_a.py" in event.text for event in seen(made, Notice))
 
 
 async def test_a_file_that_does_not_parse_is_a_red_check_and_its_repair_ends_that() -> None:
     broken, repaired = write("a.py", "def f(:\n"), write("a.py", "def f(): ...\n")
-    made = rig(FakeProvider(answer("", broken), answer("", repaired), answer("Done.")), Scripted())
-    await made.run()
-    outcomes = [(event.rung, event.outcome) for event in made.events if isinstance(event, CheckRan)]
-    assert outcomes == [(Rung.PARSE, FAILED), (Rung.PARSE, PASSED)]
-    assert ending(made).verified == "unverified"
+    made = await ran(rig(FakeProvider(answer("", broken), answer("", repaired), answer("Done.")), Scripted()))
+    outcomes = [(event.rung, event.outcome) for event in seen(made, CheckRan)]
+    assert (outcomes, ending(made).verified) == ([(Rung.PARSE, FAILED), (Rung.PARSE, PASSED)], "unverified")
 
 
 async def test_a_goal_holds_the_turn_until_its_command_exits_with_0() -> None:
     checks = Scripted(goals=[goal(FAILED, "error 1"), goal(FAILED, "error 2"), goal(PASSED)])
     made = rig(FakeProvider(answer("", write()), answer("Done?!"), answer("", write("b.txt")), answer("Done.")), checks)
-    made.session.goals.set("make")
-    await made.run("work")
+    await at_goal(made)
     assert ending(made).reason is TurnReason.DONE
-    assert [event.state for event in made.events if isinstance(event, GoalChanged)] == [GoalState.ACTIVE, GoalState.REACHED]
+    assert [event.state for event in seen(made, GoalChanged)] == [GoalState.ACTIVE, GoalState.REACHED]
     assert "error 1" in told(made)[0]
     assert "error 2" in told(made)[1]
     assert made.session.goals.listed() == ()
@@ -197,8 +184,7 @@ async def test_a_goal_holds_the_turn_until_its_command_exits_with_0() -> None:
 async def test_a_goal_that_makes_no_progress_pauses_and_says_so() -> None:
     checks = Scripted(goals=[goal(FAILED, "error")])
     made = rig(FakeProvider(*[answer("Done.")] * 10), checks)
-    made.session.goals.set("make")
-    await made.run("work")
+    await at_goal(made)
     assert ending(made).reason is TurnReason.UNFINISHED
     assert "no progress" in ending(made).error
     assert made.session.goals.listed() == (("make", GoalState.PAUSED),)
@@ -209,8 +195,7 @@ async def test_a_goal_runs_again_only_where_something_may_have_changed() -> None
     checks = Scripted(goals=[goal(FAILED, "error")])
     looks, runs = answer("", ("ls", "{}")), answer("", ("shell", call(command="true")))
     made = rig(FakeProvider(answer("Done."), looks, answer("Done."), runs, *[answer("Done.")] * 3), checks)
-    made.session.goals.set("make")
-    await made.run("work")
+    await at_goal(made)
     assert checks.met == ["make"] * 2  # before the first answer, and after the command
     assert ending(made).reason is TurnReason.UNFINISHED
 
@@ -239,64 +224,45 @@ async def test_a_goal_is_run_where_nothing_can_be_changed_and_else_as_a_call_tha
             return CheckRan(rung=Rung.GOAL, outcome=PASSED if ended.exit_code == 0 else FAILED, command=goal, decides=True)
 
     made = Rig(FakeProvider(answer("Done.")), sandbox, checks=Running())
-    made.session.goals.set("make")
-    await made.run("work")
+    await at_goal(made)
     assert ending(made).reason is TurnReason.DONE
     assert sandbox.ran
 
 
 @pytest.mark.parametrize("event", [suite(FAILED, "x"), GoalChanged(command="make", state=GoalState.PAUSED)])
 def test_events_of_checks_come_back_from_a_log(event: CheckRan | GoalChanged) -> None:
-    envelope = Envelope(1, Rig(FakeProvider()).clock.now(), "s", event)
-    assert decode(encode(envelope)).event == event
+    assert decode(encode(Envelope(1, Rig(FakeProvider()).clock.now(), "s", event))).event == event
 
 
 def test_a_green_cheap_check_ends_its_own_failure_and_not_a_dearer_one() -> None:
     tracker = VerificationTracker().apply(TurnStarted(turn_id="t")).apply(FilesChanged(call_id="c", files=("a",)))
     red = tracker.apply(suite(FAILED, "x"))
     lint = CheckRan(rung=Rung.LINT, outcome=PASSED, command="ruff")
-    assert red.apply(lint).verified == "red"
-    assert red.apply(suite(CheckOutcome.KNOWN)).verified == "green"
+    assert (red.apply(lint).verified, red.apply(suite(CheckOutcome.KNOWN)).verified) == ("red", "green")
     assert tracker.apply(lint).verified == "unverified"
 
 
-@pytest.mark.parametrize(
-    ("task", "files"),
-    [
-        ("Create a file named hello.txt with exactly this content: Hello, world!", ["hello.txt"]),
-        ("Read notes.txt and write its first line to first.txt.", ["first.txt"]),
-        ("Split data.csv into a.csv and b.csv", ["a.csv", "b.csv"]),
-        ("Rename the file draft.txt to docs/final.txt.", ["docs/final.txt"]),
-        ("Add a function to calc.py that multiplies", ["calc.py"]),
-        ("Fix the bug in calc.py", []),
-        ("Write tests for parser.py", []),
-        ("Create app.py. It reads config.toml and uses utils.py", ["app.py"]),
-        ("Look at https://example.com/a.html and make e.g. a list", []),
-        ("Update a.txt; then copy it to b.txt", ["b.txt"]),
-        ("Sort names.txt and save it as names.txt", []),
-        ("Write a script make.py that creates out.txt", ["make.py"]),
-        ("Write a Python file dune.py with a function f(x)", ["dune.py"]),
-        ("Create an empty YAML config file a.yaml", ["a.yaml"]),
-        ("Answer in words, and do not write plan.md", []),
-        ("If there are tests, copy them to old.py", []),
-        ("", []),
-    ],
-)
+@for_each(("task", "files"), [
+    ("Create a file named hello.txt with exactly this content: Hello, world!", ["hello.txt"]),
+    ("Read notes.txt and write its first line to first.txt.", ["first.txt"]),
+    ("Split data.csv into a.csv and b.csv", ["a.csv", "b.csv"]),
+    ("Rename the file draft.txt to docs/final.txt.", ["docs/final.txt"]),
+    ("Add a function to calc.py that multiplies", ["calc.py"]), ("Fix the bug in calc.py", []),
+    ("Write tests for parser.py", []), ("Create app.py. It reads config.toml and uses utils.py", ["app.py"]),
+    ("Look at https://example.com/a.html and make e.g. a list", []), ("Update a.txt; then copy it to b.txt", ["b.txt"]),
+    ("Sort names.txt and save it as names.txt", []), ("Write a script make.py that creates out.txt", ["make.py"]),
+    ("Write a Python file dune.py with a function f(x)", ["dune.py"]), ("Create an empty YAML config file a.yaml", ["a.yaml"]),
+    ("Answer in words, and do not write plan.md", []), ("If there are tests, copy them to old.py", []), ("", []),
+])  # fmt: skip
 def test_files_that_a_task_says_are_to_be_made(task: str, files: list[str]) -> None:
     assert new_files(task) == files
 
 
-@pytest.mark.parametrize(
-    ("task", "command"),
-    [
-        ("Make `pytest -q tests` pass.", "pytest -q tests"),
-        ("`npm test` fails; repair the code", "npm test"),
-        ("Change it until `make check` is green", "make check"),
-        ("Explain what `git status` works with", ""),
-        ("Rename `parse` so that it works", ""),
-        ("Run `python3 greet.py` and tell me what it prints", ""),
-    ],
-)
+@for_each(("task", "command"), [
+    ("Make `pytest -q tests` pass.", "pytest -q tests"), ("`npm test` fails; repair the code", "npm test"),
+    ("Change it until `make check` is green", "make check"), ("Explain what `git status` works with", ""),
+    ("Rename `parse` so that it works", ""), ("Run `python3 greet.py` and tell me what it prints", ""),
+])  # fmt: skip
 def test_the_command_that_a_task_says_has_to_pass(task: str, command: str) -> None:
     assert must_pass(task) == command
 
@@ -311,8 +277,7 @@ async def test_a_file_that_the_task_names_and_that_is_not_there_is_missed_once_a
 
 async def test_a_change_that_failed_last_is_no_done_and_one_that_was_looked_at_again_is() -> None:
     edit = ("edit", call(path="a.txt", search="x", replace="y"))
-    made = rig(FakeProvider(answer("", edit), answer("Changed."), answer("Changed.")), Scripted())
-    await made.run("change a.txt")
+    made = await ran(rig(FakeProvider(answer("", edit), answer("Changed."), answer("Changed.")), Scripted()), "change a.txt")
     assert ending(made).reason is TurnReason.UNFINISHED
     assert "edit" in ending(made).error
     again = rig(FakeProvider(answer("", edit), answer("", ("ls", "{}")), answer("There is no such file.")), Scripted())
@@ -320,13 +285,10 @@ async def test_a_change_that_failed_last_is_no_done_and_one_that_was_looked_at_a
     assert ending(again).reason is TurnReason.DONE
 
 
-@pytest.mark.parametrize(
-    "reminder",
-    [
-        "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done.",
-        "It is not finished yet: named in the task but not there. Go on with it and mark what is done!",
-    ],
-)
+@pytest.mark.parametrize("reminder", [
+    "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done.",
+    "It is not finished yet: named in the task but not there. Go on with it and mark what is done!",
+])  # fmt: skip
 async def test_an_answer_that_is_our_own_reminder_is_no_answer(reminder: str) -> None:
     made = rig(
         FakeProvider(answer("", ("ls", "{}")), answer("Done."), answer("", write()), *[answer(reminder)] * 2), Scripted()
@@ -365,8 +327,7 @@ async def test_what_a_reviewer_rejects_goes_back_where_the_user_made_it_a_gate_t
     steps = [answer("", write()), answer("Done."), answer(REJECTED), answer("", write(content="two\n")), answer("Now.")]
     made = diffed(Reviewed(), *steps, answer(REJECTED), answer("", write(content="three\n")), answer("Now it is."))
     await made.run("write a.txt")
-    reviews = [event for event in made.events if isinstance(event, ReviewWritten)]
-    assert len(reviews) == 2
+    assert len(seen(made, ReviewWritten)) == 2
     assert "major: a.txt:1: it says one" in told(made)[0]
     asked = [request for request in made.provider.requests if request.model == "large"]
     assert [(request.top_p, request.max_tokens) for request in asked] == [(0.8, 1_234)] * 2
@@ -374,29 +335,23 @@ async def test_what_a_reviewer_rejects_goes_back_where_the_user_made_it_a_gate_t
 
 
 async def test_a_review_is_a_note_by_default_and_is_not_asked_for_where_no_model_is_named() -> None:
-    made = diffed(Scripted(), answer("", write()), answer("Done."), answer(REJECTED))
-    await made.run("write a.txt")
-    assert told(made) == []
-    assert len([event for event in made.events if isinstance(event, ReviewWritten)]) == 1
-    plain = rig(FakeProvider(answer("", write()), answer("Done.")), Scripted())
-    await plain.run("write a.txt")
-    assert not [event for event in plain.events if isinstance(event, ReviewWritten)]
+    made = await ran(diffed(Scripted(), answer("", write()), answer("Done."), answer(REJECTED)), "write a.txt")
+    assert (told(made), len(seen(made, ReviewWritten))) == ([], 1)
+    plain = await ran(rig(FakeProvider(answer("", write()), answer("Done.")), Scripted()), "write a.txt")
+    assert not seen(plain, ReviewWritten)
 
 
-@pytest.mark.parametrize(
-    ("text", "is_rejected", "findings"),
-    [
-        (REJECTED, True, ["major: a.txt:1: it says one"]),
-        (f"I looked.\n```json\n{REJECTED}\n```\nSo.", True, ["major: a.txt:1: it says one"]),
-        (f'<think>{{"verdict": "APPROVED"}}</think>{REJECTED}', True, ["major: a.txt:1: it says one"]),
-        ('{"verdict": "REJECTED", "findings": []}', False, []),
-        ('{"verdict": "REJECTED", "findings": [{"severity": "minor", "message": "a name"}]}', False, ["minor: a name"]),
-        ('{"verdict": "APPROVED", "findings": "none"}', False, []),
-        ('{"verdict": "REJECTED", "findings": [3, {"message": ""}, {"severity": "odd", "message": "x"}]}', False, ["minor: x"]),
-        (f"{REJECTED}\n<think>no, wait", True, ["major: a.txt:1: it says one"]),
-        (f"Here it is: {REJECTED} I hope that helps.", True, ["major: a.txt:1: it says one"]),
-    ],
-)
+@for_each(("text", "is_rejected", "findings"), [
+    (REJECTED, True, ["major: a.txt:1: it says one"]),
+    (f"I looked.\n```json\n{REJECTED}\n```\nSo.", True, ["major: a.txt:1: it says one"]),
+    (f'<think>{{"verdict": "APPROVED"}}</think>{REJECTED}', True, ["major: a.txt:1: it says one"]),
+    ('{"verdict": "REJECTED", "findings": []}', False, []),
+    ('{"verdict": "REJECTED", "findings": [{"severity": "minor", "message": "a name"}]}', False, ["minor: a name"]),
+    ('{"verdict": "APPROVED", "findings": "none"}', False, []),
+    ('{"verdict": "REJECTED", "findings": [3, {"message": ""}, {"severity": "odd", "message": "x"}]}', False, ["minor: x"]),
+    (f"{REJECTED}\n<think>no, wait", True, ["major: a.txt:1: it says one"]),
+    (f"Here it is: {REJECTED} I hope that helps.", True, ["major: a.txt:1: it says one"]),
+])  # fmt: skip
 def test_a_review_is_read_from_what_models_write(text: str, is_rejected: bool, findings: list[str]) -> None:
     found = read_review(text)
     assert found is not None
@@ -412,9 +367,8 @@ def test_what_is_no_review_is_none(text: str) -> None:
 
 async def test_a_reviewer_that_writes_prose_is_asked_three_times_and_then_it_is_a_note() -> None:
     prose = [answer("I like it.")] * 4
-    made = diffed(Reviewed(), answer("", write()), answer("Done."), *prose)
-    await made.run("write a.txt")
-    (written,) = [event for event in made.events if isinstance(event, ReviewWritten)]
+    made = await ran(diffed(Reviewed(), answer("", write()), answer("Done."), *prose), "write a.txt")
+    (written,) = seen(made, ReviewWritten)
     assert verification_words(written) == "review: no usable answer"
     assert [request.model for request in made.provider.requests].count("large") == 3
     assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
@@ -442,16 +396,11 @@ def test_a_review_says_how_sure_it_is_and_of_what_kind_a_finding_is() -> None:
 UNSURE = REJECTED.replace('"line": 1', '"line": 1, "confidence": 0.4')
 
 
-@pytest.mark.parametrize(
-    ("gate", "use", "said", "is_held"),
-    [
-        (Gate.STANDARD, ReviewUse.GATE, REJECTED, True),
-        (Gate.STANDARD, ReviewUse.GATE, UNSURE, False),
-        (Gate.STRICT, ReviewUse.GATE, UNSURE.replace("REJECTED", "APPROVED").replace("major", "minor"), True),
-        (Gate.OFF, ReviewUse.GATE, REJECTED, False),
-        (Gate.STRICT, ReviewUse.NOTES, REJECTED, False),
-    ],
-)
+@for_each(("gate", "use", "said", "is_held"), [
+    (Gate.STANDARD, ReviewUse.GATE, REJECTED, True), (Gate.STANDARD, ReviewUse.GATE, UNSURE, False),
+    (Gate.STRICT, ReviewUse.GATE, UNSURE.replace("REJECTED", "APPROVED").replace("major", "minor"), True),
+    (Gate.OFF, ReviewUse.GATE, REJECTED, False), (Gate.STRICT, ReviewUse.NOTES, REJECTED, False),
+])  # fmt: skip
 async def test_the_gate_says_which_findings_of_a_review_hold_a_turn_up(
     gate: Gate, use: ReviewUse, said: str, is_held: bool
 ) -> None:
@@ -465,45 +414,11 @@ async def test_the_gate_says_which_findings_of_a_review_hold_a_turn_up(
 async def test_a_reviewer_that_is_switched_off_is_not_asked() -> None:
     checks = Reviewed()
     checks.policy = CheckPolicy(Gate.STRICT, ReviewUse.OFF)
-    made = diffed(checks, answer("", write()), answer("Done."))
-    await made.run("write a.txt")
+    made = await ran(diffed(checks, answer("", write()), answer("Done.")), "write a.txt")
     assert len(made.provider.requests) == 2
 
 
 APPROVED = '{"verdict": "APPROVED", "findings": [], "summary": "fine"}'
-
-
-@pytest.mark.parametrize(
-    ("votes", "is_held", "summary"),
-    [
-        ((REJECTED, APPROVED), True, "1 of 2 reject it"),  # a tie rejects
-        ((REJECTED, APPROVED, APPROVED, REJECTED), True, "2 of 4 reject it"),
-        ((APPROVED, APPROVED, REJECTED, APPROVED), False, "1 of 4 reject it"),
-        (
-            (REJECTED, *["no JSON"] * 3, APPROVED, APPROVED),
-            False,
-            "1 of 3 reject it, 1 gave no usable answer",
-        ),  # the second critic cannot vote
-    ],
-)
-async def test_critics_vote_beside_the_reviewer_and_a_tie_rejects(votes: Sequence[str], is_held: bool, summary: str) -> None:
-    checks = Reviewed()
-    count = sum(vote.startswith("{") for vote in votes) - 1 + ("no JSON" in votes)
-    checks.policy = replace(checks.policy, critics=("small", "", "other")[:count])
-    made = diffed(checks, answer("", write()), answer("Done."), *map(answer, votes), answer("It has to be so."))
-    await made.run("write a.txt")
-    (written,) = [event for event in made.events if isinstance(event, ReviewWritten)]
-    assert (len(told(made)), written.summary) == (int(is_held), summary)
-    models = {request.model for request in made.provider.requests[2:-1]}
-    assert {"large", "small"} <= models
-
-
-async def test_critics_are_not_asked_where_a_review_is_a_note() -> None:
-    checks = Scripted()
-    checks.policy = CheckPolicy(Gate.STANDARD, ReviewUse.NOTES, ("small", "small", "small"))
-    made = diffed(checks, answer("", write()), answer("Done."), answer(REJECTED))
-    await made.run("write a.txt")
-    assert len(made.provider.requests) == 3
 
 
 STUB = Finding(Severity.MAJOR, "a.py", 3, "not implemented: pass", 0.8, "stub")
@@ -531,7 +446,7 @@ async def test_what_the_validators_find_goes_to_the_model_and_is_done_once_it_is
     (nudge,) = told(made)
     assert "major: a.py:3: not implemented: pass" in nudge
     assert len(nudge.splitlines()) <= 12
-    (written,) = [event for event in made.events if isinstance(event, ReviewWritten)]
+    (written,) = seen(made, ReviewWritten)
     assert verification_words(written).splitlines()[0] == "validators: 1 finding"
 
 
@@ -545,23 +460,19 @@ async def test_what_the_validators_find_and_the_model_leaves_is_not_finished() -
 
 async def test_findings_hold_a_turn_up_twice_at_most() -> None:
     steps = [piece for number in range(5) for piece in (answer("", write(content=f"{number}\n")), answer("Done."))]
-    made = rig(FakeProvider(*steps), Found(*[(STUB,)] * 5))
-    await made.run("write a.txt")
+    made = await ran(rig(FakeProvider(*steps), Found(*[(STUB,)] * 5)), "write a.txt")
     assert (len(told(made)), ending(made).reason) == (2, TurnReason.UNFINISHED)
 
 
 async def test_minor_findings_are_shown_and_cost_the_model_nothing() -> None:
     minor = replace(STUB, severity=Severity.MINOR)
-    made = rig(FakeProvider(answer("", write()), answer("Done.")), Found((minor,)))
-    await made.run("write a.txt")
-    assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
-    assert len(made.of("review_written")) == 1
+    made = await ran(rig(FakeProvider(answer("", write()), answer("Done.")), Found((minor,))), "write a.txt")
+    assert ((told(made), ending(made).reason), len(made.of("review_written"))) == (([], TurnReason.DONE), 1)
 
 
 async def test_without_findings_nothing_is_said_and_nothing_is_asked() -> None:
     checks = Found(())
-    made = rig(FakeProvider(answer("", write()), answer("Done.")), checks)
-    await made.run("write a.txt")
+    made = await ran(rig(FakeProvider(answer("", write()), answer("Done.")), checks), "write a.txt")
     assert (told(made), made.of("review_written"), checks.tasks) == ([], [], ["write a.txt"])
 
 
@@ -591,8 +502,7 @@ async def test_a_check_that_has_to_write_asks_and_a_no_ends_the_turn_unverified_
 
 async def test_a_goal_whose_command_is_not_there_pauses_and_the_model_is_not_set_to_work_at_it() -> None:
     made = rig(FakeProvider(answer("Hello.")), Scripted(goals=[goal(NOT_RUN, "mkae: command not found")]))
-    made.session.goals.set("mkae")
-    await made.run("hello")
+    await at_goal(made, "mkae", "hello")
     assert made.session.goals.listed() == (("mkae", GoalState.PAUSED),)
     assert (made.provider.requests, ending(made).reason) == ([], TurnReason.UNFINISHED)
     assert "mkae: command not found" in ending(made).error
@@ -617,7 +527,7 @@ async def test_a_goal_that_ends_while_a_turn_runs_is_told_to_the_model(change: s
     await made.run("work")
     assert "lmtui does not run `make` when you end" in told(made)[-1]
     assert ending(made).reason is TurnReason.DONE
-    assert [each.state for each in made.events if isinstance(each, GoalChanged)].count(GoalState.REACHED) == 0
+    assert [each.state for each in seen(made, GoalChanged)].count(GoalState.REACHED) == 0
 
 
 async def test_a_turn_that_the_user_stops_pauses_its_goal() -> None:
@@ -640,10 +550,9 @@ async def test_an_answer_that_repeats_the_task_or_what_a_tool_said_is_an_answer(
     assert ending(made).reason is TurnReason.DONE
 
 
-@pytest.mark.parametrize(
-    ("rules", "asks"),
-    [((), False), ((Rule(Effect.ASK, "shell", "make test*"),), True), ((Rule(Effect.DENY, "shell", "make *"),), False)],
-)
+@pytest.mark.parametrize(("rules", "asks"), [
+    ((), False), ((Rule(Effect.ASK, "shell", "make test*"),), True), ((Rule(Effect.DENY, "shell", "make *"),), False),
+])  # fmt: skip
 async def test_a_rule_that_asks_is_asked_and_one_that_denies_holds(rules: tuple[Rule, ...], asks: bool) -> None:
     class Suite(Scripted):
         async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:

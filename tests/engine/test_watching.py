@@ -6,6 +6,7 @@ import json
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import CheckpointCreated, FilesChanged, Notice, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.ports import Snapshot
+from tests.engine.seen import seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 WRITE = ("write", json.dumps({"path": "a.txt", "content": "one\n"}))
@@ -37,10 +38,10 @@ async def test_what_a_call_changed_is_told_though_it_is_stopped_twice_meanwhile(
         rig.session.interrupt()
         await asyncio.sleep(0.01)
     await rig.session.wait_idle()
-    changed = [event for event in rig.events if isinstance(event, FilesChanged)]
+    changed = seen(rig, FilesChanged)
     assert [event.files for event in changed] == [("a.txt",)]
     assert changed[0].after
-    ended = next(event for event in rig.events if isinstance(event, TurnEnded))
+    ended = seen(rig, TurnEnded)[0]
     assert (ended.reason, ended.files_changed) == (TurnReason.INTERRUPTED, ("a.txt",))
 
 
@@ -52,8 +53,7 @@ async def test_a_call_stopped_before_it_ran_is_said_not_to_have_run() -> None:
     await checkpoints.began[0].wait()  # the state before the call
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert sandbox.files == {}
-    assert next(event for event in rig.events if isinstance(event, ToolCallFinished)).summary == "not run"
+    assert (sandbox.files, seen(rig, ToolCallFinished)[0].summary) == ({}, "not run")
 
 
 async def test_a_store_that_fails_once_is_told_once_and_tried_again() -> None:
@@ -65,6 +65,6 @@ async def test_a_store_that_fails_once_is_told_once_and_tried_again() -> None:
     await rig.until(lambda event: isinstance(event, ToolCallFinished) and event.call_id == "call_1")
     checkpoints.problem = None
     await rig.session.wait_idle()
-    told = [event.text for event in rig.events if isinstance(event, Notice)]
+    told = [event.text for event in seen(rig, Notice)]
     assert told == ["What changes now cannot be undone: another lmtui is at the checkpoints"]
-    assert [event.call_id for event in rig.events if isinstance(event, CheckpointCreated)] == ["call_0_2"]
+    assert [event.call_id for event in seen(rig, CheckpointCreated)] == ["call_0_2"]

@@ -7,7 +7,6 @@ import json
 import random
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_fit import RoomNeeded, compact
 from lmtui.engine.transcript_summary import LAST_FILES
+from tests.sets import depth, for_each
 
 TASK = "make it work, and keep the old tests"
 LEAST_WINDOW = 2_000
@@ -188,7 +188,7 @@ def test_room_was_made_in_what_the_property_looks_at() -> None:
     assert any(isinstance(event, Compacted) and event.kept_from for event in history.events)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(depth(2, 6)))
 def test_what_must_stay_is_sent_in_long_histories_in_small_windows(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(12):

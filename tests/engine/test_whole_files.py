@@ -5,6 +5,7 @@ import pytest
 from lmtui.core.model_events import ToolSetChanged
 from lmtui.core.servers import ModelKey, ModelProfile
 from lmtui.engine.context import EDITING, REWRITING, system_prompt
+from tests.engine.seen import seen
 from tests.fakes import FakeProvider, Rig, answer
 
 
@@ -32,8 +33,7 @@ async def test_model_whose_edits_never_fitted_writes_files_whole(form: str, *, h
     assert (REWRITING in first.messages[0].text) is not has_edit
     await rig.run("again")
     assert rig.provider.requests[1].messages[: len(first.messages)] == first.messages
-    changes = [event for event in rig.of("tool_set_changed") if isinstance(event, ToolSetChanged)]
-    assert [event.edits for event in changes] == ([] if has_edit else ["whole"])
+    assert [event.edits for event in seen(rig, ToolSetChanged)] == ([] if has_edit else ["whole"])
 
 
 async def test_resumed_session_goes_on_with_the_same_tools() -> None:

@@ -8,6 +8,7 @@ from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.window import WindowItem
 from lmtui.engine.session import RequestParts
+from tests.engine.seen import seen
 from tests.fakes import FakeProvider, Rig
 
 CALL = ToolCall("c1", "read", '{"path": "a.py"}')
@@ -76,7 +77,7 @@ def test_a_result_is_folded_left_out_and_brought_back() -> None:
     assert item_of(window).tokens < folded.tokens / 3
     window.bring_back("c1")
     assert (item_of(window).state, item_of(window).tokens) == ("", whole)
-    told = [event for event in rig.events if isinstance(event, Compacted)]
+    told = seen(rig, Compacted)
     assert [event.why for event in told] == ["you folded it", "you left it out"]
     assert told[0].tokens_before - told[0].tokens_after == whole - folded.tokens
 
@@ -109,8 +110,7 @@ async def test_the_next_request_has_what_was_left_out_as_a_line() -> None:
 
 
 def test_seconds_are_known_once_the_speed_is() -> None:
-    rig = Rig(FakeProvider())
-    assert begin(rig).read_s(1000) == 0.0
+    assert begin(Rig(FakeProvider())).read_s(1000) == 0.0
 
 
 async def test_what_was_changed_by_hand_is_the_same_after_a_resume() -> None:
@@ -120,8 +120,7 @@ async def test_what_was_changed_by_hand_is_the_same_after_a_resume() -> None:
         change("c1")
     await rig.run("go on")
     again = Rig(FakeProvider(), past=rig.log.events)
-    assert item_of(again.session.window_use) == item_of(window)
-    assert item_of(window).state == "folded"
+    assert (item_of(again.session.window_use), item_of(window).state) == (item_of(window), "folded")
     await again.run("more")
     sent = [message.text for message in again.provider.requests[-1].messages]
     assert sent[: len(rig.provider.requests[-1].messages)] == [message.text for message in rig.provider.requests[-1].messages]

@@ -23,6 +23,7 @@ from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.stream_accumulator import StreamAccumulator
 from tests.models.parsing.cases import J_READ, TOOLS, tagged
+from tests.sets import for_each
 
 
 def assembler(tools: tuple[ToolSpec, ...] = TOOLS, form: ToolCallFormat = ToolCallFormat.NATIVE) -> StreamAccumulator:
@@ -49,38 +50,26 @@ def whole(*chunks: str, finish: str = "stop") -> Completion:
 def test_a_call_in_the_text_is_a_call_that_says_its_form() -> None:
     done = whole(chunk(content=f"I look.\n{tagged(J_READ)}"))
     assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("made_0", "read", "tag")]
-    assert json.loads(done.message.tool_calls[0].arguments) == {"path": "notes.txt"}
-    assert done.message.text == "I look."
+    assert (json.loads(done.message.tool_calls[0].arguments), done.message.text) == ({"path": "notes.txt"}, "I look.")
     assert done.finish_reason is FinishReason.TOOL_CALLS
 
 
 def test_with_native_calls_the_text_is_text() -> None:
     done = whole(chunk(content=J_READ), chunk(tool_calls=[native("ls", "{}", call_id="c1")]), finish="tool_calls")
     assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("c1", "ls", "")]
-    assert done.message.text == J_READ
-    assert done.problem == ""
+    assert (done.message.text, done.problem) == (J_READ, "")
 
 
-@pytest.mark.parametrize(
-    ("name", "sent", "wanted"),
-    [
-        ("read", '{"path": "a",}', {"path": "a"}),
-        ("read", '{"path": "a"}}', {"path": "a"}),
-        ("read", '{"path": "a"', {"path": "a"}),
-        ("read", '"{\\"path\\": \\"a\\"}"', {"path": "a"}),
-        ("read", "{'path': 'a'}", {"path": "a"}),
-        ("write", '{"path": "a", "content": "x\ny"}', {"path": "a", "content": "x\ny"}),
-        ("functions.read", '{"path": "a"}', {"path": "a"}),
-        ("Read", '{"path": "a"}', {"path": "a"}),
-        ("read", {"path": "a"}, {"path": "a"}),
-        ("get_time", "", {}),
-        ("get_time", "null", {}),
-    ],
-)
+@for_each(("name", "sent", "wanted"), [
+    ("read", '{"path": "a",}', {"path": "a"}), ("read", '{"path": "a"}}', {"path": "a"}),
+    ("read", '{"path": "a"', {"path": "a"}), ("read", '"{\\"path\\": \\"a\\"}"', {"path": "a"}),
+    ("read", "{'path': 'a'}", {"path": "a"}), ("write", '{"path": "a", "content": "x\ny"}', {"path": "a", "content": "x\ny"}),
+    ("functions.read", '{"path": "a"}', {"path": "a"}), ("Read", '{"path": "a"}', {"path": "a"}),
+    ("read", {"path": "a"}, {"path": "a"}), ("get_time", "", {}), ("get_time", "null", {}),
+])  # fmt: skip
 def test_slips_of_native_calls_are_mended(name: str, sent: object, wanted: dict[str, object]) -> None:
     (call,) = whole(chunk(tool_calls=[native(name, sent)])).message.tool_calls
-    assert call.name == name.lower().removeprefix("functions.")
-    assert json.loads(call.arguments) == wanted
+    assert (call.name, json.loads(call.arguments)) == (name.lower().removeprefix("functions."), wanted)
 
 
 @pytest.mark.parametrize("sent", ['{"path": "a", "content": "say "hi""}', '{"path": "a" + b}', '{"path": "a", "path": "b'])
@@ -151,12 +140,11 @@ async def test_the_server_is_left_as_soon_as_the_answer_is_over() -> None:
         await provider.close()
     done = pieces[-1]
     assert isinstance(done, Completion)
-    assert done.stopped == "it repeated itself"
-    assert done.message.text == "It is so.\nthe same line over and over again"
+    assert (done.stopped, done.message.text) == ("it repeated itself", "It is so.\nthe same line over and over again")
     assert sum(len(piece.text) for piece in pieces if isinstance(piece, TextChunk)) < 3000
 
 
-@pytest.mark.parametrize("number", ["9" * 400, "-1", "Infinity", "NaN", '"8"'])
+@for_each("number", ["9" * 400, "-1", "Infinity", "NaN", '"8"'])
 def test_counts_and_times_that_cannot_be_are_not_told(number: str) -> None:
     parts = assembler()
     parts.feed(chunk("stop", content="hi"))
@@ -172,22 +160,17 @@ TEXT = {"type": "text", "text": "It is "}
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
 
 
-@pytest.mark.parametrize(
-    ("delta", "text", "thinking"),
-    [
-        ({"content": [TEXT, {"type": "output_text", "text": "42."}]}, "It is 42.", ""),
-        ({"role": "assistant", "content": [THOUGHT, TEXT]}, "It is", "hm"),
-        ({"content": ["It is ", "42."]}, "It is 42.", ""),
-        ({"content": TEXT}, "It is", ""),
-        ({"content": [{"type": "image_url", "image_url": {"url": "x"}}, TEXT, None, 5]}, "It is", ""),
-        ({"content": None, "refusal": "I cannot."}, "I cannot.", ""),
-        ({"content": [{"type": "refusal", "refusal": "I cannot."}]}, "I cannot.", ""),
-        ({"reasoning": [{"type": "reasoning", "text": "hm"}], "content": "4"}, "4", "hm"),
-        ({"content": []}, "", ""),
-        ({"content": {}}, "", ""),
-    ],
-)
-@pytest.mark.parametrize("key", ["delta", "message"])
+@for_each(("delta", "text", "thinking"), [
+    ({"content": [TEXT, {"type": "output_text", "text": "42."}]}, "It is 42.", ""),
+    ({"role": "assistant", "content": [THOUGHT, TEXT]}, "It is", "hm"), ({"content": ["It is ", "42."]}, "It is 42.", ""),
+    ({"content": TEXT}, "It is", ""),
+    ({"content": [{"type": "image_url", "image_url": {"url": "x"}}, TEXT, None, 5]}, "It is", ""),
+    ({"content": None, "refusal": "I cannot."}, "I cannot.", ""),
+    ({"content": [{"type": "refusal", "refusal": "I cannot."}]}, "I cannot.", ""),
+    ({"reasoning": [{"type": "reasoning", "text": "hm"}], "content": "4"}, "4", "hm"), ({"content": []}, "", ""),
+    ({"content": {}}, "", ""),
+])  # fmt: skip
+@for_each("key", ["delta", "message"])
 def test_content_in_parts_is_the_answer(key: str, delta: dict[str, object], text: str, thinking: str) -> None:
     done = whole(json.dumps({"choices": [{"index": 0, key: delta}]}))
     assert (done.message.text.strip(), done.message.thinking) == (text, thinking)

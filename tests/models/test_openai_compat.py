@@ -6,7 +6,6 @@ import importlib
 import json
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -30,6 +29,7 @@ from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedCall, Scripte
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
+from tests.sets import for_each
 
 FAST = RetryPolicy(retries=2, first_delay_s=0.01, loading_delay_s=0.01, loading_limit_s=0.2)
 USER = (Message(Role.SYSTEM, "be good"), Message(Role.USER, "hi"))
@@ -62,8 +62,7 @@ async def test_streams_thinking_text_and_calls() -> None:
     async with one(turn) as server:
         pieces = await ask(server)
     done = completion(pieces)
-    assert done.message.text == "I will look."
-    assert done.message.thinking == "hmm, where"
+    assert (done.message.text, done.message.thinking) == ("I will look.", "hmm, where")
     assert [(call.name, json.loads(call.arguments)) for call in done.message.tool_calls] == [
         ("ls", {"path": "."}),
         ("read", {"path": "ä"}),
@@ -75,26 +74,19 @@ async def test_streams_thinking_text_and_calls() -> None:
     assert "".join(piece.text for piece in pieces if isinstance(piece, ThinkingChunk)) == "hmm, where"
 
 
-@pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
+@for_each("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
 async def test_every_form_of_the_address_works(ending: str) -> None:
     async with one(ScriptedTurn("ok")) as server:
         pieces = await ask(server, url=server.url.removesuffix("/v1") + ending)
     assert completion(pieces).message.text == "ok"
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        ScriptedFault(FaultKind.REFUSE, times=1),
-        ScriptedFault(FaultKind.STATUS, times=2, status=500),
-        ScriptedFault(FaultKind.STATUS, times=1, status=429, retry_after_s=0.05),
-        ScriptedFault(FaultKind.STATUS, times=1, status=408),
-        ScriptedFault(FaultKind.STATUS, times=1, status=409),
-        ScriptedFault(FaultKind.CUT, times=1, after_pieces=2),
-        ScriptedFault(FaultKind.LOADING, times=5),
-    ],
-    ids=lambda fault: f"{fault.kind}-{fault.status}",
-)
+@for_each("fault", [
+    ScriptedFault(FaultKind.REFUSE, times=1), ScriptedFault(FaultKind.STATUS, times=2, status=500),
+    ScriptedFault(FaultKind.STATUS, times=1, status=429, retry_after_s=0.05),
+    ScriptedFault(FaultKind.STATUS, times=1, status=408), ScriptedFault(FaultKind.STATUS, times=1, status=409),
+    ScriptedFault(FaultKind.CUT, times=1, after_pieces=2), ScriptedFault(FaultKind.LOADING, times=5),
+])  # fmt: skip
 async def test_faults_that_pass_are_retried_and_shown(fault: ScriptedFault) -> None:
     async with one(ScriptedTurn("at last it works", fault=fault)) as server:
         pieces = await ask(server)
@@ -109,25 +101,21 @@ async def test_retry_after_is_obeyed() -> None:
     assert [piece.wait_s for piece in pieces if isinstance(piece, RetryChunk)] == [0.3]
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind", "words"),
-    [
-        (ScriptedFault(FaultKind.STATUS, status=500), Fault.SERVER_ERROR, "HTTP 500"),
-        (ScriptedFault(FaultKind.STATUS, status=401), Fault.KEY_REFUSED, "refuses the key"),
-        (ScriptedFault(FaultKind.STATUS, status=400, body='{"error": "bad field"}'), Fault.REJECTED, "bad field"),
-        (
-            ScriptedFault(FaultKind.STATUS, status=404, body='{"error": {"message": "no models loaded"}}'),
-            Fault.UNKNOWN_MODEL,
-            "no models loaded",
-        ),
-        (ScriptedFault(FaultKind.CUT, after_pieces=3), Fault.CUT, "in the middle"),
-        (ScriptedFault(FaultKind.GARBAGE, after_pieces=1), Fault.GARBAGE, "not JSON"),
-        (ScriptedFault(FaultKind.ERROR_OBJECT, after_pieces=1, body="out of memory"), Fault.STREAM_ERROR, "out of memory"),
-        (ScriptedFault(FaultKind.HTML), Fault.NOT_A_MODEL_SERVER, "not as a model server"),
-        (ScriptedFault(FaultKind.LOADING), Fault.LOADING, "loading"),
-    ],
-    ids=lambda value: str(getattr(value, "kind", value)),
-)
+@for_each(("fault", "kind", "words"), [
+    (ScriptedFault(FaultKind.STATUS, status=500), Fault.SERVER_ERROR, "HTTP 500"),
+    (ScriptedFault(FaultKind.STATUS, status=401), Fault.KEY_REFUSED, "refuses the key"),
+    (ScriptedFault(FaultKind.STATUS, status=400, body='{"error": "bad field"}'), Fault.REJECTED, "bad field"),
+    (
+        ScriptedFault(FaultKind.STATUS, status=404, body='{"error": {"message": "no models loaded"}}'),
+        Fault.UNKNOWN_MODEL,
+        "no models loaded",
+    ),
+    (ScriptedFault(FaultKind.CUT, after_pieces=3), Fault.CUT, "in the middle"),
+    (ScriptedFault(FaultKind.GARBAGE, after_pieces=1), Fault.GARBAGE, "not JSON"),
+    (ScriptedFault(FaultKind.ERROR_OBJECT, after_pieces=1, body="out of memory"), Fault.STREAM_ERROR, "out of memory"),
+    (ScriptedFault(FaultKind.HTML), Fault.NOT_A_MODEL_SERVER, "not as a model server"),
+    (ScriptedFault(FaultKind.LOADING), Fault.LOADING, "loading"),
+])  # fmt: skip
 async def test_faults_that_stay_are_told_apart(fault: ScriptedFault, kind: Fault, words: str) -> None:
     async with one(ScriptedTurn("some words are streamed", fault=fault)) as server:
         with pytest.raises(ProviderError, match=words) as caught:
@@ -264,9 +252,7 @@ async def test_closing_the_stream_closes_the_connection() -> None:
         async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "scripted"))) as pieces:
             async for _ in pieces:
                 break
-        started = time.monotonic()
         while server.open_streams:
-            assert time.monotonic() - started < 10
             await asyncio.sleep(0.01)
         await provider.close()
 
@@ -301,21 +287,19 @@ async def test_cancel_as_the_answer_begins_closes_the_connection() -> None:
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await reading
-        async with asyncio.timeout(5):
-            while server.open_streams:
-                await asyncio.sleep(0.01)
+        while server.open_streams:
+            await asyncio.sleep(0.01)
         await provider.close()
 
 
-async def test_cancel_while_waiting_for_a_retry_is_prompt() -> None:
-    async with one(ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=429, retry_after_s=60))) as server:
+async def test_cancel_while_waiting_for_a_retry_ends_the_wait() -> None:
+    async with one(ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=429, retry_after_s=3600))) as server:
         task = asyncio.create_task(ask(server))
-        await asyncio.sleep(0.8)
-        started = time.monotonic()
+        while not server.requests or server.open_streams:
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - started < 10
 
 
 async def test_half_a_call_at_the_length_limit_is_no_whole_call() -> None:

@@ -34,8 +34,7 @@ def test_any_split_gives_what_the_whole_gives(cuts: list[int]) -> None:
 
 
 def test_a_last_event_without_its_blank_line_counts() -> None:
-    assert decoded([b"data: x"]) == ["x"]
-    assert decoded([b"data: x\n"]) == ["x"]
+    assert (decoded([b"data: x"]), decoded([b"data: x\n"])) == (["x"], ["x"])
 
 
 def test_a_bare_json_body_counts_as_an_event() -> None:

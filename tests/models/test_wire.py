@@ -23,9 +23,7 @@ MESSAGES = (
     Message(Role.SYSTEM, "You are lmtui."),
     Message(Role.USER, "what is in a.txt?"),
     Message(
-        Role.ASSISTANT,
-        "I look.",
-        tool_calls=(ToolCall("c1", "read", '{"path": "a.txt"}'), ToolCall("c2", "read", "broken {")),
+        Role.ASSISTANT, "I look.", tool_calls=(ToolCall("c1", "read", '{"path": "a.txt"}'), ToolCall("c2", "read", "broken {"))
     ),
     Message(Role.TOOL, "forty-two", call_id="c1"),
     Message(Role.TOOL, "not understood", call_id="c2"),
@@ -59,8 +57,7 @@ def test_in_text_the_system_prompt_tells_the_tools_and_calls_are_blocks() -> Non
     assert "- read(path: text, offset?: integer (first line)): Read a file." in system["content"]
     assert '{"name": TOOL, "arguments": {…}}' in system["content"]
     assert calling["content"].startswith('I look.\n```json\n{"name": "read", "arguments": {"path": "a.txt"}}\n```')
-    assert results["role"] == "user"
-    assert results["content"].count("<tool_response>") == 2
+    assert (results["role"], results["content"].count("<tool_response>")) == ("user", 2)
     assert last["content"] == "It says forty-two."
 
 

@@ -47,8 +47,7 @@ def test_what_results_show_comes_behind_all_results_of_a_message() -> None:
 def test_in_text_results_and_what_they_show_are_one_message(form: ToolCallFormat) -> None:
     messages = written(replace(REQUEST, call_form=form))
     assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
-    assert pictures(messages[-1]) == [url(SHOT)]
-    assert messages[-1]["content"][0]["text"].count("<tool_response>") == 2
+    assert (pictures(messages[-1]), messages[-1]["content"][0]["text"].count("<tool_response>")) == ([url(SHOT)], 2)
 
 
 @pytest.mark.parametrize("form", list(ToolCallFormat))
@@ -68,8 +67,7 @@ def test_with_pictures_too_a_request_begins_with_the_one_before(form: ToolCallFo
     second = writer.write(grown)
     assert second.startswith(first.partition(b'"messages":[')[0])
     body, longer = (json.loads(each)["messages"] for each in (first, second))
-    assert longer[: len(body)] == body
-    assert second == RequestWriter().write(grown)
+    assert (longer[: len(body)], second) == (body, RequestWriter().write(grown))
 
 
 def test_other_eyes_write_everything_anew() -> None:

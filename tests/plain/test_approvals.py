@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
 from lmtui.plain.console import approval_lines, choice_lines, chosen, direct_answer, units_typed
+from tests.sets import for_each
 
 
 def asked(text: str = "rm -rf build", tool: str = "shell", **fields: Any) -> ApprovalRequested:
@@ -50,35 +49,25 @@ def test_a_host_and_a_sub_agent_are_named() -> None:
     assert next(approval_lines(asked(agent="tester"))) == "approval needed: tester asks to run a command"
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("y", Answer(Outcome.ONCE)),
-        (" YES ", Answer(Outcome.ONCE)),
-        ("session", Answer(Outcome.SESSION)),
-        ("n", Answer(Outcome.NO)),
-        ("f use make clean", Answer(Outcome.NO, feedback="use make clean")),
-        ("because no", Answer(Outcome.NO, feedback="no")),
-        ("f", None),
-        ("a", None),
-        ("e", None),
-    ],
-)
+@for_each(("typed", "expected"), [
+    ("y", Answer(Outcome.ONCE)), (" YES ", Answer(Outcome.ONCE)), ("session", Answer(Outcome.SESSION)),
+    ("n", Answer(Outcome.NO)), ("f use make clean", Answer(Outcome.NO, feedback="use make clean")),
+    ("because no", Answer(Outcome.NO, feedback="no")), ("f", None), ("a", None), ("e", None),
+])  # fmt: skip
 def test_an_answer_is_a_letter_or_a_word(typed: str, expected: Answer | None) -> None:
     letter, words = chosen(asked(), typed)
     assert letter
     assert direct_answer(letter, words) == expected
 
 
-@pytest.mark.parametrize("typed", ["", "q", "yes please", "y y", "ye", "always the first"])
+@for_each("typed", ["", "q", "yes please", "y y", "ye", "always the first"])
 def test_anything_else_is_no_answer(typed: str) -> None:
     assert chosen(asked(), typed) == ("", "")
 
 
 def test_what_cannot_be_granted_or_changed_is_not_offered() -> None:
     letters = [line.split()[0] for line in choice_lines(asked(tool="read", suggested_rule=""))]
-    assert letters == ["y", "n", "f"]
-    assert chosen(asked(suggested_rule=""), "s") == ("", "")
+    assert (letters, chosen(asked(suggested_rule=""), "s")) == (["y", "n", "f"], ("", ""))
 
 
 def test_the_rules_to_keep_are_named_with_how_far_they_reach() -> None:
@@ -100,12 +89,9 @@ def test_an_effect_offers_its_parts_and_says_that_yes_deletes() -> None:
     assert lines[:2] == ["y or yes: keep everything, including 1 deletion", "p or parts: choose what to keep"]
 
 
-@pytest.mark.parametrize(
-    ("typed", "units"),
-    [
-        ("1", (0,)), ("2", (1, 2, 3)), ("3, 1", (0, 4)), ("1-3", (0, 1, 2, 3, 4)), ("", ()),
-        ("0", None), ("4", None), ("3-1", None), ("-1", None), ("all", None), ("1 x", None), ("2-9999999999", None),
-    ],
-)  # fmt: skip
+@for_each(("typed", "units"), [
+    ("1", (0,)), ("2", (1, 2, 3)), ("3, 1", (0, 4)), ("1-3", (0, 1, 2, 3, 4)), ("", ()),
+    ("0", None), ("4", None), ("3-1", None), ("-1", None), ("all", None), ("1 x", None), ("2-9999999999", None),
+])  # fmt: skip
 def test_parts_are_chosen_by_number(typed: str, units: tuple[int, ...] | None) -> None:
     assert units_typed(PARTS, typed) == units

@@ -14,6 +14,7 @@ from lmtui.core.sessions import Answer
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
 from lmtui.plain.console import Console, PlainStart
+from tests.sets import for_each
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes_attempts import some_attempts
 
@@ -67,26 +68,17 @@ def talk(*typed: str | type[BaseException], host: FakeHost | None = None, start:
     return paper, code
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [
-        (["y"], Answer(Outcome.ONCE)),
-        (["what?", "y"], Answer(Outcome.ONCE)),
-        (["n"], Answer(Outcome.NO)),
-        (["f", "use make check"], Answer(Outcome.NO, feedback="use make check")),
-        (["a", "3"], Answer(Outcome.ALWAYS, scope=GrantScope.USER)),
-        (["a", "", "n"], Answer(Outcome.NO)),
-        (["a", "9", "y"], Answer(Outcome.ONCE)),
-        (["e", "make lint"], Answer(Outcome.ONCE, edited="make lint")),
-        (["e", "", "y"], Answer(Outcome.ONCE)),
-        ([], Answer(Outcome.NO)),
-    ],
-)
+@for_each(("typed", "answer"), [
+    (["y"], Answer(Outcome.ONCE)), (["what?", "y"], Answer(Outcome.ONCE)), (["n"], Answer(Outcome.NO)),
+    (["f", "use make check"], Answer(Outcome.NO, feedback="use make check")),
+    (["a", "3"], Answer(Outcome.ALWAYS, scope=GrantScope.USER)), (["a", "", "n"], Answer(Outcome.NO)),
+    (["a", "9", "y"], Answer(Outcome.ONCE)), (["e", "make lint"], Answer(Outcome.ONCE, edited="make lint")),
+    (["e", "", "y"], Answer(Outcome.ONCE)), ([], Answer(Outcome.NO)),
+])  # fmt: skip
 def test_an_approval_is_answered_with_what_was_typed(typed: Iterable[str], answer: Answer) -> None:
     host = Host()
     _, code = talk("go", *typed, host=host)
-    assert host.session.answers == {"a1": answer}
-    assert code == 0
+    assert (host.session.answers, code) == ({"a1": answer}, 0)
 
 
 class AskingAboutEffect(Asking):
@@ -102,15 +94,10 @@ class EffectHost(FakeHost):
         return self._add(AskingAboutEffect(f"session{len(self.opened)}", clock=self.clock))
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [
-        (["p", "2"], Answer(Outcome.ONCE, hunks=(1, 2))),
-        (["p", "1-2"], Answer(Outcome.ONCE, hunks=(0, 1, 2))),
-        (["p", "3", "n"], Answer(Outcome.NO)),
-        (["p", "", "y"], Answer(Outcome.ONCE)),
-    ],
-)
+@pytest.mark.parametrize(("typed", "answer"), [
+    (["p", "2"], Answer(Outcome.ONCE, hunks=(1, 2))), (["p", "1-2"], Answer(Outcome.ONCE, hunks=(0, 1, 2))),
+    (["p", "3", "n"], Answer(Outcome.NO)), (["p", "", "y"], Answer(Outcome.ONCE)),
+])  # fmt: skip
 def test_parts_of_an_effect_are_kept_by_number(typed: list[str], answer: Answer) -> None:
     host = EffectHost()
     paper, _ = talk("go", *typed, host=host)
@@ -122,15 +109,11 @@ def test_what_is_typed_at_an_edit_begins_with_the_command() -> None:
     assert talk("go", "e", "make lint")[0].started_with == ["make test"]
 
 
-@pytest.mark.parametrize(
-    ("typed", "sent"),
-    [
-        (["one", "y"], "one"),
-        (["one\\", "two\\", "three", "y"], "one\ntwo\nthree"),
-        (["```", "def f():", "", "    pass\\", "```", "y"], "def f():\n\n    pass\\"),
-        (["/usr/bin/python is broken", "y"], "/usr/bin/python is broken"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "sent"), [
+    (["one", "y"], "one"), (["one\\", "two\\", "three", "y"], "one\ntwo\nthree"),
+    (["```", "def f():", "", "    pass\\", "```", "y"], "def f():\n\n    pass\\"),
+    (["/usr/bin/python is broken", "y"], "/usr/bin/python is broken"),
+])  # fmt: skip
 def test_a_text_of_many_lines_is_one_message(typed: list[str], sent: str) -> None:
     host = Host()
     talk(*typed, host=host)
@@ -159,8 +142,7 @@ def test_commands_of_the_users_own_go_to_the_session_with_or_without_the_model()
 def test_modes_titles_and_new_sessions() -> None:
     host = Host()
     paper, _ = talk("/mode plan", "/mode odd", "/rename lexer", "/new", "/nonsense", "/quit", "never read", host=host)
-    first = next(iter(host.opened.values()))
-    assert first.mode is Mode.PLAN
+    assert next(iter(host.opened.values())).mode is Mode.PLAN
     assert "error: no mode 'odd'; there are manual, normal, auto, try, plan" in paper.said
     assert len(host.opened) == 2
     assert any("no command /nonsense. " in line for line in paper.said)
@@ -219,16 +201,12 @@ PARTS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("typed", "done", "said"),
-    [
-        (("all",), [None], "merged"),
-        (("each", "no", "yes"), [[1, 2]], "merged"),
-        (("each", "no", "no"), [], "nothing was merged; the changes stay in the overlay"),
-        (("drop",), ["dropped"], "dropped; your files are unchanged"),
-        (("",), [], "nothing was merged; the changes stay in the overlay"),
-    ],
-)
+@for_each(("typed", "done", "said"), [
+    (("all",), [None], "merged"), (("each", "no", "yes"), [[1, 2]], "merged"),
+    (("each", "no", "no"), [], "nothing was merged; the changes stay in the overlay"),
+    (("drop",), ["dropped"], "dropped; your files are unchanged"),
+    (("",), [], "nothing was merged; the changes stay in the overlay"),
+])  # fmt: skip
 def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[object], said: str) -> None:
     host, session = FakeHost(), FakeSession("s1")
     session.trial.fake_parts = PARTS

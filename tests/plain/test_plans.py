@@ -13,6 +13,7 @@ from lmtui.core.proposals import Proposal
 from lmtui.plain.console import Editor, PlainStart, ask_plan
 from lmtui.plain.plain_session import LoopThread, PlainSession
 from tests.plain.test_console import Paper, talk
+from tests.sets import for_each
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes_plan import PROPOSAL
 
@@ -63,23 +64,14 @@ def test_the_whole_plan_is_read_out_with_the_choices() -> None:
         "plan left pending; /plan asks again",
     ):
         assert words in said
-    assert session.mode is Mode.PLAN
-    assert session.plans.answers == []
+    assert (session.mode, session.plans.answers) == (Mode.PLAN, [])
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [
-        (["y"], ("approve", ())),
-        (["YES"], ("approve", ())),
-        (["what?", "yes"], ("approve", ())),
-        (["f make it smaller"], ("revise", "make it smaller")),
-        (["change", "make it smaller"], ("revise", "make it smaller")),
-        (["f", "", "f smaller"], ("revise", "smaller")),
-        (["n"], ("reject", "")),
-        (["y please", "g", "no", "n"], ("reject", "")),
-    ],
-)
+@for_each(("typed", "answer"), [
+    (["y"], ("approve", ())), (["YES"], ("approve", ())), (["what?", "yes"], ("approve", ())),
+    (["f make it smaller"], ("revise", "make it smaller")), (["change", "make it smaller"], ("revise", "make it smaller")),
+    (["f", "", "f smaller"], ("revise", "smaller")), (["n"], ("reject", "")), (["y please", "g", "no", "n"], ("reject", "")),
+])  # fmt: skip
 def test_a_plan_is_answered_by_a_letter_or_a_word(typed: list[str], answer: tuple[str, object]) -> None:
     _, session = planned(*typed)
     given = [each for each in session.plans.answers if each != ("revise", "")]

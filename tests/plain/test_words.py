@@ -29,6 +29,7 @@ from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.plain.plain_session import EventPrinter, duration
+from tests.sets import for_each
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ATTACK = "\x1b]0;owned\x07\x1b[2Jx\x9b1m\u202ey\r"
@@ -58,8 +59,23 @@ def test_an_answer_is_said_by_sentences_as_they_are_whole() -> None:
     assert teller.tell(Envelope(2, NOW, "s", whole("One. Two, three. Four"))) == ["  Four"]
 
 
-def test_an_answer_that_was_not_streamed_is_said_whole() -> None:
-    assert told(whole("One.\n\nTwo.")) == ["lmtui answers:", "  One.", "", "  Two."]
+THOUGHT = ThinkingDelta(text="hm")
+OWN = ToolCallStarted(call_id="c1", tool="shell", arguments={}, title="ls", by="user")
+TODOS = (Todo(1, "read", TodoStatus.COMPLETED), Todo(2, "write", TodoStatus.IN_PROGRESS))
+
+
+@for_each(("events", "lines"), [
+    ([whole("One.\n\nTwo.")], ["lmtui answers:", "  One.", "", "  Two."]),
+    ([THOUGHT, 6.0, TextDelta(text="So. It")], ["thinking, 6 seconds", "lmtui answers:", "  So."]),
+    ([THOUGHT, 11.0, THOUGHT, 1.0, THOUGHT, 12.0, CALL], ["still thinking, 11 seconds", "thinking, 24 seconds"]),
+    ([PrefillProgress(ratio=0.1), 4.0, PrefillProgress(ratio=0.3), 7.0, PrefillProgress(ratio=0.5)],
+     ["the model reads the prompt, 50%"]),
+    ([OWN, ToolCallFinished(call_id="c1", tool="shell", ok=True, result="a\nb", elapsed_ms=5)],
+     ["begins: shell ls", "tool: shell ls ... ok, 5 ms", "  a", "  b"]),
+    ([PlanChanged(plan=Plan(todos=TODOS))], ["todos: 1 of 2 done, now: write"]),
+])  # fmt: skip
+def test_what_happens_is_said_with_its_time_and_how_far_it_is(events: list[Event | float], lines: list[str]) -> None:
+    assert told(*events) == lines
 
 
 def test_an_answer_that_is_kept_otherwise_than_it_was_streamed_is_said_again() -> None:
@@ -81,17 +97,6 @@ def test_streamed_or_whole_the_same_words_are_said(text: str, sizes: list[int]) 
         rest = rest[size:]
     streamed = told(*(piece for piece in pieces if piece.text), whole(text))
     assert " ".join(streamed).split() == " ".join(told(whole(text))).split()
-
-
-def test_thinking_is_said_with_its_time_and_long_thinking_again() -> None:
-    thought = ThinkingDelta(text="hm")
-    assert told(thought, 6.0, TextDelta(text="So. It")) == ["thinking, 6 seconds", "lmtui answers:", "  So."]
-    assert told(thought, 11.0, thought, 1.0, thought, 12.0, CALL) == ["still thinking, 11 seconds", "thinking, 24 seconds"]
-
-
-def test_reading_a_long_prompt_is_said_every_ten_seconds() -> None:
-    progress = (PrefillProgress(ratio=0.1), 4.0, PrefillProgress(ratio=0.3), 7.0, PrefillProgress(ratio=0.5))
-    assert told(*progress) == ["the model reads the prompt, 50%"]
 
 
 def test_a_turn_is_announced_with_its_calls_its_files_and_its_end() -> None:
@@ -120,17 +125,6 @@ def test_a_failed_call_says_the_beginning_of_its_result() -> None:
 def test_a_failure_whose_summary_says_no_more_is_said_once() -> None:
     ended = ToolCallFinished(call_id="c1", tool="read", ok=False, result="no", elapsed_ms=1500, summary="failed")
     assert told(CALL, ended)[0] == "tool: read parser/lexer.py ... failed, 1.5 seconds"
-
-
-def test_a_command_of_the_users_own_says_its_output() -> None:
-    call = ToolCallStarted(call_id="c1", tool="shell", arguments={}, title="ls", by="user")
-    lines = told(call, ToolCallFinished(call_id="c1", tool="shell", ok=True, result="a\nb", elapsed_ms=5))
-    assert lines == ["begins: shell ls", "tool: shell ls ... ok, 5 ms", "  a", "  b"]
-
-
-def test_a_plan_says_how_much_is_done_and_what_is_under_way() -> None:
-    todos = (Todo(1, "read", TodoStatus.COMPLETED), Todo(2, "write", TodoStatus.IN_PROGRESS))
-    assert told(PlanChanged(plan=Plan(todos=todos))) == ["todos: 1 of 2 done, now: write"]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ PNG = Image("a.png", "image/png", b"\x89PNG\r\n\x1a\nrest")
 
 def test_a_picture_comes_back_by_its_content_also_after_a_restart(tmp_path: Path) -> None:
     ref = ImageFolder(tmp_path / ".lmagent" / "s.images").put(PNG)
-    assert ref.size_bytes == len(PNG.data)
-    assert ImageFolder(tmp_path / ".lmagent" / "s.images").get(ref) == PNG
+    assert (ref.size_bytes, ImageFolder(tmp_path / ".lmagent" / "s.images").get(ref)) == (len(PNG.data), PNG)
     assert [path.name for path in (tmp_path / ".lmagent" / "s.images").iterdir()] == [ref.sha256]
 
 

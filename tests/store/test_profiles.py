@@ -3,11 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import ModelKey, ModelProfile
 from lmtui.store.model_profiles import ProfileStore
+from tests.sets import for_each
 
 KEY = ModelKey("http://127.0.0.1:8080/v1", "qwen", "Q4_K_M", "abc")
 PROFILE = ModelProfile(
@@ -18,8 +17,7 @@ PROFILE = ModelProfile(
 def test_what_was_kept_is_there_the_next_time_for_just_that_model(tmp_path: Path) -> None:
     ProfileStore(tmp_path / "state" / "models.json").put(KEY, PROFILE)
     again = ProfileStore(tmp_path / "state" / "models.json")
-    assert again.get(KEY) == PROFILE
-    assert again.get(ModelKey(KEY.url, KEY.model, "Q8_0", KEY.template)) == ModelProfile()
+    assert (again.get(KEY), again.get(ModelKey(KEY.url, KEY.model, "Q8_0", KEY.template))) == (PROFILE, ModelProfile())
 
 
 def test_what_another_process_kept_meanwhile_stays(tmp_path: Path) -> None:
@@ -30,13 +28,12 @@ def test_what_another_process_kept_meanwhile_stays(tmp_path: Path) -> None:
     assert ProfileStore(tmp_path / "models.json").get(KEY) == PROFILE
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 50_000, "\x00"], ids=["empty", "cut", "list", "deep", "binary"])
+@for_each("text", ["", "{", "[]", "[" * 50_000, "\x00"])
 def test_a_broken_file_is_put_aside_and_the_next_one_written(tmp_path: Path, text: str) -> None:
     file = tmp_path / "models.json"
     file.write_text(text)
     store = ProfileStore(file)
-    assert store.get(KEY) == ModelProfile()
-    assert (tmp_path / "models.broken").read_text() == text
+    assert (store.get(KEY), (tmp_path / "models.broken").read_text()) == (ModelProfile(), text)
     store.put(KEY, PROFILE)
     assert ProfileStore(file).get(KEY) == PROFILE
 

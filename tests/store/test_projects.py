@@ -15,6 +15,7 @@ from lmtui.store import projects
 from lmtui.store.pipeline_queue import PipelineFile
 from lmtui.store.projects import ProjectStore, find_project, look_at, scan
 from lmtui.store.session_logs import SessionStore, new_session_id
+from tests.sets import for_each
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 
@@ -63,7 +64,7 @@ def test_entries_that_cannot_be_read_are_said_and_stay_in_the_file(tmp_path: Pat
     assert json.loads(store.file.read_text())[: len(foreign)] == foreign
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", "[" * 50_000, "\x00"], ids=["empty", "cut", "object", "deep", "binary"])
+@for_each("text", ["", "{", "{}", "[" * 50_000, "\x00"])
 def test_a_broken_file_is_said_and_put_aside_when_the_next_one_is_written(tmp_path: Path, text: str) -> None:
     store = ProjectStore()
     store.file.parent.mkdir(parents=True)
@@ -160,8 +161,7 @@ def test_a_scan_stops_where_there_is_too_much(tmp_path: Path, monkeypatch: pytes
 
 def test_lines_show_no_control_characters_of_names_and_tags(tmp_path: Path) -> None:
     project = ProjectStore().put(tmp_path / "a\x1b[2Jb\n\u202ec\udc80", tags=("t\x07",))
-    again = ProjectStore().read()[0][0]
-    assert again == project
+    assert ProjectStore().read()[0][0] == project
     text = "".join(project_lines([look_at(project)], NOW))
     assert "the folder is gone" in text
     assert not {"\x1b", "\n", "\u202e", "\x07"} & {*text}

@@ -11,10 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lmtui.store.session_logs import EVENT_TYPES, decode, encode
 from tests.fakes import FakeProvider, Rig, answer
+from tests.sets import for_each
 
 RECORDED = Path(__file__).parent / "recorded"
 # What lmtui itself tells the model on resume is worded differently now.
@@ -48,13 +47,13 @@ def test_every_durable_event_of_that_version_is_in_a_recording() -> None:
     assert kinds <= {event.kind for event in EVENT_TYPES}
 
 
-@pytest.mark.parametrize("name", sorted(RESUMED))
+@for_each("name", sorted(RESUMED))
 def test_nothing_that_was_recorded_is_lost(name: str) -> None:
     for line in lines_of(name):
         assert is_in(json.loads(line), json.loads(encode(decode(line))))
 
 
-@pytest.mark.parametrize("name", sorted(RESUMED))
+@for_each("name", sorted(RESUMED))
 async def test_a_recorded_session_goes_on_where_it_ended(name: str) -> None:
     provider = FakeProvider(answer("ok"))
     past = [decode(line) for line in lines_of(name)]

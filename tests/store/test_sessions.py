@@ -169,13 +169,9 @@ def test_lists_are_newest_first_and_searchable(tmp_path: Path) -> None:
     newest = new_session_id(datetime(2027, 1, 1, tzinfo=UTC))
     written(store, newest)
     found = summaries(store)
-    assert [summary.id for summary in found] == [newest, ID]
-    assert found[0].title == "Fix the bug"
-    assert found[0].state == "done"
-    assert found[0].last_line == "looking at it"
-    assert len(summaries(store, "LOOKING bug")) == 2
-    assert summaries(store, "looking elsewhere") == []
-    assert len(summaries(store, limit=1)) == 1
+    assert ([summary.id for summary in found], found[0].title, found[0].state) == ([newest, ID], "Fix the bug", "done")
+    assert (found[0].last_line, len(summaries(store, "LOOKING bug"))) == ("looking at it", 2)
+    assert (summaries(store, "looking elsewhere"), len(summaries(store, limit=1))) == ([], 1)
 
 
 def test_decode_refuses_what_is_no_event() -> None:

@@ -10,8 +10,7 @@ def test_an_answer_is_kept_for_its_folder_only(tmp_path: Path) -> None:
     write_trust(tmp_path / "other", TrustAnswer("bb", is_trusted=False))
     assert read_trust(tmp_path) == TrustAnswer("aa", is_trusted=True)
     assert read_trust(tmp_path / "other") == TrustAnswer("bb", is_trusted=False)
-    assert read_trust(tmp_path / "third") == TrustAnswer()
-    assert trust_file().stat().st_mode & 0o777 == 0o600
+    assert (read_trust(tmp_path / "third"), trust_file().stat().st_mode & 0o777) == (TrustAnswer(), 0o600)
 
 
 def test_a_file_that_cannot_be_read_trusts_nothing(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from lmtui.core.usage_values import SLOT_S, UsageRange, UsageSum, usage_report
 from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionStore, encode
 from lmtui.store.usage_logs import UsageLogs
+from tests.sets import for_each
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OPENED = SessionOpened(workspace="/w", version="1")
@@ -91,8 +92,7 @@ def test_a_log_is_read_on_from_where_it_ended_and_a_torn_line_only_once_it_is_wh
     add(path, text[:40])
     assert total(logs).requests == 1
     add(path, text[40:])
-    assert total(logs).requests == 2
-    assert total().requests == 2
+    assert (total(logs).requests, total().requests) == (2, 2)
 
 
 def test_what_was_read_is_kept_for_the_next_start_and_only_new_lines_are_read(tmp_path: Path, home: Path) -> None:
@@ -123,14 +123,11 @@ def test_a_log_that_was_replaced_is_read_from_its_beginning(tmp_path: Path) -> N
     assert total(logs) == UsageSum()
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        '"usage":{"prompt_tokens":-1}', '"usage":{"prompt_tokens":1e999}', '"usage":{"prompt_tokens":"5"}', '"usage":null',
-        '"usage":{"prompt_tokens":99999999999999}', '"x":1', '"usage":{"completion_tokens":true,"prompt_tokens":[]}',
-        '"usage":' + "[" * 5000,
-    ],
-)  # fmt: skip
+@for_each("fields", [
+    '"usage":{"prompt_tokens":-1}', '"usage":{"prompt_tokens":1e999}', '"usage":{"prompt_tokens":"5"}', '"usage":null',
+    '"usage":{"prompt_tokens":99999999999999}', '"x":1', '"usage":{"completion_tokens":true,"prompt_tokens":[]}',
+    '"usage":' + "[" * 5000,
+])  # fmt: skip
 def test_a_line_that_cannot_be_is_passed_over(tmp_path: Path, fields: str) -> None:
     path = write(tmp_path, 1, USED)
     head = '{"seq":3,"time":"2026-01-02T03:04:05Z","session":"s","kind":"usage_updated",'
@@ -194,11 +191,11 @@ def test_a_thousand_sessions_are_summed_up_at_once(tmp_path: Path) -> None:
     text = "".join(line(number, USED if number % 10 == 0 else filler) for number in range(2, 102))
     for number in range(1000):
         add(write(tmp_path, number), text)
-    began = time.monotonic()
+    began = time.process_time()
     assert total().requests == 10_000
-    cold_s, began = time.monotonic() - began, time.monotonic()
+    cold_s, began = time.process_time() - began, time.process_time()
     assert total().requests == 10_000
-    warm_s = time.monotonic() - began
+    warm_s = time.process_time() - began
     assert cold_s < 10
     assert warm_s < 2
     assert warm_s < cold_s

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
@@ -20,6 +20,7 @@ from lmtui.core.workspace import ExecResult
 from lmtui.tools.data_script import kind_of, look, unique
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
+from tests.sets import for_each
 from tests.tools.test_files import Bench
 
 REGISTRY = ToolRegistry()
@@ -48,20 +49,12 @@ def test_a_csv_is_told_by_shape_columns_and_both_ends(tmp_path: Path) -> None:
     assert found["tail"] == [["998", "name 998", "499.0", ""], ["999", "name 999", "499.5", ""]]
 
 
-@pytest.mark.parametrize(
-    ("text", "width", "rows", "head"),
-    [
-        ("a;b\n1;x\n", 2, 1, [["1", "x"]]),
-        ("a\tb\n1\t\"x\ty\"\n", 2, 1, [["1", "x y"]]),
-        ("1,2\n3,4\n", 2, 2, [["1", "2"], ["3", "4"]]),
-        ("a,a\n1,2\n", 2, 1, [["1", "2"]]),
-        ("a,b\n1\n1,2,3\n", 3, 2, [["1", "", ""], ["1", "2", "3"]]),
-        ("a,b\n\"x\ny\",2\n", 2, 1, [["x y", "2"]]),
-        ("a\n\0b\n", 1, 1, [["b"]]),
-        ("", 0, 0, []),
-        ("a,b\n", 0, 0, []),
-    ],
-)  # fmt: skip
+@for_each(("text", "width", "rows", "head"), [
+    ("a;b\n1;x\n", 2, 1, [["1", "x"]]), ("a\tb\n1\t\"x\ty\"\n", 2, 1, [["1", "x y"]]),
+    ("1,2\n3,4\n", 2, 2, [["1", "2"], ["3", "4"]]), ("a,a\n1,2\n", 2, 1, [["1", "2"]]),
+    ("a,b\n1\n1,2,3\n", 3, 2, [["1", "", ""], ["1", "2", "3"]]), ("a,b\n\"x\ny\",2\n", 2, 1, [["x y", "2"]]),
+    ("a\n\0b\n", 1, 1, [["b"]]), ("", 0, 0, []), ("a,b\n", 0, 0, []),
+])  # fmt: skip
 def test_its_relatives_are_read_too(tmp_path: Path, text: str, width: int, rows: int, head: list[list[str]]) -> None:
     found = looked(written(tmp_path, "a.csv", text))
     assert (found["width"], found["rows"], found["head"]) == (width, rows, head)
@@ -111,7 +104,6 @@ def test_names_of_columns_are_told_apart(names: list[str]) -> None:
     assert len(unique(names)) == len(names)
 
 
-@settings(max_examples=50)
 @given(st.one_of(st.text(max_size=20), st.integers(), st.booleans(), st.none(), st.lists(st.integers(), max_size=2)))
 def test_any_value_has_a_kind(value: object) -> None:
     assert kind_of(value)

@@ -10,15 +10,28 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.tools.edit_file import apply_edit
 from lmtui.tools.text import elided_line, without_line_numbers
+from tests.sets import for_each
 from tests.tools.test_files import REGISTRY, Bench
 
 CODE = "def f(x):\n    if x:\n        return 1\n    return 2\n\ndef g(x):\n    return 3\n"
 
 
-def test_exact_and_unique_is_replaced() -> None:
-    edited = apply_edit(CODE, "return 2", "return 4")
-    assert edited.text == CODE.replace("return 2", "return 4")
-    assert edited.remark == ""
+@for_each(("text", "search", "replace", "expected", "remark"), [
+    (CODE, "return 2", "return 4", CODE.replace("return 2", "return 4"), ""),
+    ("a = 1  \nb = 2\t\nc = 3\n", "a = 1\nb = 2\n", "a = 9\nb = 8\n", "a = 9\nb = 8\nc = 3\n", "line ends"),
+    (CODE, "if x:\n    return 1", "if not x:\n    return 0\n    # done",
+     CODE.replace("    if x:\n        return 1\n", "    if not x:\n        return 0\n        # done\n"), "indentation"),
+    ("a:\n  b\n", "        a:\n          b", "        a:\n          c", "a:\n  c\n", "indentation"),
+    ("\tif x:\n\t\ty()\n", "    if x:\n        y()", "    if x:\n        z()", "\tif x:\n\t\tz()\n", "indentation"),
+    ("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", "1\r\n2\r\nthree\r\n", ""),
+    ("a\nb", "b", "c", "a\nc", ""), ("a\n  b", "b\n", "c\n", "a\n  c", "indentation"),
+    ("a\nb  \nc\n", "b\nc", "", "a\n", "line ends"),
+])  # fmt: skip
+def test_what_is_replaced_is_put_right_and_said(text: str, search: str, replace: str, expected: str, remark: str) -> None:
+    edited = apply_edit(text, search, replace, newline="\r\n" if "\r" in text else "\n")
+    assert edited.text == expected
+    assert remark in edited.remark
+    assert bool(remark) == bool(edited.remark)
 
 
 def test_several_places_are_refused_with_their_lines() -> None:
@@ -30,43 +43,6 @@ def test_all_changes_every_place() -> None:
     edited = apply_edit(CODE, "return", "yield", is_all=True)
     assert edited.count == 3
     assert "return" not in edited.text
-
-
-def test_white_space_at_line_ends_is_ignored_and_said() -> None:
-    text = "a = 1  \nb = 2\t\nc = 3\n"
-    edited = apply_edit(text, "a = 1\nb = 2\n", "a = 9\nb = 8\n")
-    assert edited.text == "a = 9\nb = 8\nc = 3\n"
-    assert "line ends" in edited.remark
-
-
-def test_indentation_is_ignored_said_and_put_right() -> None:
-    edited = apply_edit(CODE, "if x:\n    return 1", "if not x:\n    return 0\n    # done")
-    assert edited.text == CODE.replace("    if x:\n        return 1\n", "    if not x:\n        return 0\n        # done\n")
-    assert "indentation" in edited.remark
-
-
-def test_too_much_indentation_is_taken_back() -> None:
-    edited = apply_edit("a:\n  b\n", "        a:\n          b", "        a:\n          c")
-    assert edited.text == "a:\n  c\n"
-
-
-def test_tabs_for_spaces_keep_the_tabs_of_the_file() -> None:
-    edited = apply_edit("\tif x:\n\t\ty()\n", "    if x:\n        y()", "    if x:\n        z()")
-    assert edited.text == "\tif x:\n\t\tz()\n"
-
-
-def test_crlf_stays_crlf() -> None:
-    edited = apply_edit("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", newline="\r\n")
-    assert edited.text == "1\r\n2\r\nthree\r\n"
-
-
-def test_missing_final_newline_stays_missing() -> None:
-    assert apply_edit("a\nb", "b", "c").text == "a\nc"
-    assert apply_edit("a\n  b", "b\n", "c\n").text == "a\n  c"
-
-
-def test_a_block_can_be_deleted() -> None:
-    assert apply_edit("a\nb  \nc\n", "b\nc", "").text == "a\n"
 
 
 def test_a_miss_shows_the_nearest_region_with_line_numbers() -> None:
@@ -113,7 +89,7 @@ def test_an_edit_either_raises_or_changes_what_it_says(text: str, search: str, r
     assert edited.remark or text.count(search) == 1
 
 
-@pytest.mark.parametrize("sign", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+@for_each("sign", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_signs_that_only_python_takes_for_line_ends_stay_in_their_lines(sign: str) -> None:
     text = f"    a{sign}b\n    c\n    d{sign}\ne\n"
     edited = apply_edit(text, f"a{sign}b\nc\nd{sign}", f"a{sign}B\nc{sign}c\nd{sign}")
@@ -122,8 +98,7 @@ def test_signs_that_only_python_takes_for_line_ends_stay_in_their_lines(sign: st
 
 
 @pytest.mark.parametrize(
-    ("old", "replace", "new"),
-    [(b"a\nb\n", "c\n", b"a\nb\nc\n"), (b"a\r\nb", "c\n", b"a\r\nb\r\nc\r\n"), (b"", "c\n", b"c\n")],
+    ("old", "replace", "new"), [(b"a\nb\n", "c\n", b"a\nb\nc\n"), (b"a\r\nb", "c\n", b"a\r\nb\r\nc\r\n"), (b"", "c\n", b"c\n")]
 )
 async def test_an_edit_with_an_empty_search_appends(old: bytes, replace: str, new: bytes) -> None:
     bench = Bench(a=old)
@@ -143,28 +118,20 @@ async def test_an_empty_search_is_refused_where_the_file_was_not_read_or_nothing
 SHOWN = "".join(f"{number:>5}  {line}\n" for number, line in enumerate(CODE.splitlines(), 1))
 
 
-@pytest.mark.parametrize(
-    ("text", "bare"),
-    [
-        (SHOWN, CODE),
-        (SHOWN.replace("    5  \n", "    5\n"), CODE),
-        ("4      return 2\n5\n6  def g(x):", "    return 2\n\ndef g(x):"),
-        ("1: def f(x):\n2:     if x:\n", "def f(x):\n    if x:\n"),
-        ("1  one\n2  two\n", "1  one\n2  two\n"),
-        ("1  def f(x):\n3          return 1\n", "1  def f(x):\n3          return 1\n"),
-        ("def f(x):\n2      if x:\n", "def f(x):\n2      if x:\n"),
-        ("", ""),
-    ],
-    ids=["as shown", "an empty line", "a part", "colons", "other lines", "not in a row", "one without", "nothing"],
-)
+@for_each(("text", "bare"), [
+    (SHOWN, CODE), (SHOWN.replace("    5  \n", "    5\n"), CODE),
+    ("4      return 2\n5\n6  def g(x):", "    return 2\n\ndef g(x):"),
+    ("1: def f(x):\n2:     if x:\n", "def f(x):\n    if x:\n"), ("1  one\n2  two\n", "1  one\n2  two\n"),
+    ("1  def f(x):\n3          return 1\n", "1  def f(x):\n3          return 1\n"),
+    ("def f(x):\n2      if x:\n", "def f(x):\n2      if x:\n"), ("", ""),
+])  # fmt: skip
 def test_copied_line_numbers_go_where_each_line_has_one_that_matches(text: str, bare: str) -> None:
     assert without_line_numbers(text, CODE) == bare
 
 
 def test_lines_that_begin_with_numbers_themselves_stay() -> None:
     listing = "1  one\n2  two\n3  three\n"
-    assert without_line_numbers(listing, listing) == listing
-    assert without_line_numbers(listing, "") == listing
+    assert (without_line_numbers(listing, listing), without_line_numbers(listing, "")) == (listing, listing)
     assert without_line_numbers("    1  one\n    2  two\n", "") == "one\ntwo\n"
 
 
@@ -183,21 +150,11 @@ async def test_line_numbers_copied_into_edit_and_write_are_left_out() -> None:
     assert bench.sandbox.files["new"].decode() == CODE
 
 
-@pytest.mark.parametrize(
-    ("line", "is_elided"),
-    [
-        ("# ... rest of the code ...", True),
-        ("    // ... existing code ...", True),
-        ("... (rest of the file unchanged)", True),
-        ("/* the rest remains unchanged */", True),
-        ("<!-- other sections here -->", True),
-        ("…  remaining lines", True),
-        ("# Other helpers", False),
-        ("    ...", False),
-        ("# rest of the arguments", False),
-        ("x = [1, 2, ...]", False),
-    ],
-)
+@for_each(("line", "is_elided"), [
+    ("# ... rest of the code ...", True), ("    // ... existing code ...", True), ("... (rest of the file unchanged)", True),
+    ("/* the rest remains unchanged */", True), ("<!-- other sections here -->", True), ("…  remaining lines", True),
+    ("# Other helpers", False), ("    ...", False), ("# rest of the arguments", False), ("x = [1, 2, ...]", False),
+])  # fmt: skip
 def test_a_line_that_stands_for_others_is_known(line: str, *, is_elided: bool) -> None:
     assert elided_line(f"a = 1\n{line}\n", CODE) == (line.strip() if is_elided else "")
     assert elided_line(f"a = 1\n{line}\n", f"{line}\n") == ""

@@ -11,6 +11,7 @@ from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from lmtui.core.ports import FeatureServices, ToolResult
 from lmtui.tools.registry import ToolRegistry
+from tests.sets import for_each
 from tests.tools.test_files import Bench
 
 REGISTRY = ToolRegistry()
@@ -62,29 +63,23 @@ async def test_a_picture_is_shown_to_who_sees_and_other_bytes_are_refused() -> N
         await fetched(Page(URL, "application/pdf", data=b"%PDF", total_bytes=4))
 
 
-@pytest.mark.parametrize(
-    ("url", "access", "subject"),
-    [
-        (URL, Access.WEB, "docs.example.com"), ("http://localhost:8000/x", Access.REACH, "localhost:8000"),
-        ("http://10.0.0.1/", Access.REACH, "10.0.0.1"), ("ftp://x", Access.NONE, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("url", "access", "subject"), [
+    (URL, Access.WEB, "docs.example.com"), ("http://localhost:8000/x", Access.REACH, "localhost:8000"),
+    ("http://10.0.0.1/", Access.REACH, "10.0.0.1"), ("ftp://x", Access.NONE, ""),
+])  # fmt: skip
 def test_what_it_does_is_told_by_the_address(url: str, access: Access, subject: str) -> None:
     call = REGISTRY.prepare("web_fetch", json.dumps({"url": url}))
     assert (call.access, call.subjects) == (access, (subject,))
 
 
-@pytest.mark.parametrize(
-    ("access", "mode", "texts", "verdict"),
-    [
-        (Access.WEB, Mode.NORMAL, (), Verdict.ALLOW), (Access.WEB, Mode.MANUAL, (), Verdict.ASK),
-        (Access.WEB, Mode.PLAN, (), Verdict.ALLOW), (Access.WEB, Mode.AUTO, ("deny Fetch",), Verdict.DENY),
-        (Access.WEB, Mode.AUTO, ("deny Fetch(box*)",), Verdict.DENY), (Access.WEB, Mode.NORMAL, ("ask Fetch",), Verdict.ASK),
-        (Access.REACH, Mode.NORMAL, (), Verdict.ASK), (Access.REACH, Mode.AUTO, (), Verdict.ASK),
-        (Access.REACH, Mode.PLAN, (), Verdict.ASK), (Access.REACH, Mode.AUTO, ("allow Fetch(box:80)",), Verdict.ALLOW),
-        (Access.REACH, Mode.AUTO, ("allow Fetch(other)",), Verdict.ASK),
-    ],
-)  # fmt: skip
+@for_each(("access", "mode", "texts", "verdict"), [
+    (Access.WEB, Mode.NORMAL, (), Verdict.ALLOW), (Access.WEB, Mode.MANUAL, (), Verdict.ASK),
+    (Access.WEB, Mode.PLAN, (), Verdict.ALLOW), (Access.WEB, Mode.AUTO, ("deny Fetch",), Verdict.DENY),
+    (Access.WEB, Mode.AUTO, ("deny Fetch(box*)",), Verdict.DENY), (Access.WEB, Mode.NORMAL, ("ask Fetch",), Verdict.ASK),
+    (Access.REACH, Mode.NORMAL, (), Verdict.ASK), (Access.REACH, Mode.AUTO, (), Verdict.ASK),
+    (Access.REACH, Mode.PLAN, (), Verdict.ASK), (Access.REACH, Mode.AUTO, ("allow Fetch(box:80)",), Verdict.ALLOW),
+    (Access.REACH, Mode.AUTO, ("allow Fetch(other)",), Verdict.ASK),
+])  # fmt: skip
 def test_who_decides(access: Access, mode: Mode, texts: tuple[str, ...], verdict: Verdict) -> None:
     rules = tuple(parse_rule(text.partition(" ")[2], Effect(text.partition(" ")[0]), "settings") for text in texts)
     assert decide_all("fetch", access, ("box:80",), mode, rules).verdict is verdict

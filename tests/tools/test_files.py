@@ -13,6 +13,7 @@ from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.workspace import ExecResult
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
+from tests.sets import for_each
 
 REGISTRY = ToolRegistry("/home/me/project")
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -57,15 +58,12 @@ async def test_read_past_the_end_shows_the_last_line_and_says_how_long_the_file_
     assert result.text == "    2  y\n(a has 2 lines; line 5 is past its end)"
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "note"),
-    [
-        ("read", {"path": "a", "limit": 99999}, "[limit was 99999, which is out of range; 5000 was used]"),
-        ("read", {"path": "a", "limit": "-1"}, "[limit was -1, which is out of range; 400 was used]"),
-        ("ls", {"max_depth": 9}, "[depth was 9, which is out of range; 6 was used]"),
-        ("grep", {"pattern": "x", "context": 21}, "[context was 21, which is out of range; 20 was used]"),
-    ],
-)
+@pytest.mark.parametrize(("tool", "given", "note"), [
+    ("read", {"path": "a", "limit": 99999}, "[limit was 99999, which is out of range; 5000 was used]"),
+    ("read", {"path": "a", "limit": "-1"}, "[limit was -1, which is out of range; 400 was used]"),
+    ("ls", {"max_depth": 9}, "[depth was 9, which is out of range; 6 was used]"),
+    ("grep", {"pattern": "x", "context": 21}, "[context was 21, which is out of range; 20 was used]"),
+])  # fmt: skip
 async def test_a_number_out_of_range_is_brought_into_it_and_said(tool: str, given: dict[str, object], note: str) -> None:
     result = await Bench(a=b"x\n").call(tool, **given)
     assert result.ok
@@ -91,16 +89,11 @@ async def test_what_may_not_be_read_is_not_named() -> None:
     assert raised.value.full_text() == "a/hidden.txt does not exist"
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "count"),
-    [
-        ("read", {"path": "a"}, "(2 lines, 3 words, 12 bytes)"),
-        ("read", {"path": "a", "offset": 2}, "(lines 2–2 of 2)"),
-        ("ls", {}, "(2 files, 0 folders)"),
-        ("glob", {"pattern": "*"}, "(2 files)"),
-        ("grep", {"pattern": "one"}, "(3 matching lines in 2 files)"),
-    ],
-)
+@for_each(("tool", "given", "count"), [
+    ("read", {"path": "a"}, "(2 lines, 3 words, 12 bytes)"), ("read", {"path": "a", "offset": 2}, "(lines 2–2 of 2)"),
+    ("ls", {}, "(2 files, 0 folders)"), ("glob", {"pattern": "*"}, "(2 files)"),
+    ("grep", {"pattern": "one"}, "(3 matching lines in 2 files)"),
+])  # fmt: skip
 async def test_a_model_that_would_count_wrong_is_told_the_counts(tool: str, given: dict[str, object], count: str) -> None:
     bench = Bench(a=b"one\ntwo one\n", b=b"one\n")
     call = REGISTRY.prepare(tool, json.dumps(given))
@@ -122,12 +115,9 @@ async def test_read_shows_no_control_characters() -> None:
 async def test_write_is_terse_and_tells_the_change() -> None:
     bench = Bench(a=b"old\n")
     result = await bench.call("write", path="a", content="new\nlines\n")
-    assert result.text == "ok"
-    assert result.summary == "+2 −1"
-    assert bench.sandbox.files["a"] == b"new\nlines\n"
+    assert (result.text, result.summary, bench.sandbox.files["a"]) == ("ok", "+2 −1", b"new\nlines\n")
     again = await bench.call("write", path="a", content="new\nlines\n")
-    assert again.text == "ok, unchanged"
-    assert again.changes == ()
+    assert (again.text, again.changes) == ("ok, unchanged", ())
 
 
 async def test_an_empty_file_can_be_written() -> None:
@@ -136,20 +126,15 @@ async def test_an_empty_file_can_be_written() -> None:
     assert bench.sandbox.files["a"] == b""
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (b"\xef\xbb\xbfa = 1\r\nb = 2\r\n", b"\xef\xbb\xbfa = 1\r\nb = 3\r\n"),
-        ("ä\nb = 2".encode("latin-1"), "ä\nb = 3".encode("latin-1")),
-        ("b = 2\n".encode("utf-16"), "b = 3\n".encode("utf-16")),
-        (b"\tb = 2\n\n\n", b"\tb = 3\n\n\n"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    (b"\xef\xbb\xbfa = 1\r\nb = 2\r\n", b"\xef\xbb\xbfa = 1\r\nb = 3\r\n"),
+    ("ä\nb = 2".encode("latin-1"), "ä\nb = 3".encode("latin-1")), ("b = 2\n".encode("utf-16"), "b = 3\n".encode("utf-16")),
+    (b"\tb = 2\n\n\n", b"\tb = 3\n\n\n"),
+])  # fmt: skip
 async def test_edit_keeps_encoding_line_ends_and_tabs(before: bytes, after: bytes) -> None:
     bench = Bench(a=before)
     result = await bench.call("edit", path="a", search="b = 2", replace="b = 3")
-    assert bench.sandbox.files["a"] == after
-    assert result.text == "ok"
+    assert (bench.sandbox.files["a"], result.text) == (after, "ok")
 
 
 async def test_edit_tells_when_it_was_tolerant() -> None:
@@ -219,8 +204,7 @@ async def test_git_paths_stand_behind_two_dashes_and_any_message_commits() -> No
 
 async def test_time_has_its_zone() -> None:
     told = json.loads((await Bench().call("get_time")).text)
-    assert datetime.fromisoformat(told["iso"]) == NOW
-    assert told["unix"] == int(NOW.timestamp())
+    assert (datetime.fromisoformat(told["iso"]), told["unix"]) == (NOW, int(NOW.timestamp()))
 
 
 async def test_todos_are_added_completed_and_listed() -> None:
@@ -254,17 +238,11 @@ async def test_grep_leaves_out_what_a_rule_forbids_to_read() -> None:
     assert "1 file with matches left out" in found.text
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        ({"start_line": 3, "end_line": 4}, ["3", "4"]),
-        ({"end_line": 2}, ["1", "2"]),
-        ({"offset": -2, "end_line": 9}, ["9"]),
-        ({"offset": 8, "endLine": 99}, ["8", "9", "10"]),
-        ({"offset": 2, "limit": 2, "end_line": 9}, ["2", "3"]),
-        ({"offset": 2, "limit": 9, "end_line": 3}, ["2", "3"]),
-    ],
-)
+@for_each(("given", "shown"), [
+    ({"start_line": 3, "end_line": 4}, ["3", "4"]), ({"end_line": 2}, ["1", "2"]),
+    ({"offset": -2, "end_line": 9}, ["9"]), ({"offset": 8, "endLine": 99}, ["8", "9", "10"]),
+    ({"offset": 2, "limit": 2, "end_line": 9}, ["2", "3"]), ({"offset": 2, "limit": 9, "end_line": 3}, ["2", "3"]),
+])  # fmt: skip
 async def test_read_ends_at_the_line_that_is_given(given: dict[str, object], shown: list[str]) -> None:
     bench = Bench(a="".join(f"line {n}\n" for n in range(1, 11)).encode())
     result = await bench.call("read", path="a", **given)

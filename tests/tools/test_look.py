@@ -71,6 +71,5 @@ async def test_a_model_that_sees_nothing_is_told_so() -> None:
 
 def test_what_must_not_be_read_must_not_be_looked_at() -> None:
     rules = (parse_rule("Read(secret/**)", Effect.DENY, "settings"),)
-    decision = decide_all("look", Access.READ, ("secret/a.png",), Mode.AUTO, rules)
-    assert decision.verdict is Verdict.DENY
+    assert decide_all("look", Access.READ, ("secret/a.png",), Mode.AUTO, rules).verdict is Verdict.DENY
     assert decide_all("look", Access.READ, ("a.png",), Mode.PLAN, rules).verdict is Verdict.ALLOW

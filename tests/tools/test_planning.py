@@ -82,14 +82,11 @@ async def test_one_tool_with_actions_does_what_the_others_do() -> None:
         await bench.call("manage_tasks", action="dance")
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("todo_update", {"id": 1, "status": "cancelled"}),
-        ("manage_tasks", {"action": "cancel", "id": 1}),
-        ("manage_tasks", {"action": "update", "id": 1, "status": "Canceled"}),
-    ],
-)
+@pytest.mark.parametrize(("tool", "arguments"), [
+    ("todo_update", {"id": 1, "status": "cancelled"}),
+    ("manage_tasks", {"action": "cancel", "id": 1}),
+    ("manage_tasks", {"action": "update", "id": 1, "status": "Canceled"}),
+])  # fmt: skip
 async def test_a_cancelled_todo_stays_in_the_list_with_its_parts_and_holds_nothing_up(
     tool: str, arguments: dict[str, object]
 ) -> None:

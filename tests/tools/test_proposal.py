@@ -12,6 +12,7 @@ from lmtui.core.ports import AgentActions, ToolContext
 from lmtui.core.proposals import Proposal
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
+from tests.sets import for_each
 
 REGISTRY = ToolRegistry()
 STEPS = [{"id": 1, "description": "a"}, {"id": 2, "description": "b", "depends_on": [1]}]
@@ -39,19 +40,12 @@ class Table:
         )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        json.dumps({"plan": WHOLE}),
-        json.dumps(WHOLE),
-        json.dumps({"plan": json.dumps(WHOLE)}),
-        json.dumps({"title": "t", "steps": json.dumps(STEPS)}),
-        json.dumps(WHOLE).replace("]}", "],}"),
-        f"```json\n{json.dumps(WHOLE)}\n```",
-        json.dumps(json.dumps(WHOLE)),
-    ],
-)
-@pytest.mark.parametrize("name", ["propose_plan", "exit_plan_mode"])
+@for_each("arguments", [
+    json.dumps({"plan": WHOLE}), json.dumps(WHOLE), json.dumps({"plan": json.dumps(WHOLE)}),
+    json.dumps({"title": "t", "steps": json.dumps(STEPS)}), json.dumps(WHOLE).replace("]}", "],}"),
+    f"```json\n{json.dumps(WHOLE)}\n```", json.dumps(json.dumps(WHOLE)),
+])  # fmt: skip
+@for_each("name", ["propose_plan", "exit_plan_mode"])
 async def test_a_plan_is_put_before_the_user_in_whatever_wrapping(name: str, arguments: str) -> None:
     table = Table()
     call = REGISTRY.prepare(name, arguments)
@@ -65,9 +59,7 @@ def test_the_title_is_what_a_line_shows() -> None:
     assert REGISTRY.prepare("propose_plan", '["a", "b"]').title == ""
 
 
-@pytest.mark.parametrize(
-    "arguments", ['{"plan": {"title": "t", "st', "make it so", '{"plan": {"title": "t"}}', "{}", '{"approved": true}']
-)
+@for_each("arguments", ['{"plan": {"title": "t", "st', "make it so", '{"plan": {"title": "t"}}', "{}", '{"approved": true}'])
 async def test_what_is_no_plan_is_answered_with_the_form(arguments: str) -> None:
     table = Table()
     with pytest.raises(ToolError) as caught:

@@ -4,14 +4,13 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
 from lmtui.core.messages import Image
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from lmtui.core.ports import FeatureServices
 from lmtui.core.programs import CodeResult
 from lmtui.tools.registry import ToolRegistry
+from tests.sets import for_each
 from tests.tools.test_files import Bench
 
 REGISTRY = ToolRegistry()
@@ -74,22 +73,13 @@ async def test_it_is_told_only_where_all_tools_are() -> None:
     assert (preview.text, preview.limits) == ("1", "up to 60 s")
 
 
-@pytest.mark.parametrize(
-    ("texts", "mode", "verdict"),
-    [
-        ((), Mode.NORMAL, Verdict.ASK),
-        ((), Mode.MANUAL, Verdict.ASK),
-        ((), Mode.AUTO, Verdict.ALLOW),
-        ((), Mode.PLAN, Verdict.DENY),
-        (("allow Python",), Mode.NORMAL, Verdict.ALLOW),
-        (("allow Shell",), Mode.NORMAL, Verdict.ASK),
-        (("deny Shell",), Mode.AUTO, Verdict.DENY),
-        (("deny Python", "allow Python"), Mode.AUTO, Verdict.DENY),
-        (("ask Shell", "allow Python"), Mode.AUTO, Verdict.ASK),
-        (("deny Read(secrets/**)",), Mode.AUTO, Verdict.ASK),
-        (("deny Write(config/**)", "allow Python"), Mode.NORMAL, Verdict.ASK),
-    ],
-)
+@for_each(("texts", "mode", "verdict"), [
+    ((), Mode.NORMAL, Verdict.ASK), ((), Mode.MANUAL, Verdict.ASK), ((), Mode.AUTO, Verdict.ALLOW),
+    ((), Mode.PLAN, Verdict.DENY), (("allow Python",), Mode.NORMAL, Verdict.ALLOW),
+    (("allow Shell",), Mode.NORMAL, Verdict.ASK), (("deny Shell",), Mode.AUTO, Verdict.DENY),
+    (("deny Python", "allow Python"), Mode.AUTO, Verdict.DENY), (("ask Shell", "allow Python"), Mode.AUTO, Verdict.ASK),
+    (("deny Read(secrets/**)",), Mode.AUTO, Verdict.ASK), (("deny Write(config/**)", "allow Python"), Mode.NORMAL, Verdict.ASK),
+])  # fmt: skip
 def test_it_is_decided_about_as_something_that_may_do_anything(texts: tuple[str, ...], mode: Mode, verdict: Verdict) -> None:
     rules = tuple(parse_rule(text.partition(" ")[2], Effect(text.partition(" ")[0]), "settings") for text in texts)
     assert decide_all("python", Access.EXECUTE, (), mode, rules).verdict is verdict

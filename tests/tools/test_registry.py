@@ -18,12 +18,13 @@ from lmtui.models.tokens import count_tokens, counter_name
 from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry, child_tools
 from lmtui.tools.tool import Tool
+from tests.sets import for_each
 
 REGISTRY = ToolRegistry("/home/me/project")
 
 
-@pytest.mark.parametrize(("tools", "most"), [("full", 2000), ("lean", 700), ("long", 1000)])
-@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+@for_each(("tools", "most"), [("full", 2000), ("lean", 700), ("long", 1000)])
+@for_each("encoding", ["o200k_base", "cl100k_base"])
 def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encoding: str) -> None:
     specs = REGISTRY.specs(ToolSet(tools), sees=True)
     text = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
@@ -80,38 +81,23 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
     ]  # fmt: skip
     assert told == [name for name in REGISTRY.names() if name not in untold]
     given = {
-        "id": 1,
-        "path": "a",
-        "url": "https://example.com",
-        "items": [],
-        "action": "list",
-        "function_name": "f",
-        "line": 1,
-        "name": "f",
-        "new_name": "g",
-        "query": "a",
-        "fact": "a",
-        "substring": "a",
-        "content": "a",
-    }
+        "id": 1, "path": "a", "url": "https://example.com", "items": [], "action": "list", "function_name": "f", "line": 1,
+        "name": "f", "new_name": "g", "query": "a", "fact": "a", "substring": "a", "content": "a",
+    }  # fmt: skip
     taken = {tool.name: given.keys() & tool.arguments.model_fields for tool in ALL_TOOLS}
     assert all(REGISTRY.prepare(name, json.dumps({key: given[key] for key in taken[name]})).tool == name for name in untold)
 
 
-@pytest.mark.parametrize("tools", ToolSet)
+@for_each("tools", ToolSet)
 def test_only_a_model_that_sees_is_told_of_pictures(tools: ToolSet) -> None:
     blind, seeing = (REGISTRY.specs(tools, sees=sees) for sees in (False, True))
-    assert [spec.name for spec in seeing if spec not in blind] == ["look"]
-    assert seeing[: len(blind)] == blind
+    assert ([spec.name for spec in seeing if spec not in blind], seeing[: len(blind)]) == (["look"], blind)
 
 
-@pytest.mark.parametrize(
-    ("alias", "name"),
-    [
-        ("read_file", "read"), ("list_directory", "ls"), ("list_files", "ls"), ("bash", "shell"), ("shell_exec", "shell"),
-        ("str_replace", "edit"), ("file_write", "write"), ("Read", "read"), ("read-file", "read"), (" shell ", "shell"),
-    ],
-)  # fmt: skip
+@for_each(("alias", "name"), [
+    ("read_file", "read"), ("list_directory", "ls"), ("list_files", "ls"), ("bash", "shell"), ("shell_exec", "shell"),
+    ("str_replace", "edit"), ("file_write", "write"), ("Read", "read"), ("read-file", "read"), (" shell ", "shell"),
+])  # fmt: skip
 def test_names_of_other_programs_are_understood(alias: str, name: str) -> None:
     given = {"path": "a", "command": "a", "search": "a", "replace": "b", "content": "c"}
     taken = {"read": ["path"], "ls": ["path"], "shell": ["command"], "edit": ["path", "search", "replace"]}
@@ -119,24 +105,21 @@ def test_names_of_other_programs_are_understood(alias: str, name: str) -> None:
     assert REGISTRY.prepare(alias, json.dumps(arguments)).tool == name
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "checked"),
-    [
-        ("read", {"file_path": "a.py", "limit": "20", "required": ["path"]}, {"path": "a.py", "limit": 20}),
-        ("read", {"path": "/workspace/a.py"}, {"path": "a.py"}),
-        ("read", {"path": "/home/me/project/src/../a.py"}, {"path": "a.py"}),
-        ("read", {"path": "./a//b.py"}, {"path": "a/b.py"}),
-        ("read", {"path": "../x"}, {"path": "../x"}),
-        (
-            "edit",
-            {"file": "a", "old_string": "x", "new_string": "y", "replace_all": "true"},
-            {"path": "a", "search": "x", "replace": "y", "all": True},
-        ),
-        ("shell", {"cmd": "ls", "timeout": None}, {"command": "ls"}),
-        ("git_add", {"files": ["./a", "/workspace/b"]}, {"paths": ["a", "b"]}),
-        ("todo_complete", {"id": "2"}, {"id": 2}),
-    ],
-)
+@for_each(("name", "given", "checked"), [
+    ("read", {"file_path": "a.py", "limit": "20", "required": ["path"]}, {"path": "a.py", "limit": 20}),
+    ("read", {"path": "/workspace/a.py"}, {"path": "a.py"}),
+    ("read", {"path": "/home/me/project/src/../a.py"}, {"path": "a.py"}),
+    ("read", {"path": "./a//b.py"}, {"path": "a/b.py"}),
+    ("read", {"path": "../x"}, {"path": "../x"}),
+    (
+        "edit",
+        {"file": "a", "old_string": "x", "new_string": "y", "replace_all": "true"},
+        {"path": "a", "search": "x", "replace": "y", "all": True},
+    ),
+    ("shell", {"cmd": "ls", "timeout": None}, {"command": "ls"}),
+    ("git_add", {"files": ["./a", "/workspace/b"]}, {"paths": ["a", "b"]}),
+    ("todo_complete", {"id": "2"}, {"id": 2}),
+])  # fmt: skip
 def test_arguments_are_mended_where_that_is_safe(name: str, given: dict[str, object], checked: dict[str, object]) -> None:
     assert REGISTRY.prepare(name, json.dumps(given)).arguments == checked
 
@@ -147,20 +130,12 @@ def test_raw_line_breaks_and_wrapped_arguments_are_taken() -> None:
     assert REGISTRY.prepare("ls", "").arguments == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "words"),
-    [
-        ("read", '{"path": "a', "end too early"),
-        ("read", "{'path': 'a'}", "are not JSON"),
-        ("read", "[]", "one JSON object"),
-        ("read", "{}", "path is missing"),
-        ("read", '{"path": 3}', "path is wrong"),
-        ("read", '{"path": "a", "limit": "all"}', "limit is wrong"),
-        ("grep", '{"pattern": "a", "mode": "x"}', "mode is wrong"),
-        ("reed", "{}", "did you mean read"),
-        ("rm_rf", "{}", "no tool 'rm_rf'"),
-    ],
-)
+@for_each(("name", "arguments", "words"), [
+    ("read", '{"path": "a', "end too early"), ("read", "{'path': 'a'}", "are not JSON"), ("read", "[]", "one JSON object"),
+    ("read", "{}", "path is missing"), ("read", '{"path": 3}', "path is wrong"),
+    ("read", '{"path": "a", "limit": "all"}', "limit is wrong"), ("grep", '{"pattern": "a", "mode": "x"}', "mode is wrong"),
+    ("reed", "{}", "did you mean read"), ("rm_rf", "{}", "no tool 'rm_rf'"),
+])  # fmt: skip
 def test_what_is_not_safe_is_refused_with_the_wanted_form(name: str, arguments: str, words: str) -> None:
     with pytest.raises(ToolError, match=words) as caught:
         REGISTRY.prepare(name, arguments)
@@ -186,7 +161,7 @@ def reads(tool: Tool[Any]) -> bool:
     return Access.READ in {tool.access(tool.arguments.model_construct(**given)) for given in (few, texts)}
 
 
-@pytest.mark.parametrize("tool", [tool.name for tool in ALL_TOOLS if reads(tool)])
+@for_each("tool", [tool.name for tool in ALL_TOOLS if reads(tool)])
 def test_a_tool_that_reads_heeds_what_must_not_be_read_or_tells_names_only(tool: str) -> None:
     forbidden = decide(tool, Access.READ, "keys/a.txt", Mode.AUTO, (Rule(Effect.DENY, "read", "keys/*"),))
     secret = decide(tool, Access.READ, ".env", Mode.NORMAL, ())
@@ -197,7 +172,7 @@ def test_every_tool_has_a_row_of_facts_and_no_row_is_left_over() -> None:
     assert {tool.name for tool in (*ALL_TOOLS, REPORT_RESULT)} == set(TOOL_TRAITS)
 
 
-@pytest.mark.parametrize("tool", [*ALL_TOOLS, REPORT_RESULT], ids=lambda tool: tool.name)
+@for_each("tool", [*ALL_TOOLS, REPORT_RESULT])
 def test_the_traits_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
     facts = traits_of(tool.name)
     values = {"name": "x", "path": "x", "paths": ("x",), "command": "x", "pattern": "x", "url": "https://x.example/"}
@@ -206,12 +181,9 @@ def test_the_traits_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
     allowed = {
         FileEffect.NOTHING: {Access.NONE, Access.WEB} | ({Access.WRITE} if tool.name.startswith("memory_") else set()),
         FileEffect.SHOWS: {Access.READ} | ({Access.WRITE} if tool.name == PROMOTE_TOOL else set()),
-        FileEffect.LISTS: {Access.READ},
-        FileEffect.CHANGES: {Access.WRITE},
-        FileEffect.GIT: {Access.WRITE},
-        FileEffect.RUNS: {Access.EXECUTE},
-        FileEffect.UNKNOWN: {Access.NONE},
-    }
+        FileEffect.LISTS: {Access.READ}, FileEffect.CHANGES: {Access.WRITE}, FileEffect.GIT: {Access.WRITE},
+        FileEffect.RUNS: {Access.EXECUTE}, FileEffect.UNKNOWN: {Access.NONE},
+    }  # fmt: skip
     assert access in allowed[facts.file_effect], (access, facts)
 
 
@@ -223,21 +195,16 @@ def test_the_tools_that_read_are_found() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "tool", "subject"),
-    [
-        ("rename", {"path": "old.txt", "new": "new.txt"}, "shell", "mv old.txt new.txt"),
-        ("rename_file", {"old_name": "docs/a b.txt", "new_name": "c.txt"}, "shell", "mv 'docs/a b.txt' docs/c.txt"),
-        ("move", {"source": "/home/me/project/a", "destination": "sub/"}, "shell", "mv a sub/"),
-        ("copy", {"from": "-a", "to": "b"}, "shell", "cp -r ./-a b"),
-        ("delete_file", {"file": "a; rm -rf ."}, "shell", "rm 'a; rm -rf .'"),
-        ("rmdir", {"path": "d"}, "shell", "rmdir d"),
-        ("run", {"command": "make test"}, "shell", "make test"),
-        ("run_file", {"path": "t.py", "args": ["-v", "a b"]}, "shell", "python3 t.py -v 'a b'"),
-        ("append", {"path": "log.txt", "text": "x"}, "write", "log.txt"),
-        ("mkdir", {"path": "d"}, "mkdir", "d"),
-    ],
-)
+@for_each(("name", "arguments", "tool", "subject"), [
+    ("rename", {"path": "old.txt", "new": "new.txt"}, "shell", "mv old.txt new.txt"),
+    ("rename_file", {"old_name": "docs/a b.txt", "new_name": "c.txt"}, "shell", "mv 'docs/a b.txt' docs/c.txt"),
+    ("move", {"source": "/home/me/project/a", "destination": "sub/"}, "shell", "mv a sub/"),
+    ("copy", {"from": "-a", "to": "b"}, "shell", "cp -r ./-a b"),
+    ("delete_file", {"file": "a; rm -rf ."}, "shell", "rm 'a; rm -rf .'"), ("rmdir", {"path": "d"}, "shell", "rmdir d"),
+    ("run", {"command": "make test"}, "shell", "make test"),
+    ("run_file", {"path": "t.py", "args": ["-v", "a b"]}, "shell", "python3 t.py -v 'a b'"),
+    ("append", {"path": "log.txt", "text": "x"}, "write", "log.txt"), ("mkdir", {"path": "d"}, "mkdir", "d"),
+])  # fmt: skip
 def test_tools_that_models_invent_become_calls_of_those_that_are(
     name: str, arguments: dict[str, object], tool: str, subject: str
 ) -> None:
@@ -252,23 +219,14 @@ def test_an_invented_tool_is_none_where_the_real_one_is_not_there() -> None:
     assert "delete" not in [spec.name for spec in reader.specs(ToolSet.HIDDEN)]
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "is_placeholder"),
-    [
-        ("write", {"path": "a.txt", "content": "..."}, True),
-        ("write", {"path": "a.txt", "content": " … \n"}, True),
-        ("write", {"path": "a.txt", "content": "<new content>"}, True),
-        ("write", {"path": "path", "content": "x"}, True),
-        ("read", {"path": "…"}, True),
-        ("shell", {"command": "<command>"}, True),
-        ("write", {"path": "a.html", "content": "<br>"}, False),
-        ("write", {"path": "a.pyi", "content": "def f(): ...\n"}, False),
-        ("read", {"path": "path"}, False),
-        ("grep", {"pattern": "..."}, False),
-        ("shell", {"command": "cat <file.txt >b"}, False),
-        ("edit", {"path": "a", "search": "...", "replace": "pass"}, False),
-    ],
-)
+@for_each(("tool", "given", "is_placeholder"), [
+    ("write", {"path": "a.txt", "content": "..."}, True), ("write", {"path": "a.txt", "content": " … \n"}, True),
+    ("write", {"path": "a.txt", "content": "<new content>"}, True), ("write", {"path": "path", "content": "x"}, True),
+    ("read", {"path": "…"}, True), ("shell", {"command": "<command>"}, True),
+    ("write", {"path": "a.html", "content": "<br>"}, False), ("write", {"path": "a.pyi", "content": "def f(): ...\n"}, False),
+    ("read", {"path": "path"}, False), ("grep", {"pattern": "..."}, False), ("shell", {"command": "cat <file.txt >b"}, False),
+    ("edit", {"path": "a", "search": "...", "replace": "pass"}, False),
+])  # fmt: skip
 def test_what_only_says_that_something_belongs_there_is_refused(
     tool: str, given: dict[str, object], *, is_placeholder: bool
 ) -> None:

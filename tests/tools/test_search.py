@@ -37,8 +37,7 @@ class SearchBench(Bench):
 async def test_grep_searches_each_of_several_places_once() -> None:
     bench = SearchBench("a/1", "b/2", "c/3")
     result = await bench.call("grep", pattern="x", paths=["a", "/home/me/project/b", "a/1"])
-    assert bench.sandbox.asked == ["a", "b", "a/1"]
-    assert result.text == "a/1\n    1: x\nb/2\n    1: x"
+    assert (bench.sandbox.asked, result.text) == (["a", "b", "a/1"], "a/1\n    1: x\nb/2\n    1: x")
     assert result.summary == "2 in 2 files"
 
 

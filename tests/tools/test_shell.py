@@ -8,46 +8,34 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
 from lmtui.core.workspace import CommandLimits, ExecResult
 from lmtui.tools.registry import ToolRegistry
+from tests.sets import for_each
 from tests.tools.test_files import Bench
 
 REGISTRY = ToolRegistry("/home/me/project")
 
 
-@pytest.mark.parametrize(
-    ("cwd", "command", "line"),
-    [
-        ("sub", "make", "cd sub && make"),
-        ("a b", "make", "cd 'a b' && make"),
-        ("$(rm x)", "make", "cd '$(rm x)' && make"),
-        ("-x", "make", "cd ./-x && make"),
-        ("/home/me/project/sub", "make", "cd sub && make"),
-        ("/workspace/sub/", "make", "cd sub && make"),
-        ("/tmp", "make", "cd /tmp && make"),
-        ("sub", "make\nls", "cd sub || exit\nmake\nls"),
-        (".", "make", "make"),
-        ("/home/me/project", "make", "make"),
-        ("", "make", "make"),
-    ],
-)
+@for_each(("cwd", "command", "line"), [
+    ("sub", "make", "cd sub && make"), ("a b", "make", "cd 'a b' && make"), ("$(rm x)", "make", "cd '$(rm x)' && make"),
+    ("-x", "make", "cd ./-x && make"), ("/home/me/project/sub", "make", "cd sub && make"),
+    ("/workspace/sub/", "make", "cd sub && make"), ("/tmp", "make", "cd /tmp && make"),
+    ("sub", "make\nls", "cd sub || exit\nmake\nls"), (".", "make", "make"), ("/home/me/project", "make", "make"),
+    ("", "make", "make"),
+])  # fmt: skip
 async def test_a_command_runs_in_the_folder_that_is_given(cwd: str, command: str, line: str) -> None:
     call = REGISTRY.prepare("shell", json.dumps({"command": command, "cwd": cwd}))
-    assert call.subjects == (line,)
-    assert call.arguments == {"command": line}
+    assert (call.subjects, call.arguments) == ((line,), {"command": line})
     assert (await call.preview(Bench().context())).text == line
     bench = Bench()
     await call.run(bench.context())
     assert bench.sandbox.ran == [line]
 
 
-@pytest.mark.parametrize(
-    ("command", "subject"),
-    [
-        ("cd /home/me/project && make", "cd /workspace && make"),
-        ("cat '/home/me/project/.env' --x=/home/me/project/a", "cat '/workspace/.env' --x=/workspace/a"),
-        ("ls /home/me/projects /srv/home/me/project", "ls /home/me/projects /srv/home/me/project"),
-        ("ls ./home/me/project/a", "ls ./home/me/project/a"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "subject"), [
+    ("cd /home/me/project && make", "cd /workspace && make"),
+    ("cat '/home/me/project/.env' --x=/home/me/project/a", "cat '/workspace/.env' --x=/workspace/a"),
+    ("ls /home/me/projects /srv/home/me/project", "ls /home/me/projects /srv/home/me/project"),
+    ("ls ./home/me/project/a", "ls ./home/me/project/a"),
+])  # fmt: skip
 async def test_rules_see_one_name_of_the_workspace(command: str, subject: str) -> None:
     call = REGISTRY.prepare("shell", json.dumps({"command": command}))
     assert call.subjects == (subject,)
@@ -70,15 +58,10 @@ def test_a_folder_that_is_no_text_is_refused_by_name() -> None:
         REGISTRY.prepare("shell", '{"command": "ls", "cwd": 5}')
 
 
-@pytest.mark.parametrize(
-    ("given", "timeout_s", "memory_mb"),
-    [
-        ({}, 90, 3000),
-        ({"timeout": 200, "memory_mb": 100}, 200, 100),
-        ({"timeout": 9999, "memory_mb": 9999}, 400, 3000),
-        ({"timeout": -1, "memory_mb": 1}, 90, 64),
-    ],
-)
+@pytest.mark.parametrize(("given", "timeout_s", "memory_mb"), [
+    ({}, 90, 3000), ({"timeout": 200, "memory_mb": 100}, 200, 100), ({"timeout": 9999, "memory_mb": 9999}, 400, 3000),
+    ({"timeout": -1, "memory_mb": 1}, 90, 64),
+])  # fmt: skip
 async def test_the_settings_are_the_default_and_the_most(given: dict[str, int], timeout_s: int, memory_mb: int) -> None:
     bench = Bench()
     bench.sandbox.limits = CommandLimits(timeout_s=90, max_timeout_s=400, memory_mb=3000)
@@ -125,16 +108,11 @@ def test_only_input_for_a_background_command_asks(action: str, access: Access) -
     assert call.access is access
 
 
-@pytest.mark.parametrize(
-    ("command", "output", "text", "is_ok"),
-    [
-        ("grep -c x a.txt", "0\n", "0\n(nothing matched)", True),
-        ("cat a.txt | rg x", "", "(nothing matched)", True),
-        ("grep x a.txt && make", "", "(exit code 1)", False),
-        ("grep x a.txt", "grep: a.txt: bad\n", "grep: a.txt: bad\n(exit code 1)", False),
-        ("pytest", "", "(exit code 1)", False),
-    ],
-)
+@for_each(("command", "output", "text", "is_ok"), [
+    ("grep -c x a.txt", "0\n", "0\n(nothing matched)", True), ("cat a.txt | rg x", "", "(nothing matched)", True),
+    ("grep x a.txt && make", "", "(exit code 1)", False),
+    ("grep x a.txt", "grep: a.txt: bad\n", "grep: a.txt: bad\n(exit code 1)", False), ("pytest", "", "(exit code 1)", False),
+])  # fmt: skip
 async def test_a_search_without_a_match_did_not_fail(command: str, output: str, text: str, *, is_ok: bool) -> None:
     bench = Bench()
     bench.sandbox.commands[command] = ExecResult(1, output, len(output), 1)

@@ -27,8 +27,7 @@ async def test_a_pattern_queues_the_files_that_are_there() -> None:
     told = await bench.call("task_state_update", objective="translate", pattern="*.md")
     assert "the queue holds the 2 files that match *.md" in told.text
     assert task_of(bench).remaining_queue == ("a.md", "b.md")
-    assert task_of(bench).inventory_hash == inventory_hash(["a.md", "b.md"])
-    assert told.summary == "0/2"
+    assert (task_of(bench).inventory_hash, told.summary) == (inventory_hash(["a.md", "b.md"]), "0/2")
     await bench.call("task_state_update", done=["a.md"])
     assert "all of it is processed: finish the task" in (await bench.call("task_state_update", done="b.md")).text
 
@@ -117,5 +116,4 @@ async def test_ten_thousand_files_are_worked_off_though_only_some_have_a_name_at
         told = await bench.call("task_state_update", done=list(queue))
         if "call task_reconcile" in told.text:
             await bench.call("task_reconcile")
-    assert done == names
-    assert replace(task_of(bench), processed=()).processed_count == 10_000
+    assert (done, replace(task_of(bench), processed=()).processed_count) == (names, 10_000)

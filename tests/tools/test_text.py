@@ -9,19 +9,13 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.workspace import FileChangeKind
 from lmtui.tools.text import binary_kind, decode, describe_change
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        "plain ä\r\n".encode(),
-        codecs.BOM_UTF8 + "bom ä\n".encode(),
-        codecs.BOM_UTF16_LE + "wide ä\n".encode("utf-16-le"),
-        codecs.BOM_UTF16_BE + "wide ä\n".encode("utf-16-be"),
-        "latin ä\n".encode("latin-1"),
-        b"",
-    ],
-)
+@for_each("data", [
+    "plain ä\r\n".encode(), codecs.BOM_UTF8 + "bom ä\n".encode(), codecs.BOM_UTF16_LE + "wide ä\n".encode("utf-16-le"),
+    codecs.BOM_UTF16_BE + "wide ä\n".encode("utf-16-be"), "latin ä\n".encode("latin-1"), b"",
+])  # fmt: skip
 def test_text_goes_back_to_the_same_bytes(data: bytes) -> None:
     file = decode(data)
     assert file is not None
@@ -30,8 +24,7 @@ def test_text_goes_back_to_the_same_bytes(data: bytes) -> None:
 
 def test_binary_is_told_by_its_kind() -> None:
     assert decode(b"\x89PNG\r\n\x1a\n\x00\x00") is None
-    assert binary_kind(b"\x89PNG\r\n") == "a PNG image"
-    assert binary_kind(b"\x00\x01") == "a binary file"
+    assert (binary_kind(b"\x89PNG\r\n"), binary_kind(b"\x00\x01")) == ("a PNG image", "a binary file")
 
 
 def test_newline_is_the_one_used_most() -> None:
@@ -82,8 +75,7 @@ def test_a_bad_byte_stays_and_its_file_stays_utf8() -> None:
     data = "é and – and ü, good text, ".encode() * 20 + b"\xff bad\n"
     file = decode(data)
     assert file is not None
-    assert file.encoding == "utf-8"
-    assert file.encode(file.text) == data
+    assert (file.encoding, file.encode(file.text)) == ("utf-8", data)
     assert file.encode(file.text.replace("bad", "– fine")) == data.replace(b"bad", "– fine".encode())
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.models.embedded.embedded_server import CHILD, Engine, prompt_caches_dir
+from tests.sets import for_each
 
 READY = """
 import json, os, sys
@@ -55,8 +56,7 @@ def test_the_child_gets_its_order_and_key_on_its_input_alone(
     assert (order["path"], order["name"], order["window_tokens"]) == (str(model), "tiny-q4", 4096)
     assert order["key"] == engine.key
     folder = Path(order["slot_folder"])
-    assert folder == prompt_caches_dir()
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder, folder.stat().st_mode & 0o777) == (prompt_caches_dir(), 0o700)
     assert len(engine.key) >= 24
     assert "sk-canary" not in order["environment"].values()
     assert engine.key not in order["environment"].values()
@@ -83,19 +83,16 @@ def test_a_stop_ends_the_child_and_a_second_one_does_nothing(engines: list[Engin
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        (
-            'import sys; sys.stderr.write("x: failed to load model\\n"); print("{\\"error\\": \\"RuntimeError\\"}")',
-            "failed to load",
-        ),
-        ('print("{\\"error\\": \\"no such thing\\"}")', "no such thing"),
-        ("raise SystemExit(3)", "its process ended"),
-        ('print("[]")', "its process ended"),
-        ('print("not json")', "its process ended"),
-    ],
-)
+@for_each(("script", "words"), [
+    (
+        'import sys; sys.stderr.write("x: failed to load model\\n"); print("{\\"error\\": \\"RuntimeError\\"}")',
+        "failed to load",
+    ),
+    ('print("{\\"error\\": \\"no such thing\\"}")', "no such thing"),
+    ("raise SystemExit(3)", "its process ended"),
+    ('print("[]")', "its process ended"),
+    ('print("not json")', "its process ended"),
+])  # fmt: skip
 def test_a_file_that_does_not_run_says_why(engines: list[Engine], model: Path, script: str, words: str) -> None:
     with pytest.raises(ProviderError, match=words) as caught:
         engine_of(engines, model, script).start()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.models.embedded.embedded_server import MOST_FILES, find_files, quantisation_of
+from tests.sets import for_each
 
 MB = 1_000_000
 DIGEST = "a" * 64
@@ -70,15 +71,12 @@ def test_a_file_that_several_places_link_to_is_told_once(tmp_path: Path) -> None
     assert len(find_files(tmp_path, {})) == 1
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        {"mediaType": "application/vnd.ollama.image.model", "digest": "../outside"},
-        {"mediaType": "application/vnd.ollama.image.model", "digest": 3},
-        {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{DIGEST}"},
-        "x",
-    ],
-)
+@pytest.mark.parametrize("layer", [
+    {"mediaType": "application/vnd.ollama.image.model", "digest": "../outside"},
+    {"mediaType": "application/vnd.ollama.image.model", "digest": 3},
+    {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{DIGEST}"},
+    "x",
+])  # fmt: skip
 def test_a_manifest_that_is_wrong_names_no_file(tmp_path: Path, layer: object) -> None:
     put_ollama(tmp_path / ".ollama/models", "m", "1", layer=layer)
     put(tmp_path / ".ollama/models/outside")
@@ -91,19 +89,10 @@ def test_their_number_is_bounded(tmp_path: Path) -> None:
     assert len(find_files(tmp_path, {})) == MOST_FILES
 
 
-@pytest.mark.parametrize(
-    ("name", "quantisation"),
-    [
-        ("Qwen3-8B-Q4_K_M", "Q4_K_M"),
-        ("gemma.q8_0", "Q8_0"),
-        ("x-UD-Q2_K_XL", "UD-Q2_K_XL"),
-        ("gpt-oss-20b-MXFP4", "MXFP4"),
-        ("m-F16", "F16"),
-        ("Q4", "Q4"),
-        ("plain", ""),
-        ("sequel4all", ""),
-    ],
-)
+@for_each(("name", "quantisation"), [
+    ("Qwen3-8B-Q4_K_M", "Q4_K_M"), ("gemma.q8_0", "Q8_0"), ("x-UD-Q2_K_XL", "UD-Q2_K_XL"),
+    ("gpt-oss-20b-MXFP4", "MXFP4"), ("m-F16", "F16"), ("Q4", "Q4"), ("plain", ""), ("sequel4all", ""),
+])  # fmt: skip
 def test_a_name_tells_the_quantisation(name: str, quantisation: str) -> None:
     assert quantisation_of(name) == quantisation
 

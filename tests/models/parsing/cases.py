@@ -21,13 +21,10 @@ def tool(name: str, required: str = "", optional: str = "", *aliases: str, **kin
 TOOLS = (
     tool("ls", "", "path", "list_files"),
     tool("read", "path", "offset limit", "read_file", "cat", offset="integer", limit="integer"),
-    tool("write", "path content", "", "write_file"),
-    tool("shell", "command", "timeout", "bash", timeout="integer"),
-    tool("edit", "path old new", "all", all="boolean"),
-    tool("grep", "pattern", "path"),
-    tool("get_time"),
+    tool("write", "path content", "", "write_file"), tool("shell", "command", "timeout", "bash", timeout="integer"),
+    tool("edit", "path old new", "all", all="boolean"), tool("grep", "pattern", "path"), tool("get_time"),
     tool("todo_add", "items", "", items="array"),
-)
+)  # fmt: skip
 
 Call = tuple[str, dict[str, object]]
 READ: Call = ("read", {"path": "notes.txt"})
@@ -117,84 +114,49 @@ QWEN_CODER = (
     Case("coder bare", coder("read", path="notes.txt"), (READ,)),
     Case("coder prose", f"I look.\n\n{coder('read', path='notes.txt')}\n</tool_call>", (READ,), "I look."),
     Case("coder two", f"<tool_call>\n{coder('read', path='notes.txt')}\n{coder('ls', path='.')}\n</tool_call>", (READ, LS)),
-    Case(
-        "coder several lines",
-        coder("write", path="a.py", content='def f():\n    return "<b>" if x < 1 else {}\n\n# end'),
-        (("write", {"path": "a.py", "content": 'def f():\n    return "<b>" if x < 1 else {}\n\n# end'}),),
-    ),
+    Case("coder several lines", coder("write", path="a.py", content='def f():\n    return "<b>" if x < 1 else {}\n\n# end'),
+        (("write", {"path": "a.py", "content": 'def f():\n    return "<b>" if x < 1 else {}\n\n# end'}),)),
     Case("coder number", coder("read", path="a", offset="5"), (("read", {"path": "a", "offset": 5}),)),
-    Case(
-        "coder boolean",
-        coder("edit", path="a", old="x", new="y", all="true"),
-        (("edit", {"path": "a", "old": "x", "new": "y", "all": True}),),
-    ),
+    Case("coder boolean", coder("edit", path="a", old="x", new="y", all="true"),
+        (("edit", {"path": "a", "old": "x", "new": "y", "all": True}),)),
     Case("coder list", coder("todo_add", items='["a", "b"]'), (("todo_add", {"items": ["a", "b"]}),)),
     Case("coder no arguments", "<tool_call>\n<function=get_time>\n</function>\n</tool_call>", (("get_time", {}),)),
     Case("coder one line", "<function=read><parameter=path>notes.txt</parameter></function>", (READ,)),
     Case("coder digits stay text", coder("write", path="n", content="42"), (("write", {"path": "n", "content": "42"}),)),
     Case("coder empty value", coder("edit", path="a", old="x", new=""), (("edit", {"path": "a", "old": "x", "new": ""}),)),
-    Case(
-        "coder value not closed",
-        "<tool_call>\n<function=read>\n<parameter=path>\nnotes.txt\n</function>\n</tool_call>",
-        (READ,),
-    ),
-    Case(
-        "coder first value not closed",
+    Case("coder value not closed", "<tool_call>\n<function=read>\n<parameter=path>\nnotes.txt\n</function>\n</tool_call>",
+        (READ,)),
+    Case("coder first value not closed",
         "<function=write>\n<parameter=path>\nhello.txt\n<parameter=content>\nHello, world!\n</parameter>\n</function>",
-        (HELLO,),
-    ),
-    Case(
-        "coder function not closed",
-        "<tool_call>\n<function=read>\n<parameter=path>\nnotes.txt\n</parameter>\n</tool_call>",
-        (READ,),
-    ),
+        (HELLO,)),
+    Case("coder function not closed", "<tool_call>\n<function=read>\n<parameter=path>\nnotes.txt\n</parameter>\n</tool_call>",
+        (READ,)),
     Case("coder alias", coder("read_file", file_path="notes.txt"), (("read", {"path": "notes.txt"}),)),
-    Case(
-        "coder cut in a value",
-        "<function=write>\n<parameter=path>\na\n</parameter>\n<parameter=content>\nabc",
-        problem="cut off",
-        is_cut=True,
-    ),
-    Case(
-        "coder ends in a value",
-        "<function=write>\n<parameter=path>\na\n</parameter>\n<parameter=content>\nabc",
-        problem="too early",
-    ),
+    Case("coder cut in a value", "<function=write>\n<parameter=path>\na\n</parameter>\n<parameter=content>\nabc",
+        problem="cut off", is_cut=True),
+    Case("coder ends in a value", "<function=write>\n<parameter=path>\na\n</parameter>\n<parameter=content>\nabc",
+        problem="too early"),
     Case("coder unknown", coder("fly", to="moon"), problem="no such tool"),
     Case("llama function tag", '<function=read>{"path": "notes.txt"}</function>', (READ,)),
     Case("llama function tag, end token", '<function=read>{"path": "notes.txt"}</function><|eom_id|>', (READ,)),
-    Case(
-        "coder ambiguous end",
+    Case("coder ambiguous end",
         "<function=write>\n<parameter=path>\na\n</parameter>\n<parameter=content>\nx</parameter>y\n</parameter>\n</function>",
-        problem="not clear where",
-    ),
-    Case(
-        "coder closes inside its content",
+        problem="not clear where"),
+    Case("coder closes inside its content",
         coder("write", path="doc.md", content="Write:\n</function>\n</tool_call>\nand go on."),
-        text="and go on.\n</parameter>\n</function>",
-        problem="not clear where",
-    ),
-)
+        text="and go on.\n</parameter>\n</function>", problem="not clear where"),
+)  # fmt: skip
 
 OTHER_TAGS = (
     Case("invoke", '<invoke name="read">\n<parameter name="path">notes.txt</parameter>\n</invoke>', (READ,)),
-    Case(
-        "function_calls",
+    Case("function_calls",
         '<function_calls>\n<invoke name="read">\n<parameter name="path">notes.txt</parameter>\n</invoke>\n</function_calls>',
-        (READ,),
-    ),
-    Case(
-        "minimax",
-        '<minimax:tool_call>\n<invoke name="read">\n<parameter name="path">notes.txt</parameter>\n'
-        "</invoke>\n</minimax:tool_call>",
-        (READ,),
-    ),
-    Case(
-        "deepseek dsml",
+        (READ,)),
+    Case("minimax", '<minimax:tool_call>\n<invoke name="read">\n<parameter name="path">notes.txt</parameter>\n'
+        "</invoke>\n</minimax:tool_call>", (READ,)),
+    Case("deepseek dsml",
         '<｜DSML｜function_calls>\n<｜DSML｜invoke name="read">\n<｜DSML｜parameter name="path" string="true">notes.txt'
-        "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
-        (READ,),
-    ),
+        "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", (READ,)),
     Case("tool name", '<tool name="read">{"path": "notes.txt"}</tool>', (READ,)),
     Case("tool name, parameters", '<tool name="read"><parameter name="path">notes.txt</parameter></tool>', (READ,)),
     Case("tool_call name", '<tool_call name="read">{"path": "notes.txt"}</tool_call>', (READ,)),
@@ -204,22 +166,15 @@ OTHER_TAGS = (
     Case("html is text", "<div class='x'>\n<p>Hi</p>\n</div>"),
     Case("generic is text", "Use List<String> and a < b, a<b>c."),
     Case("glm", "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>notes.txt</arg_value>\n</tool_call>", (READ,)),
-    Case(
-        "glm two values",
+    Case("glm two values",
         "<tool_call>write\n<arg_key>path</arg_key>\n<arg_value>hello.txt</arg_value>\n<arg_key>content</arg_key>\n"
-        "<arg_value>Hello, world!</arg_value>\n</tool_call>",
-        (HELLO,),
-    ),
+        "<arg_value>Hello, world!</arg_value>\n</tool_call>", (HELLO,)),
     Case("glm no arguments", "<tool_call>get_time\n</tool_call>", (("get_time", {}),)),
     Case("glm on one line", "<tool_call>read<arg_key>path</arg_key><arg_value>notes.txt</arg_value></tool_call>", (READ,)),
-    Case(
-        "glm two calls",
-        "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>notes.txt</arg_value>\n</tool_call>\n"
-        "<tool_call>ls\n<arg_key>path</arg_key>\n<arg_value>.</arg_value>\n</tool_call>",
-        (READ, LS),
-    ),
+    Case("glm two calls", "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>notes.txt</arg_value>\n</tool_call>\n"
+        "<tool_call>ls\n<arg_key>path</arg_key>\n<arg_value>.</arg_value>\n</tool_call>", (READ, LS)),
     Case("seed", f"<seed:tool_call>\n{coder('read', path='notes.txt')}\n</seed:tool_call>", (READ,)),
-)
+)  # fmt: skip
 
 BRACKETS = (
     Case("mistral list", f"[TOOL_CALLS][{J_READ}]", (READ,)),
@@ -232,13 +187,8 @@ BRACKETS = (
     Case("mistral mark dropped", 'read{"path": "notes.txt"}', (READ,)),
     Case("mistral args, mark dropped", 'read[ARGS]{"path": "notes.txt"}', (READ,)),
     Case("mistral unknown", '[TOOL_CALLS]fly[ARGS]{"to": "moon"}', problem="no such tool"),
-    Case(
-        "mistral cut, one whole",
-        f"[TOOL_CALLS][{J_READ}, {J_LS[:20]}",
-        (READ,),
-        f"[TOOL_CALLS][{J_READ}, {J_LS[:20]}",
-        is_cut=True,
-    ),
+    Case("mistral cut, one whole", f"[TOOL_CALLS][{J_READ}, {J_LS[:20]}", (READ,), f"[TOOL_CALLS][{J_READ}, {J_LS[:20]}",
+        is_cut=True),
     Case("llama tag", f"<|python_tag|>{J_READ.replace('arguments', 'parameters')}", (READ,)),
     Case("llama tag, end", f"<|python_tag|>{J_READ}<|eom_id|>", (READ,)),
     Case("llama two", f"<|python_tag|>{J_READ}; {J_LS}", (READ, LS)),
@@ -254,84 +204,41 @@ BRACKETS = (
     Case("nemotron", f"<TOOLCALL>[{J_READ}]</TOOLCALL>", (READ,)),
     Case("command r", '<|START_ACTION|>[{"tool_name": "read", "parameters": {"path": "notes.txt"}}]<|END_ACTION|>', (READ,)),
     Case("internlm", '<|action_start|><|plugin|>{"name": "read", "parameters": {"path": "notes.txt"}}<|action_end|>', (READ,)),
-    Case(
-        "kimi",
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
-        '{"path": "notes.txt"}<|tool_call_end|><|tool_calls_section_end|>',
-        (READ,),
-    ),
-    Case(
-        "kimi two",
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
+    Case("kimi", "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
+        '{"path": "notes.txt"}<|tool_call_end|><|tool_calls_section_end|>', (READ,)),
+    Case("kimi two", "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
         '{"path": "notes.txt"}<|tool_call_end|><|tool_call_begin|>functions.ls:1<|tool_call_argument_begin|>'
-        '{"path": "."}<|tool_call_end|><|tool_calls_section_end|>',
-        (READ, LS),
-    ),
-    Case(
-        "deepseek v3",
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n"
-        '{"path": "notes.txt"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-        (READ,),
-    ),
-    Case(
-        "deepseek v3 two",
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n"
+        '{"path": "."}<|tool_call_end|><|tool_calls_section_end|>', (READ, LS)),
+    Case("deepseek v3", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n"
+        '{"path": "notes.txt"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>', (READ,)),
+    Case("deepseek v3 two", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n"
         '{"path": "notes.txt"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>ls\n```json\n'
-        '{"path": "."}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-        (READ, LS),
-    ),
-    Case(
-        "deepseek v3.1",
-        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>{"path": "notes.txt"}'
-        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-        (READ,),
-    ),
+        '{"path": "."}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>', (READ, LS)),
+    Case("deepseek v3.1", '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>{"path": "notes.txt"}'
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>", (READ,)),
     Case("link is text", "[notes](notes.txt) and [1, 2, 3]"),
     Case("checkbox is text", "[ ] one\n[x] two\n[read] three"),
     Case("section is text", "[tool.ruff]\nline-length = 100\n[read]\npath = 1"),
-)
+)  # fmt: skip
 
 HARMONY = (
-    Case(
-        "harmony",
-        "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.read "
-        '<|constrain|>json<|message|>{"path": "notes.txt"}<|call|>',
-        (READ,),
-        thinking="I look.",
-    ),
-    Case(
-        "harmony, recipient first",
+    Case("harmony", "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.read "
+        '<|constrain|>json<|message|>{"path": "notes.txt"}<|call|>', (READ,), thinking="I look."),
+    Case("harmony, recipient first",
         '<|start|>assistant to=functions.read<|channel|>commentary<|constrain|>json<|message|>{"path": "notes.txt"}<|call|>',
-        (READ,),
-    ),
-    Case(
-        "harmony final",
+        (READ,)),
+    Case("harmony final",
         "<|channel|>analysis<|message|>Easy.<|end|><|start|>assistant<|channel|>final<|message|>It is 4.<|return|>",
-        text="It is 4.",
-        thinking="Easy.",
-    ),
-    Case(
-        "harmony preamble",
+        text="It is 4.", thinking="Easy."),
+    Case("harmony preamble",
         "<|channel|>commentary<|message|>I will look.<|end|><|start|>assistant<|channel|>commentary to=functions.read"
-        '<|message|>{"path": "notes.txt"}<|call|>',
-        (READ,),
-        "I will look.",
-    ),
+        '<|message|>{"path": "notes.txt"}<|call|>', (READ,), "I will look."),
     Case("harmony marks dropped", 'commentary to=functions.read json{"path": "notes.txt"}', (READ,)),
-    Case(
-        "harmony unknown",
-        '<|channel|>commentary to=functions.fly<|message|>{"to": "moon"}<|call|>',
-        text='{"to": "moon"}',
-        problem="no such tool",
-    ),
-    Case(
-        "harmony invented answer",
-        '<|channel|>commentary to=functions.ls<|message|>{"path": "."}<|call|>'
-        "<|start|>functions.ls to=assistant<|message|>a.txt",
-        (LS,),
-        is_over=True,
-    ),
-)
+    Case("harmony unknown", '<|channel|>commentary to=functions.fly<|message|>{"to": "moon"}<|call|>', text='{"to": "moon"}',
+        problem="no such tool"),
+    Case("harmony invented answer", '<|channel|>commentary to=functions.ls<|message|>{"path": "."}<|call|>'
+        "<|start|>functions.ls to=assistant<|message|>a.txt", (LS,), is_over=True),
+)  # fmt: skip
 
 JSON = (
     Case("bare", J_READ, (READ,)),
@@ -351,32 +258,22 @@ JSON = (
     Case("prose, then bare", f"I will read it:\n{J_READ}", (READ,), "I will read it:"),
     Case("behind a colon", f"Action: {J_READ}", (READ,), "Action:"),
     Case("behind a sentence", f"I will read it. {J_READ}", (READ,), "I will read it."),
-    Case(
-        "raw line in a text",
-        '{"name": "write", "arguments": {"path": "a", "content": "x\ny\tz"}}',
-        (("write", {"path": "a", "content": "x\ny\tz"}),),
-    ),
-    Case(
-        "braces and fences in a text",
+    Case("raw line in a text", '{"name": "write", "arguments": {"path": "a", "content": "x\ny\tz"}}',
+        (("write", {"path": "a", "content": "x\ny\tz"}),)),
+    Case("braces and fences in a text",
         '{"name": "write", "arguments": {"path": "a", "content": "}```{\\"x\\": [1}\\n```\\n"}}',
-        (("write", {"path": "a", "content": '}```{"x": [1}\n```\n'}),),
-    ),
-    Case(
-        "tags in a text",
-        '{"name": "write", "arguments": {"path": "a", "content": "<tool_response><|im_end|></tool_call>"}}',
-        (("write", {"path": "a", "content": "<tool_response><|im_end|></tool_call>"}),),
-    ),
+        (("write", {"path": "a", "content": '}```{"x": [1}\n```\n'}),)),
+    Case("tags in a text", '{"name": "write", "arguments": {"path": "a", "content": "<tool_response><|im_end|></tool_call>"}}',
+        (("write", {"path": "a", "content": "<tool_response><|im_end|></tool_call>"}),)),
     Case("tool and args", '{"tool": "read", "args": {"path": "notes.txt"}}', (READ,)),
     Case("function and parameters", '{"function": "read", "parameters": {"path": "notes.txt"}}', (READ,)),
     Case("tool_name and tool_input", '{"tool_name": "read", "tool_input": {"path": "notes.txt"}}', (READ,)),
     Case("action and action_input", '{"action": "read", "action_input": {"path": "notes.txt"}}', (READ,)),
     Case("action_input as text", '{"action": "read", "action_input": "notes.txt"}', (READ,)),
     Case("function object", f'{{"type": "function", "function": {J_READ}}}', (READ,)),
-    Case(
-        "function object, text",
+    Case("function object, text",
         '{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{\\"path\\": \\"notes.txt\\"}"}}',
-        (READ,),
-    ),
+        (READ,)),
     Case("tool_calls object", f'{{"tool_calls": [{J_READ}, {J_LS}]}}', (READ, LS)),
     Case("key is the tool", '{"read": {"path": "notes.txt"}}', (READ,)),
     Case("arguments inline", '{"name": "read", "path": "notes.txt"}', (READ,)),
@@ -386,11 +283,8 @@ JSON = (
     Case("case", J_READ.replace("read", "Read"), (READ,)),
     Case("dash", '{"name": "get-time", "arguments": {}}', (("get_time", {}),)),
     Case("prefix", J_READ.replace('"read', '"functions.read'), (READ,)),
-    Case(
-        "unknown arguments are left to the tool",
-        '{"name": "read", "arguments": {"path": "a", "required": ["path"]}}',
-        (("read", {"path": "a", "required": ["path"]}),),
-    ),
+    Case("unknown arguments are left to the tool", '{"name": "read", "arguments": {"path": "a", "required": ["path"]}}',
+        (("read", {"path": "a", "required": ["path"]}),)),
     Case("double braces", '{{"name": "read", "arguments": {"path": "notes.txt"}}}', (READ,)),
     Case("all braces doubled", '{{"name": "read", "arguments": {{"path": "notes.txt"}}}}', (READ,)),
     Case("double braces in angles", '<{{"name": "read", "arguments": {"path": "notes.txt"}}}>', (READ,)),
@@ -404,27 +298,15 @@ JSON = (
     Case("bracket missing", f"[{J_READ}, {J_LS}", (READ, LS)),
     Case("trailing comma", '{"name": "read", "arguments": {"path": "notes.txt",},}', (READ,)),
     Case("comment", '{"name": "read", "arguments": {"path": "a" // the path\n}}', (("read", {"path": "a"}),)),
-    Case(
-        "unescaped quotes",
-        '{"name": "write", "arguments": {"path": "a", "content": "say "hi" to me"}}',
-        (("write", {"path": "a", "content": 'say "hi" to me'}),),
-    ),
-    Case(
-        "unescaped html",
-        '{"name": "write", "arguments": {"path": "a", "content": "<a href="x">y</a>"}}',
-        (("write", {"path": "a", "content": '<a href="x">y</a>'}),),
-    ),
+    Case("unescaped quotes", '{"name": "write", "arguments": {"path": "a", "content": "say "hi" to me"}}',
+        (("write", {"path": "a", "content": 'say "hi" to me'}),)),
+    Case("unescaped html", '{"name": "write", "arguments": {"path": "a", "content": "<a href="x">y</a>"}}',
+        (("write", {"path": "a", "content": '<a href="x">y</a>'}),)),
     Case("single quotes", "{'name': 'read', 'arguments': {'path': 'notes.txt'}}", (READ,)),
-    Case(
-        "python words",
-        "{'name': 'edit', 'arguments': {'path': 'a', 'old': 'x', 'new': 'y', 'all': True}}",
-        (("edit", {"path": "a", "old": "x", "new": "y", "all": True}),),
-    ),
-    Case(
-        "escaped single quote",
-        '{"name": "shell", "arguments": {"command": "echo \\\'x\\\'"}}',
-        (("shell", {"command": "echo 'x'"}),),
-    ),
+    Case("python words", "{'name': 'edit', 'arguments': {'path': 'a', 'old': 'x', 'new': 'y', 'all': True}}",
+        (("edit", {"path": "a", "old": "x", "new": "y", "all": True}),)),
+    Case("escaped single quote", '{"name": "shell", "arguments": {"command": "echo \\\'x\\\'"}}',
+        (("shell", {"command": "echo 'x'"}),)),
     Case("escape of a pattern", '{"name": "grep", "arguments": {"pattern": "\\d+\\."}}', (("grep", {"pattern": "\\d+\\."}),)),
     Case("stray fence end", f"{J_READ}\n```", (READ,)),
     Case("comma behind", f"{J_READ},", (READ,)),
@@ -433,12 +315,9 @@ JSON = (
     Case("end token", f"{J_READ}<|im_end|>", (READ,)),
     Case("argument missing", '{"name": "write", "arguments": {"content": "x"}}', problem="path is missing"),
     Case("complete, then cut", f"{J_READ}\n{J_LS[:20]}", (READ,), is_cut=True),
-    Case(
-        "unicode",
-        '{"name": "write", "arguments": {"path": "ä", "content": "\\u00fc \\ud83d\\ude00 你好"}}',
-        (("write", {"path": "ä", "content": "ü 😀 你好"}),),
-    ),
-)
+    Case("unicode", '{"name": "write", "arguments": {"path": "ä", "content": "\\u00fc \\ud83d\\ude00 你好"}}',
+        (("write", {"path": "ä", "content": "ü 😀 你好"}),)),
+)  # fmt: skip
 
 REFUSED = (
     Case("types for arguments", '{"name": "shell", "parameters": {"command": "string"}}', problem="describes the tool"),
@@ -446,11 +325,8 @@ REFUSED = (
     Case("cut behind a text", '{"name": "write", "arguments": {"path": "a"', problem="cut off", is_cut=True),
     Case("cut with one brace missing", J_READ[:-1], problem="cut off", is_cut=True),
     Case("ends in a text", '{"name": "write", "arguments": {"path": "a", "content": "abc', problem="too early"),
-    Case(
-        "triple quotes",
-        '```json\n{"name": "write", "arguments": {"path": "a.py", "content": """\nx = 1\n"""}}\n```',
-        problem="not escaped",
-    ),
+    Case("triple quotes", '```json\n{"name": "write", "arguments": {"path": "a.py", "content": """\nx = 1\n"""}}\n```',
+        problem="not escaped"),
     Case("format", '{"name": "write", "arguments": {"path": "a", "content": "Hi {}".format("Ada")}}', problem="not escaped"),
     Case("plus", '{"name": "write", "arguments": {"path": "a", "content": "x" + "y"}}', problem="not escaped"),
     Case("two texts", '{"name": "write", "arguments": {"path": "a", "content": "x" "y"}}', problem="not escaped"),
@@ -458,28 +334,16 @@ REFUSED = (
     Case("f-string", '{"name": "shell", "arguments": {"command": f"echo {x}"}}', problem="not a plain value"),
     Case("variable", '{"name": "read", "arguments": {"path": name}}', problem="not a plain value"),
     Case("comment to the end", '{"name": "read", "arguments": {"path": "a" // the path}}', problem="too early"),
-    Case(
-        "unescaped quotes, a comma between",
-        '{"name": "write", "arguments": {"path": "a", "content": "print("x", "y")"}}',
-        problem="not escaped",
-    ),
+    Case("unescaped quotes, a comma between", '{"name": "write", "arguments": {"path": "a", "content": "print("x", "y")"}}',
+        problem="not escaped"),
     Case("no names", '{"name": "write", "arguments": ["a", "b"]}', problem="no names"),
     Case("unknown", '{"name": "average", "arguments": {"numbers": [2, 4, 6]}}', problem="no such tool"),
     Case("unknown in a fence", '```json\n{"name": "greet", "arguments": {"name": "Ada"}}\n```', problem="no such tool"),
-    Case(
-        "definition",
-        '{"type": "function", "function": {"name": "ls", "description": "Lists.", "parameters": '
-        '{"type": "object", "properties": {"path": {"type": "string"}}}}}',
-        problem="describes the tool",
-    ),
-    Case(
-        "good and bad",
-        f'{J_READ}\n{{"name": "write", "arguments": {{"path": "a", "content": "x" + y}}}}',
-        (READ,),
-        '{"name": "write", "arguments": {"path": "a", "content": "x" + y}}',
-        problem="write was not run",
-    ),
-)
+    Case("definition", '{"type": "function", "function": {"name": "ls", "description": "Lists.", "parameters": '
+        '{"type": "object", "properties": {"path": {"type": "string"}}}}}', problem="describes the tool"),
+    Case("good and bad", f'{J_READ}\n{{"name": "write", "arguments": {{"path": "a", "content": "x" + y}}}}', (READ,),
+        '{"name": "write", "arguments": {"path": "a", "content": "x" + y}}', problem="write was not run"),
+)  # fmt: skip
 
 PYTHON = (
     Case("python", 'read(path="notes.txt")', (READ,)),
@@ -519,17 +383,12 @@ THINKING = (
     Case("think not closed", "<think>Hm, hm", text="", thinking="Hm, hm"),
     Case("call in open thinking", f"<think>I look.\n{tagged(J_READ)}", (READ,), thinking=f"I look.\n{tagged(J_READ)}"),
     Case("bare call in open thinking", f"<think>I look.\n{J_READ}", (READ,), thinking=f"I look.\n{J_READ}"),
-    Case(
-        "call in closed thinking, answer", f"<think>{tagged(J_READ)}</think>It is 4.", text="It is 4.", thinking=tagged(J_READ)
-    ),
+    Case("call in closed thinking, answer", f"<think>{tagged(J_READ)}</think>It is 4.", text="It is 4.",
+        thinking=tagged(J_READ)),
     Case("call in closed thinking, nothing behind", f"<think>{tagged(J_READ)}</think>", (READ,), thinking=tagged(J_READ)),
     Case("draft in closed thinking", f"<think>Maybe\n{J_ECHO}\n</think>", text="", thinking=f"Maybe\n{J_ECHO}\n"),
-    Case(
-        "call in the middle of open thinking",
-        f"<think>{tagged(J_READ)} or rather not, I wait.",
-        text="",
-        thinking=f"{tagged(J_READ)} or rather not, I wait.",
-    ),
+    Case("call in the middle of open thinking", f"<think>{tagged(J_READ)} or rather not, I wait.", text="",
+        thinking=f"{tagged(J_READ)} or rather not, I wait."),
     Case("two calls, one thought", f"<think>{tagged(J_ECHO)}</think>{tagged(J_READ)}", (READ,), thinking=tagged(J_ECHO)),
     Case("thinking inside a call", f"<tool_call>\n<think>which?</think>\n{J_READ}\n</tool_call>", (READ,), thinking="which?"),
     Case("think between calls", f"{tagged(J_READ)}\n<think>next</think>\n{tagged(J_LS)}", (READ, LS), thinking="next"),
@@ -537,13 +396,9 @@ THINKING = (
     Case("think in a line", "a < b <think>not at the start"),
     Case("text, then think", "Sure.\n<think>Hm.</think>\nYes.", text="Sure.\nYes.", thinking="Hm."),
     Case("half a tag", "<thin"),
-    Case(
-        "call before the only closing tag, answer",
-        f"{tagged(J_ECHO)}\n</think>\nIt is 4.",
-        text="It is 4.",
-        thinking=tagged(J_ECHO),
-    ),
-)
+    Case("call before the only closing tag, answer", f"{tagged(J_ECHO)}\n</think>\nIt is 4.", text="It is 4.",
+        thinking=tagged(J_ECHO)),
+)  # fmt: skip
 
 TURNS = (
     Case("tool response", f"{J_READ}\n<tool_response>\nabc\n</tool_response>", (READ,), is_over=True),
@@ -556,14 +411,10 @@ TURNS = (
     Case("observation in prose", "Observation: the sky is blue."),
     Case("user in prose", "Log:\nUser: ada\nHost: x"),
     Case("mistral results", f"[TOOL_CALLS][{J_READ}][TOOL_RESULTS]abc", (READ,), is_over=True),
-    Case(
-        "calls behind the response do not count",
-        f"{tagged(J_READ)}\n<tool_response>\nx\n</tool_response>\n{tagged(J_ECHO)}",
-        (READ,),
-        is_over=True,
-    ),
+    Case("calls behind the response do not count", f"{tagged(J_READ)}\n<tool_response>\nx\n</tool_response>\n{tagged(J_ECHO)}",
+        (READ,), is_over=True),
     Case("end in code", "```text\n<|im_end|> ends a turn\n```\nThat is it."),
-)
+)  # fmt: skip
 
 LONG = "This explains at length what such a call does, which is to read a file and to give its content back. " * 4
 EXAMPLES = (
@@ -611,43 +462,22 @@ EXAMPLES = (
 
 SCHEMA = (
     Case("schema call", J_READ, (READ,), form=ToolCallFormat.SCHEMA),
-    Case(
-        "schema done",
-        '{"name": "done", "arguments": {"answer": "It is\\n\\"4\\" \\u00fc \\ud83d\\ude00."}}',
-        text='It is\n"4" ü 😀.',
-        form=ToolCallFormat.SCHEMA,
-    ),
-    Case(
-        "schema done, spread", '{ "name" : "done" ,\n "arguments" : { "answer" : "4" } }', text="4", form=ToolCallFormat.SCHEMA
-    ),
+    Case("schema done", '{"name": "done", "arguments": {"answer": "It is\\n\\"4\\" \\u00fc \\ud83d\\ude00."}}',
+        text='It is\n"4" ü 😀.', form=ToolCallFormat.SCHEMA),
+    Case("schema done, spread", '{ "name" : "done" ,\n "arguments" : { "answer" : "4" } }', text="4",
+        form=ToolCallFormat.SCHEMA),
     Case("schema done, turned", '{"arguments": {"answer": "4"}, "name": "done"}', text="4", form=ToolCallFormat.SCHEMA),
     Case("schema done, other key", '{"name": "done", "arguments": {"text": "4"}}', text="4", form=ToolCallFormat.SCHEMA),
-    Case(
-        "schema done, cut",
-        '{"name": "done", "arguments": {"answer": "It is',
-        text="It is",
-        is_cut=True,
-        form=ToolCallFormat.SCHEMA,
-    ),
+    Case("schema done, cut", '{"name": "done", "arguments": {"answer": "It is', text="It is", is_cut=True,
+        form=ToolCallFormat.SCHEMA),
     Case("schema call, cut", J_READ[:-12], problem="cut off", is_cut=True, form=ToolCallFormat.SCHEMA),
     Case("schema not held", "It is 4.", form=ToolCallFormat.SCHEMA),
     Case("schema not held, tag", tagged(J_READ), (READ,), form=ToolCallFormat.SCHEMA),
     Case("schema unknown", '{"name": "fly", "arguments": {"to": "moon"}}', problem="no such tool", form=ToolCallFormat.SCHEMA),
     Case("schema empty", "", form=ToolCallFormat.SCHEMA),
     Case("schema thinking", "<think>Hm.</think>" + J_READ, (READ,), thinking="Hm.", form=ToolCallFormat.SCHEMA),
-)
+)  # fmt: skip
 
 CASES = (
-    *HERMES,
-    *QWEN_CODER,
-    *OTHER_TAGS,
-    *BRACKETS,
-    *HARMONY,
-    *JSON,
-    *REFUSED,
-    *PYTHON,
-    *THINKING,
-    *TURNS,
-    *EXAMPLES,
-    *SCHEMA,
-)
+    *HERMES, *QWEN_CODER, *OTHER_TAGS, *BRACKETS, *HARMONY, *JSON, *REFUSED, *PYTHON, *THINKING, *TURNS, *EXAMPLES, *SCHEMA,
+)  # fmt: skip

@@ -6,8 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.messages import ToolCallFormat, ToolSet
@@ -15,6 +14,7 @@ from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
 from lmtui.tools.registry import ToolRegistry
 from tests.models.parsing.cases import CASES, ECHO, HELLO, J_ECHO, J_HELLO, J_READ, READ, TOOLS, tagged
 from tests.models.parsing.reading import calls_of, read
+from tests.sets import for_each
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "adversary.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -31,12 +31,12 @@ def parsed(row: dict[str, Any], size: int = 0) -> ParsedAnswer:
     return parser.finish(is_cut=row.get("cut", False))[1]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+@for_each("row", ROWS)
 def test_what_a_careful_reader_would_run_of_a_hard_message(row: dict[str, Any]) -> None:
     assert [list(call) for call in calls_of(parsed(row))] == row["calls"]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+@for_each("row", ROWS)
 def test_a_hard_message_in_pieces_gives_the_same(row: dict[str, Any]) -> None:
     whole = parsed(row)
     for size in (1, 2, 3, 7, 20):
@@ -55,8 +55,8 @@ def test_no_call_of_a_hidden_tool_is_seen_in_a_hard_message() -> None:
             assert [list(call) for call in calls_of(found)] == row["calls"], row["id"]
 
 
-@pytest.mark.parametrize("filler", range(255, 310))
-@pytest.mark.parametrize("gap", ["\n", "\n\n\n", " "])
+@for_each("filler", range(255, 310))
+@for_each("gap", ["\n", "\n\n\n", " "])
 def test_words_behind_a_call_count_up_to_the_same_place_however_they_come(filler: int, gap: str) -> None:
     text = (
         f"{tagged(J_ECHO)}{gap}{'A b ' * (filler // 4)}{'c' * (filler % 4)} I did not run it. That is all there is to say here."
@@ -77,48 +77,31 @@ def test_the_hard_messages_are_of_every_kind() -> None:
 
 CALLS = [J_ECHO, tagged(J_ECHO), f"```json\n{J_ECHO}\n```", "shell(command='echo hi')", "[TOOL_CALLS]" + f"[{J_ECHO}]"]
 QUOTES = [
-    ("<example>\n", "\n</example>"),
-    ("<!-- ", " -->"),
-    ("<pre>\n", "\n</pre>"),
-    ("~~~\n", "\n~~~"),
-    ("````markdown\n", "\n````"),
-    ("```diff\n+", "\n```"),
-    ("For example:\n\n", "\n"),
-    ("The log says:\n", "\nThat is all."),
-    ("The previous call was:\n", "\nIt failed."),
-    ("You could call:\n", "\nif you like."),
-    ("cat > x <<'EOF'\n", "\nEOF"),
-    ("If you agree, I run:\n", "\n"),
-    ("Should I run this?\n\n", "\n"),
-]
+    ("<example>\n", "\n</example>"), ("<!-- ", " -->"), ("<pre>\n", "\n</pre>"), ("~~~\n", "\n~~~"),
+    ("````markdown\n", "\n````"), ("```diff\n+", "\n```"), ("For example:\n\n", "\n"), ("The log says:\n", "\nThat is all."),
+    ("The previous call was:\n", "\nIt failed."), ("You could call:\n", "\nif you like."), ("cat > x <<'EOF'\n", "\nEOF"),
+    ("If you agree, I run:\n", "\n"), ("Should I run this?\n\n", "\n"),
+]  # fmt: skip
 WORDS = st.lists(st.sampled_from(["The brown fox is here.", "It jumps", "over", "a", "lazy dog", "and sleeps"]), max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(CALLS), st.sampled_from(QUOTES), WORDS, WORDS)
 def test_a_quoted_call_is_never_run(call: str, quote: tuple[str, str], before: list[str], behind: list[str]) -> None:
     message = f"{' '.join(before)}\n\n{quote[0]}{call}{quote[1]}\n\n{' '.join(behind)}"
     assert calls_of(read([message], TOOLS)[0]) == []
 
 
-@pytest.mark.parametrize("call", CALLS)
+@for_each("call", CALLS)
 def test_the_same_call_by_itself_is_run(call: str) -> None:
-    assert calls_of(read([call], TOOLS)[0]) == [ECHO]
-    assert calls_of(read([f"I will say hi:\n\n{call}"], TOOLS)[0]) == [ECHO]
+    assert (calls_of(read([call], TOOLS)[0]), calls_of(read([f"I will say hi:\n\n{call}"], TOOLS)[0])) == ([ECHO], [ECHO])
 
 
 MARKUP = [case.message for case in CASES if case.calls and not case.is_cut]
 IN_JSON = [
-    "{}",
-    "<tool_call>\n{}\n</tool_call>",
-    "```json\n{}\n```",
-    "[TOOL_CALLS][{}]",
-    "<|python_tag|>{}",
-    "Let me write it:\n\n{}",
-]
+    "{}", "<tool_call>\n{}\n</tool_call>", "```json\n{}\n```", "[TOOL_CALLS][{}]", "<|python_tag|>{}", "Let me write it:\n\n{}",
+]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(MARKUP), st.sampled_from(MARKUP), st.sampled_from(IN_JSON))
 def test_markup_of_calls_in_what_is_written_stays_content(first: str, second: str, form: str) -> None:
     content = f"{first}\n{second}"
@@ -131,7 +114,6 @@ STRANGE = [NAMES.sub("fly", message).replace("get-time", "fly") for message in M
 SCRAPS = st.text(alphabet="{}[]()<>\"'`=:,/| \nfly", max_size=20)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(STRANGE) | SCRAPS, max_size=5))
 def test_calls_of_tools_that_there_are_not_are_never_run(parts: list[str]) -> None:
     assert calls_of(read(["\n".join(parts)], TOOLS)[0]) == []

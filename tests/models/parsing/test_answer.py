@@ -3,46 +3,40 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.messages import StreamChunk, TextChunk, ThinkingChunk, ToolCallChunk, ToolCallFormat
 from lmtui.models.parsing.answer import AnswerParser
 from tests.models.parsing.cases import CASES, J_ECHO, J_LS, J_READ, TOOLS, Case, tagged
 from tests.models.parsing.reading import calls_of, read
+from tests.sets import depth, for_each
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@for_each("case", CASES)
 def test_a_message_gives_what_a_careful_reader_would_run(case: Case) -> None:
     answer, _, is_over = read([case.message], case.tools, case.form, is_cut=case.is_cut)
-    assert tuple(calls_of(answer)) == case.calls
-    assert answer.text == case.expected_text
-    assert answer.thinking == case.thinking
+    assert (tuple(calls_of(answer)), answer.text, answer.thinking) == (case.calls, case.expected_text, case.thinking)
     assert case.problem in answer.problem
     assert bool(case.problem) == bool(answer.problem)
     assert is_over == case.is_over == bool(answer.stopped)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_message_cut_anywhere_gives_the_same(case: Case) -> None:
+@for_each("case", CASES)
+def test_a_message_cut_anywhere_gives_the_same_and_its_pieces_add_up_to_the_text(case: Case) -> None:
     whole = read([case.message], case.tools, case.form, is_cut=case.is_cut)
     letters = read(case.message, case.tools, case.form, is_cut=case.is_cut)
     assert (letters[0], letters[2]) == (whole[0], whole[2])
+    text = text_of(letters[1])
+    thinking = "".join(piece.text for piece in letters[1] if isinstance(piece, ThinkingChunk))
+    if "closing tag" in case.name:
+        assert text.endswith(whole[0].text)
+    else:
+        assert (text, thinking) == (whole[0].text, whole[0].thinking)
     for at in range(1, len(case.message)):
         parts = (case.message[:at], case.message[at:])
         found = read(parts, case.tools, case.form, is_cut=case.is_cut)
         assert (found[0], found[2]) == (whole[0], whole[2]), f"cut at {at}"
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_pieces_add_up_to_the_text(case: Case) -> None:
-    answer, pieces, _ = read(case.message, case.tools, case.form, is_cut=case.is_cut)
-    text = text_of(pieces)
-    thinking = "".join(piece.text for piece in pieces if isinstance(piece, ThinkingChunk))
-    if "closing tag" in case.name:
-        assert text.endswith(answer.text)
-    else:
-        assert (text, thinking) == (answer.text, answer.thinking)
 
 
 def test_there_are_cases_enough() -> None:
@@ -52,70 +46,28 @@ def test_there_are_cases_enough() -> None:
 
 FRAGMENTS = [
     *(
-        "<tool_call>",
-        "</tool_call>",
-        "<think>",
-        "</think>",
-        "```json\n",
-        "```",
-        "`",
-        "\n",
-        " ",
-        "{",
-        "}",
-        "[",
-        "]",
-        '"',
-        "<",
-        ",",
+        "<tool_call>", "</tool_call>", "<think>", "</think>", "```json\n", "```", "`", "\n", " ", "{", "}", "[", "]", '"',
+        "<", ",",
     ),
     *(
-        "<function=read>",
-        "<parameter=path>",
-        "</parameter>",
-        "</function>",
-        "[TOOL_CALLS]",
-        "read(",
-        'path="x")',
-        "read",
+        "<function=read>", "<parameter=path>", "</parameter>", "</function>", "[TOOL_CALLS]", "read(", 'path="x")', "read",
         "ls()",
     ),
     *(
-        "<|channel|>",
-        "analysis<|message|>",
-        "<|end|>",
-        "<|im_end|>",
-        "<tool_response>",
-        "to=functions.ls<|message|>",
+        "<|channel|>", "analysis<|message|>", "<|end|>", "<|im_end|>", "<tool_response>", "to=functions.ls<|message|>",
         "Observation:",
     ),
     *(
-        '"name": "read", "arguments": {"path": "a"}',
-        J_READ,
-        J_LS,
-        J_ECHO,
-        "a < b",
-        "Done. ",
-        "?",
-        "for example",
-        "ß",
-        "'",
-        "\\",
-        "<<",
+        '"name": "read", "arguments": {"path": "a"}', J_READ, J_LS, J_ECHO, "a < b", "Done. ", "?", "for example", "ß", "'",
+        "\\", "<<",
     ),
     *(
-        "<tool_call>read\n",
-        "<arg_key>path</arg_key>",
-        "<arg_value>x</arg_value>",
-        "<invoke name=",
-        '"read">',
-        "[ARGS]",
+        "<tool_call>read\n", "<arg_key>path</arg_key>", "<arg_value>x</arg_value>", "<invoke name=", '"read">', "[ARGS]",
         "<json>",
     ),
-]
+]  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14), st.data(), st.booleans(), st.sampled_from(list(ToolCallFormat)))
 def test_any_text_cut_anywhere_gives_the_same(
     parts: list[str], data: st.DataObject, is_cut: bool, form: ToolCallFormat
@@ -128,7 +80,6 @@ def test_any_text_cut_anywhere_gives_the_same(
         assert (found[0], found[2]) == (whole[0], whole[2])
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.sampled_from(CASES), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 6), st.sampled_from(FRAGMENTS)), max_size=4)
 )
@@ -147,7 +98,6 @@ def test_text_without_marks_is_text(text: str) -> None:
     assert (answer.text, answer.calls, answer.thinking, is_over) == (text, (), "", False)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14))
 def test_only_known_tools_are_called(parts: list[str]) -> None:
     answer, _, _ = read(["".join(parts)], TOOLS)
@@ -157,34 +107,24 @@ def test_only_known_tools_are_called(parts: list[str]) -> None:
 
 # What one model may send to keep the screen busy: each is read in a time that grows with its length only.
 HOSTILE = {
-    "braces": "{" * 1_000_000,
-    "angles": "<" * 1_000_000,
-    "ticks": "`" * 1_000_000,
-    "brackets": "[" * 1_000_000,
-    "objects": '{"name":' * 40_000,
-    "tags": "<tool_call>" * 30_000,
-    "functions": "<function=read><parameter=path>" * 10_000,
-    "ends": "<function=read>\n<parameter=path>" + "</parameter>x" * 20_000,
-    "fences": "```json\n" * 40_000,
-    "lines of braces": "{\n" * 100_000,
-    "calls": f"{J_READ}\n" * 5_000,
+    "braces": "{" * 1_000_000, "angles": "<" * 1_000_000, "ticks": "`" * 1_000_000, "brackets": "[" * 1_000_000,
+    "objects": '{"name":' * 40_000, "tags": "<tool_call>" * 30_000, "functions": "<function=read><parameter=path>" * 10_000,
+    "ends": "<function=read>\n<parameter=path>" + "</parameter>x" * 20_000, "fences": "```json\n" * 40_000,
+    "lines of braces": "{\n" * 100_000, "calls": f"{J_READ}\n" * 5_000,
     "text": '{"name": "write", "arguments": {"path": "a", "content": "' + "\\n{}" * 100_000,
-    "quotes": 'read(path="' + "'\"" * 100_000,
-    "spaces": "{" + " " * 300_000,
-    "headers": "<|channel|>" * 30_000,
-    "lists": "[read(" * 50_000,
-    "thoughts": "<think></think>\n" * 20_000,
-}
+    "quotes": 'read(path="' + "'\"" * 100_000, "spaces": "{" + " " * 300_000, "headers": "<|channel|>" * 30_000,
+    "lists": "[read(" * 50_000, "thoughts": "<think></think>\n" * 20_000,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("size", [1_000_000, 7])
+@for_each("name", HOSTILE)
+@for_each("size", [1_000_000, 7])
 def test_a_hostile_answer_takes_time_by_its_length(name: str, size: int) -> None:
-    text = HOSTILE[name]
+    text = HOSTILE[name][: len(HOSTILE[name]) // depth(4, 1)]
     parts = [text[at : at + size] for at in range(0, len(text), size)]
     began = time.process_time()
     _unguarded(parts)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < depth(3, 10)
 
 
 def _unguarded(parts: list[str]) -> None:
@@ -207,21 +147,18 @@ def text_of(pieces: list[StreamChunk]) -> str:
 
 def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
     parser = AnswerParser(TOOLS)
-    assert text_of(parser.feed("I will")) == "I will"
-    assert text_of(parser.feed(" read it.")) == " read it."
+    assert (text_of(parser.feed("I will")), text_of(parser.feed(" read it."))) == ("I will", " read it.")
     assert parser.feed("\n<tool") == []
     assert parser.feed('_call>{"name": "read", "argu') == [ToolCallChunk(0, "read", 22, '{"name": "read", "argu')]
     parser.feed('ments": {"path": "notes.txt"}}</tool_call>')
     last, answer = parser.finish()
-    assert text_of(last) == ""
-    assert answer.text == "I will read it."
+    assert (text_of(last), answer.text) == ("", "I will read it.")
 
 
 def test_the_answer_of_a_schema_streams() -> None:
     parser = AnswerParser(TOOLS, ToolCallFormat.SCHEMA)
     assert text_of(parser.feed('{"name": "done", "arguments": {"answer": "It')) == "It"
-    assert text_of(parser.feed(" is \\")) == " is"
-    assert text_of(parser.feed('"4\\u00')) == ' "4'
+    assert (text_of(parser.feed(" is \\")), text_of(parser.feed('"4\\u00'))) == (" is", ' "4')
     assert text_of(parser.feed('fc"}')) == "ü"
 
 
@@ -234,8 +171,7 @@ def test_data_streams_once_its_first_name_shows_that_it_calls_nothing() -> None:
 def test_native_calls_win() -> None:
     text = f"I look.\n{tagged(J_READ)}"
     answer, _, _ = read([text], TOOLS, is_native=True)
-    assert answer.calls == ()
-    assert answer.text == text
+    assert (answer.calls, answer.text) == ((), text)
     bare, _, _ = read([J_LS], TOOLS, is_native=True)
     assert (bare.calls, bare.text) == ((), J_LS)
 
@@ -270,38 +206,23 @@ def test_what_is_told_the_model_shows_the_form_that_it_is_to_use() -> None:
 def test_a_quotation_ends_at_its_tag_whatever_letters_stand_in_it(letter: str) -> None:
     text = f"<quote>{letter * 40}</QUOTE>\nI'll list the folder now:\n\n{tagged(J_LS)}"
     whole, parts = read([text], TOOLS, ToolCallFormat.TEXT), read(text, TOOLS, ToolCallFormat.TEXT)
-    assert len(calls_of(whole[0])) == 1
-    assert whole[0] == parts[0]
+    assert (len(calls_of(whole[0])), whole[0]) == (1, parts[0])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```json\nls\n```",
-        "```\nls\n```\n",
-        '```json\n"get_time"\n```',
-        '```json\n{"name": "ls"}\n```',
-        "```tool_call\nlist_files\n```",
-    ],
-)
+@for_each("text", [
+    "```json\nls\n```", "```\nls\n```\n", '```json\n"get_time"\n```', '```json\n{"name": "ls"}\n```',
+    "```tool_call\nlist_files\n```",
+])  # fmt: skip
 def test_an_answer_that_is_only_the_name_of_a_tool_without_arguments_is_a_call(text: str) -> None:
     whole, _, _ = read([text], TOOLS)
     assert calls_of(whole) in ([("ls", {})], [("get_time", {})])
     assert read(text, TOOLS)[0] == whole
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```json\nread\n```",
-        "```bash\nls\n```",
-        "ls",
-        "```\nls\n```\nThis lists files.",
-        "Type:\n```\nls\n```",
-        "```\nls -l\n```",
-        '{"name": "read"}',
-    ],
-)
+@for_each("text", [
+    "```json\nread\n```", "```bash\nls\n```", "ls", "```\nls\n```\nThis lists files.", "Type:\n```\nls\n```",
+    "```\nls -l\n```", '{"name": "read"}',
+])  # fmt: skip
 def test_a_name_with_words_around_it_or_arguments_to_come_is_text(text: str) -> None:
     assert calls_of(read([text], TOOLS)[0]) == []
 

@@ -5,13 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lmtui.core.messages import Completion, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.models.stream_accumulator import StreamAccumulator
 from lmtui.tools.registry import ToolRegistry
 from tests.models.parsing.cases import tool
 from tests.models.parsing.reading import calls_of, read
+from tests.sets import depth, for_each
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 FOUR = (tool("ls", "", "path"), tool("read", "path"), tool("write", "path content"), tool("shell", "command"))
@@ -27,7 +26,7 @@ def rows(name: str) -> dict[str, Any]:
     return {row["id"]: row for row in map(json.loads, lines)}
 
 
-MESSAGES = rows("messages.jsonl")
+MESSAGES = rows("messages-1.jsonl") | rows("messages-2.jsonl")
 EXPECTED = rows("messages_expected.jsonl")
 
 
@@ -45,12 +44,11 @@ def streamed(row: dict[str, Any], hidden: tuple[ToolSpec, ...] = ()) -> Completi
     return assembler.finish()[1]
 
 
-@pytest.mark.parametrize("key", MESSAGES)
+@for_each("key", MESSAGES)
 def test_a_real_message_as_it_was_streamed(key: str) -> None:
     message = streamed(MESSAGES[key]).message
     calls = [[call.name, json.loads(call.arguments)] for call in message.tool_calls if is_whole(call.arguments)]
-    assert calls == EXPECTED[key]["calls"]
-    assert message.text == EXPECTED[key]["text"]
+    assert (calls, message.text) == (EXPECTED[key]["calls"], EXPECTED[key]["text"])
 
 
 def is_whole(arguments: str) -> bool:
@@ -60,14 +58,13 @@ def is_whole(arguments: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("key", [key for key, row in MESSAGES.items() if not row["message"].get("tool_calls")])
+@for_each("key", [key for key, row in MESSAGES.items() if not row["message"].get("tool_calls")])
 def test_a_real_message_cut_anywhere(key: str) -> None:
     row = MESSAGES[key]
     text, tools, is_cut = row["message"].get("content") or "", SCHEMAS[row["schema"]], row["finish_reason"] == "length"
     whole, _, is_over = read([text], tools, form_of(row), is_cut=is_cut)
-    assert [list(call) for call in calls_of(whole)] == EXPECTED[key]["calls"]
-    assert whole.text == EXPECTED[key]["text"]
-    for at in range(1, len(text)):
+    assert ([list(call) for call in calls_of(whole)], whole.text) == (EXPECTED[key]["calls"], EXPECTED[key]["text"])
+    for at in range(1 + len(text) % 3, len(text), depth(4, 1)):
         found, _, ended = read([text[:at], text[at:]], tools, form_of(row), is_cut=is_cut)
         assert (found, ended) == (whole, is_over), f"cut at {at}"
 
@@ -89,11 +86,9 @@ def test_of_all_real_messages_hidden_tools_add_the_one_call_that_was_meant() -> 
         for call in found
         if (call.name, call.arguments) not in {(c.name, c.arguments) for c in known}
     ]
-    assert len(found) == len(known) + 1
-    assert more == [("rename", '{"source": "old.txt", "destination": "new.txt"}')]
+    assert (len(found), more) == (len(known) + 1, [("rename", '{"source": "old.txt", "destination": "new.txt"}')])
 
 
 def test_every_message_has_its_expected_result() -> None:
-    assert MESSAGES.keys() == EXPECTED.keys()
-    assert len(MESSAGES) == 285
+    assert (MESSAGES.keys(), len(MESSAGES)) == (EXPECTED.keys(), 285)
     assert all(first != second for first, second in pairwise(MESSAGES))

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from lmtui.core.messages import ToolCallFormat
 from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
 from lmtui.models.parsing.answer_builder import RepetitionGuard, first_of_many
 from tests.models.parsing.cases import J_READ, TOOLS
 from tests.models.parsing.reading import calls_of, read
+from tests.sets import for_each
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [path for folder in ("lmtui", "tests", "docs") for path in sorted((ROOT / folder).rglob("*"))]
@@ -24,18 +23,10 @@ def stopped_at(text: str) -> tuple[int, ParsedAnswer]:
     return len(text), parser.finish()[1]
 
 
-@pytest.mark.parametrize(
-    ("unit", "within"),
-    [
-        ("- `current_dir/`\n", 1300),
-        ("\n", 600),
-        (" \n", 700),
-        ("the same line over and over again, word by word\n", 1300),
-        ("third fourth fifth sixth seventh eighth ninth tenth " * 4, 2600),
-        ("=", 2600),
-        ("0, ", 2600),
-    ],
-)
+@for_each(("unit", "within"), [
+    ("- `current_dir/`\n", 1300), ("\n", 600), (" \n", 700), ("the same line over and over again, word by word\n", 1300),
+    ("third fourth fifth sixth seventh eighth ninth tenth " * 4, 2600), ("=", 2600), ("0, ", 2600),
+])  # fmt: skip
 def test_repetition_ends_the_answer_soon(unit: str, within: int) -> None:
     size, answer = stopped_at("It is so.\n" + unit * (5000 // len(unit)))
     assert size <= within
@@ -47,16 +38,14 @@ def test_repetition_ends_the_answer_soon(unit: str, within: int) -> None:
 def test_repetition_is_found_at_the_same_place_however_it_comes() -> None:
     text = "Well.\n" + "the same line over and over again\n" * 200
     whole, _, _ = read([text], TOOLS)
-    assert stopped_at(text)[1] == whole
-    assert read([text[at : at + 7] for at in range(0, len(text), 7)], TOOLS)[0] == whole
+    assert (stopped_at(text)[1], read([text[at : at + 7] for at in range(0, len(text), 7)], TOOLS)[0]) == (whole, whole)
 
 
 def test_repetition_inside_a_call_refuses_the_call_and_keeps_those_before() -> None:
     text = J_READ + '\n{"name": "write", "arguments": {"path": "a", "content": "' + "no end in sight, none at all " * 300
     size, answer = stopped_at(text)
     assert size < 3500
-    assert calls_of(answer) == [("read", {"path": "notes.txt"})]
-    assert answer.stopped == "it repeated itself"
+    assert (calls_of(answer), answer.stopped) == ([("read", {"path": "notes.txt"})], "it repeated itself")
 
 
 def test_blank_lines_behind_a_call_do_not_lose_it() -> None:

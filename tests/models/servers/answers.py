@@ -28,26 +28,15 @@ LM_STUDIO_LOADED: dict[str, Any] = {
     "description": None,
 }
 LM_STUDIO_UNLOADED: dict[str, Any] = {
-    "type": "llm",
-    "publisher": "qwen",
-    "key": "qwen2.5-coder-7b",
-    "quantization": {"name": "Q4_K_M", "bits_per_weight": 4},
-    "size_bytes": 4_683_073_536,
-    "loaded_instances": [],
-    "max_context_length": 32_768,
-    "format": "gguf",
+    "type": "llm", "publisher": "qwen", "key": "qwen2.5-coder-7b", "quantization": {"name": "Q4_K_M", "bits_per_weight": 4},
+    "size_bytes": 4_683_073_536, "loaded_instances": [], "max_context_length": 32_768, "format": "gguf",
     "capabilities": {"vision": False, "trained_for_tool_use": True},
-}
+}  # fmt: skip
 LM_STUDIO_EMBEDDER: dict[str, Any] = {
-    "type": "embedding",
-    "publisher": "gaianet",
-    "key": "text-embedding-nomic-embed-text-v1.5",
-    "quantization": {"name": "F16", "bits_per_weight": 16},
-    "size_bytes": 274_290_560,
-    "loaded_instances": [],
-    "max_context_length": 2048,
-    "format": "gguf",
-}
+    "type": "embedding", "publisher": "gaianet", "key": "text-embedding-nomic-embed-text-v1.5",
+    "quantization": {"name": "F16", "bits_per_weight": 16}, "size_bytes": 274_290_560, "loaded_instances": [],
+    "max_context_length": 2048, "format": "gguf",
+}  # fmt: skip
 LM_STUDIO = {"models": [LM_STUDIO_LOADED, LM_STUDIO_UNLOADED, LM_STUDIO_EMBEDDER]}
 LM_STUDIO_OLD = listing(
     {"id": "text-embedding-nomic", "type": "embeddings", "state": "loaded", "arch": "nomic-bert"},
@@ -86,24 +75,17 @@ OLLAMA_SHOWN: dict[str, dict[str, Any]] = {
 }
 
 LLAMA_CPP_MODEL = {
-    "id": "qwen",
-    "aliases": ["qwen"],
-    "object": "model",
-    "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
-    "owned_by": "llamacpp",
+    "id": "qwen", "aliases": ["qwen"], "object": "model",
+    "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]}, "owned_by": "llamacpp",
     "meta": {"n_ctx": 8192, "n_ctx_train": 32_768, "n_params": 630_167_424, "size": 485_452_288, "ftype": "Q4_K - Medium"},
-}
+}  # fmt: skip
 LLAMA_CPP_LIST = {"models": [{"name": "qwen", "capabilities": ["completion"]}], **listing(LLAMA_CPP_MODEL)}
 LLAMA_CPP_PROPS: dict[str, Any] = {
-    "default_generation_settings": {"params": {"temperature": 0.8}, "n_ctx": 8192},
-    "total_slots": 2,
-    "model_alias": "qwen",
-    "model_ftype": "Q4_K - Medium",
-    "modalities": {"vision": False, "audio": False},
+    "default_generation_settings": {"params": {"temperature": 0.8}, "n_ctx": 8192}, "total_slots": 2, "model_alias": "qwen",
+    "model_ftype": "Q4_K - Medium", "modalities": {"vision": False, "audio": False},
     "chat_template": "{%- if tools %}…{% endif %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
-    "chat_template_caps": {"supports_tools": True, "supports_tool_calls": True},
-    "is_sleeping": False,
-}
+    "chat_template_caps": {"supports_tools": True, "supports_tool_calls": True}, "is_sleeping": False,
+}  # fmt: skip
 ROUTER_PROPS = {"role": "router", "default_generation_settings": {"params": {}, "n_ctx": 0}, "model_path": "none"}
 
 

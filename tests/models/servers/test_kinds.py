@@ -21,6 +21,7 @@ from tests.models.servers.answers import (
     ROUTER_PROPS,
     router_item,
 )
+from tests.sets import for_each
 
 
 async def look(serve: Serve, answers: dict[str, Any], otherwise: Answer = NO_ROUTE, limit_s: float = 20) -> ServerFound:
@@ -108,16 +109,14 @@ async def test_ollama_is_asked_about_a_bounded_number_of_models_and_nothing_is_l
     )
     found = await look_at(server.url, limit_s=20)
     assert found is not None
-    assert len(found.models) == 200
-    assert {path for path, _ in server.posted} == {"/api/show"}
+    assert (len(found.models), {path for path, _ in server.posted}) == (200, {"/api/show"})
     assert len(server.posted) <= 32
     assert {"model": "m199"} in [body for _, body in server.posted]
 
 
 async def test_abilities_that_do_not_come_in_time_are_unknown(serve: Serve) -> None:
     found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/show": None}, limit_s=3)
-    assert [model.has_tools for model in found.models] == [None, None, None]
-    assert found.models[0].window_tokens == 4096
+    assert ([model.has_tools for model in found.models], found.models[0].window_tokens) == ([None, None, None], 4096)
 
 
 async def test_an_older_ollama_tells_no_window(serve: Serve) -> None:
@@ -161,15 +160,12 @@ async def test_an_older_llama_cpp_does_not_say_whether_it_takes_tools(serve: Ser
     assert (model.drops_tools, model.has_tools, model.window_tokens) == (False, None, 2048)
 
 
-@pytest.mark.parametrize(
-    ("template", "thinks"),
-    [
-        ("{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}", True),
-        ("{% if enable_thinking is false %}<think></think>{% endif %}{% if add_generation_prompt %}x{% endif %}", True),
-        ("{% if '</think>' in content %}…{% endif %}{% if add_generation_prompt %}<|im_start|>assistant{% endif %}", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("template", "thinks"), [
+    ("{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}", True),
+    ("{% if enable_thinking is false %}<think></think>{% endif %}{% if add_generation_prompt %}x{% endif %}", True),
+    ("{% if '</think>' in content %}…{% endif %}{% if add_generation_prompt %}<|im_start|>assistant{% endif %}", None),
+    ("", None),
+])  # fmt: skip
 async def test_a_template_that_begins_with_thinking_is_known(serve: Serve, template: str, thinks: bool | None) -> None:
     props = LLAMA_CPP_PROPS | {"chat_template": template}
     assert (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0].thinks is thinks
@@ -178,8 +174,7 @@ async def test_a_template_that_begins_with_thinking_is_known(serve: Serve, templ
 async def test_llama_cpp_behind_a_key_lists_its_models_and_says_that_it_wants_one(serve: Serve) -> None:
     refused = (401, b'{"error": {"message": "Invalid API Key", "type": "authentication_error", "code": 401}}')
     found = await look(serve, {"/v1/models": LLAMA_CPP_LIST}, otherwise=refused)
-    assert found.kind == "llama.cpp"
-    assert found.models[0].window_tokens == 8192
+    assert (found.kind, found.models[0].window_tokens) == ("llama.cpp", 8192)
     assert "wants a key" in found.note
 
 
@@ -188,8 +183,7 @@ async def test_a_sleeping_model_is_not_loaded(serve: Serve) -> None:
     server = await serve({"/props": props, "/v1/models": LLAMA_CPP_LIST})
     found = await look_at(server.url, limit_s=20)
     assert found is not None
-    assert (found.models[0].is_loaded, found.saves_prompts) == (False, None)
-    assert server.posted == []
+    assert ((found.models[0].is_loaded, found.saves_prompts), server.posted) == ((False, None), [])
 
 
 @pytest.mark.parametrize(
@@ -227,46 +221,29 @@ async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none
 # -- others -------------------------------------------------------------------------------------------------------------
 
 
-async def test_vllm_tells_max_model_len(serve: Serve) -> None:
-    found = await look(serve, {"/v1/models": listing({"id": "m", "owned_by": "vllm", "max_model_len": 16_384})})
-    assert (found.kind, found.models) == ("vLLM", (ServedModel("m", 16_384, load=LoadState.LOADED),))
+HOSTED = {
+    "id": "x/y", "context_length": 131_072, "supported_parameters": ["tools", "seed"],
+    "architecture": {"input_modalities": ["text", "image"]},
+}  # fmt: skip
 
 
-async def test_sglang_is_told_from_vllm_by_its_owner(serve: Serve) -> None:
-    found = await look(serve, {"/v1/models": listing({"id": "m", "owned_by": "sglang", "max_model_len": 8192})})
-    assert (found.kind, found.models[0].window_tokens) == ("SGLang", 8192)
-
-
-async def test_koboldcpp_is_no_ollama_though_it_answers_like_one(serve: Serve) -> None:
-    answers = {
-        "/v1/models": listing({"id": "koboldcpp/mistral", "owned_by": "koboldcpp"}),
-        "/api/tags": {"models": [{"name": "koboldcpp"}]},
-        "/props": {"default_generation_settings": {"n_ctx": 1}},
-        "/api/extra/true_max_context_length": {"value": 8192},
-    }
+@for_each(("answers", "kind", "models"), [
+    ({"/v1/models": listing({"id": "m", "owned_by": "vllm", "max_model_len": 16_384})}, "vLLM",
+     [ServedModel("m", 16_384, load=LoadState.LOADED)]),
+    ({"/v1/models": listing({"id": "m", "owned_by": "sglang", "max_model_len": 8192})}, "SGLang",
+     [ServedModel("m", 8192, load=LoadState.LOADED)]),
+    ({"/v1/models": listing({"id": "koboldcpp/mistral", "owned_by": "koboldcpp"}),
+      "/api/tags": {"models": [{"name": "koboldcpp"}]}, "/props": {"default_generation_settings": {"n_ctx": 1}},
+      "/api/extra/true_max_context_length": {"value": 8192}}, "KoboldCpp",
+     [ServedModel("koboldcpp/mistral", 8192, load=LoadState.LOADED)]),
+    ({"/v1/models": listing({"id": "m", "owned_by": "tabbyAPI"}),
+      "/v1/model": {"id": "m", "parameters": {"max_seq_len": 12_288}}}, "TabbyAPI",
+     [ServedModel("m", 12_288)]),
+    ({"/v1/models": listing({"id": "a"}, {"id": "b"})}, "OpenAI-compatible", [ServedModel("a"), ServedModel("b")]),
+    ({"/v1/models": listing(HOSTED)}, "OpenAI-compatible", [ServedModel("x/y", 131_072, has_tools=True, has_vision=True)]),
+])  # fmt: skip
+async def test_other_servers_are_told_apart_with_their_windows(
+    serve: Serve, answers: dict[str, Any], kind: str, models: list[ServedModel]
+) -> None:
     found = await look(serve, answers)
-    assert (found.kind, found.models[0].name, found.models[0].window_tokens) == ("KoboldCpp", "koboldcpp/mistral", 8192)
-
-
-async def test_tabbyapi_tells_its_window_with_the_model(serve: Serve) -> None:
-    answers = {
-        "/v1/models": listing({"id": "m", "owned_by": "tabbyAPI"}),
-        "/v1/model": {"id": "m", "parameters": {"max_seq_len": 12_288}},
-    }
-    found = await look(serve, answers)
-    assert (found.kind, found.models[0].window_tokens) == ("TabbyAPI", 12_288)
-
-
-async def test_a_plain_server_has_names_and_no_window(serve: Serve) -> None:
-    found = await look(serve, {"/v1/models": listing({"id": "a"}, {"id": "b"})})
-    assert (found.kind, found.models) == ("OpenAI-compatible", (ServedModel("a"), ServedModel("b")))
-    assert found.models[0].is_loaded is None
-
-
-async def test_a_hosted_list_tells_windows_and_abilities(serve: Serve) -> None:
-    item = {
-        "id": "x/y", "context_length": 131_072, "supported_parameters": ["tools", "seed"],
-        "architecture": {"input_modalities": ["text", "image"]},
-    }  # fmt: skip
-    found = await look(serve, {"/v1/models": listing(item)})
-    assert found.models == (ServedModel("x/y", 131_072, has_tools=True, has_vision=True),)
+    assert (found.kind, list(found.models)) == (kind, models)

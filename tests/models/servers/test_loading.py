@@ -27,10 +27,11 @@ from tests.models.servers.answers import (
     ROUTER_PROPS,
     router_item,
 )
+from tests.sets import for_each
 
 GEMMA, QWEN = LM_STUDIO_LOADED["key"], LM_STUDIO_UNLOADED["key"]
 LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
-NO_GATE = MemoryGate(available=lambda: 64_000_000_000)
+NO_GATE = MemoryGate(available=lambda: 64_000_000_000, steady_s=0.0)
 GIB = 1024**3
 
 
@@ -104,9 +105,8 @@ async def test_progress_is_told_while_a_load_takes_time_and_closing_gives_it_up(
             step = await anext(steps)
             assert step.text.startswith(f"loading {QWEN}, ")
             assert step.ratio == -1.0
-    async with asyncio.timeout(5):
-        while server.ends < len(server.asked):
-            await asyncio.sleep(0.01)
+    while server.ends < len(server.asked):
+        await asyncio.sleep(0.01)
 
 
 FAULTS: dict[str, tuple[Reply, Fault, str]] = {
@@ -122,7 +122,7 @@ FAULTS: dict[str, tuple[Reply, Fault, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("reply", "fault", "hint"), FAULTS.values(), ids=FAULTS)
+@for_each(("reply", "fault", "hint"), FAULTS.values())
 async def test_a_load_that_fails_says_why_and_the_way_out(serve: Serve, reply: Reply, fault: Fault, hint: str) -> None:
     server = await serve({"/api/v1/models": LM_STUDIO, LOAD: reply})
     with pytest.raises(ProviderError) as caught:
@@ -206,14 +206,12 @@ async def test_another_window_in_ollama_is_a_copy_of_the_model_that_has_it(serve
     assert steps[0] == "making qwen2.5-coder:7b-16k: the same files, window 16,384"
     assert steps[-1] == "loaded as qwen2.5-coder:7b-16k, window 16,384"
     made = dict(server.posted)["/api/create"]
-    assert made["from"] == "qwen2.5-coder:7b"
-    assert made["parameters"] == {"num_ctx": 16_384}
+    assert (made["from"], made["parameters"]) == ("qwen2.5-coder:7b", {"num_ctx": 16_384})
 
 
-@pytest.mark.parametrize(
-    ("name", "window", "copy"),
-    [("qwen3:8b", 16_384, "qwen3:8b-16k"), ("qwen3", 8000, "qwen3:latest-8000"), ("qwen3:8b-16k", 32_768, "qwen3:8b-32k")],
-)
+@pytest.mark.parametrize(("name", "window", "copy"), [
+    ("qwen3:8b", 16_384, "qwen3:8b-16k"), ("qwen3", 8000, "qwen3:latest-8000"), ("qwen3:8b-16k", 32_768, "qwen3:8b-32k"),
+])  # fmt: skip
 def test_the_copy_is_named_for_its_window(name: str, window: int, copy: str) -> None:
     assert copy_name(name, window) == copy
 
@@ -263,8 +261,7 @@ async def test_a_router_loads_and_its_list_tells_when_it_is_done(serve: Serve) -
     server = await serve(router.answers())
     steps = [step.text for step in await told(server, "small")]
     assert steps[0].startswith("loading small, ")
-    assert steps[-1] == "loaded, window 8,192"
-    assert server.posted == [("/models/load", {"model": "small"})]
+    assert (steps[-1], server.posted) == ("loaded, window 8,192", [("/models/load", {"model": "small"})])
 
 
 async def test_a_router_tells_how_far_it_is_in_its_events(serve: Serve) -> None:

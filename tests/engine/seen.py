@@ -1,0 +1,46 @@
+"""What a session on fakes published, by its type, and how a test writes the arguments of a call."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from lmtui.core.events import ApprovalRequested, Event, Outcome, TurnEnded
+from lmtui.core.sessions import Answer
+from tests.fakes import Rig
+
+Seen = TypeVar("Seen", bound=Event)
+Kind = TypeVar("Kind", bound=Rig)
+
+
+def call(**arguments: object) -> str:
+    return json.dumps(arguments)
+
+
+def seen(rig: Rig, kind: type[Seen]) -> list[Seen]:
+    return [event for event in rig.events if isinstance(event, kind)]
+
+
+def ending(rig: Rig) -> TurnEnded:
+    return seen(rig, TurnEnded)[-1]
+
+
+async def question(rig: Rig, task: str = "") -> ApprovalRequested:
+    """Wait for the first question that a session asks, where a task is given about that."""
+    if task:
+        rig.session.submit(task)
+    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(asked, ApprovalRequested)
+    return asked
+
+
+async def reply(rig: Rig, asked: ApprovalRequested, given: Answer | Outcome) -> None:
+    """Answer a question and wait until the session has nothing more to do."""
+    rig.session.answer(asked.approval_id, given if isinstance(given, Answer) else Answer(given))
+    await rig.session.wait_idle()
+
+
+async def ran(rig: Kind, task: str = "do it") -> Kind:
+    """Give a session a task, and return it when its turn is over."""
+    await rig.run(task)
+    return rig
