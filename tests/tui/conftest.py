@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from itertools import count
 
 import pytest
+from textual._compositor import Compositor
 
-from tests.tui.quiet import run_counted, wait_for_idle
+from tests.tui.quiet import draw_only_whole_frames, let_apps_go, run_counted, wait_for_idle
 
-APPS_KEPT = 60
+TESTS_BETWEEN = 25
 _TESTS = count(1)
 
 
@@ -32,9 +32,12 @@ def _no_sleeping(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _frames_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the time of these tests went into frames that nobody saw."""
+    monkeypatch.setattr(Compositor, "render_update", draw_only_whole_frames)
+
+
+@pytest.fixture(autouse=True)
 def _apps_of_other_tests_go() -> None:
-    """An app sets aside for good what it is made of (`tui/gc_policy.py`): look for those that are over now and then."""
-    if next(_TESTS) % APPS_KEPT == 0:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+    if next(_TESTS) % TESTS_BETWEEN == 0:
+        let_apps_go()

@@ -15,11 +15,12 @@ from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.options import StartOptions
 from lmtui.tui.timing import GAP_S
 from tests.tui.fakes import FakeClock, FakeHost
-from tests.tui.quiet import LOOK_S, PATIENCE_S, quiet
+from tests.tui.quiet import PATIENCE_S, quiet
 
 WIDE = (160, 40)
 SMALL = (80, 24)
 MEDIUM = (120, 35)
+LOOK_AGAIN_S = 0.01
 
 
 class Driver:
@@ -34,7 +35,7 @@ class Driver:
         """Wait until something is so."""
         async with asyncio.timeout(PATIENCE_S):
             while not is_so():
-                await self.pilot.pause(LOOK_S)
+                await self.pilot.pause(LOOK_AGAIN_S)
 
     async def settle(self) -> None:
         """Wait until what was asked for is drawn."""
@@ -119,3 +120,5 @@ async def running(
             await driver.until(lambda: app.workbench.active is not None)
             await driver.settle()
         yield driver
+        if app.is_running and not app.is_leaving:
+            _ = driver.text()  # what cannot be drawn fails, whether the test looked or not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.color import Color as RichColor
 from textual.app import App
@@ -38,7 +38,7 @@ def luminance(color: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def cells(app: App[object]) -> Iterator[Cells]:
+def cells(app: App[Any]) -> Iterator[Cells]:
     """Yield all that is on screen, with what shows behind a dialog."""
     update = app.screen._compositor.render_update(full=True, screen_stack=app._background_screens)
     for y, chops in enumerate(getattr(update, "strips", ())):
@@ -52,7 +52,7 @@ def cells(app: App[object]) -> Iterator[Cells]:
             x += width
 
 
-def illegible(app: App[object]) -> list[Cells]:
+def illegible(app: App[Any]) -> list[Cells]:
     """Return what has too little contrast; what is behind a veil is not meant to be read."""
     screen = app.screen
     boxes = [box.region for box in screen.query(".box")] if isinstance(screen, VeiledScreen) else [screen.region]
@@ -65,7 +65,7 @@ def illegible(app: App[object]) -> list[Cells]:
     return found
 
 
-def is_brightest_waiting(app: App[object]) -> bool:
+def is_brightest_waiting(app: App[Any]) -> bool:
     """Tell whether the ground that differs most from the app's own is amber, or red for what is dangerous."""
     theme = app.current_theme
     brightest = max((each.ground for each in cells(app)), key=lambda ground: contrast(ground, theme.background or "#000000"))

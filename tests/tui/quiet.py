@@ -8,11 +8,14 @@ clock's beat, a dead time, a worker that waits for somebody) is not waited for.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from textual._context import active_message_pump
+from rich.console import RenderableType
+from textual._compositor import Compositor
+from textual._context import active_message_pump, visible_screen_stack
 from textual.app import App
 from textual.message_pump import MessagePump
 from textual.screen import Screen
@@ -25,6 +28,7 @@ TURNS = 2  # how many turns of the event loop must find nothing to do
 
 _calls: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[asyncio.Future[Any], float]] = WeakKeyDictionary()
 _run_in_executor = asyncio.BaseEventLoop.run_in_executor
+_render_update = Compositor.render_update
 
 
 def run_counted(loop: asyncio.BaseEventLoop, *of_what: Any) -> asyncio.Future[Any]:
@@ -34,6 +38,24 @@ def run_counted(loop: asyncio.BaseEventLoop, *of_what: Any) -> asyncio.Future[An
     under_way[call] = loop.time()
     call.add_done_callback(lambda done: under_way.pop(done, None))
     return call
+
+
+def draw_only_whole_frames(
+    compositor: Compositor, full: bool = False, screen_stack: list[Screen[Any]] | None = None, simplify: bool = False
+) -> RenderableType | None:
+    """Stand in for `Compositor.render_update`: without a terminal nobody sees a frame, and a test that looks draws all rows."""
+    if full:
+        return _render_update(compositor, full=True, screen_stack=screen_stack, simplify=simplify)
+    visible_screen_stack.set(screen_stack or [])
+    compositor._dirty_regions.clear()
+    return None
+
+
+def let_apps_go() -> None:
+    """Give the memory of apps that are over back: each sets aside for good what it is made of (`tui/gc_policy.py`)."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 async def wait_for_idle(min_sleep: float = 0, max_sleep: float = 0) -> None:

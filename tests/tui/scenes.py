@@ -118,7 +118,6 @@ async def at_work(driver: Driver) -> None:
     play_work(driver.host.session)
     await driver.until_shown("Two cases end")
     await driver.settle()
-    await driver.pilot.pause(0.1)
 
 
 async def command_approval(driver: Driver) -> None:

@@ -10,7 +10,6 @@ async def at_work(driver: Driver) -> None:
     """Half-way through a turn."""
     play_work(driver.host.session)
     await driver.settle()
-    await driver.pilot.pause(0.1)
 
 
 async def settings(driver: Driver) -> None:

@@ -60,7 +60,6 @@ async def talk(driver: Driver) -> Transcript:
     await driver.settle()
     play_work(session)
     await driver.settle()
-    await driver.pilot.pause(0.1)
     return transcript_of(driver)
 
 

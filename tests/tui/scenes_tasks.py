@@ -45,7 +45,6 @@ async def loop_stopped(driver: Driver) -> None:
     play_work(session)
     await driver.until_shown("Two cases end")  # how high it is counts only once it was drawn
     await driver.settle()
-    await driver.pilot.pause(0.1)
     session.emit(events.MessageAdded(role=Role.ASSISTANT, text="Let me read the file again."))
     session.emit(LoopSuspected(what=LOOP.replace("5", "3"), count=3))
     session.emit(Reminder(text="Not finished yet: 64 of 212 left. Go on with it, and mark what is done."))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from textual.events import AppBlur
 
 from lmtui.core import events
@@ -10,6 +9,7 @@ from lmtui.core.events import TurnReason
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.terminal_notifier import GIVE_TITLE_BACK, KEEP_TITLE, TerminalNotifier, chosen_way
+from tests.sets import for_each
 from tests.tui.driving import running
 from tests.tui.fakes import FakeSession
 
@@ -48,7 +48,7 @@ def ended(terminal: Terminal, reason: TurnReason, error: str = "") -> None:
     terminal.attention.look([shown], shown)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("reason", "error", "text"),
     [
         (TurnReason.DONE, "", "nested comments: done"),
@@ -111,9 +111,7 @@ def test_inside_tmux_a_note_is_wrapped() -> None:
     assert terminal.notes == ["\x1bPtmux;\x1b\x1b]9;nested comments: done\x07\x1b\\"]
 
 
-@pytest.mark.parametrize(
-    ("way", "notes"), [("bell", ["\x07"]), ("off", []), ("osc777", ["\x1b]777;notify;lmtui;nested comments: done\x07"])]
-)
+@for_each(("way", "notes"), [("bell", ["\x07"]), ("off", []), ("osc777", ["\x1b]777;notify;lmtui;nested comments: done\x07"])])
 def test_the_setting_says_how(way: str, notes: list[str]) -> None:
     terminal = Terminal(way)
     terminal.attention.focus_changed(is_in_front=False)
@@ -121,7 +119,7 @@ def test_the_setting_says_how(way: str, notes: list[str]) -> None:
     assert terminal.notes == notes
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "way"),
     [
         ({"TERM": "xterm-kitty"}, "osc9"),
@@ -167,6 +165,5 @@ async def test_the_app_sets_the_title_and_notes_the_focus() -> None:
         await driver.settle()
         driver.host.session.end_turn()
         await driver.settle()
-        await driver.pilot.pause(0.1)
+        await driver.until(lambda: any(each.startswith("\x1b]9;nest them: done") for each in written))
         assert any("working" in each for each in written)
-        assert any(each.startswith("\x1b]9;nest them: done") for each in written)

@@ -5,16 +5,15 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from lmtui.tui.terminal_app import LARGEST_OSC_BYTES, Route, copy_by_program, find_route, keep_in_file, osc_52, run_program
+from tests.sets import for_each
 
 
 def has(*names: str) -> Callable[[str], str | None]:
     return lambda name: f"/usr/bin/{name}" if name in names else None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "there", "program"),
     [
         ({"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}, ("wl-copy", "xclip"), "wl-copy"),

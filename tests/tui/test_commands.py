@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from textual.binding import Binding
 
 from lmtui.commands.table import command_table
 from lmtui.tui.commands import COMMANDS, Scope, bindings, hint_text, of_scope
+from tests.sets import for_each
 
 SLASH_NAMES = (
     "help",
@@ -59,35 +59,33 @@ MEETING = [
 ]
 
 
-@pytest.mark.parametrize("scopes", MEETING)
+@for_each("scopes", MEETING)
 def test_no_key_means_two_things_where_scopes_meet(scopes: tuple[Scope, ...]) -> None:
     keys = Counter(key for each in of_scope(*scopes) for key in each.keys if each.id not in WINS_OVER_THE_APP)
     keys -= Counter(OF_QUESTIONS if scopes[-1] in (Scope.APPROVAL, Scope.HUNKS) else ())
     assert [key for key, count in keys.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("scope", sorted({each.scope for each in COMMANDS}))
+@for_each("scope", sorted({each.scope for each in COMMANDS}))
 def test_every_binding_can_be_named_by_its_command(scope: str) -> None:
     ids = [each.id for each in bindings(scope) if isinstance(each, Binding)]
     assert ids == [each.id for each in of_scope(scope) if each.keys]
 
 
-@pytest.mark.parametrize("name", SLASH_NAMES)
+@for_each("name", SLASH_NAMES)
 def test_every_promised_slash_command_is_there(name: str) -> None:
     call = NAMED.parse(f"/{name}")
     assert call is not None
     assert call.command is not None
 
 
-@pytest.mark.parametrize(
-    "text", ["fix it", "/usr/bin/python is broken", "/etc/hosts", "/tmp", "a /help", "/", "/file.txt what is it"]
-)
+@for_each("text", ["fix it", "/usr/bin/python is broken", "/etc/hosts", "/tmp", "a /help", "/", "/file.txt what is it"])
 def test_other_text_goes_to_the_model_or_is_no_known_command(text: str) -> None:
     call = NAMED.parse(text)
     assert call is None or call.command is None
 
 
-@pytest.mark.parametrize("text", ["/usr/bin/python is broken", "/file.txt what is it", "/"])
+@for_each("text", ["/usr/bin/python is broken", "/file.txt what is it", "/"])
 def test_paths_go_to_the_model(text: str) -> None:
     assert NAMED.parse(text) is None
 

@@ -2,16 +2,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual import events
 
 from lmtui.tui.editor import editor_command
-from tests.tui.driving import running
+from tests.sets import for_each
+from tests.tui.driving import Driver
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 FILE = Path("/w/a.py")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environment", "line", "expected"),
     [
         ({"VISUAL": "vim -n", "EDITOR": "nano"}, 7, ["vim", "-n", "+7", "/w/a.py"]),
@@ -25,19 +28,23 @@ def test_an_editor_is_told_the_line_in_its_own_way(environment: dict[str, str], 
     assert editor_command(FILE, line, environment) == expected
 
 
-async def test_where_the_terminal_cannot_be_given_away_the_text_stays_and_it_is_said() -> None:
-    async with running() as driver:
-        driver.app.workbench.prompt.replace_text("half a thought")
-        await driver.press("ctrl+g")
-        await driver.until(lambda: "cannot be opened here" in driver.text("#say"))
-        assert driver.app.workbench.prompt.text == "half a thought"
+@cases
+async def where_the_terminal_cannot_be_given_away_the_text_stays_and_it_is_said(driver: Driver) -> None:
+    driver.app.workbench.prompt.replace_text("half a thought")
+    await driver.press("ctrl+g")
+    await driver.until(lambda: "cannot be opened here" in driver.text("#say"))
+    assert driver.app.workbench.prompt.text == "half a thought"
 
 
-async def test_letters_still_on_their_way_are_in_the_text_once_it_settled() -> None:
-    async with running() as driver:
-        prompt = driver.app.workbench.prompt
-        for letter in "half":
-            prompt.post_message(events.Key(letter, letter))
-        assert prompt.text == ""
-        await prompt.settle()
-        assert prompt.text == "half"
+@cases
+async def letters_still_on_their_way_are_in_the_text_once_it_settled(driver: Driver) -> None:
+    prompt = driver.app.workbench.prompt
+    for letter in "half":
+        prompt.post_message(events.Key(letter, letter))
+    assert prompt.text == ""
+    await prompt.settle()
+    assert prompt.text == "half"
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.workspace import EffectKind, EffectPart
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.approval_text import effect_command
 from lmtui.tui.modals.effect_question import also_of
 from lmtui.tui.widgets.effect_page import EffectDecisions, part_line, rows_of, size_text
+from tests.sets import for_each
 from tests.tui.scenes_effects import PARTS
 
 
@@ -74,10 +73,8 @@ def test_parts_are_grouped_under_their_kinds_with_how_many_there_are() -> None:
     assert [row.number for row in rows if row.number >= 0] == list(range(len(PARTS)))
 
 
-@pytest.mark.parametrize("width", [20, 40, 58, 100])
-@pytest.mark.parametrize(
-    "part", [*PARTS, EffectPart("a/" * 60 + "漢字\x1b]0;x\x07\n.txt", EffectKind.DELETED, is_tracked=False)]
-)
+@for_each("width", [20, 40, 58, 100])
+@for_each("part", [*PARTS, EffectPart("a/" * 60 + "漢字\x1b]0;x\x07\n.txt", EffectKind.DELETED, is_tracked=False)])
 def test_a_part_fits_into_its_row_whatever_its_name(part: EffectPart, width: int) -> None:
     line = part_line(part, "2 of 3", width)
     assert width_of(line) <= width
@@ -90,7 +87,7 @@ def test_what_git_does_not_know_says_so_and_is_amber() -> None:
     assert ("1.2 kB · not in git  ", "warn") in line
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size", "text"), [(0, "0 B"), (999, "999 B"), (1_204, "1.2 kB"), (41_000, "41 kB"), (999_700, "1.0 MB"), (12e6, "12 MB")]
 )
 def test_sizes_are_short(size: int, text: str) -> None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.sessions import Answer
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.one_app import Cases
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
+
+cases = Cases()
 
 
 async def scrolled_up(driver: Driver) -> None:
@@ -23,92 +24,94 @@ def is_following(driver: Driver) -> bool:
     return panes.current.transcript.scroller.is_following
 
 
-@pytest.mark.parametrize("size", [SMALL, WIDE])
-async def test_what_is_sent_is_seen_and_followed(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        await scrolled_up(driver)
-        await driver.type("what now?")
-        await driver.until(lambda: is_following(driver))
-        driver.host.session.say("the end")
-        await driver.until(lambda: "the end" in driver.text())
-        await driver.press("pageup")
-        assert not is_following(driver)
+@cases.each("size", [SMALL, WIDE])
+async def what_is_sent_is_seen_and_followed(driver: Driver, size: tuple[int, int]) -> None:
+    await scrolled_up(driver)
+    await driver.type("what now?")
+    await driver.until(lambda: is_following(driver))
+    driver.host.session.say("the end")
+    await driver.until(lambda: "the end" in driver.text())
+    await driver.press("pageup")
+    assert not is_following(driver)
 
 
-async def test_a_command_of_the_user_is_followed() -> None:
-    async with running(size=SMALL) as driver:
-        await scrolled_up(driver)
-        await driver.type("!ls")
-        await driver.until(lambda: is_following(driver))
+@cases.at(SMALL)
+async def a_command_of_the_user_is_followed(driver: Driver) -> None:
+    await scrolled_up(driver)
+    await driver.type("!ls")
+    await driver.until(lambda: is_following(driver))
 
 
-@pytest.mark.parametrize("key", ["y", "s", "n"])
-async def test_what_follows_an_answer_is_seen(key: str) -> None:
-    async with running(size=SMALL) as driver:
-        await scrolled_up(driver)
-        driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
-        await driver.until_screen("Approval")
-        driver.host.clock.forward(1)
-        await driver.press(key)
-        await driver.until(lambda: is_following(driver))
-        assert isinstance(driver.host.session.answers["a1"], Answer)
+@cases.each("key", ["y", "s", "n"], size=SMALL)
+async def what_follows_an_answer_is_seen(driver: Driver, key: str) -> None:
+    await scrolled_up(driver)
+    driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+    await driver.press(key)
+    await driver.until(lambda: is_following(driver))
+    assert isinstance(driver.host.session.answers["a1"], Answer)
 
 
-async def test_a_question_that_is_left_for_later_keeps_the_place() -> None:
-    async with running(size=SMALL) as driver:
-        await scrolled_up(driver)
-        driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
-        await driver.until_screen("Approval")
-        driver.host.clock.forward(1)
-        await driver.press("l")
-        await driver.until(lambda: driver.app.screen is driver.app.workbench)
-        assert not is_following(driver)
+@cases.at(SMALL)
+async def a_question_that_is_left_for_later_keeps_the_place(driver: Driver) -> None:
+    await scrolled_up(driver)
+    driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+    await driver.press("l")
+    await driver.until(lambda: driver.app.screen is driver.app.workbench)
+    assert not is_following(driver)
 
 
-async def test_the_note_of_a_stop_ends_with_the_stop() -> None:
-    async with running(size=SMALL) as driver:
-        await driver.type("go")
-        driver.app.workbench.say_line.say_s = 1000.0
-        driver.app.workbench.say("stopping …")
-        await driver.settle()
-        assert "stopping" in driver.text()
-        driver.host.session.end_turn()
-        await driver.until(lambda: "stopping" not in driver.text())
+@cases.at(SMALL)
+async def the_note_of_a_stop_ends_with_the_stop(driver: Driver) -> None:
+    await driver.type("go")
+    driver.app.workbench.say_line.say_s = 1000.0
+    driver.app.workbench.say("stopping …")
+    await driver.settle()
+    assert "stopping" in driver.text()
+    driver.host.session.end_turn()
+    await driver.until(lambda: "stopping" not in driver.text())
 
 
-async def test_escapes_in_a_row_do_not_stop_the_turn_that_works() -> None:
-    async with running(size=SMALL) as driver:
-        await driver.type("go")
-        await driver.press("alt+l")
-        for _ in range(3):
-            await driver.pilot.press("escape")
-        await driver.settle()
-        assert driver.host.session.is_running
-        assert "Esc again to stop" in driver.text()
-        await driver.press("escape")
-        assert not driver.host.session.is_running
+@cases.at(SMALL)
+async def escapes_in_a_row_do_not_stop_the_turn_that_works(driver: Driver) -> None:
+    await driver.type("go")
+    await driver.press("alt+l")
+    for _ in range(3):
+        await driver.pilot.press("escape")
+    await driver.settle()
+    assert driver.host.session.is_running
+    assert "Esc again to stop" in driver.text()
+    await driver.press("escape")
+    assert not driver.host.session.is_running
 
 
-async def test_escape_in_a_pane_goes_back_to_the_prompt_and_stops_nothing() -> None:
-    async with running(size=WIDE) as driver:
-        await driver.type("go")
-        driver.app.workbench.go_to("log")
-        await driver.settle()
-        assert driver.app.focused is not driver.app.workbench.prompt
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.focused is driver.app.workbench.prompt)
-        assert driver.host.session.is_running
+@cases.at(WIDE)
+async def escape_in_a_pane_goes_back_to_the_prompt_and_stops_nothing(driver: Driver) -> None:
+    await driver.type("go")
+    driver.app.workbench.go_to("log")
+    await driver.settle()
+    assert driver.app.focused is not driver.app.workbench.prompt
+    await driver.press("escape")
+    await driver.until(lambda: driver.app.focused is driver.app.workbench.prompt)
+    assert driver.host.session.is_running
 
 
-async def test_while_a_question_waits_escape_stops_only_when_pressed_twice() -> None:
-    async with running(size=SMALL) as driver:
-        await driver.type("go")
-        driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
-        await driver.until_screen("Approval")
-        driver.host.clock.forward(1)
-        await driver.press("l")
-        await driver.until(lambda: driver.app.screen is driver.app.workbench)
-        await driver.press("escape")
-        assert driver.host.session.is_running
-        await driver.press("escape")
-        await driver.until(lambda: not driver.host.session.is_running)
+@cases.at(SMALL)
+async def while_a_question_waits_escape_stops_only_when_pressed_twice(driver: Driver) -> None:
+    await driver.type("go")
+    driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+    await driver.press("l")
+    await driver.until(lambda: driver.app.screen is driver.app.workbench)
+    await driver.press("escape")
+    assert driver.host.session.is_running
+    await driver.press("escape")
+    await driver.until(lambda: not driver.host.session.is_running)
+
+
+async def test_the_cases() -> None:
+    await cases.run()

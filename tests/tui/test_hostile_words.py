@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from lmtui.core import events
 from lmtui.core.errors import UsageError
 from lmtui.core.messages import Usage
@@ -11,7 +9,9 @@ from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
 from tests.tui.modals.test_switcher import host_with_sessions
+from tests.tui.one_app import Cases, Size
 
+cases = Cases(host_with_sessions)
 STEERING = "\x1b]0;evil\x07\x1b[2J\x9b31m"
 
 
@@ -19,31 +19,29 @@ def is_clean(driver: Driver) -> bool:
     return not any(char in driver.text() for char in "\x1b\x07\x9b")
 
 
-@pytest.mark.parametrize("size", [SMALL, WIDE])
-async def test_what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        session = driver.host.session
-        session.emit(events.SessionOpened(workspace=f"/a{STEERING}", version="1"))
-        session.emit(events.ModeChanged(mode=f"auto{STEERING}"))
-        usage = events.UsageUpdated(usage=Usage(900, 10), reread_tokens=800, miss=f"odd{STEERING}", turn_id="t")
-        session.emit(usage)
-        await driver.settle()
-        assert "auto" in driver.text("#foot")
-        assert is_clean(driver)
-        await driver.type("/cache")
-        await driver.press("end")
-        assert "800 read again (odd" in driver.text()
-        assert is_clean(driver)
+@cases.each("size", [SMALL, WIDE])
+async def what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(driver: Driver, size: Size) -> None:
+    session = driver.host.session
+    session.emit(events.SessionOpened(workspace=f"/a{STEERING}", version="1"))
+    session.emit(events.ModeChanged(mode=f"auto{STEERING}"))
+    usage = events.UsageUpdated(usage=Usage(900, 10), reread_tokens=800, miss=f"odd{STEERING}", turn_id="t")
+    session.emit(usage)
+    await driver.settle()
+    assert "auto" in driver.text("#foot")
+    assert is_clean(driver)
+    await driver.type("/cache")
+    await driver.press("end")
+    assert "800 read again (odd" in driver.text()
+    assert is_clean(driver)
 
 
-async def test_a_title_in_a_log_cannot_steer_the_terminal_where_it_is_changed() -> None:
-    host = host_with_sessions()
-    host.summaries = [replace(each, title=f"docs{STEERING}") for each in host.summaries]
-    async with running(host) as driver:
-        await driver.press("f2", "end", "r")
-        await driver.until_screen("AskText")
-        assert "docs" in driver.text()
-        assert is_clean(driver)
+@cases
+async def a_title_in_a_log_cannot_steer_the_terminal_where_it_is_changed(driver: Driver) -> None:
+    driver.host.summaries = [replace(each, title=f"docs{STEERING}") for each in driver.host.summaries]
+    await driver.press("f2", "end", "r")
+    await driver.until_screen("AskText")
+    assert "docs" in driver.text()
+    assert is_clean(driver)
 
 
 async def test_what_a_server_says_cannot_steer_the_terminal_on_the_first_screen() -> None:
@@ -58,3 +56,7 @@ async def test_what_a_server_says_cannot_steer_the_terminal_on_the_first_screen(
         await driver.press("enter")
         await driver.until(lambda: "it said" in driver.text())
         assert is_clean(driver)
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.summary import KeyPlace, hint_parts
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.sets import for_each
+from tests.tui.driving import SMALL, WIDE, Driver
 from tests.tui.fakes import play_work
+from tests.tui.one_app import Cases, Size
+
+cases = Cases()
 
 
 def words(place: KeyPlace) -> str:
@@ -24,7 +26,7 @@ def test_a_dangerous_command_is_on_red() -> None:
     assert "error" in styles[1]
 
 
-@pytest.mark.parametrize("pane", ["", "files", "chat", "log"])
+@for_each("pane", ["", "files", "chat", "log"])
 def test_a_low_screen_shows_four_verbs_and_where_the_others_are(pane: str) -> None:
     low, high = words(KeyPlace(pane, rows=24)), words(KeyPlace(pane))
     assert len(low.split("  ")) == (5 if "? more" in low else 4)
@@ -45,103 +47,104 @@ def ground(driver: Driver, word: str) -> object:
     return next(segment.style.bgcolor for segment in strip if word in segment.text and segment.style)
 
 
-@pytest.mark.parametrize("size", [WIDE, SMALL, (60, 18)])
-async def test_the_key_row_stays_below_a_question(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        await waits(driver, "make all")
-        last = driver.text().splitlines()[-1]
-        assert "▲ 1 approval" in last
-        assert "Keys answer the question" in last
-        amber = ground(driver, "1 approval")
-    async with running(size=size) as driver:
-        await waits(driver, "rm -rf / --no-preserve-root")
-        assert ground(driver, "1 approval") != amber
+@cases.each("size", [WIDE, SMALL, (60, 18)])
+async def the_key_row_stays_below_a_question(driver: Driver, size: Size) -> None:
+    await waits(driver, "make all")
+    last = driver.text().splitlines()[-1]
+    assert "▲ 1 approval" in last
+    assert "Keys answer the question" in last
+    amber = ground(driver, "1 approval")
+    driver.host.session.end_turn()
+    await driver.until_screen("Workbench")
+    await waits(driver, "rm -rf / --no-preserve-root")
+    assert ground(driver, "1 approval") != amber
 
 
-@pytest.mark.parametrize("key", ["f1", "ctrl+p", "f2"])
-async def test_the_prompt_is_muted_and_without_a_cursor_while_a_dialog_has_the_keys(key: str) -> None:
-    async with running() as driver:
-        prompt = driver.app.workbench.prompt
-        prompt.replace_text("unsent")
-        await driver.settle()
-        before = prompt.rich_style.color
-        await driver.press(key)
-        await driver.until(lambda: not driver.app.workbench.is_active)
-        await driver.settle()
-        assert prompt.rich_style.color != before
-        cursor, text = (prompt.get_component_rich_style("text-area--cursor"), prompt.rich_style)
-        assert (cursor.color, cursor.bgcolor, cursor.reverse) == (text.color, text.bgcolor, None)
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.workbench.is_active)
-        await driver.settle()
-        assert prompt.rich_style.color == before
+@cases.each("key", ["f1", "ctrl+p", "f2"])
+async def the_prompt_is_muted_and_without_a_cursor_while_a_dialog_has_the_keys(driver: Driver, key: str) -> None:
+    prompt = driver.app.workbench.prompt
+    prompt.replace_text("unsent")
+    await driver.settle()
+    before = prompt.rich_style.color
+    await driver.press(key)
+    await driver.until(lambda: not driver.app.workbench.is_active)
+    await driver.settle()
+    assert prompt.rich_style.color != before
+    cursor, text = (prompt.get_component_rich_style("text-area--cursor"), prompt.rich_style)
+    assert (cursor.color, cursor.bgcolor, cursor.reverse) == (text.color, text.bgcolor, None)
+    await driver.press("escape")
+    await driver.until(lambda: driver.app.workbench.is_active)
+    await driver.settle()
+    assert prompt.rich_style.color == before
 
 
-async def test_on_a_low_screen_the_key_row_says_what_runs() -> None:
-    async with running(size=(60, 18)) as driver:
-        assert "Enter send" in driver.text("#hints")
-        play_work(driver.host.session)
-        await driver.settle()
-        assert not driver.app.screen.query_one("#activity-row").display
-        assert "Writing" in driver.text("#hints")
-        assert "Esc stop" in driver.text("#hints")
-        driver.host.session.end_turn()
-        await driver.until(lambda: "Enter send" in driver.text("#hints"))
-        chat, dock = (driver.app.screen.query_one(each).region for each in ("#chat-pane", "#dock"))
-        assert chat.bottom == dock.y
+@cases.at((60, 18))
+async def on_a_low_screen_the_key_row_says_what_runs(driver: Driver) -> None:
+    assert "Enter send" in driver.text("#hints")
+    play_work(driver.host.session)
+    await driver.settle()
+    assert not driver.app.screen.query_one("#activity-row").display
+    assert "Writing" in driver.text("#hints")
+    assert "Esc stop" in driver.text("#hints")
+    driver.host.session.end_turn()
+    await driver.until(lambda: "Enter send" in driver.text("#hints"))
+    chat, dock = (driver.app.screen.query_one(each).region for each in ("#chat-pane", "#dock"))
+    assert chat.bottom == dock.y
 
 
-async def test_below_a_dialog_the_key_row_has_the_keys_of_the_dialog() -> None:
-    async with running(size=SMALL) as driver:
-        await driver.press("f2")
-        await driver.until(lambda: "fork" in driver.text().splitlines()[-1])
-        last = driver.text().splitlines()[-1]
-        assert all(words in last for words in ("Enter open", "n new", "Esc close", "F1 help"))
-        assert "send" not in last
-        await driver.press("escape")
-        await driver.until(lambda: "Enter send" in driver.text().splitlines()[-1])
+@cases.at(SMALL)
+async def below_a_dialog_the_key_row_has_the_keys_of_the_dialog(driver: Driver) -> None:
+    await driver.press("f2")
+    await driver.until(lambda: "fork" in driver.text().splitlines()[-1])
+    last = driver.text().splitlines()[-1]
+    assert all(words in last for words in ("Enter open", "n new", "Esc close", "F1 help"))
+    assert "send" not in last
+    await driver.press("escape")
+    await driver.until(lambda: "Enter send" in driver.text().splitlines()[-1])
 
 
-@pytest.mark.parametrize("size", [SMALL, (60, 18)])
-async def test_help_cuts_nothing_on_a_small_screen(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        await driver.press("f1")
-        await driver.until(lambda: "Toggle plan mode" in driver.text())
-        await driver.settle()
-        assert "❯" in driver.text("#help-box")
-        rows = [row for row in driver.text("#help-box").splitlines() if "…" in row]
-        assert not rows
-        assert "Send the message, or queue it until the current turn ends." in driver.text("#help-box")
-        assert "Shift+Tab" in driver.text("#help-box")
+@cases.each("size", [SMALL, (60, 18)])
+async def help_cuts_nothing_on_a_small_screen(driver: Driver, size: Size) -> None:
+    await driver.press("f1")
+    await driver.until(lambda: "Toggle plan mode" in driver.text())
+    await driver.settle()
+    assert "❯" in driver.text("#help-box")
+    rows = [row for row in driver.text("#help-box").splitlines() if "…" in row]
+    assert not rows
+    assert "Send the message, or queue it until the current turn ends." in driver.text("#help-box")
+    assert "Shift+Tab" in driver.text("#help-box")
 
 
-async def test_what_runs_leaves_the_key_row_of_a_low_screen_to_a_dialog() -> None:
-    async with running(size=(60, 18)) as driver:
-        play_work(driver.host.session)
-        await driver.settle()
-        await driver.press("f2")
-        await driver.until(lambda: "Esc close" in driver.text().splitlines()[-1])
-        await driver.press("escape")
-        await driver.until(lambda: "Esc stop" in driver.text().splitlines()[-1])
+@cases.at((60, 18))
+async def what_runs_leaves_the_key_row_of_a_low_screen_to_a_dialog(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await driver.settle()
+    await driver.press("f2")
+    await driver.until(lambda: "Esc close" in driver.text().splitlines()[-1])
+    await driver.press("escape")
+    await driver.until(lambda: "Esc stop" in driver.text().splitlines()[-1])
 
 
-async def test_a_list_without_room_for_notes_tells_the_marked_ones_below_and_cuts_a_text_once() -> None:
-    async with running(size=(60, 18)) as driver:
-        _ = driver.app.push_screen(Picker("Rewind to before …", [Choice("a", f"{'x' * 55}…", "14:02")]))
-        await driver.until_shown("14:02")
-        assert "……" not in driver.text()
+@cases.at((60, 18))
+async def a_list_without_room_for_notes_tells_the_marked_ones_below_and_cuts_a_text_once(driver: Driver) -> None:
+    _ = driver.app.push_screen(Picker("Rewind to before …", [Choice("a", f"{'x' * 55}…", "14:02")]))
+    await driver.until_shown("14:02")
+    assert "……" not in driver.text()
 
 
-@pytest.mark.parametrize("size", [SMALL, (60, 18)])
-async def test_a_dialog_over_another_has_the_key_row_and_hides_the_other_on_a_low_screen(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        await driver.press("f2")
-        await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
-        _ = driver.app.push_screen(Picker("Theme", [Choice("a", "dusk")]))
-        await driver.until(lambda: "Enter choose" in driver.text()[-size[0] :])
-        await driver.settle()
-        assert "n new" not in driver.text().splitlines()[-1]
-        if size != SMALL:
-            assert "n new" not in driver.text()
-        await driver.press("escape")
-        await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
+@cases.each("size", [SMALL, (60, 18)])
+async def a_dialog_over_another_has_the_key_row_and_hides_the_other_on_a_low_screen(driver: Driver, size: Size) -> None:
+    await driver.press("f2")
+    await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
+    _ = driver.app.push_screen(Picker("Theme", [Choice("a", "dusk")]))
+    await driver.until(lambda: "Enter choose" in driver.text()[-size[0] :])
+    await driver.settle()
+    assert "n new" not in driver.text().splitlines()[-1]
+    if size != SMALL:
+        assert "n new" not in driver.text()
+    await driver.press("escape")
+    await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from lmtui.tui.keymap import Keymap, read_keymap
 from lmtui.tui.lines.table import Table
 from lmtui.tui.options import StartOptions
+from tests.sets import for_each
 from tests.tui.driving import running
 
 
@@ -16,7 +15,7 @@ def read(folder: Path, text: str) -> Keymap:
     return read_keymap(file)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "keys"),
     [
         ('[session]\nnew = "ctrl+n"', {"session.new": ("ctrl+n",)}),
@@ -33,7 +32,7 @@ def test_a_keymap_is_read(tmp_path: Path, text: str, keys: dict[str, tuple[str, 
     assert read(tmp_path, text) == Keymap(keys)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "words"),
     [
         ('session.nwe = "ctrl+n"', "no command 'session.nwe'; did you mean session.new?"),
@@ -69,7 +68,7 @@ def test_a_tab_gives_its_key_to_what_the_user_wants(tmp_path: Path) -> None:
     assert found == Keymap({"layout.files": ("alt+1",), "session.list": ("alt+5",), "session.tab_1": (), "session.tab_5": ()})
 
 
-@pytest.mark.parametrize("text", ["session.new = ", "\0", "[" * 5000])
+@for_each("text", ["session.new = ", "\0", "[" * 5000])
 def test_a_broken_file_leaves_the_usual_keys(tmp_path: Path, text: str) -> None:
     found = read(tmp_path, text)
     assert not found.keys

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
-import pytest
 from rich.cells import cell_len
 
 from lmtui.core import events
 from lmtui.core.messages import ToolCall
 from lmtui.core.workspace import FileChange, FileChangeKind
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import SMALL, WIDE, Driver
 from tests.tui.fakes import FakeHost, FakeSession
+from tests.tui.one_app import Cases, Size
 
 NAMES = (
     "odd\nname.py",
@@ -24,7 +25,7 @@ NAMES = (
     "zero\u200bwidth\ufeff.h",
 )
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-SIZES = pytest.mark.parametrize("size", [SMALL, WIDE, (60, 18)], ids=str)
+SIZES = (SMALL, WIDE, (60, 18))
 
 
 def host_with_names() -> FakeHost:
@@ -62,49 +63,53 @@ def screen_rows(driver: Driver) -> list[str]:
     return ["".join(segment.text for segment in strip) for strip in strips]
 
 
-@SIZES
-async def test_no_name_breaks_a_pane(size: tuple[int, int]) -> None:
-    async with running(host_with_names(), size=size) as driver:
-        work(driver.host.session)
-        await driver.settle()
-        look(driver)
-        for key in ("f6", "f7", "f8", "f9"):
-            await driver.press(key)
-            for _ in range(6):
-                await driver.press("pageup" if key == "f9" else "down")
-                look(driver)
+cases = Cases(host_with_names)
 
 
-@SIZES
-@pytest.mark.parametrize("key", ["f2", "f10", "ctrl+p"])
-async def test_no_name_breaks_a_list(size: tuple[int, int], key: str) -> None:
-    async with running(host_with_names(), size=size) as driver:
-        work(driver.host.session)
-        await driver.settle()
+@cases.each("size", SIZES)
+async def no_name_breaks_a_pane(driver: Driver, size: Size) -> None:
+    work(driver.host.session)
+    await driver.settle()
+    look(driver)
+    for key in ("f6", "f7", "f8", "f9"):
         await driver.press(key)
         for _ in range(6):
-            await driver.press("down")
+            await driver.press("pageup" if key == "f9" else "down")
             look(driver)
 
 
-@SIZES
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
-async def test_no_name_breaks_the_viewer_or_the_completions(size: tuple[int, int], name: str) -> None:
-    host = FakeHost()
-    host.files.contents = {name: f"{name}\n".encode() * 3}
-    async with running(host, size=size) as driver:
-        await driver.press("@")
-        await driver.pilot.pause(0.2)
+@cases.each(("size", "key"), product(SIZES, ("f2", "f10", "ctrl+p")))
+async def no_name_breaks_a_list(driver: Driver, size: Size, key: str) -> None:
+    work(driver.host.session)
+    await driver.settle()
+    await driver.press(key)
+    for _ in range(6):
+        await driver.press("down")
         look(driver)
-        await driver.press("backspace", "f6", "enter")
+
+
+@cases.each("size", SIZES)
+async def no_name_breaks_the_viewer_or_the_completions(driver: Driver, size: Size) -> None:
+    await driver.press("@")
+    await driver.until(lambda: driver.app.workbench.dock.completions.display)
+    for _ in NAMES:
+        await driver.press("down")
+        look(driver)
+    await driver.press("escape", "backspace")
+    for name in NAMES:
+        driver.app.workbench.ready.files.open_file(name)
         await driver.until_screen("Viewer")
         look(driver)
+        await driver.press("escape")
 
 
-@SIZES
-async def test_no_name_breaks_an_approval(size: tuple[int, int]) -> None:
-    async with running(host_with_names(), size=size) as driver:
-        driver.host.session.begin_turn("go")
-        driver.host.session.ask("a1", " ".join(NAMES), path=NAMES[1], tool="write")
-        await driver.until_screen("Approval")
-        look(driver)
+@cases.each("size", SIZES)
+async def no_name_breaks_an_approval(driver: Driver, size: Size) -> None:
+    driver.host.session.begin_turn("go")
+    driver.host.session.ask("a1", " ".join(NAMES), path=NAMES[1], tool="write")
+    await driver.until_screen("Approval")
+    look(driver)
+
+
+async def test_the_cases() -> None:
+    await cases.run()

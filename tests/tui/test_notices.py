@@ -3,8 +3,11 @@ from __future__ import annotations
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import ModelChanged
 from lmtui.tui.options import StartOptions
-from tests.tui.driving import running
+from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession, FakeWaiting
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 
 class BusyHost(FakeHost):
@@ -41,13 +44,13 @@ async def test_what_was_typed_without_a_session_is_sent_to_the_one_that_f4_makes
         assert not driver.app.workbench.query_one("#say").display
 
 
-async def test_every_notice_goes_after_its_seconds() -> None:
-    async with running() as driver:
-        driver.app.workbench.say_line.say_s = 0.05
-        for text in ("one", "two"):
-            driver.app.workbench.say(text)
-            assert driver.app.workbench.query_one("#say").display
-            await driver.until(lambda: not driver.app.workbench.query_one("#say").display)
+@cases
+async def every_notice_goes_after_its_seconds(driver: Driver) -> None:
+    driver.app.workbench.say_line.say_s = 0.05
+    for text in ("one", "two"):
+        driver.app.workbench.say(text)
+        assert driver.app.workbench.query_one("#say").display
+        await driver.until(lambda: not driver.app.workbench.query_one("#say").display)
 
 
 async def test_at_most_two_notices_of_one_line_each_float_over_the_chat() -> None:
@@ -64,26 +67,26 @@ async def test_at_most_two_notices_of_one_line_each_float_over_the_chat() -> Non
         assert [line.split()[1] for line in driver.text("#say").splitlines()] == ["three", "two"]
 
 
-async def test_an_error_stays_while_other_notices_come_and_go() -> None:
-    async with running() as driver:
-        workbench = driver.app.workbench
-        workbench.say("disk full", "error")
-        workbench.say_line.say_s = 0.05
-        workbench.say("copied")
-        workbench.say("copied again")
-        await driver.until(lambda: "copied" not in driver.text())
-        await driver.settle()
-        assert "disk full" in driver.text("#say")
+@cases
+async def an_error_stays_while_other_notices_come_and_go(driver: Driver) -> None:
+    workbench = driver.app.workbench
+    workbench.say("disk full", "error")
+    workbench.say_line.say_s = 0.05
+    workbench.say("copied")
+    workbench.say("copied again")
+    await driver.until(lambda: "copied" not in driver.text())
+    await driver.settle()
+    assert "disk full" in driver.text("#say")
 
 
-async def test_texts_taken_back_stand_before_what_is_typed() -> None:
-    async with running() as driver:
-        for text in ("one", "two", "three"):
-            await driver.type(text)
-        driver.app.workbench.prompt.replace_text("draft")
-        await driver.press("alt+up")
-        await driver.press("alt+up")
-        assert driver.app.workbench.prompt.text == "two\nthree\ndraft"
+@cases
+async def texts_taken_back_stand_before_what_is_typed(driver: Driver) -> None:
+    for text in ("one", "two", "three"):
+        await driver.type(text)
+    driver.app.workbench.prompt.replace_text("draft")
+    await driver.press("alt+up")
+    await driver.press("alt+up")
+    assert driver.app.workbench.prompt.text == "two\nthree\ndraft"
 
 
 async def test_an_empty_text_taken_back_leaves_the_prompt() -> None:
@@ -117,14 +120,18 @@ async def test_control_c_interrupts_and_says_how_to_leave_when_idle() -> None:
         assert "Ctrl+Q quits" in driver.text("#say")
 
 
-async def test_the_header_names_the_servers_default_and_no_model_line_comes_twice() -> None:
-    async with running() as driver:
-        await driver.type("one")
-        for _ in range(3):
-            driver.host.session.emit(ModelChanged(model="", url="http://127.0.0.1:1/v1"))
-        await driver.settle()
-        await driver.settle()
-        assert "server's default" in driver.text("#foot")
-        driver.host.session.emit(ModelChanged(model="", default_model="qwen3", url="http://127.0.0.1:1/v1"))
-        await driver.until(lambda: "qwen3 (default)" in driver.text("#foot"))
-        assert driver.text("#chat-pane").count("model: the server’s own") == 1
+@cases
+async def the_header_names_the_servers_default_and_no_model_line_comes_twice(driver: Driver) -> None:
+    await driver.type("one")
+    for _ in range(3):
+        driver.host.session.emit(ModelChanged(model="", url="http://127.0.0.1:1/v1"))
+    await driver.settle()
+    await driver.settle()
+    assert "server's default" in driver.text("#foot")
+    driver.host.session.emit(ModelChanged(model="", default_model="qwen3", url="http://127.0.0.1:1/v1"))
+    await driver.until(lambda: "qwen3 (default)" in driver.text("#foot"))
+    assert driver.text("#chat-pane").count("model: the server’s own") == 1
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from lmtui.tui.open_sessions import MOST_OPEN, OpenStore, SavedSessions
+from tests.sets import for_each
 
 
 def test_what_was_open_is_read_back_for_its_own_workspace_only(tmp_path: Path) -> None:
@@ -25,7 +24,7 @@ def test_the_file_is_the_users_alone_and_bounded(tmp_path: Path) -> None:
     assert found.ids[-1] == "099"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"open": 3, "active": [], "marks": {"a": 1}}', '{"open": [1, null]}', "\x00"])
+@for_each("text", ["", "[]", "{", '{"open": 3, "active": [], "marks": {"a": 1}}', '{"open": [1, null]}', "\x00"])
 def test_a_file_that_cannot_be_read_is_as_if_there_were_none(tmp_path: Path, text: str) -> None:
     store = OpenStore(tmp_path, Path("/w"))
     store.write(SavedSessions(("1",), "1"))

@@ -4,15 +4,14 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image
 from lmtui.tui.controllers.prompt_controller import mentions_of, paths_in, read_picture
+from tests.sets import for_each
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "paths"),
     [
         ("/a/b.py", ["/a/b.py"]),
@@ -32,7 +31,7 @@ def test_a_paste_of_nothing_but_paths_is_read(text: str, paths: list[str]) -> No
     assert paths_in(text) == paths
 
 
-@pytest.mark.parametrize("text", ["a" + "/a" * 24, "https://x" + "/a" * 24 + " b", "a." * 400 + " "])
+@for_each("text", ["a" + "/a" * 24, "https://x" + "/a" * 24 + " b", "a." * 400 + " "])
 def test_a_paste_that_is_no_path_is_told_from_one_at_once(text: str) -> None:
     began = time.process_time()
     assert paths_in(text) == []

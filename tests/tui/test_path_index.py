@@ -3,9 +3,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-import pytest
-
 from lmtui.tui.path_index import PathIndex, PathSearch, with_folders
+from tests.sets import for_each
 
 FILES = [
     "src/lexer.py", "src/my_lexer.py", "src/relexer.py", "lexer/other.py", "src/deep/down/lexer_notes.md", "docs/a b.md",
@@ -49,7 +48,7 @@ async def test_a_query_that_grows_and_shrinks_finds_what_a_fresh_one_finds() -> 
         assert await used.find(query) == await search().find(query)
 
 
-@pytest.mark.parametrize("query", ["p", "module_99", "zq", "core/"])
+@for_each("query", ["p", "module_99", "zq", "core/"])
 async def test_a_hundred_thousand_paths_never_hold_the_loop_for_long(query: str) -> None:
     files = [f"core/pkg{i % 97}/sub{i % 13}/module_{i}.py" for i in range(100_000)]
     used = PathSearch(PathIndex.of(files))

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-import pytest
 from textual import events
 from textual.keys import _character_to_key
 
 from lmtui.tui.timing import PasteDetector
-from tests.tui.driving import Driver, running
+from tests.tui.driving import Driver
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 
 async def burst(driver: Driver, *keys: str) -> None:
@@ -14,10 +16,12 @@ async def burst(driver: Driver, *keys: str) -> None:
         event = events.Key(_character_to_key(key) if character else key, character)
         event.set_sender(driver.app)
         driver.app.post_message(event)
-    await driver.pilot.pause(0.5)
+    await driver.settle()
+    await driver.until(lambda: driver.app.workbench.prompt._held_enter is None)
+    await driver.settle()
 
 
-@pytest.mark.parametrize(
+@cases.each(
     ("keys", "text"),
     [
         ([*"abc", "ctrl+a", "X"], "Xabc"),
@@ -27,51 +31,49 @@ async def burst(driver: Driver, *keys: str) -> None:
         ([*"one", "ctrl+j", *"two", "up", "X"], "oneX\ntwo"),
     ],
 )
-async def test_keys_pressed_in_a_burst_take_effect_in_their_order(keys: list[str], text: str) -> None:
-    async with running() as driver:
-        await burst(driver, *keys)
-        assert driver.app.workbench.prompt.text == text
+async def keys_pressed_in_a_burst_take_effect_in_their_order(driver: Driver, keys: list[str], text: str) -> None:
+    await burst(driver, *keys)
+    assert driver.app.workbench.prompt.text == text
 
 
-async def test_a_line_typed_anew_in_a_burst_is_sent_as_typed_last() -> None:
-    async with running() as driver:
-        await burst(driver, *"wrong", "ctrl+u", *"right", "enter")
-        await burst(driver, *"next")
-        assert driver.host.session.submitted == ["right"]
-        assert driver.app.workbench.prompt.text == "next"
+@cases
+async def a_line_typed_anew_in_a_burst_is_sent_as_typed_last(driver: Driver) -> None:
+    await burst(driver, *"wrong", "ctrl+u", *"right", "enter")
+    await burst(driver, *"next")
+    assert driver.host.session.submitted == ["right"]
+    assert driver.app.workbench.prompt.text == "next"
 
 
-async def test_lines_that_come_faster_than_a_person_types_are_a_paste_and_not_sent() -> None:
-    async with running() as driver:
-        await burst(driver, *"one", "enter", *"two", "enter", "enter", *"three", "enter")
-        assert driver.host.session.submitted == []
-        assert driver.app.workbench.prompt.text == "one\ntwo\n\nthree"
-        await driver.press("enter")
-        assert driver.host.session.submitted == ["one\ntwo\n\nthree"]
+@cases
+async def lines_that_come_faster_than_a_person_types_are_a_paste_and_not_sent(driver: Driver) -> None:
+    await burst(driver, *"one", "enter", *"two", "enter", "enter", *"three", "enter")
+    assert driver.host.session.submitted == []
+    assert driver.app.workbench.prompt.text == "one\ntwo\n\nthree"
+    await driver.press("enter")
+    assert driver.host.session.submitted == ["one\ntwo\n\nthree"]
 
 
-async def test_tab_in_a_burst_completes_what_was_typed_before_it() -> None:
-    async with running() as driver:
-        await burst(driver, *"/hel", "tab", "!")
-        assert driver.app.workbench.prompt.text == "/help!"
+@cases
+async def tab_in_a_burst_completes_what_was_typed_before_it(driver: Driver) -> None:
+    await burst(driver, *"/hel", "tab", "!")
+    assert driver.app.workbench.prompt.text == "/help!"
 
 
-async def test_tab_without_a_completion_leaves_the_prompt() -> None:
-    async with running() as driver:
-        await burst(driver, *"hello", "tab")
-        assert not driver.app.workbench.prompt.has_focus
+@cases
+async def tab_without_a_completion_leaves_the_prompt(driver: Driver) -> None:
+    await burst(driver, *"hello", "tab")
+    assert not driver.app.workbench.prompt.has_focus
 
 
-@pytest.mark.parametrize("text", ["a\x1b]0;owned\x07b", "a\x9b2Jb", "a\u202eb\x08", "a\ud800b"])
-async def test_no_control_character_of_the_prompt_reaches_the_terminal(text: str) -> None:
-    async with running() as driver:
-        prompt = driver.app.workbench.prompt
-        prompt.replace_text(text)
-        await driver.pilot.pause()
-        drawn = prompt.render_line(0).text
-        assert drawn.startswith("a")
-        assert all(char.isprintable() for char in drawn)
-        assert prompt.text == text
+@cases.each("text", ["a\x1b]0;owned\x07b", "a\x9b2Jb", "a\u202eb\x08", "a\ud800b"])
+async def no_control_character_of_the_prompt_reaches_the_terminal(driver: Driver, text: str) -> None:
+    prompt = driver.app.workbench.prompt
+    prompt.replace_text(text)
+    await driver.pilot.pause()
+    drawn = prompt.render_line(0).text
+    assert drawn.startswith("a")
+    assert all(char.isprintable() for char in drawn)
+    assert prompt.text == text
 
 
 def test_a_large_paste_that_is_read_in_pieces_stays_one_burst() -> None:
@@ -85,13 +87,17 @@ def test_a_large_paste_that_is_read_in_pieces_stays_one_burst() -> None:
     assert keys.lines == 0
 
 
-async def test_undo_of_more_lines_than_the_prompt_shows_takes_them_away() -> None:
-    async with running() as driver:
-        driver.app.post_message(events.Paste("\n".join(f"line {number}" for number in range(50))))
-        await driver.pilot.pause(0.1)
-        await driver.press("alt+v")
-        assert driver.app.workbench.prompt.document.line_count == 50
-        await driver.press("ctrl+underscore")
-        assert "\n" not in driver.app.workbench.prompt.text
-        await driver.press("ctrl+y")
-        assert driver.app.workbench.prompt.document.line_count == 50
+@cases
+async def undo_of_more_lines_than_the_prompt_shows_takes_them_away(driver: Driver) -> None:
+    driver.app.post_message(events.Paste("\n".join(f"line {number}" for number in range(50))))
+    await driver.settle()
+    await driver.press("alt+v")
+    assert driver.app.workbench.prompt.document.line_count == 50
+    await driver.press("ctrl+underscore")
+    assert "\n" not in driver.app.workbench.prompt.text
+    await driver.press("ctrl+y")
+    assert driver.app.workbench.prompt.document.line_count == 50
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -103,7 +103,7 @@ async def test_a_reader_keeps_his_place_while_the_rest_loads_behind() -> None:
         before = screen_lines(transcript)
         assert feed.is_loading
         await driver.until(lambda: not feed.is_loading)
-        await driver.pilot.pause(0.1)
+        await driver.settle()
         assert len(transcript.document) > 6000
         assert screen_lines(transcript) == before
         transcript.action_move("home")

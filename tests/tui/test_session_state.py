@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
@@ -12,6 +10,7 @@ from lmtui.core.project_checks import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
+from tests.sets import for_each
 from tests.tui.fakes import START, FakeSession
 
 
@@ -26,7 +25,7 @@ TURN = events.TurnStarted(turn_id="t")
 CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="pytest -q")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("happened", "seconds", "words"),
     [
         ((), 0, "idle"),
@@ -103,7 +102,7 @@ def test_missing_overlays_are_said() -> None:
         assert sandbox_text(state) == said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("backend", "network", "words", "style"),
     [
         ("docker", "none", "docker, no network", "$text-muted"),

@@ -10,20 +10,22 @@ from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, Todo
 from lmtui.core.project_checks import CheckEvent, CheckRan, NoWorkspaceChecks
 from lmtui.tui.commands import COMMANDS, Scope
-from tests.tui.driving import SMALL, WIDE, running
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 
-@pytest.mark.parametrize(
+@cases.each(
     ("typed", "screen"),
     [("/help", "Help"), ("/sessions", "Switcher"), ("/mode", "Picker"), ("/theme", "Picker"), ("/model", "Models")],
 )
-async def test_a_slash_command_opens_its_screen_and_escape_closes_it(typed: str, screen: str) -> None:
-    async with running() as driver:
-        await driver.type(typed)
-        await driver.until_screen(screen)
-        await driver.press("escape")
-        assert driver.app.screen is driver.app.workbench
-        assert driver.host.session.submitted == []
+async def a_slash_command_opens_its_screen_and_escape_closes_it(driver: Driver, typed: str, screen: str) -> None:
+    await driver.type(typed)
+    await driver.until_screen(screen)
+    await driver.press("escape")
+    assert driver.app.screen is driver.app.workbench
+    assert driver.host.session.submitted == []
 
 
 async def test_help_lists_every_slash_command() -> None:
@@ -33,93 +35,89 @@ async def test_help_lists_every_slash_command() -> None:
     assert [name for each in COMMANDS for name in each.slash if f"/{name}" not in text] == []
 
 
-async def test_an_unknown_command_is_said_and_never_sent() -> None:
-    async with running() as driver:
-        await driver.type("/frobnicate now")
-        assert "no command /frobnicate" in driver.text("#say")
-        assert driver.host.session.submitted == []
-        assert driver.app.workbench.prompt.text == "/frobnicate now"  # to be put right
+@cases
+async def an_unknown_command_is_said_and_never_sent(driver: Driver) -> None:
+    await driver.type("/frobnicate now")
+    assert "no command /frobnicate" in driver.text("#say")
+    assert driver.host.session.submitted == []
+    assert driver.app.workbench.prompt.text == "/frobnicate now"  # to be put right
 
 
-@pytest.mark.parametrize("size", [WIDE, SMALL, (60, 18)])
-async def test_completion_keeps_a_gap_behind_a_long_argument(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        await driver.press("/", "g", "o", "a")
-        line = next(each for each in driver.text("#completions").splitlines() if "/goal [" in each)
-        assert re.search(r"clear\]  +\S", line) or size[0] == 60
+@cases.each("size", [WIDE, SMALL, (60, 18)])
+async def completion_keeps_a_gap_behind_a_long_argument(driver: Driver, size: tuple[int, int]) -> None:
+    await driver.press("/", "g", "o", "a")
+    line = next(each for each in driver.text("#completions").splitlines() if "/goal [" in each)
+    assert re.search(r"clear\]  +\S", line) or size[0] == 60
 
 
-async def test_an_absolute_path_goes_to_the_model() -> None:
-    async with running() as driver:
-        await driver.type("/usr/lib is full, why?")
-        assert driver.host.session.submitted == ["/usr/lib is full, why?"]
+@cases
+async def an_absolute_path_goes_to_the_model(driver: Driver) -> None:
+    await driver.type("/usr/lib is full, why?")
+    assert driver.host.session.submitted == ["/usr/lib is full, why?"]
 
 
-@pytest.mark.parametrize("text", [" /model other:7b", "\n/nosuchthing"])
-async def test_what_begins_with_a_blank_and_a_slash_is_sent_as_text(text: str) -> None:
-    async with running() as driver:
-        driver.app.workbench.prompt.replace_text(text)
-        await driver.press("enter")
-        assert driver.host.session.submitted == [f" {text.strip()}"]
-        assert "other:7b" not in driver.text("#foot")
+@cases.each("text", [" /model other:7b", "\n/nosuchthing"])
+async def what_begins_with_a_blank_and_a_slash_is_sent_as_text(driver: Driver, text: str) -> None:
+    driver.app.workbench.prompt.replace_text(text)
+    await driver.press("enter")
+    assert driver.host.session.submitted == [f" {text.strip()}"]
+    assert "other:7b" not in driver.text("#foot")
 
 
-async def test_a_mode_that_is_none_is_said() -> None:
-    async with running() as driver:
-        await driver.type("/mode wild")
-        assert "no mode 'wild'" in driver.text("#say")
+@cases
+async def a_mode_that_is_none_is_said(driver: Driver) -> None:
+    await driver.type("/mode wild")
+    assert "no mode 'wild'" in driver.text("#say")
 
 
-async def test_a_mode_is_chosen_from_the_list() -> None:
-    async with running() as driver:
-        await driver.press("f5")
-        await driver.until_screen("Picker")
-        await driver.press("down", "enter")
-        assert driver.host.session.mode.value == "auto"
+@cases
+async def a_mode_is_chosen_from_the_list(driver: Driver) -> None:
+    await driver.press("f5")
+    await driver.until_screen("Picker")
+    await driver.press("down", "enter")
+    assert driver.host.session.mode.value == "auto"
 
 
-async def test_the_model_is_changed_by_name_and_from_the_list() -> None:
-    async with running() as driver:
-        await driver.type("/model other:7b")
-        assert "other:7b" in driver.text("#foot")
-        await driver.type("/model")
-        await driver.until_screen("Models")
-        await driver.until(lambda: "llama3.2:3b" in driver.text())
-        await driver.press("slash", *"llama3", "enter", "enter")
-        await driver.until(lambda: "llama3.2:3b" in driver.text("#foot"))
+@cases
+async def the_model_is_changed_by_name_and_from_the_list(driver: Driver) -> None:
+    await driver.type("/model other:7b")
+    assert "other:7b" in driver.text("#foot")
+    await driver.type("/model")
+    await driver.until_screen("Models")
+    await driver.until(lambda: "llama3.2:3b" in driver.text())
+    await driver.press("slash", *"llama3", "enter", "enter")
+    await driver.until(lambda: "llama3.2:3b" in driver.text("#foot"))
 
 
-async def test_the_session_says_its_id_status_and_new_title() -> None:
-    async with running() as driver:
-        await driver.type("/session")
-        assert driver.host.session.id in driver.text("#say")
-        await driver.type("/status")
-        assert "mode normal" in driver.text("#say").replace("\n", " ")
-        await driver.type("/rename parser work")
-        assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.state.title == "parser work"
+@cases
+async def the_session_says_its_id_status_and_new_title(driver: Driver) -> None:
+    await driver.type("/session")
+    assert driver.host.session.id in driver.text("#say")
+    await driver.type("/status")
+    assert "mode normal" in driver.text("#say").replace("\n", " ")
+    await driver.type("/rename parser work")
+    assert driver.app.workbench.active is not None
+    assert driver.app.workbench.active.state.title == "parser work"
 
 
-@pytest.mark.parametrize("typed", ["/new", "/clear"])
-async def test_a_new_session_begins_without_old_messages(typed: str) -> None:
-    async with running() as driver:
-        await driver.type("old task")
-        await driver.type(typed)
-        await driver.until(lambda: len(driver.host.opened) == 2)
-        await driver.settle()
-        assert "old task" not in driver.text("#chat-pane")
-        await driver.type("new task")
-        assert driver.host.session.submitted == ["new task"]
+@cases.each("typed", ["/new", "/clear"])
+async def a_new_session_begins_without_old_messages(driver: Driver, typed: str) -> None:
+    await driver.type("old task")
+    await driver.type(typed)
+    await driver.until(lambda: len(driver.host.opened) == 2)
+    await driver.settle()
+    assert "old task" not in driver.text("#chat-pane")
+    await driver.type("new task")
+    assert driver.host.session.submitted == ["new task"]
 
 
-@pytest.mark.parametrize("typed", ["/plan", "/todo"])
-async def test_plan_and_todos_are_shown(typed: str) -> None:
-    async with running(size=SMALL) as driver:
-        driver.host.session.emit(PlanChanged(plan=Plan(todos=(Todo(1, "write tests", notes="for lists"),))))
-        await driver.type(typed)
-        assert driver.app.workbench.panes.is_over("plan")
-        assert "write tests" in driver.text("#plan")
-        assert "for lists" in driver.text("#plan")
+@cases.each("typed", ["/plan", "/todo"], size=SMALL)
+async def plan_and_todos_are_shown(driver: Driver, typed: str) -> None:
+    driver.host.session.emit(PlanChanged(plan=Plan(todos=(Todo(1, "write tests", notes="for lists"),))))
+    await driver.type(typed)
+    assert driver.app.workbench.panes.is_over("plan")
+    assert "write tests" in driver.text("#plan")
+    assert "for lists" in driver.text("#plan")
 
 
 @pytest.mark.parametrize("typed", ["/exit", "/quit", "quit"])
@@ -131,72 +129,72 @@ async def test_leaving_by_word(typed: str) -> None:
     assert driver.app.return_code == 0
 
 
-async def test_completion_offers_takes_and_runs() -> None:
-    async with running() as driver:
-        await driver.press("/", "s", "t")
-        assert "/status" in driver.text("#completions")
-        await driver.press("tab")
-        assert driver.app.workbench.prompt.text == "/status"
-        await driver.press("enter")
-        assert driver.app.workbench.prompt.text == ""
-        assert "sandbox" in driver.text("#say")
+@cases
+async def completion_offers_takes_and_runs(driver: Driver) -> None:
+    await driver.press("/", "s", "t")
+    assert "/status" in driver.text("#completions")
+    await driver.press("tab")
+    assert driver.app.workbench.prompt.text == "/status"
+    await driver.press("enter")
+    assert driver.app.workbench.prompt.text == ""
+    assert "sandbox" in driver.text("#say")
 
 
-async def test_completion_walks_with_the_arrow_keys_and_escape_closes_it() -> None:
-    async with running() as driver:
-        await driver.press("/", "s", "e", "down", "tab")
-        assert driver.app.workbench.prompt.text == "/session"
-        await driver.press("escape")
-        assert not driver.app.screen.query_one("#completions").display
+@cases
+async def completion_walks_with_the_arrow_keys_and_escape_closes_it(driver: Driver) -> None:
+    await driver.press("/", "s", "e", "down", "tab")
+    assert driver.app.workbench.prompt.text == "/session"
+    await driver.press("escape")
+    assert not driver.app.screen.query_one("#completions").display
 
 
-async def test_everything_is_found_by_name_in_the_palette() -> None:
-    async with running() as driver:
-        await driver.press("ctrl+p")
-        await driver.until_screen("Picker")
-        await driver.press(*"session id", "enter")
-        assert driver.host.session.id in driver.text("#say")
+@cases
+async def everything_is_found_by_name_in_the_palette(driver: Driver) -> None:
+    await driver.press("ctrl+p")
+    await driver.until_screen("Picker")
+    await driver.press(*"session id", "enter")
+    assert driver.host.session.id in driver.text("#say")
 
 
-async def test_tab_moves_between_panes_and_question_mark_helps_outside_the_prompt() -> None:
-    async with running() as driver:
-        await driver.press("question_mark")
-        assert driver.app.workbench.prompt.text == "?"
-        await driver.press("backspace", "tab")
-        assert not driver.app.workbench.prompt.has_focus
-        await driver.press("question_mark")
-        await driver.until_screen("Help")
-        await driver.until(lambda: "Here" in driver.text())
-        assert "Copy code" in driver.text()
+@cases
+async def tab_moves_between_panes_and_question_mark_helps_outside_the_prompt(driver: Driver) -> None:
+    await driver.press("question_mark")
+    assert driver.app.workbench.prompt.text == "?"
+    await driver.press("backspace", "tab")
+    assert not driver.app.workbench.prompt.has_focus
+    await driver.press("question_mark")
+    await driver.until_screen("Help")
+    await driver.until(lambda: "Here" in driver.text())
+    assert "Copy code" in driver.text()
 
 
-async def test_help_begins_with_the_focused_pane_and_filters_while_one_types() -> None:
-    async with running() as driver:
-        await driver.press("f1")
-        await driver.until_screen("Help")
-        first = next(line for line in driver.text().splitlines() if "Here" in line)
-        assert "Send" in first
-        assert "Enter" in first
-        await driver.press(*"rewind")
-        await driver.until(lambda: "Most used" not in driver.text())
-        assert "/rewind  Alt+R" in driver.text()
-        await driver.press("enter")
-        await driver.until(lambda: "Help" not in type(driver.app.screen).__name__)
+@cases
+async def help_begins_with_the_focused_pane_and_filters_while_one_types(driver: Driver) -> None:
+    await driver.press("f1")
+    await driver.until_screen("Help")
+    first = next(line for line in driver.text().splitlines() if "Here" in line)
+    assert "Send" in first
+    assert "Enter" in first
+    await driver.press(*"rewind")
+    await driver.until(lambda: "Most used" not in driver.text())
+    assert "/rewind  Alt+R" in driver.text()
+    await driver.press("enter")
+    await driver.until(lambda: "Help" not in type(driver.app.screen).__name__)
 
 
-async def test_several_lines_grow_the_prompt_and_are_sent_as_one() -> None:
-    async with running() as driver:
-        await driver.press("a", "ctrl+j", "b", "ctrl+j", "c")
-        assert driver.app.workbench.prompt.region.height == 3
-        await driver.press("enter")
-        assert driver.host.session.submitted == ["a\nb\nc"]
-        assert driver.app.workbench.prompt.region.height == 1
+@cases
+async def several_lines_grow_the_prompt_and_are_sent_as_one(driver: Driver) -> None:
+    await driver.press("a", "ctrl+j", "b", "ctrl+j", "c")
+    assert driver.app.workbench.prompt.region.height == 3
+    await driver.press("enter")
+    assert driver.host.session.submitted == ["a\nb\nc"]
+    assert driver.app.workbench.prompt.region.height == 1
 
 
-async def test_any_number_of_steps_may_be_typed() -> None:
-    async with running() as driver:
-        await driver.type(f"/undo {'9' * 5000}")
-        assert "undo is not available" in driver.text("#say")
+@cases
+async def any_number_of_steps_may_be_typed(driver: Driver) -> None:
+    await driver.type(f"/undo {'9' * 5000}")
+    assert "undo is not available" in driver.text("#say")
 
 
 class CountedChecks(NoWorkspaceChecks):
@@ -210,14 +208,14 @@ class CountedChecks(NoWorkspaceChecks):
         return ()
 
 
-async def test_alt_c_at_the_prompt_checks_and_writes_nothing() -> None:
+@cases
+async def alt_c_at_the_prompt_checks_and_writes_nothing(driver: Driver) -> None:
     checks = CountedChecks()
-    async with running() as driver:
-        driver.host.extensions.checks = checks
-        await driver.type_fast("half a task")
-        driver.app.post_message(events.Key("alt+c", "c"))  # what comes of the bytes ESC c
-        await driver.until(lambda: bool(checks.told))
-        assert driver.app.workbench.prompt.text == "half a task"
+    driver.host.extensions.checks = checks
+    await driver.type_fast("half a task")
+    driver.app.post_message(events.Key("alt+c", "c"))  # what comes of the bytes ESC c
+    await driver.until(lambda: bool(checks.told))
+    assert driver.app.workbench.prompt.text == "half a task"
 
 
 def test_alt_with_a_letter_wins_over_the_prompt_wherever_it_is_a_command_of_the_workbench() -> None:
@@ -229,3 +227,7 @@ def test_alt_with_a_letter_wins_over_the_prompt_wherever_it_is_a_command_of_the_
         if "alt+" in key
     ]
     assert held == []
+
+
+async def test_the_cases() -> None:
+    await cases.run()

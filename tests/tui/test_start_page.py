@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.events import Level, Notice
 from lmtui.tui.options import StartOptions
 from lmtui.tui.widgets.start_page import box_bottom, suggested_prompts
+from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost
+from tests.tui.one_app import Cases
 from tests.tui.scenes import SUMMARIES
 
 
@@ -21,7 +21,7 @@ async def until_suggested(driver: Driver) -> None:
     await driver.settle()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("names", "is_dirty", "expected"),
     [
         (["README.md", "src", "tests"], True, ("Run the tests and fix what fails", "Review my uncommitted changes")),
@@ -38,30 +38,33 @@ def test_an_empty_folder_gets_three_suggestions_too() -> None:
     assert len(set(suggested_prompts([".git"], is_dirty=False))) == 3
 
 
-@pytest.mark.parametrize("size", [WIDE, SMALL, (60, 18)])
-async def test_a_new_session_shows_the_prompt_in_the_middle_and_what_to_try_below(size: tuple[int, int]) -> None:
-    async with running(host_with_sessions(), size=size) as driver:
-        await until_suggested(driver)
-        screen = driver.app.screen
-        box = screen.query_one("#prompt-box").region
-        assert (box.bottom, box.width) == (box_bottom(size[1]), min(84, size[0] - 2))
-        text = driver.text("#start")
-        assert all(words in text for words in ("docs  · 2 min ago", "127.0.0.1:11434", "set up before the first command"))
-        assert "What should we work on?" in driver.text("#prompt")
-        assert not any(screen.query_one(pane).display for pane in ("#files-pane", "#side-pane"))
-        await driver.type("go")
-        assert not screen.query_one("#start").display
-        assert screen.query_one("#prompt-box").region.bottom >= size[1] - 1
+cases = Cases()
+host_with_sessions_cases = Cases(host_with_sessions)
 
 
-async def test_nothing_moves_when_the_suggestions_come() -> None:
-    async with running(host_with_sessions()) as driver:
-        rows = driver.text("#start").splitlines()
-        await until_suggested(driver)
-        places = [(word, at) for at, row in enumerate(rows) for word in ("Server", "██▀██") if word in row]
-        after = driver.text("#start").splitlines()
-        assert len(places) == 2
-        assert all(word in after[at] for word, at in places)
+@host_with_sessions_cases.each("size", [WIDE, SMALL, (60, 18)])
+async def a_new_session_shows_the_prompt_in_the_middle_and_what_to_try_below(driver: Driver, size: tuple[int, int]) -> None:
+    await until_suggested(driver)
+    screen = driver.app.screen
+    box = screen.query_one("#prompt-box").region
+    assert (box.bottom, box.width) == (box_bottom(size[1]), min(84, size[0] - 2))
+    text = driver.text("#start")
+    assert all(words in text for words in ("docs  · 2 min ago", "127.0.0.1:11434", "set up before the first command"))
+    assert "What should we work on?" in driver.text("#prompt")
+    assert not any(screen.query_one(pane).display for pane in ("#files-pane", "#side-pane"))
+    await driver.type("go")
+    assert not screen.query_one("#start").display
+    assert screen.query_one("#prompt-box").region.bottom >= size[1] - 1
+
+
+@host_with_sessions_cases
+async def nothing_moves_when_the_suggestions_come(driver: Driver) -> None:
+    rows = driver.text("#start").splitlines()
+    await until_suggested(driver)
+    places = [(word, at) for at, row in enumerate(rows) for word in ("Server", "██▀██") if word in row]
+    after = driver.text("#start").splitlines()
+    assert len(places) == 2
+    assert all(word in after[at] for word, at in places)
 
 
 async def test_the_first_frame_has_the_prompt_where_it_stays() -> None:
@@ -73,48 +76,48 @@ async def test_the_first_frame_has_the_prompt_where_it_stays() -> None:
         assert box.region == first
 
 
-async def test_down_marks_a_suggestion_and_enter_fills_it_in() -> None:
-    async with running() as driver:
-        await until_suggested(driver)
-        prompt = driver.app.workbench.prompt
-        await driver.press("down", "down", "down", "down", "up")
-        assert "▌" in next(line for line in driver.text("#start").splitlines() if prompt.suggestions[1] in line)
-        await driver.press("enter")
-        assert prompt.text == prompt.suggestions[1]
-        assert not driver.host.session.submitted
-        assert not any("▌" in row for row in driver.text("#start").splitlines() if "Try" in row or "Check the" in row)
-        await driver.press("enter")
-        assert driver.host.session.submitted == ["Find a bug and fix it"]
+@cases
+async def down_marks_a_suggestion_and_enter_fills_it_in(driver: Driver) -> None:
+    await until_suggested(driver)
+    prompt = driver.app.workbench.prompt
+    await driver.press("down", "down", "down", "down", "up")
+    assert "▌" in next(line for line in driver.text("#start").splitlines() if prompt.suggestions[1] in line)
+    await driver.press("enter")
+    assert prompt.text == prompt.suggestions[1]
+    assert not driver.host.session.submitted
+    assert not any("▌" in row for row in driver.text("#start").splitlines() if "Try" in row or "Check the" in row)
+    await driver.press("enter")
+    assert driver.host.session.submitted == ["Find a bug and fix it"]
 
 
-async def test_a_click_on_a_suggestion_fills_it_in() -> None:
-    async with running() as driver:
-        await until_suggested(driver)
-        rows = driver.text("#start").splitlines()
-        y = next(at for at, row in enumerate(rows) if "Explain" in row)
-        await driver.pilot.click("#start", offset=(rows[y].index("Explain"), y))
-        await driver.settle()
-        assert driver.app.workbench.prompt.text == "Explain this project"
+@cases
+async def a_click_on_a_suggestion_fills_it_in(driver: Driver) -> None:
+    await until_suggested(driver)
+    rows = driver.text("#start").splitlines()
+    y = next(at for at, row in enumerate(rows) if "Explain" in row)
+    await driver.pilot.click("#start", offset=(rows[y].index("Explain"), y))
+    await driver.settle()
+    assert driver.app.workbench.prompt.text == "Explain this project"
 
 
-async def test_up_still_goes_through_the_history_and_typing_ends_the_mark() -> None:
-    async with running() as driver:
-        await until_suggested(driver)
-        driver.app.workbench.prompt.history_texts.add("sent before")
-        await driver.press("up")
-        assert driver.app.workbench.prompt.text == "sent before"
-        driver.app.workbench.prompt.replace_text("")
-        await driver.press("down", "x", "backspace", "enter")
-        assert driver.app.workbench.prompt.text == ""
+@cases
+async def up_still_goes_through_the_history_and_typing_ends_the_mark(driver: Driver) -> None:
+    await until_suggested(driver)
+    driver.app.workbench.prompt.history_texts.add("sent before")
+    await driver.press("up")
+    assert driver.app.workbench.prompt.text == "sent before"
+    driver.app.workbench.prompt.replace_text("")
+    await driver.press("down", "x", "backspace", "enter")
+    assert driver.app.workbench.prompt.text == ""
 
 
-async def test_a_pane_gives_the_page_up_and_escape_brings_it_back() -> None:
-    async with running() as driver:
-        await driver.press("f6")
-        assert not driver.app.screen.query_one("#start").display
-        assert driver.app.screen.query_one("#files-pane").display
-        await driver.press("escape")
-        assert driver.app.screen.query_one("#start").display
+@cases
+async def a_pane_gives_the_page_up_and_escape_brings_it_back(driver: Driver) -> None:
+    await driver.press("f6")
+    assert not driver.app.screen.query_one("#start").display
+    assert driver.app.screen.query_one("#files-pane").display
+    await driver.press("escape")
+    assert driver.app.screen.query_one("#start").display
 
 
 async def test_a_session_that_is_resumed_never_shows_the_page() -> None:
@@ -124,60 +127,67 @@ async def test_a_session_that_is_resumed_never_shows_the_page() -> None:
         assert not driver.app.screen.query_one("#start").display
 
 
-async def test_a_warning_before_the_first_message_is_on_the_page() -> None:
-    async with running() as driver:
-        driver.host.session.emit(Notice(level=Level.WARNING, text="hooks.toml: line 3 is not valid"))
-        await driver.until(lambda: "hooks.toml: line 3" in driver.text("#start"))
+@cases
+async def a_warning_before_the_first_message_is_on_the_page(driver: Driver) -> None:
+    driver.host.session.emit(Notice(level=Level.WARNING, text="hooks.toml: line 3 is not valid"))
+    await driver.until(lambda: "hooks.toml: line 3" in driver.text("#start"))
 
 
-@pytest.mark.parametrize("is_click", [False, True])
-async def test_the_last_session_is_resumed_below_the_suggestions(is_click: bool) -> None:
-    async with running(host_with_sessions()) as driver:
-        await until_suggested(driver)
-        rows = driver.text("#start").splitlines()
-        y = next(at for at, row in enumerate(rows) if "Resume" in row)
-        if is_click:
-            await driver.pilot.click("#start", offset=(rows[y].index("Resume"), y))
-        else:
-            await driver.press("down", "down", "down", "down", "down")
-            assert rows[y].replace("  Resume", "▌ Resume") == driver.text("#start").splitlines()[y]
-            await driver.press("enter")
-        await driver.until(lambda: "docs" in driver.text("#header"))
-        assert driver.app.workbench.prompt.text == ""
+@host_with_sessions_cases.each("is_click", [False, True])
+async def the_last_session_is_resumed_below_the_suggestions(driver: Driver, is_click: bool) -> None:
+    await until_suggested(driver)
+    rows = driver.text("#start").splitlines()
+    y = next(at for at, row in enumerate(rows) if "Resume" in row)
+    if is_click:
+        await driver.pilot.click("#start", offset=(rows[y].index("Resume"), y))
+    else:
+        await driver.press("down", "down", "down", "down", "down")
+        assert rows[y].replace("  Resume", "▌ Resume") == driver.text("#start").splitlines()[y]
+        await driver.press("enter")
+    await driver.until(lambda: "docs" in driver.text("#header"))
+    assert driver.app.workbench.prompt.text == ""
 
 
-async def test_what_can_be_clicked_has_another_ground_under_the_pointer() -> None:
+@cases
+async def what_can_be_clicked_has_another_ground_under_the_pointer(driver: Driver) -> None:
     def ground(selector: str, x: int, y: int) -> object:
         strip = driver.app.screen.query_one(selector).render_line(y)
         return next(segment.style.bgcolor for segment in strip.crop(x, x + 1) if segment.style)
 
-    async with running() as driver:
-        await until_suggested(driver)
-        rows = driver.text("#start").splitlines()
-        y = next(at for at, row in enumerate(rows) if "Explain" in row)
-        x = rows[y].index("Explain")
-        before = ground("#start", x, y)
-        await driver.pilot.hover("#start", offset=(x, y))
-        await driver.settle()
-        assert ground("#start", x, y) != before == ground("#start", x, y + 1)
-        await driver.pilot.hover("#header")
-        await driver.settle()
-        assert ground("#start", x, y) == before
+    await until_suggested(driver)
+    rows = driver.text("#start").splitlines()
+    y = next(at for at, row in enumerate(rows) if "Explain" in row)
+    x = rows[y].index("Explain")
+    before = ground("#start", x, y)
+    await driver.pilot.hover("#start", offset=(x, y))
+    await driver.settle()
+    assert ground("#start", x, y) != before == ground("#start", x, y + 1)
+    await driver.pilot.hover("#header")
+    await driver.settle()
+    assert ground("#start", x, y) == before
 
 
-async def test_the_page_says_that_sessions_are_open_where_there_is_no_other() -> None:
-    async with running(size=WIDE) as driver:
-        await driver.type("go")
-        await driver.press("f4")
-        await driver.until(lambda: "1 session open, no other in this folder" in driver.text("#start"))
+@cases.at(WIDE)
+async def the_page_says_that_sessions_are_open_where_there_is_no_other(driver: Driver) -> None:
+    await driver.type("go")
+    await driver.press("f4")
+    await driver.until(lambda: "1 session open, no other in this folder" in driver.text("#start"))
 
 
-async def test_the_branch_moves_no_tab_when_it_becomes_known() -> None:
-    async with running(size=WIDE) as driver:
-        await driver.type("go")
-        before = driver.text("#header")
-        driver.app.workbench.branch = "main"
-        driver.app.workbench.draw()
-        await driver.settle()
-        assert "⎇ main" in driver.text("#header")
-        assert driver.text("#header").index("1 go") == before.index("1 go")
+@cases.at(WIDE)
+async def the_branch_moves_no_tab_when_it_becomes_known(driver: Driver) -> None:
+    await driver.type("go")
+    before = driver.text("#header")
+    driver.app.workbench.branch = "main"
+    driver.app.workbench.draw()
+    await driver.settle()
+    assert "⎇ main" in driver.text("#header")
+    assert driver.text("#header").index("1 go") == before.index("1 go")
+
+
+async def test_the_cases() -> None:
+    await cases.run()
+
+
+async def test_the_host_with_sessions_cases() -> None:
+    await host_with_sessions_cases.run()

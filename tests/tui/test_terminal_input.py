@@ -2,14 +2,17 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from textual import events
 
 from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.terminal_input import END, IDLE_S, START, TerminalInput, paste_text
-from tests.tui.driving import Driver, running
+from tests.sets import for_each
+from tests.tui.driving import Driver
 from tests.tui.fuzz_terminal_input import REPLIES, Terminal, check_paste, check_random, check_replies, sent
+from tests.tui.one_app import Cases
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
+
+cases = Cases()
 
 
 def pasted(content: str) -> str:
@@ -19,7 +22,7 @@ def pasted(content: str) -> str:
     return event.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "text"),
     [
         ("look \x1b\x15!touch x #\r", "look ␛␕!touch x #\n"),
@@ -53,7 +56,7 @@ def test_a_paste_without_its_end_comes_and_gives_the_keyboard_back() -> None:
     assert (terminal.pasted[-1], terminal.keys) == ("a", ["k", "b"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sequence", "keys"),
     [
         ("\x1b[104:72;2u", ["shift+h"]),
@@ -79,17 +82,17 @@ def test_a_resize_keeps_to_sizes_that_can_be_drawn() -> None:
     assert [(each.size.width, each.size.height) for each in terminal.events if isinstance(each, events.Resize)] == [(120, 40)]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@for_each("seed", range(150))
 def test_random_input_cut_anywhere_never_raises(seed: int) -> None:
     check_random(Random(seed))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_a_paste_cut_anywhere_is_one_text(seed: int) -> None:
     check_paste(Random(seed))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_a_late_reply_of_the_terminal_is_never_a_key(seed: int) -> None:
     check_replies(Random(seed))
 
@@ -105,29 +108,33 @@ def post(driver: Driver, text: str) -> None:
             driver.app.post_message(message)
 
 
-async def test_the_draft_outlives_replies_pastes_and_odd_keys() -> None:
-    async with running() as driver:
-        await driver.press(*"draft ")
-        for reply in (*REPLIES, "\x1b[104:72;2;72u", f"{START}\x1b\x15!touch x\r\x1b\x11\x11{END}", f"{START}open"):
-            if not reply.startswith("\x1b[48"):  # the pilot's screen has a size of its own
-                post(driver, reply)
-        await driver.settle()
-        assert driver.app.workbench.prompt.text == "draft H␛␕!touch x\n␛␑␑open"
+@cases
+async def the_draft_outlives_replies_pastes_and_odd_keys(driver: Driver) -> None:
+    await driver.press(*"draft ")
+    for reply in (*REPLIES, "\x1b[104:72;2;72u", f"{START}\x1b\x15!touch x\r\x1b\x11\x11{END}", f"{START}open"):
+        if not reply.startswith("\x1b[48"):  # the pilot's screen has a size of its own
+            post(driver, reply)
+    await driver.settle()
+    assert driver.app.workbench.prompt.text == "draft H␛␕!touch x\n␛␑␑open"
 
 
-async def test_a_paste_never_answers_a_question() -> None:
-    async with running() as driver:
-        driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
-        await driver.until_screen("Approval")
-        driver.host.clock.forward(1)
-        await driver.settle()
-        post(driver, f"{START}y\x1by\r\x1b[121u\x1b[13u\x1b[A\x1b{END}")
-        await driver.settle()
-        assert not driver.host.session.answers
-        assert not isinstance(driver.app.screen, ConsentDialog)
-        assert driver.app.workbench.prompt.text == "y␛y\ny\n␛"
+@cases
+async def a_paste_never_answers_a_question(driver: Driver) -> None:
+    driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+    await driver.settle()
+    post(driver, f"{START}y\x1by\r\x1b[121u\x1b[13u\x1b[A\x1b{END}")
+    await driver.settle()
+    assert not driver.host.session.answers
+    assert not isinstance(driver.app.screen, ConsentDialog)
+    assert driver.app.workbench.prompt.text == "y␛y\ny\n␛"
 
 
 def test_the_text_of_a_paste_is_made_in_linear_time() -> None:
     for piece in ("\x1b[", "\x1b]", "\x1b[1;", "\x1b[27;", "\x1b[ ", "\x1b[<-"):
         assert len(paste_text(piece * 100_000)) < 1_000_000
+
+
+async def test_the_cases() -> None:
+    await cases.run()

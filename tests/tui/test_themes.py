@@ -17,9 +17,13 @@ from lmtui.tui.themes import (
     make_theme,
     read_palette,
 )
-from tests.tui.driving import running
+from tests.sets import for_each
+from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost
 from tests.tui.legible import contrast
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 SHIPPED = sorted(paths.themes_dir().glob("*.toml"))
 TEXT_ROLES = ("text", "muted", "accent", "warning", "danger", "success", "code")
@@ -32,7 +36,12 @@ AA = 4.5
 AAA = 7.0
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+@pytest.fixture(autouse=True)
+def _frames_between() -> None:
+    """All are drawn: a style counts from the frame on that follows it."""
+
+
+@for_each("file", SHIPPED)
 def test_every_text_role_is_legible_on_every_ground(file: Path) -> None:
     colors = read_palette(file).colors
     grounds = {where: ground(colors, where) if where in BLENDS else colors[where] for _, where in PAIRS}
@@ -45,7 +54,7 @@ def test_the_theme_for_few_colours_has_no_other_colours() -> None:
     assert {value.lower() for value in values if value.startswith("#")} <= SIXTEEN
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "name"),
     [
         ({"TERM": "linux"}, "sixteen"),
@@ -60,7 +69,7 @@ def test_the_first_theme_goes_by_the_terminal(environ: dict[str, str], name: str
     assert first_theme(environ) == name
 
 
-@pytest.mark.parametrize("role", TEXT_ROLES)
+@for_each("role", TEXT_ROLES)
 def test_the_high_contrast_theme_is_better_than_that(role: str) -> None:
     colors = read_palette(paths.themes_dir() / "contrast.toml").colors
     assert contrast(colors[role], colors["background"]) >= AAA
@@ -71,7 +80,7 @@ def test_there_are_dark_and_light_themes() -> None:
     assert {read_palette(file).is_dark for file in SHIPPED} == {True, False}
 
 
-@pytest.mark.parametrize("name", ["clear", "clear-light"])
+@for_each("name", ["clear", "clear-light"])
 def test_colour_blind_eyes_tell_done_from_failed(name: str) -> None:
     colors = read_palette(paths.theme_files()[name]).colors
     for pair in (("success", "danger"), ("added_word", "removed_word")):
@@ -89,7 +98,7 @@ def test_the_built_in_theme_is_the_default_file() -> None:
     assert built_in_theme() == make_theme(read_palette(paths.themes_dir() / "dusk.toml"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "line", "words"),
     [
         (('accent = "#74b3f0"', 'accent = "bluish"'), 12, "accent is not a colour"),
@@ -129,29 +138,29 @@ async def test_a_broken_theme_is_said_and_the_default_used() -> None:
         assert "mine.toml: line 2" in driver.text("#say").replace("\n", "")
 
 
-async def test_a_theme_can_be_changed_by_slash() -> None:
-    async with running() as driver:
-        await driver.type("/theme paper")
-        assert driver.app.theme == "paper"
-        await driver.type("/theme nosuch")
-        assert driver.app.theme == "paper"
-        assert "Theme 'nosuch' not found" in driver.text("#say")
-        await driver.until(lambda: driver.host.settings.changes == [("theme", "paper")])
+@cases
+async def a_theme_can_be_changed_by_slash(driver: Driver) -> None:
+    await driver.type("/theme paper")
+    assert driver.app.theme == "paper"
+    await driver.type("/theme nosuch")
+    assert driver.app.theme == "paper"
+    assert "Theme 'nosuch' not found" in driver.text("#say")
+    await driver.until(lambda: driver.host.settings.changes == [("theme", "paper")])
 
 
-async def test_a_theme_that_is_chosen_from_the_list_is_kept_and_one_that_is_looked_at_is_not() -> None:
-    async with running() as driver:
-        before = driver.app.theme
-        await driver.type("/theme")
-        await driver.until_screen("Picker")
-        await driver.press("down", "down", "escape")
-        await driver.until(lambda: driver.app.theme == before)
-        await driver.type("/theme")
-        await driver.until_screen("Picker")
-        await driver.press("down", "enter")
-        await driver.until(lambda: bool(driver.host.settings.changes))
-        assert driver.host.settings.changes == [("theme", driver.app.theme)]
-        assert driver.app.theme != before
+@cases
+async def a_theme_that_is_chosen_from_the_list_is_kept_and_one_that_is_looked_at_is_not(driver: Driver) -> None:
+    before = driver.app.theme
+    await driver.type("/theme")
+    await driver.until_screen("Picker")
+    await driver.press("down", "down", "escape")
+    await driver.until(lambda: driver.app.theme == before)
+    await driver.type("/theme")
+    await driver.until_screen("Picker")
+    await driver.press("down", "enter")
+    await driver.until(lambda: bool(driver.host.settings.changes))
+    assert driver.host.settings.changes == [("theme", driver.app.theme)]
+    assert driver.app.theme != before
 
 
 async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,3 +190,7 @@ async def test_a_users_theme_shows_anew_when_its_file_is_saved() -> None:
         assert driver.app.current_theme.background == "#301000"
         file.write_text(text)
         await driver.until(lambda: driver.app.current_theme.background == "#14181d")
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -1,38 +1,37 @@
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tests.tui.driving import running
-from tests.tui.fakes import DIFF, FakeHost
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import DIFF
+from tests.tui.one_app import Cases, Size
 from tests.tui.scenes import SUMMARIES
 
+cases = Cases()
 TINY = [(20, 5), (30, 8), (40, 10), (60, 12)]
 
 
-@pytest.mark.parametrize("size", TINY, ids=str)
-@pytest.mark.parametrize("diff", ["", DIFF], ids=["command", "change"])
-async def test_an_approval_on_a_tiny_screen_shows_what_is_asked_and_its_keys(size: tuple[int, int], diff: str) -> None:
-    async with running(size=size) as driver:
-        driver.host.session.begin_turn("go")
-        driver.host.session.ask("a1", "rm -rf build", diff=diff, path="parser/lexer.py" if diff else "")
-        await driver.until_screen("Approval")
-        await driver.settle()
-        shown = driver.text()
-        assert (" 41  41" if diff else "rm -rf build") in shown
-        last = max(at for at, line in enumerate(shown.splitlines()) if "Esc" in line.split())
-        keys = " ".join(shown.splitlines()[max(0, last - 1) : last + 1]).split()
-        assert {"y", "n", "f", "Esc"} <= set(keys), shown
+@cases.each(("size", "diff"), product(TINY, ("", DIFF)))
+async def an_approval_on_a_tiny_screen_shows_what_is_asked_and_its_keys(driver: Driver, size: Size, diff: str) -> None:
+    driver.host.session.begin_turn("go")
+    driver.host.session.ask("a1", "rm -rf build", diff=diff, path="parser/lexer.py" if diff else "")
+    await driver.until_screen("Approval")
+    await driver.settle()
+    shown = driver.text()
+    assert (" 41  41" if diff else "rm -rf build") in shown
+    last = max(at for at, line in enumerate(shown.splitlines()) if "Esc" in line.split())
+    keys = " ".join(shown.splitlines()[max(0, last - 1) : last + 1]).split()
+    assert {"y", "n", "f", "Esc"} <= set(keys), shown
 
 
-@pytest.mark.parametrize("size", TINY, ids=str)
-async def test_the_session_list_on_a_tiny_screen_shows_a_session(size: tuple[int, int]) -> None:
-    host = FakeHost()
-    host.summaries = SUMMARIES
-    async with running(host, size=size) as driver:
-        await driver.press("f2")
-        await driver.until(lambda: SUMMARIES[0].title[:8] in driver.text())
+@cases.each("size", TINY)
+async def the_session_list_on_a_tiny_screen_shows_a_session(driver: Driver, size: Size) -> None:
+    driver.host.summaries = SUMMARIES
+    await driver.press("f2")
+    await driver.until(lambda: SUMMARIES[0].title[:8] in driver.text())
 
 
 async def test_nothing_of_a_tiny_layout_stays_on_a_larger_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +42,7 @@ async def test_nothing_of_a_tiny_layout_stays_on_a_larger_screen(tmp_path: Path,
         await driver.pilot.resize_terminal(60, 18)
         await driver.settle()
         assert driver.text() == wanted
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.events import FilesChanged, ModeChanged, OverlayChanged
 from lmtui.core.workspace import EffectKind, EffectPart, FileChange, FileChangeKind
-from tests.tui.driving import Driver, running
+from tests.tui.driving import Driver
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 PARTS = (EffectPart("a.py", EffectKind.CHANGED, "@@ -1 +1 @@\n-a\n+b\n", 1, 1, 1),)
 
@@ -21,62 +22,64 @@ async def tried(driver: Driver) -> None:
     await driver.settle()
 
 
-@pytest.mark.parametrize("size", [(160, 40), (80, 24), (60, 16)])
-async def test_what_is_not_merged_is_in_the_foot_and_the_header(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        assert "not merged" not in driver.text()
-        await tried(driver)
-        assert "try · 1 file not merged" in driver.text("#foot")
-        assert "not merged" in driver.text("#header")
-        active = driver.app.workbench.active
-        assert active is not None
-        assert not active.state.changes  # it is not real
-        driver.host.session.emit(OverlayChanged(files=0))
-        await driver.settle()
-        assert "not merged" not in driver.text()
+@cases.each("size", [(160, 40), (80, 24), (60, 16)])
+async def what_is_not_merged_is_in_the_foot_and_the_header(driver: Driver, size: tuple[int, int]) -> None:
+    assert "not merged" not in driver.text()
+    await tried(driver)
+    assert "try · 1 file not merged" in driver.text("#foot")
+    assert "not merged" in driver.text("#header")
+    active = driver.app.workbench.active
+    assert active is not None
+    assert not active.state.changes  # it is not real
+    driver.host.session.emit(OverlayChanged(files=0))
+    await driver.settle()
+    assert "not merged" not in driver.text()
 
 
-@pytest.mark.parametrize("way", ["key", "mouse", "slash"])
-async def test_the_review_opens_and_keeps(way: str) -> None:
-    async with running() as driver:
-        await tried(driver)
-        if way == "key":
-            await driver.press("alt+j")
-        elif way == "mouse":
-            await driver.pilot.click("#foot", offset=(3, 0))
-        else:
-            await driver.type("/merge")
-            await driver.press("enter")
-        await driver.until_screen("EffectReviewScreen")
-        await driver.press("y")
-        await driver.until(lambda: driver.host.session.trial.done == [None])
-
-
-async def test_without_anything_to_merge_it_is_said() -> None:
-    async with running() as driver:
+@cases.each("way", ["key", "mouse", "slash"])
+async def the_review_opens_and_keeps(driver: Driver, way: str) -> None:
+    await tried(driver)
+    if way == "key":
         await driver.press("alt+j")
-        await driver.until(lambda: "nothing to merge" in driver.text())
+    elif way == "mouse":
+        await driver.pilot.click("#foot", offset=(3, 0))
+    else:
+        await driver.type("/merge")
+        await driver.press("enter")
+    await driver.until_screen("EffectReviewScreen")
+    await driver.press("y")
+    await driver.until(lambda: driver.host.session.trial.done == [None])
 
 
-async def test_the_end_is_asked_about_while_something_waits() -> None:
-    async with running() as driver:
-        await tried(driver)
-        await driver.app.action_leave()
+@cases
+async def without_anything_to_merge_it_is_said(driver: Driver) -> None:
+    await driver.press("alt+j")
+    await driver.until(lambda: "nothing to merge" in driver.text())
+
+
+@cases
+async def the_end_is_asked_about_while_something_waits(driver: Driver) -> None:
+    await tried(driver)
+    await driver.app.action_leave()
+    await driver.until_screen("Confirm")
+    assert "1 file not merged. The changes are saved as a patch" in driver.text()
+    await driver.press("n")
+    assert driver.app.is_running
+
+
+@cases
+async def a_session_is_closed_only_by_a_yes_while_something_waits(driver: Driver) -> None:
+    await tried(driver)
+    closing = driver.host.session
+    for key, is_closed in (("n", False), ("y", True)):
+        await driver.type("/close")
+        await driver.press("enter")
         await driver.until_screen("Confirm")
-        assert "1 file not merged. The changes are saved as a patch" in driver.text()
-        await driver.press("n")
-        assert driver.app.is_running
+        await driver.press(key)
+        await driver.until(lambda: driver.screen_name != "Confirm")
+        await driver.settle()
+        assert closing.is_closed is is_closed
 
 
-async def test_a_session_is_closed_only_by_a_yes_while_something_waits() -> None:
-    async with running() as driver:
-        await tried(driver)
-        closing = driver.host.session
-        for key, is_closed in (("n", False), ("y", True)):
-            await driver.type("/close")
-            await driver.press("enter")
-            await driver.until_screen("Confirm")
-            await driver.press(key)
-            await driver.until(lambda: driver.screen_name != "Confirm")
-            await driver.settle()
-            assert closing.is_closed is is_closed
+async def test_the_cases() -> None:
+    await cases.run()

@@ -9,6 +9,7 @@ from PIL import Image
 
 from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.screens.viewer import PictureError, Viewer, picture_lines
+from tests.sets import for_each
 from tests.tui.driving import SMALL, running
 
 
@@ -30,7 +31,7 @@ def claimed(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
+@for_each("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 async def test_a_picture_becomes_cells_of_two_pixels(kind: str) -> None:
     lines = await picture_lines(picture(40, 20, kind), 80, 24)
     assert [len(plain(line)) for line in lines] == [40] * 10
@@ -55,7 +56,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
+@for_each("data", BROKEN.values())
 async def test_a_broken_or_huge_picture_is_refused_with_a_reason(data: bytes) -> None:
     with pytest.raises(PictureError, match=r"\w"):
         await picture_lines(data, 80, 24)

@@ -13,6 +13,7 @@ from lmtui.store.summaries import summaries
 from lmtui.tui.modals.switcher import session_row
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, live_state
+from tests.sets import for_each
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=12)
@@ -48,7 +49,7 @@ def test_the_status_line_says_until_when_a_session_waits() -> None:
     assert activity_text(state, NOW) == "idle"
 
 
-@pytest.mark.parametrize("before", [(), WAITING[1:]], ids=["at first", "after a wait"])
+@for_each("before", [(), WAITING[1:]])
 def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event, ...]) -> None:
     state = SessionState()
     for envelope in told((PLANNED[0], *before, *PLANNED[1:])):
@@ -56,7 +57,7 @@ def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event
     assert activity_text(state, NOW) == "idle"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("events", "state", "wakes"),
     [(WAITING, "waiting", UNTIL), (WOKEN, "done", None), (PLANNED, "done", None), ((*WAITING, *PLANNED[1:]), "done", None)],
 )

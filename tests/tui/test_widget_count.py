@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core import events
 from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
+from tests.sets import for_each
 from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fakes import FakeHost, FakeSession
 
@@ -36,7 +35,7 @@ async def widgets(host: FakeHost, *keys: str) -> int:
         return count_of(driver)
 
 
-@pytest.mark.parametrize("keys", [(), ("f9", "home"), ("f8", "end")], ids=str)
+@for_each("keys", [(), ("f9", "home"), ("f8", "end")])
 async def test_the_number_of_widgets_does_not_depend_on_the_number_of_events(keys: tuple[str, ...]) -> None:
     assert await widgets(host_with(turns=MANY // 5), *keys) == await widgets(host_with(turns=2), *keys)
 
@@ -55,6 +54,6 @@ async def widgets_of_three(host: FakeHost) -> int:
     async with running(host, size=WIDE, options=StartOptions(session_id="old", workspace=str(host.workspace))) as driver:
         for _ in range(2):
             await driver.press("f4")
-            await driver.pilot.pause(0.2)
+            await driver.settle()
         assert len(driver.app.sessions.views) == 3
         return count_of(driver)

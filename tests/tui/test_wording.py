@@ -3,25 +3,25 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.tui.wording import age_text, duration_text, folder_text, shorten_middle, tokens_text, window_text
+from tests.sets import for_each
 from tests.tui.fakes import START
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0"), (950, "950"), (3120, "3.1k"), (8000, "8k"), (32768, "33k")])
+@for_each(("count", "text"), [(0, "0"), (950, "950"), (3120, "3.1k"), (8000, "8k"), (32768, "33k")])
 def test_tokens_are_short(count: int, text: str) -> None:
     assert tokens_text(count) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [(8192, "8k"), (32768, "32k"), (200000, "200k"), (131072, "128k")])
+@for_each(("count", "text"), [(8192, "8k"), (32768, "32k"), (200000, "200k"), (131072, "128k")])
 def test_windows_have_their_usual_names(count: int, text: str) -> None:
     assert window_text(count) == text
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (60, "1 min"), (3600, "1 h"), (90000, "1 d")])
+@for_each(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (60, "1 min"), (3600, "1 h"), (90000, "1 d")])
 def test_durations_use_their_largest_unit(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
 

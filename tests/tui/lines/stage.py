@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +17,7 @@ from lmtui.core.events import Envelope, Event
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.table import BAR, RowCursor
 from lmtui.tui.themes import default_variables
-from tests.tui.quiet import quiet
+from tests.tui.quiet import PATIENCE_S, quiet
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
@@ -65,6 +66,13 @@ def screen_lines(view: VirtualLineView, *, has_bar: bool = False) -> list[str]:
 async def settled(pilot: Pilot[None]) -> None:
     """Wait until the frames that were asked for are drawn."""
     await quiet(pilot.app)
+
+
+async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
+    """Wait until something is so: the frames of what streams are spaced by what each of them cost."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():
+            await pilot.pause(0.01)
 
 
 def envelopes(events: Iterable[Event], first: int = 1) -> list[Envelope]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.events import (
@@ -54,6 +53,7 @@ from lmtui.tui.lines.calls import counted_tests
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.lines.transcript import ConversationBlocks
+from tests.sets import for_each
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
@@ -141,7 +141,6 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(stops)]
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(st.one_of(DELTAS.map(lambda each: [each]), STORED.map(lambda each: [each]), STREAMED_ANSWERS), max_size=20))
 def test_live_equals_replay(groups: list[list[Event]]) -> None:
     live = [event for group in groups for event in group] + [TurnEnded(turn_id="t", reason=TurnReason.DONE)]
@@ -151,7 +150,7 @@ def test_live_equals_replay(groups: list[list[Event]]) -> None:
     assert drawn_of(numbered, unfold=True) == drawn_of(stored, unfold=True)
 
 
-@pytest.mark.parametrize("kind", EVENT_TYPES)
+@for_each("kind", EVENT_TYPES)
 def test_events_of_another_agent_change_nothing(kind: type[Event]) -> None:
     event = kind.__new__(kind)
     object.__setattr__(event, "agent", "child")
@@ -213,7 +212,7 @@ def test_a_running_command_shows_its_last_lines_and_a_finished_one_does_not() ->
     assert squeezed(drawn([*running, many]))[1:] == ["  │ f", "  │ g", "  │ h", "  │ ▸ 5 more lines"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("result", "words"),
     [
         ("F..\n=== 1 failed, 2 passed in 0.12s ===", "1 failed, 2 passed"),
@@ -341,16 +340,18 @@ def test_a_notice_while_an_answer_streams_stands_before_it() -> None:
     assert lines == ["! careful", "", "one two▌"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "line"),
     [
         (TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED), "! Stopped"),
         (TurnEnded(turn_id="t", reason=TurnReason.ERROR, error="no server"), "✗ Error: no server"),
         (TurnEnded(turn_id="t", reason=TurnReason.LIMIT), "! stopped early"),
-        (SandboxSelected(backend="landlock", network="none", text="no shell", is_weaker=True, reason="no docker"),
-         "! sandbox: no shell (no docker)"),
+        (
+            SandboxSelected(backend="landlock", network="none", text="no shell", is_weaker=True, reason="no docker"),
+            "! sandbox: no shell (no docker)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_the_user_must_know_is_a_line(event: Event, line: str) -> None:
     assert drawn([event]) == [line]
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from datetime import UTC
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -11,10 +10,11 @@ from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.tui.lines.styled_text import link_role, link_target
 from lmtui.tui.lines.transcript import Transcript
+from tests.sets import for_each
 from tests.tui.lines.stage import Stage, envelopes, settled
 
 
-@pytest.mark.parametrize(
+@for_each(
     "target",
     ["https://example.com", "http://127.0.0.1:8080/a?b=c#d", "https://[::1]/x", "https://e.org/ä b", "https://e.org/\ud800"],
 )
@@ -24,7 +24,7 @@ def test_addresses_on_the_web_are_links(target: str) -> None:
     assert not role.split()[1:]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "target",
     [
         "",

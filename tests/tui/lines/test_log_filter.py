@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.events import ToolCallFinished
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.tool_log import STATE_WORDS, ToolLog, read_filter, state_word
-from tests.tui.lines.stage import envelopes, screen_lines, settled
+from tests.sets import for_each
+from tests.tui.lines.stage import envelopes, screen_lines, settled, until
 from tests.tui.lines.test_tool_log import LogStage, fill, started
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "fits"),
     [
         ("", True),
@@ -64,8 +63,5 @@ async def test_a_long_log_is_looked_through_in_slices() -> None:
             log.apply(envelope)
         log.narrow("file59999")
         first = log.source.counts[0]
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if log.source.counts[0]:
-                break
+        await until(pilot, lambda: bool(log.source.counts[0]))
         assert (first, log.source.counts) == (0, (1, 60_000))

@@ -37,6 +37,7 @@ from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.themes import find_theme
 from lmtui.tui.widgets.panes import AGENT_SIGNS, PlanView
+from tests.sets import for_each
 from tests.tui.lines.stage import NOON, Stage, envelopes, screen_lines, settled
 
 EVENTS = [
@@ -59,15 +60,7 @@ def filled_panes() -> list[VirtualLineView]:
     return [transcript, log, tree, file, diff]
 
 
-@pytest.mark.parametrize("number", range(5))
-async def test_what_a_pane_is_given_before_it_is_shown_is_there(number: int) -> None:
-    view = filled_panes()[number]
-    async with Stage(view).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        assert any("needle" in line for line in screen_lines(view))
-
-
-@pytest.mark.parametrize("number", range(5))
+@for_each("number", range(5))
 async def test_every_action_works_on_an_empty_and_on_a_filled_pane(number: int) -> None:
     for view in ([Transcript(), ToolLog(), FileTree(), FileView(), DiffView()][number], filled_panes()[number]):
         async with Stage(view).run_test(size=(80, 24)) as pilot:
@@ -82,13 +75,16 @@ SCOPES = (Scope.MOVING, Scope.LINES, Scope.FILES, Scope.COPYING, Scope.FINDING, 
 ACTIONS = [each.action.removeprefix("focused.") for each in of_scope(*SCOPES) if not each.action.startswith("screen.")]
 
 
-@pytest.mark.parametrize("number", range(5))
-@pytest.mark.parametrize("size", [(20, 5), (60, 18), (200, 50)])
-async def test_every_pane_draws_at_every_size(number: int, size: tuple[int, int]) -> None:
+@for_each("number", range(5))
+async def test_every_pane_draws_what_it_was_given_before_it_was_shown_and_at_every_size(number: int) -> None:
     view = filled_panes()[number]
-    async with Stage(view).run_test(size=size) as pilot:
+    async with Stage(view).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert {view.render_line(y).cell_length for y in range(view.size.height)} == {view.size.width}
+        assert any("needle" in line for line in screen_lines(view))
+        for size in ((20, 5), (60, 18), (200, 50)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert {view.render_line(y).cell_length for y in range(view.size.height)} == {view.size.width}, size
 
 
 def every_state() -> list[Event]:
@@ -142,7 +138,7 @@ def full_panes() -> list[VirtualLineView]:
     return [plan, tree, log, transcript, diff]
 
 
-@pytest.mark.parametrize("number", range(5))
+@for_each("number", range(5))
 async def test_every_state_of_a_pane_is_drawn_in_every_theme(number: int) -> None:
     view = full_panes()[number]
     stage = Stage(view)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lmtui.core.events import Event, MessageAdded, TextDelta, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.tui.lines.transcript import Transcript
-from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled, until
 
 ACTS = st.lists(st.sampled_from(["stream", "message", "call", "fold", "theme", "search", "copy"]), min_size=1, max_size=6)
 
@@ -121,7 +121,8 @@ async def test_a_long_document_is_guessed_anew_behind_a_resize() -> None:
         await pilot.pause(0.05)
         guessing = [transcript.document.is_guessing]
         before = screen_lines(transcript)
-        await pilot.pause(0.8)
+        await until(pilot, lambda: not transcript.document.is_guessing)
+        await settled(pilot)
         guessing.append(transcript.document.is_guessing)
         assert guessing == [True, False]
         assert screen_lines(transcript) == before

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from lmtui.core import events
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.table import RowCursor, Table
 from lmtui.tui.lines.tool_log import ToolLog
+from tests.sets import for_each
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 from tests.tui.lines.test_file_tree import TreeStage
 
@@ -44,7 +43,7 @@ def grounds(view: VirtualLineView) -> list[object]:
     return [segment.style.bgcolor for y in range(3) for segment in list(view.render_line(y))[:1] if segment.style]
 
 
-@pytest.mark.parametrize("make", [table, log, tree])
+@for_each("make", [table, log, tree])
 async def test_the_row_under_the_cursor_has_a_bar_and_its_text_stays_in_place(make: Callable[[], Stage]) -> None:
     stage = make()
     async with stage.run_test(size=(40, 6)) as pilot:
@@ -61,7 +60,7 @@ async def test_the_row_under_the_cursor_has_a_bar_and_its_text_stays_in_place(ma
         assert grounds(stage.view)[1] != grounds(stage.view)[0] == grounds(stage.view)[2]
 
 
-@pytest.mark.parametrize("make", [table, log, tree])
+@for_each("make", [table, log, tree])
 async def test_the_row_under_the_pointer_has_the_ground_of_the_cursor_and_nothing_else_is_drawn_again(
     make: Callable[[], Stage],
 ) -> None:

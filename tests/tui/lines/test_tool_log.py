@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.events import ApprovalRequested, Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
 from lmtui.tui.lines.tool_log import CallOpened, ToolLog, short_time
+from tests.sets import for_each
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 
@@ -108,7 +107,7 @@ async def test_a_hundred_thousand_calls_cost_no_widgets() -> None:
         assert len(pilot.app.query("*")) == before
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("elapsed_ms", "text"),
     [(0, "0ms"), (99, "99ms"), (100, "0.1s"), (404, "0.4s"), (1900, "1.9s"), (42_000, "42s"), (180_000, "3min")],
 )

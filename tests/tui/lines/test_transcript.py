@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from datetime import UTC
 
-import pytest
-
 from lmtui.core.events import (
     Event,
     Level,
@@ -21,7 +19,8 @@ from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.transcript import Transcript
-from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+from tests.sets import for_each
+from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled, until
 
 
 def user(text: str) -> MessageAdded:
@@ -74,8 +73,7 @@ async def test_it_follows_its_end_while_the_reader_is_there() -> None:
         assert transcript.scroller.is_following
         assert screen_lines(transcript)[-1].startswith("   │ d")
         filled(transcript, [TextDelta(text=f"line {number}\n\n") for number in range(20)])
-        await settled(pilot)
-        assert "line 19" in " ".join(screen_lines(transcript))
+        await until(pilot, lambda: "line 19" in " ".join(screen_lines(transcript)))
 
 
 async def test_a_reader_who_scrolled_up_is_never_moved() -> None:
@@ -98,7 +96,7 @@ async def test_a_reader_who_scrolled_up_is_never_moved() -> None:
         assert "more" in screen_lines(transcript)[-1]
 
 
-@pytest.mark.parametrize("step", [-3, -11, -200])
+@for_each("step", [-3, -11, -200])
 async def test_scrolling_up_moves_by_exactly_that_many_lines(step: int) -> None:
     transcript = Transcript(zone=UTC)
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from lmtui.core.events import Envelope, Event, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role, Usage
 from lmtui.core.window import WindowItem, WindowPart
@@ -19,6 +17,7 @@ from lmtui.tui.modals.settings import (
     window_rows,
 )
 from lmtui.tui.session_state import SessionState
+from tests.sets import for_each
 
 EVIL = "results of \x1b]52;evil"
 
@@ -27,7 +26,7 @@ def history(*events: Event) -> list[Envelope]:
     return [Envelope(number, datetime(2026, 1, 1, tzinfo=UTC), "s", event) for number, event in enumerate(events, 1)]
 
 
-@pytest.mark.parametrize("width", [20, 60, 200])
+@for_each("width", [20, 60, 200])
 def test_the_rows_of_the_window_fit(width: int) -> None:
     parts = [
         WindowPart("you", 1),

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from lmtui.core import events
 from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EffectKind, EffectPart
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.one_app import Cases
 from tests.tui.scenes_effects import EFFECT, FIELDS
+
+cases = Cases()
 
 LIST, DIFF = "#effect-list", "#effect-change"
 UNDELETED = (2, 3, 4, 5, 6, 7, 8, 9)
@@ -31,22 +32,22 @@ def given(driver: Driver) -> Answer:
     return driver.host.session.answers["a1"]
 
 
-async def test_the_question_says_what_ran_how_it_ended_and_what_it_did() -> None:
-    async with running(size=(160, 45)) as driver:
-        await ask(driver)
-        shown = driver.text()
-        for text in (
-            "Try first  make clean && make dist",
-            "✓ exit 0 in 8.4 s",
-            "nothing has changed in your folder",
-            "Apply these effects?   6 kept · 2 deletions undecided, not applied",
-            "y Apply 6",
-            "cannot be kept: run/server.sock",
-        ):
-            assert text in shown
+@cases.at((160, 45))
+async def the_question_says_what_ran_how_it_ended_and_what_it_did(driver: Driver) -> None:
+    await ask(driver)
+    shown = driver.text()
+    for text in (
+        "Try first  make clean && make dist",
+        "✓ exit 0 in 8.4 s",
+        "nothing has changed in your folder",
+        "Apply these effects?   6 kept · 2 deletions undecided, not applied",
+        "y Apply 6",
+        "cannot be kept: run/server.sock",
+    ):
+        assert text in shown
 
 
-@pytest.mark.parametrize(
+@cases.each(
     ("keys", "answer"),
     [
         (("y",), Answer(Outcome.ONCE, hunks=UNDELETED)),
@@ -63,152 +64,156 @@ async def test_the_question_says_what_ran_how_it_ended_and_what_it_did() -> None
         (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
         (("right", "enter"), Answer(Outcome.NO)),
     ],
+    size=WIDE,
 )
-async def test_keys_answer(keys: tuple[str, ...], answer: Answer) -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, *keys)
-        assert given(driver) == answer
+async def keys_answer(driver: Driver, keys: tuple[str, ...], answer: Answer) -> None:
+    await ask(driver)
+    await press(driver, *keys)
+    assert given(driver) == answer
 
 
-async def test_no_key_decides_in_the_first_moment_and_a_word_goes_to_the_prompt() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        driver.host.clock.forward(-1)
-        await press(driver, "space", "y", "enter", "D")
-        assert driver.host.session.answers == {}
-        assert "6 kept · 2 deletions" in driver.text()
-        driver.host.clock.forward(1)
-        await driver.type_fast("yes do")
-        assert driver.app.workbench.prompt.text == "yes do"
-        assert driver.host.session.answers == {}
-        await driver.until_screen("Workbench")
-        await press(driver, "f3")
-        await driver.until_screen("EffectApproval")
+@cases.at(WIDE)
+async def no_key_decides_in_the_first_moment_and_a_word_goes_to_the_prompt(driver: Driver) -> None:
+    await ask(driver)
+    driver.host.clock.forward(-1)
+    await press(driver, "space", "y", "enter", "D")
+    assert driver.host.session.answers == {}
+    assert "6 kept · 2 deletions" in driver.text()
+    driver.host.clock.forward(1)
+    await driver.type_fast("yes do")
+    assert driver.app.workbench.prompt.text == "yes do"
+    assert driver.host.session.answers == {}
+    await driver.until_screen("Workbench")
+    await press(driver, "f3")
+    await driver.until_screen("EffectApproval")
 
 
-async def test_tab_leaves_for_the_prompt_and_l_sets_it_aside() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "l")
-        await driver.until_screen("Workbench")
-        await press(driver, "f3")
-        await driver.until_screen("EffectApproval")
-        driver.host.clock.forward(1)
-        await press(driver, "tab")
-        await driver.until_screen("Workbench")
-        assert driver.host.session.answers == {}
+@cases.at(WIDE)
+async def tab_leaves_for_the_prompt_and_l_sets_it_aside(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "l")
+    await driver.until_screen("Workbench")
+    await press(driver, "f3")
+    await driver.until_screen("EffectApproval")
+    driver.host.clock.forward(1)
+    await press(driver, "tab")
+    await driver.until_screen("Workbench")
+    assert driver.host.session.answers == {}
 
 
-async def test_while_nothing_is_kept_nothing_can_be_applied() -> None:
+@cases.at(WIDE)
+async def while_nothing_is_kept_nothing_can_be_applied(driver: Driver) -> None:
     deleted = (EffectPart("a", EffectKind.DELETED), EffectPart("b", EffectKind.DELETED))
-    async with running(size=WIDE) as driver:
-        await ask(driver, parts=deleted, hunks=2)
-        assert "0 kept · 2 deletions undecided" in driver.text()
-        await press(driver, "y")
-        assert driver.host.session.answers == {}
-        await press(driver, "enter", "y")
-        assert given(driver) == Answer(Outcome.ONCE, hunks=(0,))
+    await ask(driver, parts=deleted, hunks=2)
+    assert "0 kept · 2 deletions undecided" in driver.text()
+    await press(driver, "y")
+    assert driver.host.session.answers == {}
+    await press(driver, "enter", "y")
+    assert given(driver) == Answer(Outcome.ONCE, hunks=(0,))
 
 
-async def test_escape_leaves_the_diff_first_and_stops_only_twice() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "alt+z")
-        assert "Deleted 2" not in driver.text()
-        await press(driver, "escape")
-        assert "Deleted 2" in driver.text()
-        await press(driver, "escape")
-        assert driver.screen_name == "EffectApproval"
-        await press(driver, "escape")
-        assert not driver.host.session.is_running
+@cases.at(WIDE)
+async def escape_leaves_the_diff_first_and_stops_only_twice(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "alt+z")
+    assert "Deleted 2" not in driver.text()
+    await press(driver, "escape")
+    assert "Deleted 2" in driver.text()
+    await press(driver, "escape")
+    assert driver.screen_name == "EffectApproval"
+    await press(driver, "escape")
+    assert not driver.host.session.is_running
 
 
-async def test_the_output_of_the_command_is_a_key_away_where_there_is_some() -> None:
-    async with running(size=WIDE) as driver:
-        await driver.type("go")
-        driver.host.session.emit(events.ToolCallStarted(call_id="call-a1", tool="shell", title="make", arguments={}))
-        driver.host.session.emit(events.ToolOutputDelta(call_id="call-a1", text="removed\x1b[2J 2 files\n"))
-        driver.host.session.ask("a1", EFFECT, **FIELDS)
-        await driver.until_screen("EffectApproval")
-        driver.host.clock.forward(1)
-        assert "o output of the command" in driver.text()
-        await press(driver, "o")
-        assert "removed 2 files" in driver.text()
-        await press(driver, "escape")
-        await driver.until_screen("EffectApproval")
+@cases.at(WIDE)
+async def the_output_of_the_command_is_a_key_away_where_there_is_some(driver: Driver) -> None:
+    await driver.type("go")
+    driver.host.session.emit(events.ToolCallStarted(call_id="call-a1", tool="shell", title="make", arguments={}))
+    driver.host.session.emit(events.ToolOutputDelta(call_id="call-a1", text="removed\x1b[2J 2 files\n"))
+    driver.host.session.ask("a1", EFFECT, **FIELDS)
+    await driver.until_screen("EffectApproval")
+    driver.host.clock.forward(1)
+    assert "o output of the command" in driver.text()
+    await press(driver, "o")
+    assert "removed 2 files" in driver.text()
+    await press(driver, "escape")
+    await driver.until_screen("EffectApproval")
 
 
-async def test_a_click_on_the_mark_of_a_file_keeps_it() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        table = driver.app.screen.query_one(LIST)
-        row = next(y for y, line in enumerate(driver.text(LIST).splitlines()) if "todo.txt" in line)
-        _ = await driver.pilot.click(table, offset=(table.size.width - 3, row))
-        await driver.settle()
-        assert "7 kept · 1 deletion undecided" in driver.text()
-        _ = await driver.pilot.click(table, offset=(4, row))
-        await driver.settle()
-        assert "7 kept · 1 deletion undecided" in driver.text()
+@cases.at(WIDE)
+async def a_click_on_the_mark_of_a_file_keeps_it(driver: Driver) -> None:
+    await ask(driver)
+    table = driver.app.screen.query_one(LIST)
+    row = next(y for y, line in enumerate(driver.text(LIST).splitlines()) if "todo.txt" in line)
+    _ = await driver.pilot.click(table, offset=(table.size.width - 3, row))
+    await driver.settle()
+    assert "7 kept · 1 deletion undecided" in driver.text()
+    _ = await driver.pilot.click(table, offset=(4, row))
+    await driver.settle()
+    assert "7 kept · 1 deletion undecided" in driver.text()
 
 
-async def test_a_click_on_the_heading_of_a_hunk_drops_it() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "down", "down", "down")
-        diff = driver.app.screen.query_one("#effect-diff")
-        row = next(y for y, line in enumerate(driver.text("#effect-diff").splitlines()) if "Hunk 3" in line)
-        _ = await driver.pilot.click(diff, offset=(4, row))
-        await driver.settle()
-        assert "2 of 3" in driver.text(LIST)
-        assert "Hunk 3  dropped" in driver.text(DIFF)
+@cases.at(WIDE)
+async def a_click_on_the_heading_of_a_hunk_drops_it(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "down", "down", "down")
+    diff = driver.app.screen.query_one("#effect-diff")
+    row = next(y for y, line in enumerate(driver.text("#effect-diff").splitlines()) if "Hunk 3" in line)
+    _ = await driver.pilot.click(diff, offset=(4, row))
+    await driver.settle()
+    assert "2 of 3" in driver.text(LIST)
+    assert "Hunk 3  dropped" in driver.text(DIFF)
 
 
-async def test_names_of_others_are_shown_clean() -> None:
+@cases.at(SMALL)
+async def names_of_others_are_shown_clean(driver: Driver) -> None:
     part = EffectPart("a\x1b]0;x\x07\u202egpj.exe\nb", EffectKind.CREATED, "@@ -0,0 +1 @@\n+\x1b[2Jx\n")
-    async with running(size=SMALL) as driver:
-        await ask(driver, parts=(part,), hunks=1)
-        shown = driver.text()
-        assert "\x1b" not in shown
-        assert "\u202e" not in shown
+    await ask(driver, parts=(part,), hunks=1)
+    shown = driver.text()
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
 
 
-async def test_with_others_it_is_numbered_and_not_allowed_together_with_them() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        driver.host.session.ask("a2", "make")
-        await driver.until(lambda: "1 of 2" in driver.text())
-        await press(driver, "b")
-        await driver.until_screen("Batch")
-        assert "allow all" not in driver.text().lower()
-        assert "Deny all" in driver.text()
+@cases.at(WIDE)
+async def with_others_it_is_numbered_and_not_allowed_together_with_them(driver: Driver) -> None:
+    await ask(driver)
+    driver.host.session.ask("a2", "make")
+    await driver.until(lambda: "1 of 2" in driver.text())
+    await press(driver, "b")
+    await driver.until_screen("Batch")
+    assert "allow all" not in driver.text().lower()
+    assert "Deny all" in driver.text()
 
 
-async def test_why_says_what_each_answer_does() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "question_mark")
-        await driver.until_screen("Explanation")
-        await driver.settle()
-        shown = " ".join(driver.text().split())
-        assert "It ran in an overlay" in shown
-        assert "Nothing has changed" in shown
-        assert "o shows the output. l asks later" in shown
-        assert "D keeps all deletions" in shown
+@cases.at(WIDE)
+async def why_says_what_each_answer_does(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "question_mark")
+    await driver.until_screen("Explanation")
+    await driver.settle()
+    shown = " ".join(driver.text().split())
+    assert "It ran in an overlay" in shown
+    assert "Nothing has changed" in shown
+    assert "o shows the output. l asks later" in shown
+    assert "D keeps all deletions" in shown
 
 
-async def test_what_was_chosen_is_there_again_when_the_question_comes_back() -> None:
-    async with running() as driver:
-        await ask(driver)
-        await press(driver, "space", "l")
-        await driver.until_screen("Workbench")
-        await driver.press("f3")
-        await driver.until_screen("EffectApproval")
-        assert "7 kept · 1 deletion undecided" in driver.text()
+@cases
+async def what_was_chosen_is_there_again_when_the_question_comes_back(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "space", "l")
+    await driver.until_screen("Workbench")
+    await driver.press("f3")
+    await driver.until_screen("EffectApproval")
+    assert "7 kept · 1 deletion undecided" in driver.text()
 
 
-async def test_a_key_of_the_page_and_another_soon_after_are_no_text() -> None:
-    async with running() as driver:
-        await ask(driver)
-        await press(driver, "down", "down", "down", "right_square_bracket", "space", "y")
-        assert given(driver).hunks == UNDELETED[:1] + UNDELETED[2:]
+@cases
+async def a_key_of_the_page_and_another_soon_after_are_no_text(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "down", "down", "down", "right_square_bracket", "space", "y")
+    assert given(driver).hunks == UNDELETED[:1] + UNDELETED[2:]
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
 from lmtui.tui.modals.consent import LETTER_S
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.one_app import Cases
 from tests.tui.scenes_diffs import CHANGE, HUNKS
+
+cases = Cases()
 
 
 async def ask(driver: Driver, diff: str = CHANGE, hunks: int = HUNKS) -> None:
@@ -29,31 +30,31 @@ def given(driver: Driver) -> Answer:
     return driver.host.session.answers["a1"]
 
 
-async def test_hunks_are_decided_one_by_one_and_then_applied_by_enter() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        assert "Hunk 1 of 3" in driver.text()
-        await press(driver, "y")
-        assert driver.host.session.answers == {}
-        assert "✓ 1" in driver.text()
-        assert "1 accepted · 2 undecided" in driver.text()
-        await press(driver, "n", "y")
-        assert driver.host.session.answers == {}
-        assert "Apply 2 of 3" in driver.text()
-        await press(driver, "enter")
-        assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
+@cases.at(WIDE)
+async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver) -> None:
+    await ask(driver)
+    assert "Hunk 1 of 3" in driver.text()
+    await press(driver, "y")
+    assert driver.host.session.answers == {}
+    assert "✓ 1" in driver.text()
+    assert "1 accepted · 2 undecided" in driver.text()
+    await press(driver, "n", "y")
+    assert driver.host.session.answers == {}
+    assert "Apply 2 of 3" in driver.text()
+    await press(driver, "enter")
+    assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
 
 
-async def test_what_has_no_answer_is_left_out_and_said_before() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "right_square_bracket", "y")
-        assert "Apply 1 of 3" in driver.text()
-        await press(driver, "left", "enter")
-        assert given(driver) == Answer(Outcome.ONCE, hunks=(1,))
+@cases.at(WIDE)
+async def what_has_no_answer_is_left_out_and_said_before(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "right_square_bracket", "y")
+    assert "Apply 1 of 3" in driver.text()
+    await press(driver, "left", "enter")
+    assert given(driver) == Answer(Outcome.ONCE, hunks=(1,))
 
 
-@pytest.mark.parametrize(
+@cases.each(
     ("keys", "answer"),
     [
         (("Y",), Answer(Outcome.ONCE)),
@@ -67,103 +68,107 @@ async def test_what_has_no_answer_is_left_out_and_said_before() -> None:
         (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
         (("s",), Answer(Outcome.SESSION)),
     ],
+    size=(160, 60),
 )
-async def test_keys_answer(keys: tuple[str, ...], answer: Answer) -> None:
-    async with running(size=(160, 60)) as driver:
-        await ask(driver)
-        await press(driver, *keys)
-        assert given(driver) == answer
+async def keys_answer(driver: Driver, keys: tuple[str, ...], answer: Answer) -> None:
+    await ask(driver)
+    await press(driver, *keys)
+    assert given(driver) == answer
 
 
-async def test_an_answer_can_be_changed_while_the_question_stands() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "y", "up", "n", "y", "y", "enter")
-        assert given(driver) == Answer(Outcome.ONCE, hunks=(1, 2))
+@cases.at(WIDE)
+async def an_answer_can_be_changed_while_the_question_stands(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "y", "up", "n", "y", "y", "enter")
+    assert given(driver) == Answer(Outcome.ONCE, hunks=(1, 2))
 
 
-async def test_each_quick_key_decides_a_hunk_and_none_of_them_applies_the_change() -> None:
-    async with running(size=(160, 60)) as driver:
-        await ask(driver)
-        await driver.type_fast("yyyyy")
-        await driver.let_letter_count()
-        await driver.settle()
-        assert "3 accepted" in driver.text()
-        assert driver.host.session.answers == {}
+@cases.at((160, 60))
+async def each_quick_key_decides_a_hunk_and_none_of_them_applies_the_change(driver: Driver) -> None:
+    await ask(driver)
+    await driver.type_fast("yyyyy")
+    await driver.let_letter_count()
+    await driver.settle()
+    assert "3 accepted" in driver.text()
+    assert driver.host.session.answers == {}
 
 
-async def test_enter_decides_what_is_filled() -> None:
-    async with running(size=(160, 60)) as driver:
-        await ask(driver)
-        await driver.press("enter", "right", "enter", "enter")
-        assert "2 accepted · 1 rejected" in driver.text()
-        await driver.press("enter")
-        assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
+@cases.at((160, 60))
+async def enter_decides_what_is_filled(driver: Driver) -> None:
+    await ask(driver)
+    await driver.press("enter", "right", "enter", "enter")
+    assert "2 accepted · 1 rejected" in driver.text()
+    await driver.press("enter")
+    assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
 
 
-async def test_a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_end_of_all() -> None:
+@cases.at(SMALL)
+async def a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_end_of_all(driver: Driver) -> None:
     long = "@@ -0,0 +1,100 @@\n" + "".join(f"+new {number}\n" for number in range(100)) + "@@ -50,1 +150,1 @@\n-a\n+b\n"
-    async with running(size=SMALL) as driver:
-        await ask(driver, long, 2)
-        await press(driver, "y", "Y")
-        assert driver.host.session.answers == {}
-        assert "2 undecided" in driver.text()
-        assert "More of this hunk below" in driver.text()
-        await press(driver, *["space"] * 20)
-        await asyncio.sleep(LETTER_S)  # what follows at once would be part of a text
-        await press(driver, "left_square_bracket", "y")
-        assert "1 accepted" in driver.text()
-        await press(driver, "Y")
-        assert given(driver) == Answer(Outcome.ONCE)
+    await ask(driver, long, 2)
+    await press(driver, "y", "Y")
+    assert driver.host.session.answers == {}
+    assert "2 undecided" in driver.text()
+    assert "More of this hunk below" in driver.text()
+    await press(driver, *["space"] * 20)
+    await asyncio.sleep(LETTER_S)  # what follows at once would be part of a text
+    await press(driver, "left_square_bracket", "y")
+    assert "1 accepted" in driver.text()
+    await press(driver, "Y")
+    assert given(driver) == Answer(Outcome.ONCE)
 
 
-async def test_the_other_form_is_a_key_away_and_named_by_what_it_does() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        assert "u one column" in driver.text()
-        await press(driver, "u")
-        assert "u two columns" in driver.text()
+@cases.at(WIDE)
+async def the_other_form_is_a_key_away_and_named_by_what_it_does(driver: Driver) -> None:
+    await ask(driver)
+    assert "u one column" in driver.text()
+    await press(driver, "u")
+    assert "u two columns" in driver.text()
 
 
-async def test_a_change_that_the_engine_cannot_divide_is_asked_about_as_a_whole() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver, CHANGE, 0)
-        await driver.until_screen("Approval")
-        await press(driver, "y")
-        assert given(driver) == Answer(Outcome.ONCE)
+@cases.at(WIDE)
+async def a_change_that_the_engine_cannot_divide_is_asked_about_as_a_whole(driver: Driver) -> None:
+    await ask(driver, CHANGE, 0)
+    await driver.until_screen("Approval")
+    await press(driver, "y")
+    assert given(driver) == Answer(Outcome.ONCE)
 
 
-async def test_changes_that_share_their_context_are_decided_one_by_one() -> None:
+@cases.at(WIDE)
+async def changes_that_share_their_context_are_decided_one_by_one(driver: Driver) -> None:
     close = "@@ -1,5 +1,5 @@\n-a\n+A\n same\n-b\n+B\n one\n-c\n+C\n"
-    async with running(size=WIDE) as driver:
-        await ask(driver, close, 3)
-        assert "Hunk 1 of 3" in driver.text()
-        await press(driver, "y", "n", "y", "enter")
-        assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
+    await ask(driver, close, 3)
+    assert "Hunk 1 of 3" in driver.text()
+    await press(driver, "y", "n", "y", "enter")
+    assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
 
 
-async def test_several_that_wait_are_reached_by_key() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        driver.host.session.ask("a2", "make")
-        await driver.until(lambda: "b review all" in driver.text())
-        await press(driver, "b")
-        await driver.until_screen("Batch")
+@cases.at(WIDE)
+async def several_that_wait_are_reached_by_key(driver: Driver) -> None:
+    await ask(driver)
+    driver.host.session.ask("a2", "make")
+    await driver.until(lambda: "b review all" in driver.text())
+    await press(driver, "b")
+    await driver.until_screen("Batch")
 
 
-async def test_it_can_wait_and_be_explained() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "question_mark")
-        await driver.until_screen("Explanation")
-        await press(driver, "escape", "l")
-        await driver.until_screen("Workbench")
-        assert driver.host.session.answers == {}
+@cases.at(WIDE)
+async def it_can_wait_and_be_explained(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "question_mark")
+    await driver.until_screen("Explanation")
+    await press(driver, "escape", "l")
+    await driver.until_screen("Workbench")
+    assert driver.host.session.answers == {}
 
 
-async def test_the_key_for_plan_mode_says_why_the_mode_stays() -> None:
-    async with running(size=WIDE) as driver:
-        await ask(driver)
-        await press(driver, "shift+tab")
-        assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
-        assert driver.screen_name == "HunkApproval"
+@cases.at(WIDE)
+async def the_key_for_plan_mode_says_why_the_mode_stays(driver: Driver) -> None:
+    await ask(driver)
+    await press(driver, "shift+tab")
+    assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
+    assert driver.screen_name == "HunkApproval"
+
+
+async def test_the_cases() -> None:
+    await cases.run()

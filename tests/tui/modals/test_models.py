@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
 from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.model_rows import ModelRow, bar, count_text, model_row, server_row, with_pool
 from lmtui.tui.modals.models import ROLE_NOTES, read_window
-from tests.tui.driving import Driver, running
+from tests.sets import for_each
+from tests.tui.driving import Driver
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
+from tests.tui.one_app import Cases
 from tests.tui.scenes_models import GEMMA, NOMIC, PHI, POOL, POOLED, QWEN, QWEN3, RICH, SMOLLM
 
 OLLAMA = "http://127.0.0.1:11434"
@@ -37,126 +37,130 @@ async def load_marked(driver: Driver, typed: str = "") -> None:
     await driver.press(*typed, "enter")
 
 
-async def test_enter_takes_a_model_for_this_session() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("down", "enter")
-        await driver.until(lambda: driver.host.used == (OLLAMA, "llama3.2:3b"))
-        assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.state.model.name == "llama3.2:3b"
+cases = Cases(rich_host)
+plain_cases = Cases()
 
 
-async def test_a_model_of_another_server_is_for_this_session_too() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("home", "enter")
-        await driver.until(lambda: driver.host.used == ("http://127.0.0.1:1234", QWEN3.name))
-        await driver.until(lambda: f"now using {QWEN3.name} at http://127.0.0.1:1234" in driver.text())
-        assert driver.app.workbench.active is not None
-        used = driver.app.workbench.active.state.model
-        assert (used.name, used.url) == (QWEN3.name, "http://127.0.0.1:1234")
+@cases
+async def enter_takes_a_model_for_this_session(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("down", "enter")
+    await driver.until(lambda: driver.host.used == (OLLAMA, "llama3.2:3b"))
+    assert driver.app.workbench.active is not None
+    assert driver.app.workbench.active.state.model.name == "llama3.2:3b"
 
 
-async def test_a_model_file_is_taken_for_this_session() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("end", "enter")
-        await driver.until(lambda: driver.host.used == ("gguf:", PHI.name))
-        await driver.until(lambda: f"now using {PHI.name} on this machine" in driver.text())
+@cases
+async def a_model_of_another_server_is_for_this_session_too(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("home", "enter")
+    await driver.until(lambda: driver.host.used == ("http://127.0.0.1:1234", QWEN3.name))
+    await driver.until(lambda: f"now using {QWEN3.name} at http://127.0.0.1:1234" in driver.text())
+    assert driver.app.workbench.active is not None
+    used = driver.app.workbench.active.state.model
+    assert (used.name, used.url) == (QWEN3.name, "http://127.0.0.1:1234")
 
 
-async def test_a_server_that_cannot_be_taken_is_said() -> None:
+@cases
+async def a_model_file_is_taken_for_this_session(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("end", "enter")
+    await driver.until(lambda: driver.host.used == ("gguf:", PHI.name))
+    await driver.until(lambda: f"now using {PHI.name} on this machine" in driver.text())
+
+
+@cases
+async def a_server_that_cannot_be_taken_is_said(driver: Driver) -> None:
     class Refusing(FakeServers):
         async def use(self, url: str, model: str) -> None:
             raise FREE
 
-    host = rich_host()
+    host = driver.host
     host.servers = Refusing(host)
     host.servers.found = RICH
-    async with running(host) as driver:
-        await open_models(driver)
-        await driver.press("end", "enter")
-        await driver.until(lambda: "no memory for it" in driver.text("#say"))
+    await open_models(driver)
+    await driver.press("end", "enter")
+    await driver.until(lambda: "no memory for it" in driver.text("#say"))
 
 
-async def test_the_slash_command_with_a_name_takes_it_at_once() -> None:
-    async with running(rich_host()) as driver:
-        await driver.type("/model mine:7b")
-        assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.state.model.name == "mine:7b"
+@cases
+async def the_slash_command_with_a_name_takes_it_at_once(driver: Driver) -> None:
+    await driver.type("/model mine:7b")
+    assert driver.app.workbench.active is not None
+    assert driver.app.workbench.active.state.model.name == "mine:7b"
 
 
-async def test_the_cursor_begins_on_the_model_in_use_and_passes_over_servers() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        assert "qwen2.5-coder:7b  loaded" in driver.text("#models-state")
-        await driver.press("up")
-        assert NOMIC.name in driver.text("#models-state")
-        await driver.press("end")
-        assert PHI.name in driver.text("#models-state")
-        await driver.press("down")
-        assert PHI.name in driver.text("#models-state")
+@cases
+async def the_cursor_begins_on_the_model_in_use_and_passes_over_servers(driver: Driver) -> None:
+    await open_models(driver)
+    assert "qwen2.5-coder:7b  loaded" in driver.text("#models-state")
+    await driver.press("up")
+    assert NOMIC.name in driver.text("#models-state")
+    await driver.press("end")
+    assert PHI.name in driver.text("#models-state")
+    await driver.press("down")
+    assert PHI.name in driver.text("#models-state")
 
 
-async def test_a_load_takes_the_window_that_was_typed_and_is_seen_going_on() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        driver.host.servers.gate.clear()
-        await driver.press("down")
-        await load_marked(driver, "16k")
-        await driver.until(lambda: "loading, 0 s" in driver.text())
-        driver.host.servers.gate.set()
-        await driver.until(lambda: "16k" in driver.text())
-        assert driver.host.servers.loads == [(OLLAMA, "llama3.2:3b", 16_384)]
+@cases
+async def a_load_takes_the_window_that_was_typed_and_is_seen_going_on(driver: Driver) -> None:
+    await open_models(driver)
+    driver.host.servers.gate.clear()
+    await driver.press("down")
+    await load_marked(driver, "16k")
+    await driver.until(lambda: "loading, 0 s" in driver.text())
+    driver.host.servers.gate.set()
+    await driver.until(lambda: "16k" in driver.text())
+    assert driver.host.servers.loads == [(OLLAMA, "llama3.2:3b", 16_384)]
 
 
-async def test_an_empty_window_is_left_to_the_server_and_a_wrong_one_is_said() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await load_marked(driver, "lots")
-        await driver.until(lambda: "is not a context size" in driver.text())
-        await load_marked(driver)
-        await driver.until(lambda: driver.host.servers.loads == [(OLLAMA, QWEN.name, 0)])
+@cases
+async def an_empty_window_is_left_to_the_server_and_a_wrong_one_is_said(driver: Driver) -> None:
+    await open_models(driver)
+    await load_marked(driver, "lots")
+    await driver.until(lambda: "is not a context size" in driver.text())
+    await load_marked(driver)
+    await driver.until(lambda: driver.host.servers.loads == [(OLLAMA, QWEN.name, 0)])
 
 
-async def test_a_load_goes_on_when_the_list_is_left_and_its_end_is_said() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        driver.host.servers.gate.clear()
-        await driver.press("down")
-        await load_marked(driver)
-        await driver.until(lambda: bool(driver.host.servers.loads))
-        await driver.press("escape")
-        driver.host.servers.gate.set()
-        await driver.until(lambda: "llama3.2:3b: loaded, window 4,096" in driver.text())
+@cases
+async def a_load_goes_on_when_the_list_is_left_and_its_end_is_said(driver: Driver) -> None:
+    await open_models(driver)
+    driver.host.servers.gate.clear()
+    await driver.press("down")
+    await load_marked(driver)
+    await driver.until(lambda: bool(driver.host.servers.loads))
+    await driver.press("escape")
+    driver.host.servers.gate.set()
+    await driver.until(lambda: "llama3.2:3b: loaded, window 4,096" in driver.text())
 
 
-async def test_a_load_is_given_up() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        driver.host.servers.gate.clear()
-        await load_marked(driver)
-        await driver.until(lambda: "loading, 0 s" in driver.text())
-        await driver.press("u")
-        await driver.until(lambda: driver.host.servers.given_up == [QWEN.name])
-        await driver.until(lambda: "loading, 0 s" not in driver.text())
+@cases
+async def a_load_is_given_up(driver: Driver) -> None:
+    await open_models(driver)
+    driver.host.servers.gate.clear()
+    await load_marked(driver)
+    await driver.until(lambda: "loading, 0 s" in driver.text())
+    await driver.press("u")
+    await driver.until(lambda: driver.host.servers.given_up == [QWEN.name])
+    await driver.until(lambda: "loading, 0 s" not in driver.text())
 
 
-async def test_a_load_that_fails_says_why_and_what_to_do() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        driver.host.servers.error = FREE
-        await load_marked(driver)
-        await driver.until(lambda: "no memory for it. Unload another model." in driver.text())
+@cases
+async def a_load_that_fails_says_why_and_what_to_do(driver: Driver) -> None:
+    await open_models(driver)
+    driver.host.servers.error = FREE
+    await load_marked(driver)
+    await driver.until(lambda: "no memory for it. Unload another model." in driver.text())
 
 
-async def test_the_window_of_the_session_is_asked_for_again_after_its_model_was_loaded() -> None:
-    async with running(rich_host()) as driver:
-        session = driver.host.session
-        before = len(session.history())
-        await open_models(driver)
-        await load_marked(driver, "8192")
-        await driver.until(lambda: len(session.history()) > before)
+@cases
+async def the_window_of_the_session_is_asked_for_again_after_its_model_was_loaded(driver: Driver) -> None:
+    session = driver.host.session
+    before = len(session.history())
+    await open_models(driver)
+    await load_marked(driver, "8192")
+    await driver.until(lambda: len(session.history()) > before)
 
 
 async def choose_role(driver: Driver, typed: str) -> None:
@@ -166,91 +170,91 @@ async def choose_role(driver: Driver, typed: str) -> None:
     await driver.until_screen("Models")
 
 
-async def test_a_model_takes_a_role_and_shows_it_and_lets_it_go() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await choose_role(driver, "plann")
-        await driver.until(lambda: driver.host.settings.role_texts == (f"planner: {QWEN.name}",))
-        await driver.until(lambda: f"planner: {QWEN.name}; new sessions use it" in driver.text("#models-state"))
-        await driver.until(lambda: "planner tools" in driver.text("#models-box"))
-        await driver.press("down", "o", *"plann")
-        await driver.until_shown(f"{ROLE_NOTES[ModelRole.PLANNER]}; now {QWEN.name}"[:60])
-        await driver.press("escape", "up")
-        await driver.until_screen("Models")
-        await choose_role(driver, "plann")
-        await driver.until(lambda: driver.host.settings.role_texts == ())
-        await driver.until(lambda: "planner: the model of the session" in driver.text("#models-state"))
+@cases
+async def a_model_takes_a_role_and_shows_it_and_lets_it_go(driver: Driver) -> None:
+    await open_models(driver)
+    await choose_role(driver, "plann")
+    await driver.until(lambda: driver.host.settings.role_texts == (f"planner: {QWEN.name}",))
+    await driver.until(lambda: f"planner: {QWEN.name}; new sessions use it" in driver.text("#models-state"))
+    await driver.until(lambda: "planner tools" in driver.text("#models-box"))
+    await driver.press("down", "o", *"plann")
+    await driver.until_shown(f"{ROLE_NOTES[ModelRole.PLANNER]}; now {QWEN.name}"[:60])
+    await driver.press("escape", "up")
+    await driver.until_screen("Models")
+    await choose_role(driver, "plann")
+    await driver.until(lambda: driver.host.settings.role_texts == ())
+    await driver.until(lambda: "planner: the model of the session" in driver.text("#models-state"))
 
 
-async def test_a_model_of_another_server_takes_no_role() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("home", "o")
-        await driver.until(lambda: "Roles apply to the server in use" in driver.text("#models-state"))
-        assert driver.host.settings.role_texts == ()
+@cases
+async def a_model_of_another_server_takes_no_role(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("home", "o")
+    await driver.until(lambda: "Roles apply to the server in use" in driver.text("#models-state"))
+    assert driver.host.settings.role_texts == ()
 
 
-async def test_a_model_is_unloaded() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("u")
-        await driver.until(lambda: driver.host.servers.unloads == [QWEN.name])
-        await driver.until(lambda: f"{QWEN.name}: unloaded" in driver.text("#models-state"))
-        await driver.press("down", "up")
-        await driver.until(lambda: "not loaded" in driver.text("#models-state"))
+@cases
+async def a_model_is_unloaded(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("u")
+    await driver.until(lambda: driver.host.servers.unloads == [QWEN.name])
+    await driver.until(lambda: f"{QWEN.name}: unloaded" in driver.text("#models-state"))
+    await driver.press("down", "up")
+    await driver.until(lambda: "not loaded" in driver.text("#models-state"))
 
 
-async def test_a_server_that_loads_nothing_says_so() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("end", "up", "l")
-        await driver.until(lambda: "serves what it was started with" in driver.text())
-        await driver.press("u")
-        assert driver.host.servers.loads == []
-        assert driver.host.servers.unloads == []
+@cases
+async def a_server_that_loads_nothing_says_so(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("end", "up", "l")
+    await driver.until(lambda: "serves what it was started with" in driver.text())
+    await driver.press("u")
+    assert driver.host.servers.loads == []
+    assert driver.host.servers.unloads == []
 
 
-async def test_a_few_characters_narrow_the_list_down() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("slash", *"gema")
-        await driver.until(lambda: driver.text("#models-title").split() == ["Models", "1"])
-        assert GEMMA.name in driver.text()
-        assert "Ollama" not in driver.text("#models-box Table")
-        await driver.press("escape")
-        await driver.until(lambda: driver.text("#models-title").split() == ["Models", "7"])
+@cases
+async def a_few_characters_narrow_the_list_down(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("slash", *"gema")
+    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "1"])
+    assert GEMMA.name in driver.text()
+    assert "Ollama" not in driver.text("#models-box Table")
+    await driver.press("escape")
+    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "7"])
 
 
-async def test_a_server_with_very_many_models_shows_all_of_them() -> None:
-    host = FakeHost()
+@plain_cases
+async def a_server_with_very_many_models_shows_all_of_them(driver: Driver) -> None:
+    host = driver.host
     models = tuple(ServedModel(f"model-{number}") for number in range(600))
     host.servers.found = [replace(host.servers.found[0], models=models)]
-    async with running(host) as driver:
-        await driver.press("alt+e")
-        await driver.until(lambda: driver.text("#models-title").split() == ["Models", "600"])
+    await driver.press("alt+e")
+    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "600"])
 
 
-async def test_looking_again_asks_the_servers() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        looked = driver.host.servers.looked
-        await driver.press("r")
-        await driver.until(lambda: driver.host.servers.looked == looked + 1)
+@cases
+async def looking_again_asks_the_servers(driver: Driver) -> None:
+    await open_models(driver)
+    looked = driver.host.servers.looked
+    await driver.press("r")
+    await driver.until(lambda: driver.host.servers.looked == looked + 1)
 
 
-async def test_nothing_there_says_what_to_do() -> None:
-    host = FakeHost()
+@plain_cases
+async def nothing_there_says_what_to_do(driver: Driver) -> None:
+    host = driver.host
     host.servers.found = ()
-    async with running(host) as driver:
-        await driver.press("alt+e")
-        await driver.until_screen("Models")
-        await driver.until(lambda: "No model server answers. Start one and refresh, or add one" in driver.text())
-        await driver.press("enter", "l", "u")
-        assert host.servers.loads == []
+    await driver.press("alt+e")
+    await driver.until_screen("Models")
+    await driver.until(lambda: "No model server answers. Start one and refresh, or add one" in driver.text())
+    await driver.press("enter", "l", "u")
+    assert host.servers.loads == []
 
 
-@pytest.mark.parametrize("width", [10, 30, 60, 72, 100, 140])
-@pytest.mark.parametrize("model", [QWEN3, GEMMA, NOMIC, QWEN, SMOLLM], ids=lambda model: model.name)
+@for_each("width", [10, 30, 60, 72, 100, 140])
+@for_each("model", [QWEN3, GEMMA, NOMIC, QWEN, SMOLLM])
 def test_rows_fit_any_width(model: ServedModel, width: int) -> None:
     row = model_row(ModelRow(RICH[0], model), width)
     assert width_of(row) <= max(width, 36)
@@ -270,7 +274,7 @@ def test_progress_is_a_bar_where_the_server_tells_it() -> None:
     assert "50% loading, 3 s" in plain(row)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "window"),
     [
         ("", 0),
@@ -288,58 +292,58 @@ def test_windows_are_read_as_people_write_them(typed: str, window: int | None) -
     assert read_window(typed) == window
 
 
-async def test_an_exam_goes_on_when_the_list_is_left_and_says_what_it_found() -> None:
-    async with running(rich_host()) as driver:
-        servers = driver.host.servers
-        servers.gate.clear()
-        await open_models(driver)
-        await driver.press("t")
-        await driver.until(lambda: "exam: calls, native: list the files" in driver.text())
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.screen is driver.app.workbench)
-        servers.gate.set()
-        await driver.until(lambda: "qwen2.5-coder:7b, exam: calls: text (exam), edits: exact" in driver.text("#say"))
+@cases
+async def an_exam_goes_on_when_the_list_is_left_and_says_what_it_found(driver: Driver) -> None:
+    servers = driver.host.servers
+    servers.gate.clear()
+    await open_models(driver)
+    await driver.press("t")
+    await driver.until(lambda: "exam: calls, native: list the files" in driver.text())
+    await driver.press("escape")
+    await driver.until(lambda: driver.app.screen is driver.app.workbench)
+    servers.gate.set()
+    await driver.until(lambda: "qwen2.5-coder:7b, exam: calls: text (exam), edits: exact" in driver.text("#say"))
 
 
-async def test_what_is_known_of_a_model_stands_with_what_its_server_tells() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("t")
-        await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
-        await driver.press("down")
-        await driver.until(lambda: "calls: text (exam)" not in driver.text("#models-state"))
-        await driver.press("up")
-        await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
-        assert "window 4,096" in driver.text("#models-state")
+@cases
+async def what_is_known_of_a_model_stands_with_what_its_server_tells(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("t")
+    await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
+    await driver.press("down")
+    await driver.until(lambda: "calls: text (exam)" not in driver.text("#models-state"))
+    await driver.press("up")
+    await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
+    assert "window 4,096" in driver.text("#models-state")
 
 
-async def test_an_exam_is_given_up_and_says_that_what_it_has_is_kept() -> None:
-    async with running(rich_host()) as driver:
-        servers = driver.host.servers
-        servers.gate.clear()
-        await open_models(driver)
-        await driver.press("t")
-        await driver.until(lambda: "exam: calls" in driver.text())
-        await driver.press("u")
-        await driver.until(lambda: servers.given_up == [QWEN.name])
-        assert "the exam was stopped, what it had measured is kept" in driver.text()
-        assert servers.unloads == []
+@cases
+async def an_exam_is_given_up_and_says_that_what_it_has_is_kept(driver: Driver) -> None:
+    servers = driver.host.servers
+    servers.gate.clear()
+    await open_models(driver)
+    await driver.press("t")
+    await driver.until(lambda: "exam: calls" in driver.text())
+    await driver.press("u")
+    await driver.until(lambda: servers.given_up == [QWEN.name])
+    assert "the exam was stopped, what it had measured is kept" in driver.text()
+    assert servers.unloads == []
 
 
-async def test_a_model_that_cannot_be_examined_says_why() -> None:
-    async with running(rich_host()) as driver:
-        driver.host.servers.exam_rows = (ExamRow("answers", Grade.FAILED, "the model answers nothing", "Look at its log."),)
-        await open_models(driver)
-        await driver.press("t")
-        await driver.until(lambda: "the model answers nothing. Look at its log." in driver.text())
+@cases
+async def a_model_that_cannot_be_examined_says_why(driver: Driver) -> None:
+    driver.host.servers.exam_rows = (ExamRow("answers", Grade.FAILED, "the model answers nothing", "Look at its log."),)
+    await open_models(driver)
+    await driver.press("t")
+    await driver.until(lambda: "the model answers nothing. Look at its log." in driver.text())
 
 
-async def test_an_embedder_is_not_examined() -> None:
-    async with running(rich_host()) as driver:
-        await open_models(driver)
-        await driver.press("home", "down", "down", "t")
-        await driver.until(lambda: "nothing to examine" in driver.text())
-        assert driver.host.servers.profiles == {}
+@cases
+async def an_embedder_is_not_examined(driver: Driver) -> None:
+    await open_models(driver)
+    await driver.press("home", "down", "down", "t")
+    await driver.until(lambda: "nothing to examine" in driver.text())
+    assert driver.host.servers.profiles == {}
 
 
 async def test_signs_tell_the_model_in_use_from_loaded_and_other_ones() -> None:
@@ -347,66 +351,66 @@ async def test_signs_tell_the_model_in_use_from_loaded_and_other_ones() -> None:
     assert [row[0] for row in rows] == ["●", "·" if GEMMA.is_loaded is False else "○"]
 
 
-async def test_a_server_is_added_by_its_address_and_a_dead_one_is_said() -> None:
+@cases
+async def a_server_is_added_by_its_address_and_a_dead_one_is_said(driver: Driver) -> None:
     class Refusing(FakeServers):
         async def use(self, url: str, model: str) -> None:
             if "dead" in url:
                 raise ProviderError(Fault.UNREACHABLE, f"No server at {url}", "Start it.")
             await super().use(url, model)
 
-    host = rich_host()
+    host = driver.host
     host.servers = Refusing(host)
     host.servers.found = RICH
-    async with running(host) as driver:
-        await open_models(driver)
-        await driver.press("a", *"dead:1", "enter")
-        await driver.until(lambda: "✗ No server at dead:1. Start it." in driver.text())
-        assert host.used is None
-        await driver.press("a")
-        await driver.until_screen("AskText")
-        await driver.press(*["backspace"] * 6, *"box:1", "enter")
-        await driver.until(lambda: host.used == ("box:1", ""))
-        await driver.until(lambda: "Added box:1" in driver.text())
+    await open_models(driver)
+    await driver.press("a", *"dead:1", "enter")
+    await driver.until(lambda: "✗ No server at dead:1. Start it." in driver.text())
+    assert host.used is None
+    await driver.press("a")
+    await driver.until_screen("AskText")
+    await driver.press(*["backspace"] * 6, *"box:1", "enter")
+    await driver.until(lambda: host.used == ("box:1", ""))
+    await driver.until(lambda: "Added box:1" in driver.text())
 
 
-async def test_a_server_that_was_used_before_and_is_silent_is_listed() -> None:
-    host = rich_host()
+@cases
+async def a_server_that_was_used_before_and_is_silent_is_listed(driver: Driver) -> None:
+    host = driver.host
     host.servers.found = (*RICH, ServerFound("used before", "http://127.0.0.1:18080", (), "no answer"))
-    async with running(host) as driver:
-        await open_models(driver)
-        await driver.press("end")
-        await driver.until(lambda: "used before  127.0.0.1:18080  no answer" in driver.text())
+    await open_models(driver)
+    await driver.press("end")
+    await driver.until(lambda: "used before  127.0.0.1:18080  no answer" in driver.text())
 
 
 PROFILES = ServerFound("profiles", "profile:", (ServedModel("gpu", instance="gpu:8080  qwen3-coder"),))
 
 
-async def test_profiles_are_on_top_and_connect_the_session() -> None:
-    host = rich_host()
+@cases
+async def profiles_are_on_top_and_connect_the_session(driver: Driver) -> None:
+    host = driver.host
     host.servers.found = (PROFILES, *RICH)
-    async with running(host) as driver:
-        await driver.press("alt+e")
-        await driver.until_screen("Models")
-        await driver.until(lambda: "gpu:8080  qwen3-coder" in driver.text())
-        await driver.press("home", "enter")
-        await driver.until(lambda: driver.host.used == ("profile:", "gpu"))
-        await driver.until(lambda: "now using gpu as your settings say" in driver.text())
+    await driver.press("alt+e")
+    await driver.until_screen("Models")
+    await driver.until(lambda: "gpu:8080  qwen3-coder" in driver.text())
+    await driver.press("home", "enter")
+    await driver.until(lambda: driver.host.used == ("profile:", "gpu"))
+    await driver.until(lambda: "now using gpu as your settings say" in driver.text())
 
 
-async def test_the_pool_is_shown_as_it_is_while_the_list_is_open() -> None:
-    host = FakeHost()
+@plain_cases
+async def the_pool_is_shown_as_it_is_while_the_list_is_open(driver: Driver) -> None:
+    host = driver.host
     host.servers.found, host.servers.pooled = POOLED, POOL
-    async with running(host) as driver:
-        await driver.press("alt+e")
-        await driver.until_shown("pool 2 of 4 up, 3/6 busy")
-        await driver.until_shown("2/2 busy · 3 queued")
-        host.servers.pooled = (
-            replace(POOL[0], busy=1, waiting=0),
-            *POOL[1:3],
-            replace(POOL[3], is_up=True, slots=1, problem=""),
-        )
-        await driver.until_shown("pool 3 of 4 up, 2/7 busy")
-        await driver.until_shown("gpu4  ● 0/1 busy")
+    await driver.press("alt+e")
+    await driver.until_shown("pool 2 of 4 up, 3/6 busy")
+    await driver.until_shown("2/2 busy · 3 queued")
+    host.servers.pooled = (
+        replace(POOL[0], busy=1, waiting=0),
+        *POOL[1:3],
+        replace(POOL[3], is_up=True, slots=1, problem=""),
+    )
+    await driver.until_shown("pool 3 of 4 up, 2/7 busy")
+    await driver.until_shown("gpu4  ● 0/1 busy")
 
 
 def test_a_server_of_the_pool_says_why_it_is_down() -> None:
@@ -420,3 +424,11 @@ def test_rows_of_which_nothing_changed_are_the_same() -> None:
     assert with_pool(rows, POOL) == rows
     assert with_pool(rows, POOL[1:]) != rows
     assert (count_text(rows, 1), count_text(rows[4:], 2)) == ("pool 2 of 4 up, 3/6 busy · 1 model", "2")
+
+
+async def test_the_cases() -> None:
+    await cases.run()
+
+
+async def test_the_plain_cases() -> None:
+    await plain_cases.run()

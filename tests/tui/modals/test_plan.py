@@ -14,9 +14,13 @@ from lmtui.core.proposals import Proposal
 from lmtui.tui.controllers.plan_controller import plan_lines
 from lmtui.tui.modals.consent import LETTER_S
 from lmtui.tui.options import StartOptions
+from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession
+from tests.tui.one_app import Cases
 from tests.tui.scenes_plan import PROPOSAL, plan_grants, plan_question, plan_read, propose
+
+cases = Cases()
 
 
 def decided(driver: Driver) -> PlanDecided:
@@ -52,43 +56,42 @@ async def test_what_the_plan_names_is_allowed_after_its_list_and_not_by_the_firs
         assert not any("rm" in rule or ".env" in rule for rule in rules)
 
 
-@pytest.mark.parametrize("key", ["n", "escape"])
-async def test_a_no_to_the_list_goes_back_to_the_plan(key: str) -> None:
-    async with running() as driver:
-        await plan_grants(driver)
-        await driver.press(key)
-        await driver.until_screen("PlanQuestion")
-        assert driver.host.session.plans.answers == []
+@cases.each("key", ["n", "escape"])
+async def a_no_to_the_list_goes_back_to_the_plan(driver: Driver, key: str) -> None:
+    await plan_grants(driver)
+    await driver.press(key)
+    await driver.until_screen("PlanQuestion")
+    assert driver.host.session.plans.answers == []
 
 
-async def test_words_go_back_to_the_model() -> None:
-    async with running() as driver:
-        await plan_question(driver)
-        await driver.press("f")
-        await driver.press(*"smaller", "enter")
-        await driver.until_screen("Workbench")
-        assert driver.host.session.plans.answers == [("revise", "smaller")]
-        assert driver.host.session.mode is Mode.PLAN
+@cases
+async def words_go_back_to_the_model(driver: Driver) -> None:
+    await plan_question(driver)
+    await driver.press("f")
+    await driver.press(*"smaller", "enter")
+    await driver.until_screen("Workbench")
+    assert driver.host.session.plans.answers == [("revise", "smaller")]
+    assert driver.host.session.mode is Mode.PLAN
 
 
-async def test_a_no_drops_the_plan_and_stays_in_plan_mode() -> None:
-    async with running() as driver:
-        await plan_question(driver)
-        await driver.press("n")
-        await driver.until_screen("Workbench")
-        assert driver.host.session.plans.answers == [("reject", "")]
-        assert driver.host.session.mode is Mode.PLAN
+@cases
+async def a_no_drops_the_plan_and_stays_in_plan_mode(driver: Driver) -> None:
+    await plan_question(driver)
+    await driver.press("n")
+    await driver.until_screen("Workbench")
+    assert driver.host.session.plans.answers == [("reject", "")]
+    assert driver.host.session.mode is Mode.PLAN
 
 
-async def test_what_is_left_for_later_stays_and_comes_back_when_asked_for() -> None:
-    async with running() as driver:
-        await plan_question(driver)
-        await driver.press("escape")
-        await driver.until_screen("Workbench")
-        assert driver.host.session.plans.answers == []
-        assert "Plan ready for review" in driver.text("#activity")
-        await driver.type("/plan")
-        await driver.until_screen("PlanQuestion")
+@cases
+async def what_is_left_for_later_stays_and_comes_back_when_asked_for(driver: Driver) -> None:
+    await plan_question(driver)
+    await driver.press("escape")
+    await driver.until_screen("Workbench")
+    assert driver.host.session.plans.answers == []
+    assert "Plan ready for review" in driver.text("#activity")
+    await driver.type("/plan")
+    await driver.until_screen("PlanQuestion")
 
 
 async def test_a_plan_is_put_away_when_it_is_answered_elsewhere() -> None:
@@ -111,11 +114,11 @@ async def test_another_session_is_not_asked_about_the_plan_of_this_one() -> None
         assert type(driver.app.screen).__name__ == "Workbench"
 
 
-async def test_a_task_after_the_command_begins_in_plan_mode() -> None:
-    async with running() as driver:
-        await driver.type("/plan split the parser")
-        assert driver.host.session.mode is Mode.PLAN
-        assert driver.host.session.submitted == ["split the parser"]
+@cases
+async def a_task_after_the_command_begins_in_plan_mode(driver: Driver) -> None:
+    await driver.type("/plan split the parser")
+    assert driver.host.session.mode is Mode.PLAN
+    assert driver.host.session.submitted == ["split the parser"]
 
 
 def editor(folder: Path, script: str) -> str:
@@ -170,7 +173,7 @@ else touch {counter}; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
         assert "after: 9" in second
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 160])
+@for_each("width", [20, 40, 80, 160])
 def test_everything_of_a_plan_is_shown_with_what_hides_named(width: int) -> None:
     step = PlanStep(1, "do\u202e it\x1b[2J", files=("a\u200bb",), commands=("make\nrm x",), verification="c" * 300)
     lines = plan_lines(Proposal("t", (step,), "goal", ("risk",)), width)
@@ -181,13 +184,13 @@ def test_everything_of_a_plan_is_shown_with_what_hides_named(width: int) -> None
     assert "\x1b" not in text
 
 
-async def test_a_key_in_the_prompt_turns_plan_mode_on_and_off() -> None:
-    async with running() as driver:
-        await driver.type("/mode manual")
-        await driver.press("shift+tab")
-        modes = [driver.host.session.mode]
-        await driver.press("shift+tab")
-        assert [*modes, driver.host.session.mode] == [Mode.PLAN, Mode.MANUAL]
+@cases
+async def a_key_in_the_prompt_turns_plan_mode_on_and_off(driver: Driver) -> None:
+    await driver.type("/mode manual")
+    await driver.press("shift+tab")
+    modes = [driver.host.session.mode]
+    await driver.press("shift+tab")
+    assert [*modes, driver.host.session.mode] == [Mode.PLAN, Mode.MANUAL]
 
 
 async def test_a_session_that_is_opened_again_asks_about_its_plan() -> None:
@@ -209,3 +212,7 @@ async def test_a_sentence_over_a_plan_goes_to_the_prompt_and_answers_nothing(wor
         assert driver.host.session.plans.answers == []
         assert driver.app.screen is driver.app.workbench
         assert "Set aside" in driver.text()
+
+
+async def test_the_cases() -> None:
+    await cases.run()

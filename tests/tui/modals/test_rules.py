@@ -4,7 +4,10 @@ from lmtui.core.errors import ConfigError
 from lmtui.core.permissions.rules import SOURCES, Effect, GrantScope, Rule
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeSession
+from tests.tui.one_app import Cases
 from tests.tui.scenes import RULES
+
+cases = Cases()
 
 GRANTED = Rule(Effect.ALLOW, "shell", "pytest*", SOURCES[GrantScope.WORKSPACE])
 SET = Rule(Effect.DENY, "write", "secrets/**", "settings")
@@ -16,50 +19,50 @@ async def at_rules(driver: Driver, *rules: Rule) -> None:
     await driver.until_screen("Rules")
 
 
-async def test_rules_are_grouped_deny_before_ask_before_allow_with_their_sources() -> None:
-    async with running(size=SMALL) as driver:
-        await at_rules(driver, *RULES)
-        shown = driver.text()
-        places = [shown.index(word) for word in ("DENY", "Write(secrets/**)", "ASK", "Read(.env*)", "ALLOW", "Shell(pytest*)")]
-        assert places == sorted(places)
-        assert "always, everywhere" in shown
+@cases.at(SMALL)
+async def rules_are_grouped_deny_before_ask_before_allow_with_their_sources(driver: Driver) -> None:
+    await at_rules(driver, *RULES)
+    shown = driver.text()
+    places = [shown.index(word) for word in ("DENY", "Write(secrets/**)", "ASK", "Read(.env*)", "ALLOW", "Shell(pytest*)")]
+    assert places == sorted(places)
+    assert "always, everywhere" in shown
 
 
-async def test_no_rules_say_how_rules_come_to_be() -> None:
-    async with running() as driver:
-        await at_rules(driver)
-        assert "No rules yet" in driver.text()
-        await driver.press("d")
-        assert type(driver.app.screen).__name__ == "Rules"
+@cases
+async def no_rules_say_how_rules_come_to_be(driver: Driver) -> None:
+    await at_rules(driver)
+    assert "No rules yet" in driver.text()
+    await driver.press("d")
+    assert type(driver.app.screen).__name__ == "Rules"
 
 
-async def test_a_rule_is_revoked_after_asking() -> None:
-    async with running() as driver:
-        await at_rules(driver, GRANTED)
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        assert "It is gone for good." in driver.text()
-        await driver.press("y")
-        await driver.until(lambda: driver.host.session.rules == ())
-        await driver.until(lambda: "revoked: Shell(pytest*)" in driver.text())
+@cases
+async def a_rule_is_revoked_after_asking(driver: Driver) -> None:
+    await at_rules(driver, GRANTED)
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    assert "It is gone for good." in driver.text()
+    await driver.press("y")
+    await driver.until(lambda: driver.host.session.rules == ())
+    await driver.until(lambda: "revoked: Shell(pytest*)" in driver.text())
 
 
-async def test_a_no_keeps_the_rule() -> None:
-    async with running() as driver:
-        await at_rules(driver, GRANTED)
-        await driver.press("d", "n")
-        assert driver.host.session.rules == (GRANTED,)
+@cases
+async def a_no_keeps_the_rule(driver: Driver) -> None:
+    await at_rules(driver, GRANTED)
+    await driver.press("d", "n")
+    assert driver.host.session.rules == (GRANTED,)
 
 
-async def test_a_rule_of_the_settings_says_where_it_is_changed() -> None:
-    async with running() as driver:
-        driver.host.session.begin_turn("go")
-        await at_rules(driver, SET)
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        text = " ".join(driver.text(".box").split())
-        assert "It stops for this session only" in text
-        assert "change deny in the settings" in text
+@cases
+async def a_rule_of_the_settings_says_where_it_is_changed(driver: Driver) -> None:
+    driver.host.session.begin_turn("go")
+    await at_rules(driver, SET)
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    text = " ".join(driver.text(".box").split())
+    assert "It stops for this session only" in text
+    assert "change deny in the settings" in text
 
 
 async def test_a_revoking_that_fails_is_said() -> None:
@@ -78,16 +81,20 @@ async def test_a_revoking_that_fails_is_said() -> None:
         assert driver.host.session.rules == (GRANTED,)
 
 
-async def test_a_hostile_rule_is_shown_as_it_is() -> None:
-    async with running() as driver:
-        await at_rules(driver, Rule(Effect.ALLOW, "shell", "[red]x[/red] \u202ey\x1b[2J", "[b]s[/b]"))
-        assert "Shell([red]x[/red] <U+202E>y␛[2J)" in driver.text()
-        assert "[b]s[/b]" in driver.text()
+@cases
+async def a_hostile_rule_is_shown_as_it_is(driver: Driver) -> None:
+    await at_rules(driver, Rule(Effect.ALLOW, "shell", "[red]x[/red] \u202ey\x1b[2J", "[b]s[/b]"))
+    assert "Shell([red]x[/red] <U+202E>y␛[2J)" in driver.text()
+    assert "[b]s[/b]" in driver.text()
 
 
-async def test_a_rule_that_matches_no_file_is_marked() -> None:
-    async with running(size=SMALL) as driver:
-        driver.host.files.unmatched_rules = [SET]
-        await at_rules(driver, SET, GRANTED)
-        await driver.until(lambda: "settings, matches no file" in driver.text())
-        assert "this folder, matches" not in driver.text()
+@cases.at(SMALL)
+async def a_rule_that_matches_no_file_is_marked(driver: Driver) -> None:
+    driver.host.files.unmatched_rules = [SET]
+    await at_rules(driver, SET, GRANTED)
+    await driver.until(lambda: "settings, matches no file" in driver.text())
+    assert "this folder, matches" not in driver.text()
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -4,18 +4,18 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import SessionRenamed
 from lmtui.core.memory_values import SearchHit, SearchSource
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.switcher import STATES, head_row, session_row
+from tests.sets import for_each
 from tests.structure import ROOT
 from tests.tui.driving import Driver, running
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fakes import START, FakeHost
+from tests.tui.one_app import Cases
 
 
 def host_with_sessions() -> FakeHost:
@@ -39,87 +39,90 @@ async def open_switcher(driver: Driver) -> None:
     await driver.until(lambda: "rename pass" in driver.text())
 
 
-async def test_a_session_is_opened_by_enter() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_switcher(driver)
-        await driver.press("down", "enter")
-        await driver.until(lambda: "20260314_120000_bbbbbb" in driver.host.opened)
-        await driver.settle()
-        assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.state.title == "rename pass"
+cases = Cases(host_with_sessions)
 
 
-async def test_search_looks_in_everything_through_the_host() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_switcher(driver)
-        await driver.press("slash", *"npm")
-        await driver.until(lambda: "rename pass" not in driver.text())
-        assert "docs" in driver.text()
-        assert driver.host.searched[-1] == "npm"
-        await driver.press("escape")
-        await driver.until(lambda: "rename pass" in driver.text())
-        await driver.press("escape")
-        assert driver.app.screen is driver.app.workbench
+@cases
+async def a_session_is_opened_by_enter(driver: Driver) -> None:
+    await open_switcher(driver)
+    await driver.press("down", "enter")
+    await driver.until(lambda: "20260314_120000_bbbbbb" in driver.host.opened)
+    await driver.settle()
+    assert driver.app.workbench.active is not None
+    assert driver.app.workbench.active.state.title == "rename pass"
 
 
-async def test_a_search_that_finds_little_shows_sessions_that_say_the_same_in_other_words() -> None:
-    host = host_with_sessions()
+@cases
+async def search_looks_in_everything_through_the_host(driver: Driver) -> None:
+    await open_switcher(driver)
+    await driver.press("slash", *"npm")
+    await driver.until(lambda: "rename pass" not in driver.text())
+    assert "docs" in driver.text()
+    assert driver.host.searched[-1] == "npm"
+    await driver.press("escape")
+    await driver.until(lambda: "rename pass" in driver.text())
+    await driver.press("escape")
+    assert driver.app.screen is driver.app.workbench
+
+
+@cases
+async def a_search_that_finds_little_shows_sessions_that_say_the_same_in_other_words(driver: Driver) -> None:
+    host = driver.host
     text = "the registry of packages does not\nanswer [red]\x1b[2J"
     host.extensions.memory.hits = [SearchHit(SearchSource.SESSION, "20260314_120000_bbbbbb", text)]
-    async with running(host) as driver:
-        await open_switcher(driver)
-        await driver.press("slash", *"npm")
-        await driver.until(lambda: "rename pass" not in driver.text())
-        await driver.until_shown("≈ the registry of packages")
-        assert "rename pass" in driver.text()
-        assert "docs" in driver.text()
+    await open_switcher(driver)
+    await driver.press("slash", *"npm")
+    await driver.until(lambda: "rename pass" not in driver.text())
+    await driver.until_shown("≈ the registry of packages")
+    assert "rename pass" in driver.text()
+    assert "docs" in driver.text()
 
 
-async def test_deleting_asks_first_and_then_the_session_is_gone() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_switcher(driver)
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        await driver.press("n")
-        assert driver.host.deleted == []
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        await driver.press("y")
-        await driver.until(lambda: driver.host.deleted == ["20260314_110000_aaaaaa"])
-        await driver.until(lambda: "docs" not in driver.text("#switcher-box"))
+@cases
+async def deleting_asks_first_and_then_the_session_is_gone(driver: Driver) -> None:
+    await open_switcher(driver)
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    await driver.press("n")
+    assert driver.host.deleted == []
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    await driver.until(lambda: driver.host.deleted == ["20260314_110000_aaaaaa"])
+    await driver.until(lambda: "docs" not in driver.text("#switcher-box"))
 
 
-async def test_deleting_the_session_on_screen_gives_way_to_a_new_one() -> None:
-    async with running(host_with_sessions()) as driver:
-        first = driver.host.session
-        await driver.app.workbench.ready.session_controller.delete(first.id)
-        await driver.settle()
-        assert driver.host.deleted == [first.id]
-        assert driver.app.workbench.active is not None
-        assert driver.app.workbench.active.session.id != first.id
-        assert list(driver.app.sessions.views) == [driver.app.workbench.active.session.id]
+@cases
+async def deleting_the_session_on_screen_gives_way_to_a_new_one(driver: Driver) -> None:
+    first = driver.host.session
+    await driver.app.workbench.ready.session_controller.delete(first.id)
+    await driver.settle()
+    assert driver.host.deleted == [first.id]
+    assert driver.app.workbench.active is not None
+    assert driver.app.workbench.active.session.id != first.id
+    assert list(driver.app.sessions.views) == [driver.app.workbench.active.session.id]
 
 
-async def test_a_session_on_disk_is_renamed() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_switcher(driver)
-        await driver.press("r")
-        await driver.until_screen("AskText")
-        await driver.press("end", "x", "enter")
-        await driver.until_screen("Switcher")
-        renamed = driver.host.opened["20260314_110000_aaaaaa"]
-        titles = [each.event.title for each in renamed.history() if isinstance(each.event, SessionRenamed)]
-        assert titles[-1] == "docsx"
+@cases
+async def a_session_on_disk_is_renamed(driver: Driver) -> None:
+    await open_switcher(driver)
+    await driver.press("r")
+    await driver.until_screen("AskText")
+    await driver.press("end", "x", "enter")
+    await driver.until_screen("Switcher")
+    renamed = driver.host.opened["20260314_110000_aaaaaa"]
+    titles = [each.event.title for each in renamed.history() if isinstance(each.event, SessionRenamed)]
+    assert titles[-1] == "docsx"
 
 
-async def test_n_starts_a_new_session() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_switcher(driver)
-        await driver.press("n")
-        await driver.until(lambda: len(driver.host.opened) == 2)
+@cases
+async def n_starts_a_new_session(driver: Driver) -> None:
+    await open_switcher(driver)
+    await driver.press("n")
+    await driver.until(lambda: len(driver.host.opened) == 2)
 
 
-@pytest.mark.parametrize("width", [40, 71, 100, 140])
+@for_each("width", [40, 71, 100, 140])
 def test_rows_have_the_columns_of_their_head_and_fit(width: int) -> None:
     rows = [session_row(each, START, width) for each in host_with_sessions().summaries]
     assert {width_of(row) for row in rows} == {width_of(head_row(width))}
@@ -134,33 +137,33 @@ def test_hostile_titles_stay_on_one_line() -> None:
     assert "<U+202E>" in row
 
 
-async def test_a_session_that_another_lmtui_holds_is_told_and_ends_nothing() -> None:
+@cases
+async def a_session_that_another_lmtui_holds_is_told_and_ends_nothing(driver: Driver) -> None:
     class Held(FakeArchive):
         async def delete(self, session_id: str) -> None:
             raise SessionFileError(f"session {session_id} is open in another lmtui", "Close it there.")
 
-    host = host_with_sessions()
+    host = driver.host
     host.archive = Held(host)
-    async with running(host) as driver:
-        await open_switcher(driver)
-        await driver.press("down", "d")
-        await driver.until_screen("Confirm")
-        await driver.press("y")
-        await driver.until_screen("Switcher")
-        await driver.settle()
-        assert driver.app.is_running
-        assert len(driver.host.summaries) == 3
+    await open_switcher(driver)
+    await driver.press("down", "d")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    await driver.until_screen("Switcher")
+    await driver.settle()
+    assert driver.app.is_running
+    assert len(driver.host.summaries) == 3
 
 
-async def test_the_model_has_no_column_while_all_sessions_use_the_same() -> None:
-    host = host_with_sessions()
-    async with running(host) as driver:
-        await open_switcher(driver)
-        assert "model" not in driver.text("#switcher-box")
-        host.summaries[1] = replace(host.summaries[1], model="llama3.2:3b")
-        await driver.press("escape")
-        await open_switcher(driver)
-        await driver.until(lambda: "llama3.2:3b" in driver.text("#switcher-box"))
+@cases
+async def the_model_has_no_column_while_all_sessions_use_the_same(driver: Driver) -> None:
+    host = driver.host
+    await open_switcher(driver)
+    assert "model" not in driver.text("#switcher-box")
+    host.summaries[1] = replace(host.summaries[1], model="llama3.2:3b")
+    await driver.press("escape")
+    await open_switcher(driver)
+    await driver.until(lambda: "llama3.2:3b" in driver.text("#switcher-box"))
 
 
 async def test_the_marked_session_is_shown_below_from_thirty_rows_on() -> None:
@@ -172,18 +175,22 @@ async def test_the_marked_session_is_shown_below_from_thirty_rows_on() -> None:
         assert "started" not in driver.text("#switcher-box")
 
 
-async def test_in_a_low_terminal_the_verbs_take_one_row_and_the_help_has_the_rest() -> None:
-    async with running(host_with_sessions(), size=(60, 18)) as driver:
-        await open_switcher(driver)
-        row = next(line for line in driver.text().splitlines() if "Enter open" in line)
-        assert "r rename" in row
-        assert row.split("? more")[1].strip() == "Esc close"
-        await driver.press("question_mark")
-        await driver.until_screen("Help")
-        await driver.press(*"export")
-        await driver.until(lambda: any({"Export", "x"} <= set(row.split()) for row in driver.text().splitlines()))
+@cases.at((60, 18))
+async def in_a_low_terminal_the_verbs_take_one_row_and_the_help_has_the_rest(driver: Driver) -> None:
+    await open_switcher(driver)
+    row = next(line for line in driver.text().splitlines() if "Enter open" in line)
+    assert "r rename" in row
+    assert row.split("? more")[1].strip() == "Esc close"
+    await driver.press("question_mark")
+    await driver.until_screen("Help")
+    await driver.press(*"export")
+    await driver.until(lambda: any({"Export", "x"} <= set(row.split()) for row in driver.text().splitlines()))
 
 
 def test_the_page_about_sessions_explains_each_sign() -> None:
     row = next(line for line in (ROOT / "docs" / "sessions.md").read_text().splitlines() if line.startswith("| sign |"))
     assert {sign for sign, _ in STATES.values()} == set(re.findall(r"`(.)`", row))
+
+
+async def test_the_cases() -> None:
+    await cases.run()

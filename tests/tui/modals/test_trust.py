@@ -10,7 +10,10 @@ from lmtui.core.mcp import Reach
 from lmtui.core.trust import TrustItem
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeTrust
+from tests.tui.one_app import Cases
 from tests.tui.scenes import TRUST_ITEMS
+
+cases = Cases()
 
 
 def bringing(*items: TrustItem) -> FakeHost:
@@ -118,13 +121,13 @@ async def test_of_several_files_one_is_chosen_to_look_at() -> None:
         await driver.until(lambda: "# parser" in driver.text())
 
 
-async def test_trust_is_asked_for_by_slash_and_says_where_there_is_nothing() -> None:
-    async with running() as driver:
-        await driver.type("/trust")
-        assert "this folder brings nothing that needs your trust" in driver.text("#say")
-        driver.host.trust.items = list(TRUST_ITEMS)
-        await driver.type("/trust")
-        await driver.until_screen("TrustQuestion")
+@cases
+async def trust_is_asked_for_by_slash_and_says_where_there_is_nothing(driver: Driver) -> None:
+    await driver.type("/trust")
+    assert "this folder brings nothing that needs your trust" in driver.text("#say")
+    driver.host.trust.items = list(TRUST_ITEMS)
+    await driver.type("/trust")
+    await driver.until_screen("TrustQuestion")
 
 
 async def test_a_no_can_be_taken_back_by_slash() -> None:
@@ -197,62 +200,62 @@ BROUGHT = (
 )
 
 
-async def test_after_a_yes_it_says_what_holds_now_and_what_from_the_next_session() -> None:
-    async with running() as driver:
-        driver.host.trust.items = list(BROUGHT)
-        await driver.type("/trust")
-        await at_question(driver)
-        await driver.press("t")
-        said = "trusted; hold now: 1 MCP server; from the next session on (F4 opens one): 2 hooks"
-        await driver.until(lambda: said in driver.text("#say").replace("\n", " "))
+@cases
+async def after_a_yes_it_says_what_holds_now_and_what_from_the_next_session(driver: Driver) -> None:
+    driver.host.trust.items = list(BROUGHT)
+    await driver.type("/trust")
+    await at_question(driver)
+    await driver.press("t")
+    said = "trusted; hold now: 1 MCP server; from the next session on (F4 opens one): 2 hooks"
+    await driver.until(lambda: said in driver.text("#say").replace("\n", " "))
 
 
-async def test_what_is_trusted_is_listed_and_taken_back_after_a_question() -> None:
-    async with running(size=SMALL) as driver:
-        trust = driver.host.trust
-        trust.trusted_items = list(BROUGHT)
-        await driver.type("/trust")
-        await driver.until_screen("Trusted")
-        assert "paper: python3 paper_server.py" in driver.text()
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        await driver.press("n")
-        await driver.until_screen("Trusted")
-        assert trust.trusted_items == list(BROUGHT)
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        await driver.press("y")
-        await driver.until(lambda: "taken back: its servers end now" in driver.text())
-        assert trust.trusted_items == []
+@cases.at(SMALL)
+async def what_is_trusted_is_listed_and_taken_back_after_a_question(driver: Driver) -> None:
+    trust = driver.host.trust
+    trust.trusted_items = list(BROUGHT)
+    await driver.type("/trust")
+    await driver.until_screen("Trusted")
+    assert "paper: python3 paper_server.py" in driver.text()
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    await driver.press("n")
+    await driver.until_screen("Trusted")
+    assert trust.trusted_items == list(BROUGHT)
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    await driver.until(lambda: "taken back: its servers end now" in driver.text())
+    assert trust.trusted_items == []
 
 
-async def test_what_is_trusted_is_reached_from_the_question_too() -> None:
-    async with running() as driver:
-        driver.host.trust.items, driver.host.trust.trusted_items = list(TRUST_ITEMS), list(BROUGHT)
-        await driver.type("/trust")
-        await at_question(driver)
-        await driver.press("l")
-        await driver.until_screen("Trusted")
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        await driver.press("y")
-        await driver.until(lambda: "Taken back: close this and look again" in driver.text())
+@cases
+async def what_is_trusted_is_reached_from_the_question_too(driver: Driver) -> None:
+    driver.host.trust.items, driver.host.trust.trusted_items = list(TRUST_ITEMS), list(BROUGHT)
+    await driver.type("/trust")
+    await at_question(driver)
+    await driver.press("l")
+    await driver.until_screen("Trusted")
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    await driver.until(lambda: "Taken back: close this and look again" in driver.text())
 
 
-async def test_a_trust_that_cannot_be_taken_back_is_said() -> None:
+@cases
+async def a_trust_that_cannot_be_taken_back_is_said(driver: Driver) -> None:
     class Full(FakeTrust):
         def revoke(self) -> None:
             raise ConfigError("the answer cannot be kept", "The disk is full.")
 
-    async with running() as driver:
-        driver.host.trust = Full()
-        driver.host.trust.trusted_items = list(BROUGHT)
-        await driver.type("/trust")
-        await driver.until_screen("Trusted")
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        await driver.press("y")
-        await driver.until(lambda: "the answer cannot be kept" in driver.text())
+    driver.host.trust = Full()
+    driver.host.trust.trusted_items = list(BROUGHT)
+    await driver.type("/trust")
+    await driver.until_screen("Trusted")
+    await driver.press("d")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    await driver.until(lambda: "the answer cannot be kept" in driver.text())
 
 
 async def test_without_anything_trusted_the_question_offers_no_list_of_it() -> None:
@@ -278,7 +281,6 @@ async def test_where_a_server_runs_is_chosen_and_what_is_listed_then_is_trusted(
         await driver.until(lambda: "as you chose" in driver.text())
         assert host.extensions.mcp.chosen == [("b", Reach.HOST)]
         await driver.press("t")
-        await driver.pilot.pause(0.4)
         assert host.trust.is_trusted is None, "something else stands there: keys count after a moment"
         driver.host.clock.forward(1)
         await driver.settle()
@@ -299,7 +301,6 @@ async def test_after_a_choice_the_list_is_read_to_its_end_again() -> None:
         driver.host.clock.forward(1)
         await driver.settle()
         await driver.press("t")
-        await driver.pilot.pause(0.4)
         assert host.trust.is_trusted is None
         assert "Not yet: read to the end first" in driver.text()
 
@@ -310,3 +311,7 @@ async def test_nothing_is_chosen_where_no_server_is_asked_about() -> None:
         assert "where a server runs" not in driver.text()
         await driver.press("s")
         assert driver.screen_name == "TrustQuestion"
+
+
+async def test_the_cases() -> None:
+    await cases.run()

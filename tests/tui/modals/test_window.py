@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.events import UsageUpdated
 from lmtui.core.messages import Usage
 from lmtui.tui.modals.settings import CacheScreen, WindowScreen
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.one_app import Cases
 from tests.tui.scenes_window import play_usages
+
+cases = Cases()
 
 SIZES = [WIDE, SMALL, (40, 12), (20, 6)]
 
@@ -17,75 +18,77 @@ async def opened(driver: Driver, typed: str, screen: str) -> None:
     await driver.settle()
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_what_fills_the_window_is_shown_by_part(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        driver.host.session.emit(UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
-        await opened(driver, "/context", "WindowScreen")
-        if size[1] >= SMALL[1]:
-            assert "about 3.3k tokens of 8k; 3.3k in the last request" in driver.text()
-            assert "results of read" in driver.text()
-            assert "src/parser.py" in driver.text()
+@cases.each("size", SIZES)
+async def what_fills_the_window_is_shown_by_part(driver: Driver, size: tuple[int, int]) -> None:
+    driver.host.session.emit(UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
+    await opened(driver, "/context", "WindowScreen")
+    if size[1] >= SMALL[1]:
+        assert "about 3.3k tokens of 8k; 3.3k in the last request" in driver.text()
+        assert "results of read" in driver.text()
+        assert "src/parser.py" in driver.text()
 
 
-async def test_the_cost_of_a_change_is_said_before_it_is_made() -> None:
-    async with running() as driver:
-        await opened(driver, "/context", "WindowScreen")
-        await driver.press("down", "down", "down", "down", "down", "down")
-        await driver.until(lambda: "costs reading about 740 tokens again (1.9 s)" in driver.text())
-        assert driver.host.session.window_use.done == []
-        await driver.press("f", "p", "d", "b", "p")
-        await driver.settle()
-        assert driver.host.session.window_use.done == ["fold c1", "pin c1", "leave out c1", "bring back c1", "unpin c1"]
+@cases
+async def the_cost_of_a_change_is_said_before_it_is_made(driver: Driver) -> None:
+    await opened(driver, "/context", "WindowScreen")
+    await driver.press("down", "down", "down", "down", "down", "down")
+    await driver.until(lambda: "costs reading about 740 tokens again (1.9 s)" in driver.text())
+    assert driver.host.session.window_use.done == []
+    await driver.press("f", "p", "d", "b", "p")
+    await driver.settle()
+    assert driver.host.session.window_use.done == ["fold c1", "pin c1", "leave out c1", "bring back c1", "unpin c1"]
 
 
-async def test_what_cannot_be_changed_says_so_and_stays() -> None:
-    async with running() as driver:
-        await opened(driver, "/context", "WindowScreen")
-        await driver.press("f", "d", "b", "p", "enter", "down", "f", "d", "b", "p")
-        await driver.until(lambda: "Only results" in driver.text())
-        assert driver.host.session.window_use.done == []
+@cases
+async def what_cannot_be_changed_says_so_and_stays(driver: Driver) -> None:
+    await opened(driver, "/context", "WindowScreen")
+    await driver.press("f", "d", "b", "p", "enter", "down", "f", "d", "b", "p")
+    await driver.until(lambda: "Only results" in driver.text())
+    assert driver.host.session.window_use.done == []
 
 
-async def test_the_form_of_calls_stands_with_the_tools() -> None:
-    async with running() as driver:
-        await opened(driver, "/context", "WindowScreen")
-        await driver.press("down")
-        await driver.until(lambda: "calls: text, it writes its calls as text; /calls changes it." in driver.text())
+@cases
+async def the_form_of_calls_stands_with_the_tools(driver: Driver) -> None:
+    await opened(driver, "/context", "WindowScreen")
+    await driver.press("down")
+    await driver.until(lambda: "calls: text, it writes its calls as text; /calls changes it." in driver.text())
 
 
-async def test_a_group_folds_and_unfolds_under_the_cursor() -> None:
-    async with running() as driver:
-        await opened(driver, "/context", "WindowScreen")
-        assert "tool_3" not in driver.text()
-        await driver.press("down", "enter")
-        await driver.until(lambda: "tool_3" in driver.text())
-        await driver.press("down", "down", "enter")
-        await driver.until(lambda: "tool_3" not in driver.text())
-        screen = driver.app.screen
-        assert isinstance(screen, WindowScreen)
-        assert screen.current is not None
-        assert (screen.current.group, screen.current.key) == ("tools", "")
+@cases
+async def a_group_folds_and_unfolds_under_the_cursor(driver: Driver) -> None:
+    await opened(driver, "/context", "WindowScreen")
+    assert "tool_3" not in driver.text()
+    await driver.press("down", "enter")
+    await driver.until(lambda: "tool_3" in driver.text())
+    await driver.press("down", "down", "enter")
+    await driver.until(lambda: "tool_3" not in driver.text())
+    screen = driver.app.screen
+    assert isinstance(screen, WindowScreen)
+    assert screen.current is not None
+    assert (screen.current.group, screen.current.key) == ("tools", "")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_how_the_prompts_were_read_is_shown_by_turn_and_request(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        play_usages(driver)
-        await opened(driver, "/cache", "CacheScreen")
-        if size[1] >= SMALL[1]:
-            assert "5 requests · 74% reused · 6k tokens read in 15.3 s, 2k of them again" in driver.text()
-            assert "request 5" in driver.text()
-            assert "request 1" not in driver.text()
-            await driver.press("enter", "end")
-            await driver.until(lambda: "1,990 read again (restart or unload)" in driver.text())
-            assert "request 1" in driver.text()
+@cases.each("size", SIZES)
+async def how_the_prompts_were_read_is_shown_by_turn_and_request(driver: Driver, size: tuple[int, int]) -> None:
+    play_usages(driver)
+    await opened(driver, "/cache", "CacheScreen")
+    if size[1] >= SMALL[1]:
+        assert "5 requests · 74% reused · 6k tokens read in 15.3 s, 2k of them again" in driver.text()
+        assert "request 5" in driver.text()
+        assert "request 1" not in driver.text()
+        await driver.press("enter", "end")
+        await driver.until(lambda: "1,990 read again (restart or unload)" in driver.text())
+        assert "request 1" in driver.text()
 
 
-async def test_before_the_first_request_there_is_nothing_to_show() -> None:
-    async with running() as driver:
-        await opened(driver, "/cache", "CacheScreen")
-        assert isinstance(driver.app.screen, CacheScreen)
-        assert "no request yet" in driver.text()
-        await driver.press("enter", "escape")
-        await driver.until_screen("Workbench")
+@cases
+async def before_the_first_request_there_is_nothing_to_show(driver: Driver) -> None:
+    await opened(driver, "/cache", "CacheScreen")
+    assert isinstance(driver.app.screen, CacheScreen)
+    assert "no request yet" in driver.text()
+    await driver.press("enter", "escape")
+    await driver.until_screen("Workbench")
+
+
+async def test_the_cases() -> None:
+    await cases.run()

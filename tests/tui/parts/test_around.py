@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-import pytest
 from textual.widgets import Input
 
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 SIZES = [WIDE, SMALL, (40, 12)]
 
@@ -14,71 +16,74 @@ async def settings_of(driver: Driver, *keys: str) -> None:
     await driver.press(*keys)
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_settings_show_value_source_and_help(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        await settings_of(driver, *"temp")
-        text = driver.text()
-        assert "Temperature" in text
-        assert "Enter change" in text or size == (40, 12)
-        assert "0.65" in text
-        assert "sampling temperature" in text.replace("\n", " ")
+@cases.each("size", SIZES)
+async def settings_show_value_source_and_help(driver: Driver, size: tuple[int, int]) -> None:
+    await settings_of(driver, *"temp")
+    text = driver.text()
+    assert "Temperature" in text
+    assert "Enter change" in text or size == (40, 12)
+    assert "0.65" in text
+    assert "sampling temperature" in text.replace("\n", " ")
 
 
-async def test_a_setting_is_changed_and_forgotten() -> None:
-    async with running() as driver:
-        await settings_of(driver, *"temp", "enter")
-        await driver.until_screen("AskText")
-        await driver.press("end", "backspace", "backspace", "1", "enter")
-        await driver.until_screen("SettingsScreen")
-        await driver.until(lambda: bool(driver.host.settings.changes))
-        await driver.settle()
-        assert "temperature = 0.1" in driver.text()
-        await driver.press("delete")
-        await driver.until(lambda: len(driver.host.settings.changes) == 2)
-        assert driver.host.settings.changes == [("temperature", "0.1"), ("temperature", None)]
+@cases
+async def a_setting_is_changed_and_forgotten(driver: Driver) -> None:
+    await settings_of(driver, *"temp", "enter")
+    await driver.until_screen("AskText")
+    await driver.press("end", "backspace", "backspace", "1", "enter")
+    await driver.until_screen("SettingsScreen")
+    await driver.until(lambda: bool(driver.host.settings.changes))
+    await driver.settle()
+    assert "temperature = 0.1" in driver.text()
+    await driver.press("delete")
+    await driver.until(lambda: len(driver.host.settings.changes) == 2)
+    assert driver.host.settings.changes == [("temperature", "0.1"), ("temperature", None)]
 
 
-async def test_what_cannot_be_is_said_and_the_screen_stays() -> None:
-    async with running() as driver:
-        await settings_of(driver, *"temp", "enter")
-        await driver.until_screen("AskText")
-        await driver.press("ctrl+u", *"hot", "enter")
-        await driver.until(lambda: driver.screen_name == "AskText" and "cannot be 'hot'" in driver.text())
-        assert "hot" in driver.app.screen.query_one(Input).value  # to be corrected
-        await driver.press("escape")
-        await driver.until_screen("SettingsScreen")
-        assert "cannot be 'hot'" in driver.text()
-        assert driver.host.settings.changes == []
+@cases
+async def what_cannot_be_is_said_and_the_screen_stays(driver: Driver) -> None:
+    await settings_of(driver, *"temp", "enter")
+    await driver.until_screen("AskText")
+    await driver.press("ctrl+u", *"hot", "enter")
+    await driver.until(lambda: driver.screen_name == "AskText" and "cannot be 'hot'" in driver.text())
+    assert "hot" in driver.app.screen.query_one(Input).value  # to be corrected
+    await driver.press("escape")
+    await driver.until_screen("SettingsScreen")
+    assert "cannot be 'hot'" in driver.text()
+    assert driver.host.settings.changes == []
 
 
-async def test_a_setting_with_choices_lets_one_choose() -> None:
-    async with running() as driver:
-        await settings_of(driver, *"when to ask", "enter")
-        await driver.until_screen("Picker")
-        await driver.press("down", "enter")
-        await driver.until(lambda: driver.host.settings.changes == [("mode", "auto")])
+@cases
+async def a_setting_with_choices_lets_one_choose(driver: Driver) -> None:
+    await settings_of(driver, *"when to ask", "enter")
+    await driver.until_screen("Picker")
+    await driver.press("down", "enter")
+    await driver.until(lambda: driver.host.settings.changes == [("mode", "auto")])
 
 
-async def test_a_stronger_source_is_named() -> None:
-    async with running() as driver:
-        await settings_of(driver, *"address", "enter")
-        await driver.until_screen("AskText")
-        await driver.press("enter")
-        await driver.until(lambda: "it comes from environment" in driver.text())
+@cases
+async def a_stronger_source_is_named(driver: Driver) -> None:
+    await settings_of(driver, *"address", "enter")
+    await driver.until_screen("AskText")
+    await driver.press("enter")
+    await driver.until(lambda: "it comes from environment" in driver.text())
 
 
-async def test_a_theme_that_is_set_shows_at_once() -> None:
-    async with running() as driver:
-        await settings_of(driver, *"colours", "enter")
-        await driver.until_screen("Picker")
-        await driver.press(*"paper", "enter")
-        await driver.until(lambda: driver.app.theme == "paper")
+@cases
+async def a_theme_that_is_set_shows_at_once(driver: Driver) -> None:
+    await settings_of(driver, *"colours", "enter")
+    await driver.until_screen("Picker")
+    await driver.press(*"paper", "enter")
+    await driver.until(lambda: driver.app.theme == "paper")
 
 
-async def test_the_settings_close_and_the_prompt_has_the_focus() -> None:
-    async with running() as driver:
-        await settings_of(driver, "escape")
-        await driver.until_screen("Workbench")
-        await driver.press("a")
-        assert driver.app.workbench.prompt.text == "a"
+@cases
+async def the_settings_close_and_the_prompt_has_the_focus(driver: Driver) -> None:
+    await settings_of(driver, "escape")
+    await driver.until_screen("Workbench")
+    await driver.press("a")
+    assert driver.app.workbench.prompt.text == "a"
+
+
+async def test_the_cases() -> None:
+    await cases.run()

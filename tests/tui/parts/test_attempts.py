@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from lmtui.core.attempt_values import AttemptState
 from lmtui.core.errors import UsageError
-from tests.tui.driving import Driver, running
+from tests.tui.driving import Driver
+from tests.tui.one_app import Cases
 from tests.tui.scenes_attempts import attempts, some_attempts, working
 from tests.tui.scenes_effects import FakeReview
+
+cases = Cases()
 
 
 async def opened(driver: Driver) -> None:
@@ -20,139 +21,142 @@ async def opened(driver: Driver) -> None:
     await driver.until_screen("AttemptsScreen")
 
 
-async def test_a_task_behind_a_number_begins_attempts_and_shows_them() -> None:
-    async with running() as driver:
-        await driver.type("/attempts 4 repair the date parser")
-        await driver.until_screen("AttemptsScreen")
-        assert driver.host.attempts.begun == [("repair the date parser", 4, driver.host.session.id)]
-        await driver.until_shown("4 running")
-        await driver.press("escape")
-        await driver.type("/attempts repair it")
-        await driver.until_screen("AttemptsScreen")
-        assert driver.host.attempts.begun[1][:2] == ("repair it", 3)
+@cases
+async def a_task_behind_a_number_begins_attempts_and_shows_them(driver: Driver) -> None:
+    await driver.type("/attempts 4 repair the date parser")
+    await driver.until_screen("AttemptsScreen")
+    assert driver.host.attempts.begun == [("repair the date parser", 4, driver.host.session.id)]
+    await driver.until_shown("4 running")
+    await driver.press("escape")
+    await driver.type("/attempts repair it")
+    await driver.until_screen("AttemptsScreen")
+    assert driver.host.attempts.begun[1][:2] == ("repair it", 3)
 
 
-async def test_the_page_goes_on_with_the_attempts() -> None:
-    async with running() as driver:
-        driver.host.attempts.show(working())
-        await driver.type("/attempts")
-        await driver.until_screen("AttemptsScreen")
-        assert "2 done, 2 running" in driver.text()
-        assert "Best" not in driver.text()
-        driver.host.attempts.show(some_attempts())
-        await driver.settle()
-        assert "Best: all checks pass with the smallest change." in driver.text()
-        assert driver.text().index("  2 · qwen3-coder-30b") < driver.text().index("  4 · qwen3-14b")
+@cases
+async def the_page_goes_on_with_the_attempts(driver: Driver) -> None:
+    driver.host.attempts.show(working())
+    await driver.type("/attempts")
+    await driver.until_screen("AttemptsScreen")
+    assert "2 done, 2 running" in driver.text()
+    assert "Best" not in driver.text()
+    driver.host.attempts.show(some_attempts())
+    await driver.settle()
+    assert "Best: all checks pass with the smallest change." in driver.text()
+    assert driver.text().index("  2 · qwen3-coder-30b") < driver.text().index("  4 · qwen3-14b")
 
 
-async def test_two_marked_attempts_are_compared_file_by_file() -> None:
-    async with running() as driver:
-        await attempts(driver)
-        assert "file 1 of 2" in driver.text()
-        assert "stack.append" in driver.text()
-        assert "depth += 1" in driver.text()
-        await driver.press("right_square_bracket")
-        assert "file 2 of 2" in driver.text()
-        assert driver.text().count("def test_nested") == 2
-        await driver.press("left_square_bracket", "down", "down", "down", "space")
-        assert "This attempt leaves" not in driver.text()
-        await driver.press("right_square_bracket")
-        assert "This attempt did not change the file." in driver.text()
+@cases
+async def two_marked_attempts_are_compared_file_by_file(driver: Driver) -> None:
+    await attempts(driver)
+    assert "file 1 of 2" in driver.text()
+    assert "stack.append" in driver.text()
+    assert "depth += 1" in driver.text()
+    await driver.press("right_square_bracket")
+    assert "file 2 of 2" in driver.text()
+    assert driver.text().count("def test_nested") == 2
+    await driver.press("left_square_bracket", "down", "down", "down", "space")
+    assert "This attempt leaves" not in driver.text()
+    await driver.press("right_square_bracket")
+    assert "This attempt did not change the file." in driver.text()
 
 
-async def test_an_attempt_is_used_only_by_its_key_and_a_refusal_is_said() -> None:
-    async with running() as driver:
-        await opened(driver)
-        await driver.press("home", "enter", "escape")
-        assert all(each.state is AttemptState.OVER for each in driver.host.attempts.rows)
-        driver.host.attempts.failure = UsageError("a turn is running", "Stop it.")
-        await driver.press("y")
-        assert "A turn is running" in driver.text() or "a turn is running" in driver.text()
-        driver.host.attempts.failure = None
-        await driver.press("y")
-        assert driver.host.attempts.rows[1].state is AttemptState.USED
-        assert "Changes of attempt 2 are in your folder; /undo reverts them." in driver.text()
+@cases
+async def an_attempt_is_used_only_by_its_key_and_a_refusal_is_said(driver: Driver) -> None:
+    await opened(driver)
+    await driver.press("home", "enter", "escape")
+    assert all(each.state is AttemptState.OVER for each in driver.host.attempts.rows)
+    driver.host.attempts.failure = UsageError("a turn is running", "Stop it.")
+    await driver.press("y")
+    assert "A turn is running" in driver.text() or "a turn is running" in driver.text()
+    driver.host.attempts.failure = None
+    await driver.press("y")
+    assert driver.host.attempts.rows[1].state is AttemptState.USED
+    assert "Changes of attempt 2 are in your folder; /undo reverts them." in driver.text()
 
 
-async def test_one_more_runs_one_stops_and_all_are_dropped_after_a_question() -> None:
-    async with running() as driver:
-        driver.host.attempts.show(working())
-        await driver.type("/attempts")
-        await driver.until_screen("AttemptsScreen")
-        await driver.press("down", "down", "x", "r")
-        assert driver.host.attempts.stopped == [3]
-        assert len(driver.host.attempts.rows) == 5
-        await driver.press("y", "o")
-        assert driver.screen_name == "AttemptsScreen"
-        await driver.press("D")
+@cases
+async def one_more_runs_one_stops_and_all_are_dropped_after_a_question(driver: Driver) -> None:
+    driver.host.attempts.show(working())
+    await driver.type("/attempts")
+    await driver.until_screen("AttemptsScreen")
+    await driver.press("down", "down", "x", "r")
+    assert driver.host.attempts.stopped == [3]
+    assert len(driver.host.attempts.rows) == 5
+    await driver.press("y", "o")
+    assert driver.screen_name == "AttemptsScreen"
+    await driver.press("D")
+    await driver.until_screen("Confirm")
+    await driver.press("n")
+    assert driver.host.attempts.rows
+    await driver.press("D")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    assert not driver.host.attempts.rows
+    assert "No attempts yet" in driver.text()
+
+
+@cases
+async def the_log_of_an_attempt_is_its_session(driver: Driver) -> None:
+    await opened(driver)
+    await driver.press("home", "o")
+    wanted = driver.host.attempts.rows[1].session
+    await driver.until(lambda: wanted in driver.app.workbench.sessions.views)
+    assert driver.app.workbench.active is driver.app.workbench.sessions.views[wanted]
+
+
+@cases.each("words", ["use 2", "stop 2", "again 2", "diff 2", "discard"])
+async def what_is_typed_does_what_the_keys_do(driver: Driver, words: str) -> None:
+    driver.host.attempts.show(some_attempts())
+    await driver.type(f"/attempts {words}")
+    if words == "discard":
         await driver.until_screen("Confirm")
-        await driver.press("n")
         assert driver.host.attempts.rows
-        await driver.press("D")
-        await driver.until_screen("Confirm")
         await driver.press("y")
-        assert not driver.host.attempts.rows
-        assert "No attempts yet" in driver.text()
+    rows = driver.host.attempts
+    done = {
+        "use 2": lambda: rows.rows[1].state is AttemptState.USED,
+        "stop 2": lambda: rows.stopped == [2],
+        "again 2": lambda: len(rows.rows) == 5,
+        "diff 2": lambda: "Attempt 2" in driver.text(),
+        "discard": lambda: not rows.rows,
+    }
+    await driver.until(done[words])
+    said = {"again 2": "Started one more attempt.", "discard": "Discarded all attempts."}
+    await driver.until_shown(said.get(words, ""))
 
 
-async def test_the_log_of_an_attempt_is_its_session() -> None:
-    async with running() as driver:
-        await opened(driver)
-        await driver.press("home", "o")
-        wanted = driver.host.attempts.rows[1].session
-        await driver.until(lambda: wanted in driver.app.workbench.sessions.views)
-        assert driver.app.workbench.active is driver.app.workbench.sessions.views[wanted]
+@cases
+async def hostile_names_are_cleaned(driver: Driver) -> None:
+    row = some_attempts()[0]
+    driver.host.attempts.task = "x\x1b[2Jy"
+    driver.host.attempts.show([replace(row, model="a\x1b[31mb\u202e")])
+    await driver.type("/attempts")
+    await driver.until_screen("AttemptsScreen")
+    assert "\x1b" not in driver.text()
+    assert "\u202e" not in driver.text()
 
 
-@pytest.mark.parametrize("words", ["use 2", "stop 2", "again 2", "diff 2", "discard"])
-async def test_what_is_typed_does_what_the_keys_do(words: str) -> None:
-    async with running() as driver:
-        driver.host.attempts.show(some_attempts())
-        await driver.type(f"/attempts {words}")
-        if words == "discard":
-            await driver.until_screen("Confirm")
-            assert driver.host.attempts.rows
-            await driver.press("y")
-        rows = driver.host.attempts
-        done = {
-            "use 2": lambda: rows.rows[1].state is AttemptState.USED,
-            "stop 2": lambda: rows.stopped == [2],
-            "again 2": lambda: len(rows.rows) == 5,
-            "diff 2": lambda: "Attempt 2" in driver.text(),
-            "discard": lambda: not rows.rows,
-        }
-        await driver.until(done[words])
-        said = {"again 2": "Started one more attempt.", "discard": "Discarded all attempts."}
-        await driver.until_shown(said.get(words, ""))
+@cases
+async def to_leave_while_attempts_work_is_asked(driver: Driver) -> None:
+    driver.host.attempts.show(working())
+    await driver.press("ctrl+q")
+    await driver.until_screen("Confirm")
+    assert "2 agents are working" in driver.text()
 
 
-async def test_hostile_names_are_cleaned() -> None:
-    async with running() as driver:
-        row = some_attempts()[0]
-        driver.host.attempts.task = "x\x1b[2Jy"
-        driver.host.attempts.show([replace(row, model="a\x1b[31mb\u202e")])
-        await driver.type("/attempts")
-        await driver.until_screen("AttemptsScreen")
-        assert "\x1b" not in driver.text()
-        assert "\u202e" not in driver.text()
+@cases
+async def hunks_of_an_attempt_are_chosen_on_the_page_of_effects(driver: Driver) -> None:
+    await opened(driver)
+    review = driver.host.attempts.reviewed = FakeReview()
+    await driver.press("home", "m")
+    await driver.until_screen("EffectReviewScreen")
+    assert "Attempt 2" in driver.text()
+    await driver.press("down", "space", "y")
+    assert review.kept
+    await driver.press("escape")
+    await driver.until_screen("AttemptsScreen")
 
 
-async def test_to_leave_while_attempts_work_is_asked() -> None:
-    async with running() as driver:
-        driver.host.attempts.show(working())
-        await driver.press("ctrl+q")
-        await driver.until_screen("Confirm")
-        assert "2 agents are working" in driver.text()
-
-
-async def test_hunks_of_an_attempt_are_chosen_on_the_page_of_effects() -> None:
-    async with running() as driver:
-        await opened(driver)
-        review = driver.host.attempts.reviewed = FakeReview()
-        await driver.press("home", "m")
-        await driver.until_screen("EffectReviewScreen")
-        assert "Attempt 2" in driver.text()
-        await driver.press("down", "space", "y")
-        assert review.kept
-        await driver.press("escape")
-        await driver.until_screen("AttemptsScreen")
+async def test_the_cases() -> None:
+    await cases.run()

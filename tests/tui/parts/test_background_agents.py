@@ -8,7 +8,10 @@ from lmtui.core.sessions import AgentRow
 from lmtui.tui.modals.agents import NO_AGENTS, in_order
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost, play_work
+from tests.tui.one_app import Cases
 from tests.tui.scenes_agents import AGENTS, use_agents
+
+cases = Cases()
 
 
 async def listed(driver: Driver) -> None:
@@ -20,16 +23,16 @@ def test_what_needs_the_user_is_first_and_then_what_works() -> None:
     assert [row.session.state for row in in_order(AGENTS)] == ["waits", "writing", "done", "interrupted", "new"]
 
 
-async def test_enter_leaves_for_a_session_of_another_folder_and_says_which() -> None:
-    async with running(FakeHost()) as driver:
-        use_agents(driver)
-        await listed(driver)
-        await driver.until(lambda: "1 needs you" in driver.text())
-        assert "\x1b" not in driver.text()
-        await driver.press("home", "enter")
-        await driver.until(lambda: driver.app.is_leaving)
-        assert driver.app.next_folder == str(AGENTS[1].folder)
-        assert driver.app.next_session == AGENTS[1].session.id
+@cases
+async def enter_leaves_for_a_session_of_another_folder_and_says_which(driver: Driver) -> None:
+    use_agents(driver)
+    await listed(driver)
+    await driver.until(lambda: "1 needs you" in driver.text())
+    assert "\x1b" not in driver.text()
+    await driver.press("home", "enter")
+    await driver.until(lambda: driver.app.is_leaving)
+    assert driver.app.next_folder == str(AGENTS[1].folder)
+    assert driver.app.next_session == AGENTS[1].session.id
 
 
 async def test_it_asks_first_while_an_agent_works_here_but_not_where_a_host_has_it() -> None:
@@ -47,24 +50,24 @@ async def test_it_asks_first_while_an_agent_works_here_but_not_where_a_host_has_
                 assert "Switch to website?" in driver.text()
 
 
-async def test_a_session_of_this_folder_is_opened_in_the_attached_app() -> None:
-    async with running(FakeHost()) as driver:
-        here = replace(AGENTS[1], folder=driver.host.workspace, session=replace(AGENTS[1].session, id=driver.host.session.id))
-        use_agents(driver, [here])
-        driver.app.options = replace(driver.app.options, is_attached=True)
-        await listed(driver)
-        await driver.until(lambda: "Build the contact form" in driver.text())
-        await driver.press("home", "enter")
-        await driver.until_screen("Workbench")
-        assert not driver.app.is_leaving
+@cases
+async def a_session_of_this_folder_is_opened_in_the_attached_app(driver: Driver) -> None:
+    here = replace(AGENTS[1], folder=driver.host.workspace, session=replace(AGENTS[1].session, id=driver.host.session.id))
+    use_agents(driver, [here])
+    driver.app.options = replace(driver.app.options, is_attached=True)
+    await listed(driver)
+    await driver.until(lambda: "Build the contact form" in driver.text())
+    await driver.press("home", "enter")
+    await driver.until_screen("Workbench")
+    assert not driver.app.is_leaving
 
 
-async def test_without_a_host_it_says_how_to_start_work_there() -> None:
-    async with running(FakeHost()) as driver:
-        use_agents(driver, [])
-        await listed(driver)
-        await driver.until(lambda: "lmtui run --detach" in driver.text())
-        assert NO_AGENTS.startswith("No session runs in the background.")
+@cases
+async def without_a_host_it_says_how_to_start_work_there(driver: Driver) -> None:
+    use_agents(driver, [])
+    await listed(driver)
+    await driver.until(lambda: "lmtui run --detach" in driver.text())
+    assert NO_AGENTS.startswith("No session runs in the background.")
 
 
 async def test_a_host_that_does_not_answer_is_said() -> None:
@@ -77,9 +80,13 @@ async def test_a_host_that_does_not_answer_is_said() -> None:
         await driver.until(lambda: "the host does not answer" in driver.text())
 
 
-async def test_leaving_an_attached_app_asks_nothing_while_an_agent_works() -> None:
-    async with running(FakeHost()) as driver:
-        play_work(driver.host.session)
-        driver.app.options = replace(driver.app.options, is_attached=True)
-        await driver.press("ctrl+q")
-        await driver.until(lambda: driver.app.is_leaving)
+@cases
+async def leaving_an_attached_app_asks_nothing_while_an_agent_works(driver: Driver) -> None:
+    play_work(driver.host.session)
+    driver.app.options = replace(driver.app.options, is_attached=True)
+    await driver.press("ctrl+q")
+    await driver.until(lambda: driver.app.is_leaving)
+
+
+async def test_the_cases() -> None:
+    await cases.run()

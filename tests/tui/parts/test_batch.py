@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from tests.tui.driving import Driver, running
+from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
 from tests.tui.fakes import FakeHost
+from tests.tui.one_app import Cases
 
 
 async def listed(driver: Driver) -> None:
@@ -17,128 +18,135 @@ def host_with_batch() -> FakeHost:
     return host
 
 
-async def test_tasks_say_how_they_ended_and_which_of_them_overlap() -> None:
-    async with running(host_with_batch()) as driver:
-        await listed(driver)
-        text = driver.text()
-        assert "about 2 min left" in text
-        assert "4 of 8 done" in text
-        assert "[red]" in text
-        assert "\x1b" not in text
-        await driver.press("down")
-        await driver.until_shown("also changed by 3")
+cases = Cases(host_with_batch)
 
 
-async def test_a_long_line_about_a_server_is_cut_so_that_the_list_does_not_move() -> None:
-    host = host_with_batch()
+@cases
+async def tasks_say_how_they_ended_and_which_of_them_overlap(driver: Driver) -> None:
+    await listed(driver)
+    text = driver.text()
+    assert "about 2 min left" in text
+    assert "4 of 8 done" in text
+    assert "[red]" in text
+    assert "\x1b" not in text
+    await driver.press("down")
+    await driver.until_shown("also changed by 3")
+
+
+@cases
+async def a_long_line_about_a_server_is_cut_so_that_the_list_does_not_move(driver: Driver) -> None:
+    host = driver.host
     host.extensions.batches.progress = "4 of 8 done\n● gpu1:8080  " + "1/2 busy · " * 20
-    async with running(host) as driver:
-        await listed(driver)
-        assert driver.app.screen.query_one(".list-head").size.height == 2
+    await listed(driver)
+    assert driver.app.screen.query_one(".list-head").size.height == 2
 
 
-async def test_a_key_accepts_all_changes_or_rejects_them() -> None:
-    host = host_with_batch()
-    async with running(host) as driver:
-        await listed(driver)
-        await driver.press("down", "down", "down", "y")
-        await driver.until_shown("task 4 is accepted")
-        await driver.press("y")
-        await driver.until_shown("is already accepted")
-        await driver.press("up", "n")
-        await driver.until(lambda: host.extensions.batches.rows[2].decision == "rejected")
-        assert [row.decision for row in host.extensions.batches.rows] == [
-            "accepted",
-            "",
-            "rejected",
-            "accepted",
-            "",
-            "",
-            "",
-            "",
-        ]
-        await driver.press("down", "down", "y")
-        await driver.until_shown("unchanged")
-        assert host.extensions.batches.rows[4].decision == ""
+@cases
+async def a_key_accepts_all_changes_or_rejects_them(driver: Driver) -> None:
+    host = driver.host
+    await listed(driver)
+    await driver.press("down", "down", "down", "y")
+    await driver.until_shown("task 4 is accepted")
+    await driver.press("y")
+    await driver.until_shown("is already accepted")
+    await driver.press("up", "n")
+    await driver.until(lambda: host.extensions.batches.rows[2].decision == "rejected")
+    assert [row.decision for row in host.extensions.batches.rows] == [
+        "accepted",
+        "",
+        "rejected",
+        "accepted",
+        "",
+        "",
+        "",
+        "",
+    ]
+    await driver.press("down", "down", "y")
+    await driver.until_shown("unchanged")
+    assert host.extensions.batches.rows[4].decision == ""
 
 
-async def test_a_decision_that_cannot_be_written_down_is_told() -> None:
-    host = host_with_batch()
+@cases
+async def a_decision_that_cannot_be_written_down_is_told(driver: Driver) -> None:
+    host = driver.host
     host.extensions.batches.is_disk_full = True
-    async with running(host) as driver:
-        await listed(driver)
-        await driver.press("down", "n")
-        await driver.until_shown("cannot be written: No space left")
-        await driver.press("enter")
-        await driver.until_screen("EffectReviewScreen")
-        await driver.until_shown("cannot be written: No space left")
+    await listed(driver)
+    await driver.press("down", "n")
+    await driver.until_shown("cannot be written: No space left")
+    await driver.press("enter")
+    await driver.until_screen("EffectReviewScreen")
+    await driver.until_shown("cannot be written: No space left")
 
 
-async def test_a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_longer_fits() -> None:
-    host = host_with_batch()
+@cases
+async def a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_longer_fits(driver: Driver) -> None:
+    host = driver.host
     host.extensions.batches.stale.add("3")
-    async with running(host) as driver:
-        await listed(driver)
-        await driver.press("down", "y")
-        await driver.until_screen("Confirm")
-        await driver.until_shown("Other tasks")
-        await driver.press("n")
-        assert host.extensions.batches.rows[1].decision == ""
-        await driver.press("y")
-        await driver.until_screen("Confirm")
-        await driver.press("y")
-        await driver.until_shown("task 2 is accepted")
-        await driver.press("down", "y")
-        await driver.until_screen("Confirm")
-        await driver.press("y")
-        await driver.until_shown("have changed since")
-        await driver.until_shown("Already accepted")
-        assert host.extensions.batches.rows[2].decision == ""
+    await listed(driver)
+    await driver.press("down", "y")
+    await driver.until_screen("Confirm")
+    await driver.until_shown("Other tasks")
+    await driver.press("n")
+    assert host.extensions.batches.rows[1].decision == ""
+    await driver.press("y")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    await driver.until_shown("task 2 is accepted")
+    await driver.press("down", "y")
+    await driver.until_screen("Confirm")
+    await driver.press("y")
+    await driver.until_shown("have changed since")
+    await driver.until_shown("Already accepted")
+    assert host.extensions.batches.rows[2].decision == ""
 
 
-async def test_one_key_and_one_answer_accept_all_that_are_green_and_free() -> None:
-    host = host_with_batch()
-    async with running(host) as driver:
-        await listed(driver)
-        await driver.press("a")
-        await driver.until_screen("Confirm")
-        await driver.until_shown("Accept 1 task?")
-        await driver.until_shown("need review")
-        await driver.press("y")
-        await driver.until_shown("task 7 is accepted")
-        assert [row.decision for row in host.extensions.batches.rows] == ["accepted", "", "", "", "", "", "accepted", ""]
-        await driver.press("a")
-        await driver.until_shown("no task can be accepted without review")
+@cases
+async def one_key_and_one_answer_accept_all_that_are_green_and_free(driver: Driver) -> None:
+    host = driver.host
+    await listed(driver)
+    await driver.press("a")
+    await driver.until_screen("Confirm")
+    await driver.until_shown("Accept 1 task?")
+    await driver.until_shown("need review")
+    await driver.press("y")
+    await driver.until_shown("task 7 is accepted")
+    assert [row.decision for row in host.extensions.batches.rows] == ["accepted", "", "", "", "", "", "accepted", ""]
+    await driver.press("a")
+    await driver.until_shown("no task can be accepted without review")
 
 
-async def test_running_tasks_are_marked_and_the_batch_is_stopped_and_resumed() -> None:
-    host = host_with_batch()
-    async with running(host) as driver:
-        await listed(driver)
-        await driver.until_shown("running 40 s")
-        await driver.press("s")
-        await driver.until(lambda: not host.extensions.batches.progress)
-        await driver.press("r")
-        await driver.until(lambda: bool(host.extensions.batches.progress))
+@cases
+async def running_tasks_are_marked_and_the_batch_is_stopped_and_resumed(driver: Driver) -> None:
+    host = driver.host
+    await listed(driver)
+    await driver.until_shown("running 40 s")
+    await driver.press("s")
+    await driver.until(lambda: not host.extensions.batches.progress)
+    await driver.press("r")
+    await driver.until(lambda: bool(host.extensions.batches.progress))
 
 
-async def test_words_begin_a_batch_and_what_is_wrong_with_them_is_said() -> None:
-    host = host_with_batch()
-    async with running(host) as driver:
-        await driver.type('/batch --glob "*.py" Fix {file}')
-        await driver.until_shown("lexer.py")
-        assert host.extensions.batches.opened == '--glob "*.py" Fix {file}'
-        await driver.press("escape")
-        await driver.type("/batch nothing")
-        await driver.until_shown("nothing cannot be read")
+@cases
+async def words_begin_a_batch_and_what_is_wrong_with_them_is_said(driver: Driver) -> None:
+    host = driver.host
+    await driver.type('/batch --glob "*.py" Fix {file}')
+    await driver.until_shown("lexer.py")
+    assert host.extensions.batches.opened == '--glob "*.py" Fix {file}'
+    await driver.press("escape")
+    await driver.type("/batch nothing")
+    await driver.until_shown("nothing cannot be read")
 
 
-async def test_enter_opens_the_review_of_a_task_with_changes() -> None:
-    async with running(host_with_batch()) as driver:
-        await listed(driver)
-        await driver.press("down", "enter")
-        await driver.until_screen("EffectReviewScreen")
-        await driver.press("escape")
-        await driver.until_screen("BatchList")
-        await driver.press("end", "enter")
-        await driver.until_shown("this task has no changes")
+@cases
+async def enter_opens_the_review_of_a_task_with_changes(driver: Driver) -> None:
+    await listed(driver)
+    await driver.press("down", "enter")
+    await driver.until_screen("EffectReviewScreen")
+    await driver.press("escape")
+    await driver.until_screen("BatchList")
+    await driver.press("end", "enter")
+    await driver.until_shown("this task has no changes")
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -8,6 +8,9 @@ import pytest
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import play_work
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 CODE = "Two ways:\n\n```python\nfirst = 1\n```\n\nor\n\n```python\nsecond = 2\n```\n"
 
@@ -36,142 +39,140 @@ async def with_talk(driver: Driver, turns: int = 30) -> Transcript:
         session.finish_call(f"c{number}", "shell", result=f"line one\nneedle {number}\nline three\nline four")
         session.end_turn()
     await driver.settle()
-    await driver.pilot.pause(0.1)
     return transcript_of(driver)
 
 
-async def test_a_search_finds_what_is_folded_and_folds_it_again() -> None:
-    async with running() as driver:
-        transcript = await with_talk(driver)
-        await driver.type("/search secret thought 3")
-        await driver.until(lambda: "secret thought 3" in driver.text())
-        assert "1 of 1" in driver.text()
-        await driver.press("escape")
-        assert transcript.search.finder is None
-        assert "secret thought 3" not in driver.text()
-        assert "question 3" in driver.text()
+@cases
+async def a_search_finds_what_is_folded_and_folds_it_again(driver: Driver) -> None:
+    transcript = await with_talk(driver)
+    await driver.type("/search secret thought 3")
+    await driver.until(lambda: "secret thought 3" in driver.text())
+    assert "1 of 1" in driver.text()
+    await driver.press("escape")
+    assert transcript.search.finder is None
+    assert "secret thought 3" not in driver.text()
+    assert "question 3" in driver.text()
 
 
-async def test_matches_are_counted_and_gone_to_both_ways() -> None:
-    async with running() as driver:
-        await with_talk(driver)
-        transcript_of(driver).action_move("home")
-        await driver.type("/search needle 1")
-        await driver.until(lambda: "1 of 11" in driver.text())
-        await driver.press("n")
-        await driver.until(lambda: "2 of 11" in driver.text())
-        await driver.press("N", "N")
-        await driver.until(lambda: "11 of 11" in driver.text())
+@cases
+async def matches_are_counted_and_gone_to_both_ways(driver: Driver) -> None:
+    await with_talk(driver)
+    transcript_of(driver).action_move("home")
+    await driver.type("/search needle 1")
+    await driver.until(lambda: "1 of 11" in driver.text())
+    await driver.press("n")
+    await driver.until(lambda: "2 of 11" in driver.text())
+    await driver.press("N", "N")
+    await driver.until(lambda: "11 of 11" in driver.text())
 
 
-async def test_the_search_line_marks_while_it_is_typed_and_enter_goes_there() -> None:
-    async with running(size=SMALL) as driver:
-        transcript = await with_talk(driver)
-        await driver.press("ctrl+f", *"needle 7")
-        await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 1)
-        assert transcript.scroller.is_following
-        await driver.press("enter")
-        await driver.until(lambda: "needle 7" in driver.text())
-        assert transcript.has_focus
-        await driver.press("slash", "escape")
-        assert transcript.search.finder is None
+@cases.at(SMALL)
+async def the_search_line_marks_while_it_is_typed_and_enter_goes_there(driver: Driver) -> None:
+    transcript = await with_talk(driver)
+    await driver.press("ctrl+f", *"needle 7")
+    await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 1)
+    assert transcript.scroller.is_following
+    await driver.press("enter")
+    await driver.until(lambda: "needle 7" in driver.text())
+    assert transcript.has_focus
+    await driver.press("slash", "escape")
+    assert transcript.search.finder is None
 
 
-async def test_a_search_that_is_given_up_leaves_the_focus_where_it_was() -> None:
-    async with running() as driver:
-        await with_talk(driver, 2)
-        await driver.press("ctrl+f", *"zzz")
-        await driver.until(lambda: "not found" in driver.text())
-        await driver.press("escape")
-        assert driver.app.workbench.prompt.has_focus
+@cases
+async def a_search_that_is_given_up_leaves_the_focus_where_it_was(driver: Driver) -> None:
+    await with_talk(driver, 2)
+    await driver.press("ctrl+f", *"zzz")
+    await driver.until(lambda: "not found" in driver.text())
+    await driver.press("escape")
+    assert driver.app.workbench.prompt.has_focus
 
 
-async def test_what_comes_in_is_searched_too() -> None:
-    async with running() as driver:
-        transcript = await with_talk(driver, 3)
-        await driver.type("/search needle")
-        await driver.until(lambda: "of 3" in driver.text())
-        driver.host.session.begin_turn("one more needle")
-        await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 4)
+@cases
+async def what_comes_in_is_searched_too(driver: Driver) -> None:
+    transcript = await with_talk(driver, 3)
+    await driver.type("/search needle")
+    await driver.until(lambda: "of 3" in driver.text())
+    driver.host.session.begin_turn("one more needle")
+    await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 4)
 
 
-async def test_code_is_copied_fence_by_fence() -> None:
-    async with running() as driver:
-        driver.host.session.begin_turn("how?")
-        driver.host.session.say(CODE)
-        await driver.settle()
-        transcript_of(driver).focus()
-        for wanted in ("first = 1", "second = 2", "first = 1"):
-            await driver.press("Y")
-            assert driver.app.clipboard == wanted
+@cases
+async def code_is_copied_fence_by_fence(driver: Driver) -> None:
+    driver.host.session.begin_turn("how?")
+    driver.host.session.say(CODE)
+    await driver.settle()
+    transcript_of(driver).focus()
+    for wanted in ("first = 1", "second = 2", "first = 1"):
+        await driver.press("Y")
+        assert driver.app.clipboard == wanted
 
 
-async def test_the_copy_mode_copies_what_is_marked_and_is_left() -> None:
-    async with running() as driver:
-        transcript = await with_talk(driver)
-        transcript.focus()
-        await driver.press("v")
-        assert "copy mode" in driver.text()
-        before = transcript.scroll_offset
-        driver.host.session.begin_turn("more\n" * 20)
-        await driver.settle()
-        assert transcript.scroll_offset == before
-        await driver.press("V", "up", "up", "y")
-        assert not transcript.copy_mode.is_on
-        assert driver.app.clipboard.count("\n") == 2
-        assert "line three" in driver.app.clipboard
-        assert not driver.app.clipboard.startswith(" ")
+@cases
+async def the_copy_mode_copies_what_is_marked_and_is_left(driver: Driver) -> None:
+    transcript = await with_talk(driver)
+    transcript.focus()
+    await driver.press("v")
+    assert "copy mode" in driver.text()
+    before = transcript.scroll_offset
+    driver.host.session.begin_turn("more\n" * 20)
+    await driver.settle()
+    assert transcript.scroll_offset == before
+    await driver.press("V", "up", "up", "y")
+    assert not transcript.copy_mode.is_on
+    assert driver.app.clipboard.count("\n") == 2
+    assert "line three" in driver.app.clipboard
+    assert not driver.app.clipboard.startswith(" ")
 
 
-async def test_the_copy_mode_moves_by_word_line_and_page() -> None:
-    async with running() as driver:
-        transcript = await with_talk(driver)
-        transcript.focus()
-        await driver.press("v", "g", "j", "w", "w")
-        mode = transcript.copy_mode
-        assert mode.is_on
-        assert (mode.line, transcript.scroll_offset.y) == (1, 0)
-        await driver.press("0", "v", "w", "y")
-        assert driver.app.clipboard == "question 0"
-        await driver.press("v", "g", "pagedown")
-        assert mode.is_on
-        assert mode.line > 10
-        await driver.press("escape")
-        assert not transcript.copy_mode.is_on
+@cases
+async def the_copy_mode_moves_by_word_line_and_page(driver: Driver) -> None:
+    transcript = await with_talk(driver)
+    transcript.focus()
+    await driver.press("v", "g", "j", "w", "w")
+    mode = transcript.copy_mode
+    assert mode.is_on
+    assert (mode.line, transcript.scroll_offset.y) == (1, 0)
+    await driver.press("0", "v", "w", "y")
+    assert driver.app.clipboard == "question 0"
+    await driver.press("v", "g", "pagedown")
+    assert mode.is_on
+    assert mode.line > 10
+    await driver.press("escape")
+    assert not transcript.copy_mode.is_on
 
 
-async def test_ctrl_c_copies_a_selection_once_and_then_interrupts() -> None:
-    async with running() as driver:
-        play_work(driver.host.session)
-        await driver.settle()
-        await driver.pilot.pause(0.1)
-        transcript = transcript_of(driver)
-        await driver.pilot.mouse_down(transcript, offset=(1, 0))
-        await driver.pilot.hover(transcript, offset=(40, 1))
-        await driver.pilot.mouse_up(transcript, offset=(40, 1))
-        await driver.press("ctrl+c")
-        await driver.until(lambda: "copied" in driver.text())
-        assert driver.app.clipboard.strip().startswith("Make the tokenizer")
-        assert driver.host.session.is_running
-        await driver.press("ctrl+c")
-        assert not driver.host.session.is_running
+@cases
+async def ctrl_c_copies_a_selection_once_and_then_interrupts(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await driver.settle()
+    transcript = transcript_of(driver)
+    await driver.pilot.mouse_down(transcript, offset=(1, 0))
+    await driver.pilot.hover(transcript, offset=(40, 1))
+    await driver.pilot.mouse_up(transcript, offset=(40, 1))
+    await driver.press("ctrl+c")
+    await driver.until(lambda: "copied" in driver.text())
+    assert driver.app.clipboard.strip().startswith("Make the tokenizer")
+    assert driver.host.session.is_running
+    await driver.press("ctrl+c")
+    assert not driver.host.session.is_running
 
 
-async def test_a_selection_by_the_mouse_goes_on_while_the_pane_scrolls() -> None:
-    async with running() as driver:
-        transcript = await with_talk(driver)
-        transcript.action_move("home")
-        await driver.settle()
-        await driver.pilot.mouse_down(transcript, offset=(1, 0))
-        await driver.pilot.hover(transcript, offset=(10, 3))
-        transcript.scroller.move(38)
-        await driver.settle()
-        await driver.pilot.hover(transcript, offset=(10, 5))
-        await driver.pilot.mouse_up(transcript, offset=(10, 5))
-        await driver.press("ctrl+c")
-        await driver.until(lambda: "copied" in driver.text())
-        assert "question 0" in driver.app.clipboard
-        assert "question 3" in driver.app.clipboard
+@cases
+async def a_selection_by_the_mouse_goes_on_while_the_pane_scrolls(driver: Driver) -> None:
+    transcript = await with_talk(driver)
+    transcript.action_move("home")
+    await driver.settle()
+    await driver.pilot.mouse_down(transcript, offset=(1, 0))
+    await driver.pilot.hover(transcript, offset=(10, 3))
+    transcript.scroller.move(38)
+    await driver.settle()
+    await driver.pilot.hover(transcript, offset=(10, 5))
+    await driver.pilot.mouse_up(transcript, offset=(10, 5))
+    await driver.press("ctrl+c")
+    await driver.until(lambda: "copied" in driver.text())
+    assert "question 0" in driver.app.clipboard
+    assert "question 3" in driver.app.clipboard
 
 
 async def test_what_is_too_large_for_the_terminal_goes_to_a_file_of_the_users_own(tmp_path: Path) -> None:
@@ -183,10 +184,14 @@ async def test_what_is_too_large_for_the_terminal_goes_to_a_file_of_the_users_ow
         assert path.read_text() == "x" * 100_000
 
 
-async def test_the_mouse_can_be_left_to_the_terminal() -> None:
-    async with running() as driver:
-        await driver.press("alt+m")
-        assert "mouse off" in driver.text()
-        assert driver.app.workbench.prompt.text == ""
-        await driver.type("/mouse")
-        assert "mouse off" not in driver.text()
+@cases
+async def the_mouse_can_be_left_to_the_terminal(driver: Driver) -> None:
+    await driver.press("alt+m")
+    assert "mouse off" in driver.text()
+    assert driver.app.workbench.prompt.text == ""
+    await driver.type("/mouse")
+    assert "mouse off" not in driver.text()
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -1,54 +1,61 @@
 from __future__ import annotations
 
 from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, GuidanceRead, GuidanceSource, Instructions
-from tests.tui.driving import running
+from tests.tui.driving import Driver
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 SOURCES = (GuidanceSource(PERSONA, ".lmagent/.soul.md", 12), GuidanceSource(INSTRUCTIONS, "AGENTS.md", 340, is_cut=True))
 GUIDANCE = Instructions("You are brief.", "Use tabs.", sources=SOURCES, problems=("CLAUDE.md was not read: it is a link",))
 
 
-async def test_instructions_are_listed_with_their_price() -> None:
-    async with running() as driver:
-        driver.host.guide.guidance = GUIDANCE
-        await driver.type("/instructions")
-        await driver.until_screen("Reading")
-        text = driver.text()
-        assert "AGENTS.md: instructions, 340 tokens in each request; cut" in " ".join(text.split())
-        assert "CLAUDE.md was not read: it is a link" in text
-        assert "all together: 352 tokens" in text
+@cases
+async def instructions_are_listed_with_their_price(driver: Driver) -> None:
+    driver.host.guide.guidance = GUIDANCE
+    await driver.type("/instructions")
+    await driver.until_screen("Reading")
+    text = driver.text()
+    assert "AGENTS.md: instructions, 340 tokens in each request; cut" in " ".join(text.split())
+    assert "CLAUDE.md was not read: it is a link" in text
+    assert "all together: 352 tokens" in text
 
 
-async def test_the_persona_is_shown_as_it_is_told() -> None:
-    async with running() as driver:
-        driver.host.guide.guidance = GUIDANCE
-        await driver.type("/soul")
-        await driver.until_screen("Reading")
-        assert ".lmagent/.soul.md, 12 tokens in each request" in driver.text()
-        assert "You are brief." in driver.text()
+@cases
+async def the_persona_is_shown_as_it_is_told(driver: Driver) -> None:
+    driver.host.guide.guidance = GUIDANCE
+    await driver.type("/soul")
+    await driver.until_screen("Reading")
+    assert ".lmagent/.soul.md, 12 tokens in each request" in driver.text()
+    assert "You are brief." in driver.text()
 
 
-async def test_where_there_is_nothing_it_says_how_to_have_it() -> None:
-    async with running() as driver:
-        await driver.type("/instructions")
-        await driver.until_screen("Reading")
-        assert "/init drafts one" in driver.text()
-        await driver.press("escape")
-        await driver.type("/soul")
-        await driver.until_screen("Reading")
-        assert ".lmagent/.soul.md" in driver.text()
+@cases
+async def where_there_is_nothing_it_says_how_to_have_it(driver: Driver) -> None:
+    await driver.type("/instructions")
+    await driver.until_screen("Reading")
+    assert "/init drafts one" in driver.text()
+    await driver.press("escape")
+    await driver.type("/soul")
+    await driver.until_screen("Reading")
+    assert ".lmagent/.soul.md" in driver.text()
 
 
-async def test_a_draft_is_a_task_for_the_model() -> None:
-    async with running() as driver:
-        await driver.type("/init the tests matter most")
-        await driver.settle()
-        task = driver.host.session.submitted[-1]
-        assert task.startswith("Write AGENTS.md")
-        assert task.endswith("The user says: the tests matter most")
+@cases
+async def a_draft_is_a_task_for_the_model(driver: Driver) -> None:
+    await driver.type("/init the tests matter most")
+    await driver.settle()
+    task = driver.host.session.submitted[-1]
+    assert task.startswith("Write AGENTS.md")
+    assert task.endswith("The user says: the tests matter most")
 
 
-async def test_what_was_read_is_a_line_of_the_conversation() -> None:
-    async with running() as driver:
-        driver.host.session.begin_turn("go")
-        driver.host.session.emit(GuidanceRead(guidance=GUIDANCE))
-        await driver.until(lambda: "instructions: .lmagent/.soul.md (12 tokens), AGENTS.md (340" in driver.text())
+@cases
+async def what_was_read_is_a_line_of_the_conversation(driver: Driver) -> None:
+    driver.host.session.begin_turn("go")
+    driver.host.session.emit(GuidanceRead(guidance=GUIDANCE))
+    await driver.until(lambda: "instructions: .lmagent/.soul.md (12 tokens), AGENTS.md (340" in driver.text())
+
+
+async def test_the_cases() -> None:
+    await cases.run()

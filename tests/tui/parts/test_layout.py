@@ -9,15 +9,23 @@ import pytest
 
 from lmtui import paths
 from lmtui.tui.widgets.columns import LayoutError, PaneLayout, read_layout, save_layout
+from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import play_work
+from tests.tui.one_app import Cases
+
+cases = Cases()
+
+
+async def begin(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await driver.settle()
 
 
 @asynccontextmanager
 async def at_work(size: tuple[int, int] = WIDE) -> AsyncIterator[Driver]:
     async with running(size=size) as driver:
-        play_work(driver.host.session)
-        await driver.settle()
+        await begin(driver)
         yield driver
 
 
@@ -31,7 +39,7 @@ def kept() -> PaneLayout:
     return read_layout(paths.state_dir())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "layout",
     [PaneLayout(), PaneLayout(("files",), 30, 50, 70), PaneLayout(("plan", "log"), plan_percent=10), PaneLayout(side_cells=16)],
 )
@@ -40,7 +48,7 @@ def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: PaneLayout) -> No
     assert read_layout(tmp_path / "new") == layout
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line", "words"),
     [
         ('{\n  "hidden": [\n}', 3, "Expecting value"),
@@ -59,7 +67,7 @@ def test_an_error_in_the_file_names_the_line(tmp_path: Path, text: str, line: in
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(("cells", "found"), [(1, 16), (9999, 120), (40, 40)])
+@for_each(("cells", "found"), [(1, 16), (9999, 120), (40, 40)])
 def test_sizes_are_kept_within_bounds(tmp_path: Path, cells: int, found: int) -> None:
     (tmp_path / "layout.json").write_text(json.dumps({"files_cells": cells, "side_cells": cells}))
     assert read_layout(tmp_path) == PaneLayout(files_cells=found, side_cells=found)
@@ -71,34 +79,37 @@ async def toggle(driver: Driver, *panes: str) -> None:
     await driver.settle()
 
 
-@pytest.mark.parametrize("pane", ["files", "plan", "log"])
-async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept(pane: str) -> None:
+async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept() -> None:
     async with at_work() as driver:
-        await toggle(driver, pane)
-        assert width(driver, pane) == 0
-        assert kept().hidden == (pane,)
+        for pane in ("files", "plan", "log"):
+            await toggle(driver, pane)
+            assert width(driver, pane) == 0, pane
+            assert kept().hidden == (pane,)
+            await toggle(driver, pane)
+            assert width(driver, pane) > 0, pane
+            assert kept() == PaneLayout()
+        await toggle(driver, "plan")
     async with at_work() as driver:
-        assert width(driver, pane) == 0
-        await toggle(driver, pane)
-        assert width(driver, pane) > 0
-        assert kept() == PaneLayout()
+        assert width(driver, "plan") == 0
 
 
-async def test_going_to_a_hidden_pane_shows_it() -> None:
-    async with at_work() as driver:
-        await toggle(driver, "files")
-        await driver.press("f6")
-        assert width(driver, "files") > 0
+@cases
+async def going_to_a_hidden_pane_shows_it(driver: Driver) -> None:
+    await begin(driver)
+    await toggle(driver, "files")
+    await driver.press("f6")
+    assert width(driver, "files") > 0
 
 
-async def test_the_column_goes_when_both_its_panes_are_hidden() -> None:
-    async with at_work() as driver:
-        before = width(driver, "chat")
-        await toggle(driver, "plan", "log")
-        assert width(driver, "chat") > before + 30
+@cases
+async def the_column_goes_when_both_its_panes_are_hidden(driver: Driver) -> None:
+    await begin(driver)
+    before = width(driver, "chat")
+    await toggle(driver, "plan", "log")
+    assert width(driver, "chat") > before + 30
 
 
-@pytest.mark.parametrize(
+@cases.each(
     ("focus", "column", "key", "change"),
     [
         ("f6", "files", "alt+full_stop", 4),
@@ -108,35 +119,33 @@ async def test_the_column_goes_when_both_its_panes_are_hidden() -> None:
         ("f9", "files", "alt+full_stop", 4),
     ],
 )
-async def test_a_column_is_resized(focus: str, column: str, key: str, change: int) -> None:
-    async with at_work() as driver:
-        await driver.press(focus)
-        before = width(driver, column)
-        await driver.press(key)
-        assert width(driver, column) == before + change
+async def a_column_is_resized(driver: Driver, focus: str, column: str, key: str, change: int) -> None:
+    await begin(driver)
+    await driver.press(focus)
+    before = width(driver, column)
+    await driver.press(key)
+    assert width(driver, column) == before + change
 
 
-@pytest.mark.parametrize(
-    ("focus", "key", "sign"), [("f7", "alt+equals_sign", 1), ("f7", "alt+minus", -1), ("f8", "alt+equals_sign", -1)]
-)
-async def test_the_plan_gets_more_or_less_of_its_column(focus: str, key: str, sign: int) -> None:
-    async with at_work() as driver:
-        panes = driver.app.workbench.panes
-        assert panes is not None
-        before = panes.plan_pane.outer_size.height
-        await driver.press(focus, key)
-        assert (panes.plan_pane.outer_size.height - before) * sign > 0
+@cases.each(("focus", "key", "sign"), [("f7", "alt+equals_sign", 1), ("f7", "alt+minus", -1), ("f8", "alt+equals_sign", -1)])
+async def the_plan_gets_more_or_less_of_its_column(driver: Driver, focus: str, key: str, sign: int) -> None:
+    await begin(driver)
+    panes = driver.app.workbench.panes
+    assert panes is not None
+    before = panes.plan_pane.outer_size.height
+    await driver.press(focus, key)
+    assert (panes.plan_pane.outer_size.height - before) * sign > 0
 
 
-@pytest.mark.parametrize(("focus", "pane"), [("f6", "files"), ("f7", "plan"), ("f8", "log"), ("f9", "chat")])
-async def test_a_zoomed_pane_fills_the_screen_and_goes_back(focus: str, pane: str) -> None:
-    async with at_work() as driver:
-        await driver.press(focus)
-        before = width(driver, pane)
-        await driver.press("alt+z")
-        assert width(driver, pane) == 160
-        await driver.press("alt+z")
-        assert width(driver, pane) == before
+@cases.each(("focus", "pane"), [("f6", "files"), ("f7", "plan"), ("f8", "log"), ("f9", "chat")])
+async def a_zoomed_pane_fills_the_screen_and_goes_back(driver: Driver, focus: str, pane: str) -> None:
+    await begin(driver)
+    await driver.press(focus)
+    before = width(driver, pane)
+    await driver.press("alt+z")
+    assert width(driver, pane) == 160
+    await driver.press("alt+z")
+    assert width(driver, pane) == before
 
 
 async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one() -> None:
@@ -146,17 +155,18 @@ async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one() -> Non
         assert 0 < width(driver, "files") <= 80
 
 
-async def test_an_edge_is_dragged_by_the_mouse_and_kept() -> None:
-    async with at_work() as driver:
-        panes = driver.app.workbench.panes
-        assert panes is not None
-        edge = panes.files_pane.region.right
-        await driver.pilot.mouse_down(offset=(edge, 10))
-        await driver.pilot.hover(offset=(edge + 9, 10))
-        await driver.pilot.mouse_up(offset=(edge + 9, 10))
-        await driver.settle()
-        assert width(driver, "files") == edge + 10
-        assert kept().files_cells == edge + 10
+@cases
+async def an_edge_is_dragged_by_the_mouse_and_kept(driver: Driver) -> None:
+    await begin(driver)
+    panes = driver.app.workbench.panes
+    assert panes is not None
+    edge = panes.files_pane.region.right
+    await driver.pilot.mouse_down(offset=(edge, 10))
+    await driver.pilot.hover(offset=(edge + 9, 10))
+    await driver.pilot.mouse_up(offset=(edge + 9, 10))
+    await driver.settle()
+    assert width(driver, "files") == edge + 10
+    assert kept().files_cells == edge + 10
 
 
 async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
@@ -175,3 +185,7 @@ async def test_the_usual_layout_comes_back() -> None:
         await driver.settle()
         assert width(driver, "files") == 28
         assert kept() == PaneLayout()
+
+
+async def test_the_cases() -> None:
+    await cases.run()

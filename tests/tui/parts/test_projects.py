@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.tui.driving import Driver, running
+from tests.tui.driving import Driver
 from tests.tui.fakes import FakeHost, play_work
+from tests.tui.one_app import Cases
 from tests.tui.scenes_projects import OTHER, use_projects
 
 
@@ -19,52 +20,58 @@ async def listed(driver: Driver) -> None:
     await driver.until(lambda: "lexer" in driver.text())
 
 
-async def test_the_rows_say_what_needs_the_user_and_a_gone_folder_is_not_gone_to() -> None:
-    async with running(host_with_projects()) as driver:
-        await listed(driver)
-        assert "you are here" in driver.text()
-        await driver.press("down")
-        await driver.until(
-            lambda: "needs you: 1 failed task, 2 open questions" in driver.text() and "2 plans, 9/14 done" in driver.text()
-        )
-        await driver.press("down", "enter")
-        await driver.until(lambda: "the folder is gone" in driver.text())
-        assert "[red]" in driver.text()
-        assert "\x1b" not in driver.text()
-        assert driver.app.next_folder == ""
+cases = Cases(host_with_projects)
 
 
-async def test_enter_leaves_for_the_folder() -> None:
-    async with running(host_with_projects()) as driver:
-        await listed(driver)
-        await driver.press("down", "enter")
-        await driver.until(lambda: driver.app.is_leaving)
-        assert driver.app.next_folder == OTHER.path
+@cases
+async def the_rows_say_what_needs_the_user_and_a_gone_folder_is_not_gone_to(driver: Driver) -> None:
+    await listed(driver)
+    assert "you are here" in driver.text()
+    await driver.press("down")
+    await driver.until(
+        lambda: "needs you: 1 failed task, 2 open questions" in driver.text() and "2 plans, 9/14 done" in driver.text()
+    )
+    await driver.press("down", "enter")
+    await driver.until(lambda: "the folder is gone" in driver.text())
+    assert "[red]" in driver.text()
+    assert "\x1b" not in driver.text()
+    assert driver.app.next_folder == ""
 
 
-async def test_it_asks_first_while_an_agent_works_and_no_means_stay() -> None:
-    host = host_with_projects()
-    async with running(host) as driver:
-        play_work(driver.host.session)
-        await listed(driver)
-        for answer in ("n", "y"):
-            await driver.press("home", "down", "enter")
-            await driver.until_screen("Confirm")
-            assert "Switch to lexer?" in driver.text()
-            await driver.press(answer)
-            if answer == "n":
-                await driver.until_screen("Workbench")
-                assert driver.app.next_folder == ""
-                await listed(driver)
-        await driver.until(lambda: driver.app.is_leaving)
-        assert driver.app.next_folder == OTHER.path
+@cases
+async def enter_leaves_for_the_folder(driver: Driver) -> None:
+    await listed(driver)
+    await driver.press("down", "enter")
+    await driver.until(lambda: driver.app.is_leaving)
+    assert driver.app.next_folder == OTHER.path
 
 
-async def test_enter_on_the_folder_where_one_is_closes_the_list() -> None:
-    host = host_with_projects()
+@cases
+async def it_asks_first_while_an_agent_works_and_no_means_stay(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await listed(driver)
+    for answer in ("n", "y"):
+        await driver.press("home", "down", "enter")
+        await driver.until_screen("Confirm")
+        assert "Switch to lexer?" in driver.text()
+        await driver.press(answer)
+        if answer == "n":
+            await driver.until_screen("Workbench")
+            assert driver.app.next_folder == ""
+            await listed(driver)
+    await driver.until(lambda: driver.app.is_leaving)
+    assert driver.app.next_folder == OTHER.path
+
+
+@cases
+async def enter_on_the_folder_where_one_is_closes_the_list(driver: Driver) -> None:
+    host = driver.host
     host.extensions.projects.found[1:] = [replace(OTHER, needs=())]
-    async with running(host) as driver:
-        await listed(driver)
-        await driver.press("home", "enter")
-        await driver.until_screen("Workbench")
-        assert not driver.app.is_leaving
+    await listed(driver)
+    await driver.press("home", "enter")
+    await driver.until_screen("Workbench")
+    assert not driver.app.is_leaving
+
+
+async def test_the_cases() -> None:
+    await cases.run()

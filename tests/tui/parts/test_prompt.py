@@ -4,7 +4,6 @@ import asyncio
 import os
 from pathlib import Path
 
-import pytest
 from textual import events
 
 from lmtui.core.model_events import VisionChanged
@@ -12,6 +11,9 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore, Typed
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 LONG = "\n".join(f"line {number}" for number in range(30))
@@ -26,93 +28,93 @@ async def paste(driver: Driver, text: str) -> None:
     await driver.settle()
 
 
-async def test_a_path_is_completed_by_tab_and_sent_as_typed() -> None:
-    async with running() as driver:
-        await driver.press(*"see @lex")
-        await driver.until(lambda: "parser/lexer.py" in driver.text("#completions"))
-        await driver.press("tab")
-        assert prompt_text(driver) == "see @parser/lexer.py "
-        await driver.press("enter")
-        assert driver.host.session.submitted == ["see @parser/lexer.py"]
+@cases
+async def a_path_is_completed_by_tab_and_sent_as_typed(driver: Driver) -> None:
+    await driver.press(*"see @lex")
+    await driver.until(lambda: "parser/lexer.py" in driver.text("#completions"))
+    await driver.press("tab")
+    assert prompt_text(driver) == "see @parser/lexer.py "
+    await driver.press("enter")
+    assert driver.host.session.submitted == ["see @parser/lexer.py"]
 
 
-async def test_a_folder_is_gone_into() -> None:
-    async with running() as driver:
-        await driver.press(*"@pars")
-        await driver.until(lambda: "parser/" in driver.text("#completions"))
-        await driver.press("tab")
-        assert prompt_text(driver) == "@parser/"
-        await driver.until(lambda: "parser/tests/" in driver.text("#completions"))
+@cases
+async def a_folder_is_gone_into(driver: Driver) -> None:
+    await driver.press(*"@pars")
+    await driver.until(lambda: "parser/" in driver.text("#completions"))
+    await driver.press("tab")
+    assert prompt_text(driver) == "@parser/"
+    await driver.until(lambda: "parser/tests/" in driver.text("#completions"))
 
 
-async def test_enter_takes_a_path_and_does_not_send() -> None:
-    async with running() as driver:
-        await driver.press(*"@READ")
-        await driver.until(lambda: "README.md" in driver.text("#completions"))
-        await driver.press("enter")
-        assert prompt_text(driver) == "@README.md "
-        assert driver.host.session.submitted == []
+@cases
+async def enter_takes_a_path_and_does_not_send(driver: Driver) -> None:
+    await driver.press(*"@READ")
+    await driver.until(lambda: "README.md" in driver.text("#completions"))
+    await driver.press("enter")
+    assert prompt_text(driver) == "@README.md "
+    assert driver.host.session.submitted == []
 
 
-async def test_an_argument_is_completed_and_run() -> None:
-    async with running() as driver:
-        await driver.press(*"/mode au")
-        assert "auto" in driver.text("#completions")
-        await driver.press("enter")
-        assert driver.host.session.mode.value == "auto"
+@cases
+async def an_argument_is_completed_and_run(driver: Driver) -> None:
+    await driver.press(*"/mode au")
+    assert "auto" in driver.text("#completions")
+    await driver.press("enter")
+    assert driver.host.session.mode.value == "auto"
 
 
-async def test_models_are_offered_once_the_servers_have_answered() -> None:
-    async with running() as driver:
-        await driver.press(*"/model lla")
-        await driver.until(lambda: "models" in driver.app.workbench.prompt.completing.values)
-        await driver.press("m")
-        assert "llama3.2:3b" in driver.text("#completions")
+@cases
+async def models_are_offered_once_the_servers_have_answered(driver: Driver) -> None:
+    await driver.press(*"/model lla")
+    await driver.until(lambda: "models" in driver.app.workbench.prompt.completing.values)
+    await driver.press("m")
+    assert "llama3.2:3b" in driver.text("#completions")
 
 
-async def test_the_history_is_searched_and_escape_leaves_what_was_typed() -> None:
-    async with running() as driver:
-        for text in ("fix the lexer", "add tests", "fix the docs"):
-            driver.app.workbench.prompt.history_texts.add(text)
-        await driver.press(*"fix")
-        await driver.press("ctrl+r")
-        assert driver.text("#completions").split("\n")[0].strip() == "fix the docs"
-        assert "add tests" not in driver.text("#completions")
-        await driver.press(*" lex")
-        await driver.press("escape")
-        assert prompt_text(driver) == "fix"
-        await driver.press("ctrl+r", "ctrl+r", "enter")
-        assert prompt_text(driver) == "fix the lexer"
-        assert driver.host.session.submitted == []
+@cases
+async def the_history_is_searched_and_escape_leaves_what_was_typed(driver: Driver) -> None:
+    for text in ("fix the lexer", "add tests", "fix the docs"):
+        driver.app.workbench.prompt.history_texts.add(text)
+    await driver.press(*"fix")
+    await driver.press("ctrl+r")
+    assert driver.text("#completions").split("\n")[0].strip() == "fix the docs"
+    assert "add tests" not in driver.text("#completions")
+    await driver.press(*" lex")
+    await driver.press("escape")
+    assert prompt_text(driver) == "fix"
+    await driver.press("ctrl+r", "ctrl+r", "enter")
+    assert prompt_text(driver) == "fix the lexer"
+    assert driver.host.session.submitted == []
 
 
-async def test_a_search_that_finds_nothing_sends_nothing() -> None:
-    async with running() as driver:
-        await driver.press("ctrl+r", *"zzz", "enter")
-        assert driver.host.session.submitted == []
+@cases
+async def a_search_that_finds_nothing_sends_nothing(driver: Driver) -> None:
+    await driver.press("ctrl+r", *"zzz", "enter")
+    assert driver.host.session.submitted == []
 
 
-async def test_a_large_paste_is_one_token_sent_whole() -> None:
-    async with running() as driver:
-        await driver.press(*"see ")
-        await paste(driver, LONG)
-        assert prompt_text(driver) == "see [pasted 30 lines #1]"
-        assert driver.host.session.submitted == []
-        await driver.press("enter")
-        assert driver.host.session.submitted == [f"see {LONG}"]
-        await driver.press("up")
-        assert prompt_text(driver) == "see [pasted 30 lines #1]"
+@cases
+async def a_large_paste_is_one_token_sent_whole(driver: Driver) -> None:
+    await driver.press(*"see ")
+    await paste(driver, LONG)
+    assert prompt_text(driver) == "see [pasted 30 lines #1]"
+    assert driver.host.session.submitted == []
+    await driver.press("enter")
+    assert driver.host.session.submitted == [f"see {LONG}"]
+    await driver.press("up")
+    assert prompt_text(driver) == "see [pasted 30 lines #1]"
 
 
-async def test_a_token_is_deleted_as_one_and_unfolded_by_key() -> None:
-    async with running() as driver:
-        await paste(driver, LONG)
-        await driver.press("alt+v")
-        assert prompt_text(driver) == LONG
-        driver.app.workbench.prompt.replace_text("")
-        await paste(driver, LONG)
-        await driver.press("backspace")
-        assert prompt_text(driver) == ""
+@cases
+async def a_token_is_deleted_as_one_and_unfolded_by_key(driver: Driver) -> None:
+    await paste(driver, LONG)
+    await driver.press("alt+v")
+    assert prompt_text(driver) == LONG
+    driver.app.workbench.prompt.replace_text("")
+    await paste(driver, LONG)
+    await driver.press("backspace")
+    assert prompt_text(driver) == ""
 
 
 async def test_a_dropped_file_becomes_a_mention_and_a_picture_a_token(tmp_path: Path) -> None:
@@ -139,36 +141,35 @@ async def test_a_picture_is_not_sent_to_a_model_that_sees_none(tmp_path: Path) -
         assert prompt_text(driver) == "[image #1 shot.png]"
 
 
-@pytest.mark.parametrize(("typed", "told"), [("!make all", True), ("!!make all", False)])
-async def test_a_command_of_the_users_own_goes_to_the_session(typed: str, told: bool) -> None:
-    async with running() as driver:
-        await driver.type(typed)
-        assert driver.host.session.waiting.commands == [("make all", told)]
-        assert driver.host.session.submitted == []
+@cases.each(("typed", "told"), [("!make all", True), ("!!make all", False)])
+async def a_command_of_the_users_own_goes_to_the_session(driver: Driver, typed: str, told: bool) -> None:
+    await driver.type(typed)
+    assert driver.host.session.waiting.commands == [("make all", told)]
+    assert driver.host.session.submitted == []
 
 
-async def test_the_queue_shows_three_lines_and_can_be_dropped() -> None:
-    async with running(size=SMALL) as driver:
-        for text in ("now", "one", "two", "three", "four"):
-            await driver.type(text)
-        shown = driver.text("#queue")
-        assert "queued 4   one" in shown
-        assert "three" in shown
-        assert "… 1 more" in shown
-        await driver.press("alt+x")
-        assert driver.host.session.queued == ["one", "two", "three"]
+@cases.at(SMALL)
+async def the_queue_shows_three_lines_and_can_be_dropped(driver: Driver) -> None:
+    for text in ("now", "one", "two", "three", "four"):
+        await driver.type(text)
+    shown = driver.text("#queue")
+    assert "queued 4   one" in shown
+    assert "three" in shown
+    assert "… 1 more" in shown
+    await driver.press("alt+x")
+    assert driver.host.session.queued == ["one", "two", "three"]
 
 
-async def test_after_an_interrupt_the_queue_waits_for_an_empty_enter() -> None:
-    async with running() as driver:
-        await driver.type("now")
-        await driver.type("later")
-        await driver.press("escape")
-        assert "paused 1" in driver.text("#queue")
-        assert "Enter to send" in driver.text("#queue")
-        await driver.press("enter")
-        assert not driver.app.screen.query_one("#queue").display
-        assert driver.host.session.is_running
+@cases
+async def after_an_interrupt_the_queue_waits_for_an_empty_enter(driver: Driver) -> None:
+    await driver.type("now")
+    await driver.type("later")
+    await driver.press("escape")
+    assert "paused 1" in driver.text("#queue")
+    assert "Enter to send" in driver.text("#queue")
+    await driver.press("enter")
+    assert not driver.app.screen.query_one("#queue").display
+    assert driver.host.session.is_running
 
 
 async def test_a_draft_is_written_once_typing_stops_and_comes_back() -> None:
@@ -197,17 +198,17 @@ async def test_a_draft_that_comes_when_typing_has_begun_is_in_the_history() -> N
         assert prompt_text(driver) == "not sent yet"
 
 
-async def test_each_session_keeps_its_own_draft() -> None:
-    async with running() as driver:
-        first = driver.host.session.id
-        await driver.press(*"for the first")
-        await driver.press("f4")
-        await driver.until(lambda: len(driver.host.opened) == 2 and prompt_text(driver) == "")
-        await driver.press(*"second")
-        feeds = driver.app.sessions.views
-        assert driver.app.sessions.router is not None
-        driver.app.sessions.router.show(feeds[first])
-        await driver.until(lambda: prompt_text(driver) == "for the first")
+@cases
+async def each_session_keeps_its_own_draft(driver: Driver) -> None:
+    first = driver.host.session.id
+    await driver.press(*"for the first")
+    await driver.press("f4")
+    await driver.until(lambda: len(driver.host.opened) == 2 and prompt_text(driver) == "")
+    await driver.press(*"second")
+    feeds = driver.app.sessions.views
+    assert driver.app.sessions.router is not None
+    driver.app.sessions.router.show(feeds[first])
+    await driver.until(lambda: prompt_text(driver) == "for the first")
 
 
 async def test_a_draft_that_is_read_late_does_not_come_to_the_session_shown_by_then() -> None:
@@ -234,3 +235,7 @@ async def test_pictures_of_the_command_line_begin_the_prompt(tmp_path: Path) -> 
         assert driver.host.session.submitted == []
         await driver.press("enter")
         assert [image.name for image in driver.host.session.waiting.images] == ["dot.png"]
+
+
+async def test_the_cases() -> None:
+    await cases.run()

@@ -11,9 +11,11 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
+from tests.sets import for_each
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost, FakeSession, play_work
 from tests.tui.modals.test_switcher import host_with_sessions
+from tests.tui.one_app import Cases
 from tests.tui.scenes_sessions import send_agents
 
 DOCS, RENAME, EMPTY = "20260314_110000_aaaaaa", "20260314_120000_bbbbbb", "20260314_130000_cccccc"
@@ -34,19 +36,23 @@ async def kept(driver: Driver) -> None:
     await driver.until(lambda: not [each for each in driver.app.workers if each.group == "sessions" and not each.is_finished])
 
 
-async def test_alt_right_and_left_go_round_the_open_sessions() -> None:
-    async with running(host_with_sessions()) as driver:
-        first = active_id(driver)
+cases = Cases(host_with_sessions)
+plain_cases = Cases()
+
+
+@cases
+async def alt_right_and_left_go_round_the_open_sessions(driver: Driver) -> None:
+    first = active_id(driver)
+    await driver.press("alt+right")
+    assert active_id(driver) == first
+    await open_both(driver)
+    seen = []
+    for _ in range(3):
         await driver.press("alt+right")
-        assert active_id(driver) == first
-        await open_both(driver)
-        seen = []
-        for _ in range(3):
-            await driver.press("alt+right")
-            seen.append(active_id(driver))
-        assert seen == [first, DOCS, RENAME]
-        await driver.press("alt+left")
-        assert active_id(driver) == DOCS
+        seen.append(active_id(driver))
+    assert seen == [first, DOCS, RENAME]
+    await driver.press("alt+left")
+    assert active_id(driver) == DOCS
 
 
 async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
@@ -89,60 +95,60 @@ async def test_sessions_that_are_gone_or_held_elsewhere_are_passed_over_and_said
         assert "no longer exist" in driver.text()
 
 
-async def test_a_fork_is_asked_for_its_place_and_opened() -> None:
-    async with running(host_with_sessions()) as driver:
-        play_work(driver.host.session)
-        original = active_id(driver)
-        seqs = [each.seq for each in driver.host.session.history() if each.event.kind == "message_added"]
-        await driver.type("/fork")
-        await driver.until_screen("Picker")
-        await driver.press("down", "down", "enter")
-        await driver.until(lambda: bool(driver.host.archive.forked))
-        assert driver.host.archive.forked == [(original, seqs[0])]
-        await driver.until(lambda: active_id(driver) != original)
-        await driver.until(lambda: "all files are unchanged" in driver.text())
+@cases
+async def a_fork_is_asked_for_its_place_and_opened(driver: Driver) -> None:
+    play_work(driver.host.session)
+    original = active_id(driver)
+    seqs = [each.seq for each in driver.host.session.history() if each.event.kind == "message_added"]
+    await driver.type("/fork")
+    await driver.until_screen("Picker")
+    await driver.press("down", "down", "enter")
+    await driver.until(lambda: bool(driver.host.archive.forked))
+    assert driver.host.archive.forked == [(original, seqs[0])]
+    await driver.until(lambda: active_id(driver) != original)
+    await driver.until(lambda: "all files are unchanged" in driver.text())
 
 
-async def test_a_key_in_the_conversation_forks_up_to_the_block_under_the_cursor() -> None:
-    async with running(host_with_sessions()) as driver:
-        play_work(driver.host.session)
-        await driver.settle()
-        started = [each.seq for each in driver.host.session.history() if each.event.kind == "tool_call_started"]
-        await driver.press("f9", "home", "c", "alt+f")
-        await driver.until(lambda: bool(driver.host.archive.forked))
-        assert driver.host.archive.forked[0][1] == started[0]
+@cases
+async def a_key_in_the_conversation_forks_up_to_the_block_under_the_cursor(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await driver.settle()
+    started = [each.seq for each in driver.host.session.history() if each.event.kind == "tool_call_started"]
+    await driver.press("f9", "home", "c", "alt+f")
+    await driver.until(lambda: bool(driver.host.archive.forked))
+    assert driver.host.archive.forked[0][1] == started[0]
 
 
-async def test_the_switcher_forks_marks_exports_and_closes() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_both(driver)
-        await driver.press("f2")
-        await driver.until_screen("Switcher")
-        await driver.until(lambda: "docs" in driver.text())
-        await driver.press("m")
-        assert driver.app.sessions.marks == {RENAME}
-        assert "★ rename pass" in driver.text()
-        await driver.press("x")
-        await driver.until_screen("Picker")
-        await driver.press("down", "enter")
-        await driver.until(lambda: driver.host.archive.exported == [(RENAME, "html")])
-        await driver.until_screen("Switcher")
-        await driver.press("f")
-        await driver.until(lambda: "rename pass (fork)" in driver.text())
-        await driver.press("home")
-        await driver.press("c")
-        await driver.until(lambda: len(driver.app.sessions.views) == 2)
-        assert "docs" in driver.text()
+@cases
+async def the_switcher_forks_marks_exports_and_closes(driver: Driver) -> None:
+    await open_both(driver)
+    await driver.press("f2")
+    await driver.until_screen("Switcher")
+    await driver.until(lambda: "docs" in driver.text())
+    await driver.press("m")
+    assert driver.app.sessions.marks == {RENAME}
+    assert "★ rename pass" in driver.text()
+    await driver.press("x")
+    await driver.until_screen("Picker")
+    await driver.press("down", "enter")
+    await driver.until(lambda: driver.host.archive.exported == [(RENAME, "html")])
+    await driver.until_screen("Switcher")
+    await driver.press("f")
+    await driver.until(lambda: "rename pass (fork)" in driver.text())
+    await driver.press("home")
+    await driver.press("c")
+    await driver.until(lambda: len(driver.app.sessions.views) == 2)
+    assert "docs" in driver.text()
 
 
-async def test_closing_the_session_on_screen_shows_another_that_is_open() -> None:
-    async with running(host_with_sessions()) as driver:
-        first = active_id(driver)
-        await open_both(driver)
-        await driver.type("/close")
-        await driver.until(lambda: active_id(driver) == DOCS)
-        assert driver.host.opened[RENAME].is_closed
-        assert driver.app.sessions.order == [DOCS, first]
+@cases
+async def closing_the_session_on_screen_shows_another_that_is_open(driver: Driver) -> None:
+    first = active_id(driver)
+    await open_both(driver)
+    await driver.type("/close")
+    await driver.until(lambda: active_id(driver) == DOCS)
+    assert driver.host.opened[RENAME].is_closed
+    assert driver.app.sessions.order == [DOCS, first]
 
 
 async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on() -> None:
@@ -175,7 +181,7 @@ async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on()
                 await worker.wait()
 
 
-@pytest.mark.parametrize(("cells", "wanted"), [(160, 76), (150, 36)])
+@for_each(("cells", "wanted"), [(160, 76), (150, 36)])
 async def test_several_agents_have_a_wide_column_and_two_lines_each_where_there_is_room(cells: int, wanted: int) -> None:
     async with running(host_with_sessions(), size=(cells, 40)) as driver:
         send_agents(driver.host.session)
@@ -189,30 +195,30 @@ async def test_several_agents_have_a_wide_column_and_two_lines_each_where_there_
         assert (rows[at + 1] == "two things to change") == (wanted == 76)
 
 
-async def test_the_log_is_narrowed_by_a_line_and_a_call_read_whole() -> None:
-    async with running(host_with_sessions()) as driver:
-        play_work(driver.host.session)
-        await driver.settle()
-        await driver.press("f8", "slash", *"tool:shell")
-        assert "1 of 3" in driver.text()
-        await driver.press("enter", "enter")
-        await driver.until_screen("OutputScreen")
-        assert "2 failed, 14 passed" in driver.text()
-        assert "command: pytest -q tests/test_lexer.py" in driver.text()
-        await driver.press("escape", "slash", "escape")
-        assert "of 3" not in driver.text()
+@cases
+async def the_log_is_narrowed_by_a_line_and_a_call_read_whole(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await driver.settle()
+    await driver.press("f8", "slash", *"tool:shell")
+    assert "1 of 3" in driver.text()
+    await driver.press("enter", "enter")
+    await driver.until_screen("OutputScreen")
+    assert "2 failed, 14 passed" in driver.text()
+    assert "command: pytest -q tests/test_lexer.py" in driver.text()
+    await driver.press("escape", "slash", "escape")
+    assert "of 3" not in driver.text()
 
 
-async def test_what_an_agent_does_when_its_conversation_is_opened_stands_there_once() -> None:
-    async with running() as driver:
-        part = driver.app.workbench.ready.agents
-        assert part is not None
-        driver.host.session.emit(AgentStarted(agent="tester", title="write tests"))
-        driver.host.session.emit(MessageAdded(agent="tester", role=Role.USER, text="Please write tests."))
-        part.open("tester")
-        await driver.until_screen("AgentScreen")
-        await driver.settle()
-        assert driver.text().count("Please write tests.") == 1
+@plain_cases
+async def what_an_agent_does_when_its_conversation_is_opened_stands_there_once(driver: Driver) -> None:
+    part = driver.app.workbench.ready.agents
+    assert part is not None
+    driver.host.session.emit(AgentStarted(agent="tester", title="write tests"))
+    driver.host.session.emit(MessageAdded(agent="tester", role=Role.USER, text="Please write tests."))
+    part.open("tester")
+    await driver.until_screen("AgentScreen")
+    await driver.settle()
+    assert driver.text().count("Please write tests.") == 1
 
 
 async def test_no_pane_of_a_closed_session_is_left_where_no_other_can_be_opened() -> None:
@@ -232,11 +238,11 @@ async def test_no_pane_of_a_closed_session_is_left_where_no_other_can_be_opened(
         assert driver.app.focused is driver.app.workbench.prompt
 
 
-async def test_a_session_that_is_chosen_as_the_user_leaves_is_not_opened() -> None:
-    async with running(host_with_sessions()) as driver:
-        controller = driver.app.workbench.ready.session_controller
-        await driver.app.workbench.sessions.close()
-        assert await controller.open(RENAME) is None
+@cases
+async def a_session_that_is_chosen_as_the_user_leaves_is_not_opened(driver: Driver) -> None:
+    controller = driver.app.workbench.ready.session_controller
+    await driver.app.workbench.sessions.close()
+    assert await controller.open(RENAME) is None
 
 
 async def test_alt_and_a_digit_go_to_the_tab_of_the_header() -> None:
@@ -250,3 +256,11 @@ async def test_alt_and_a_digit_go_to_the_tab_of_the_header() -> None:
         await driver.press("alt+7")
         assert "no tab 7" in driver.text("#say")
         assert active_id(driver) == order[1]
+
+
+async def test_the_cases() -> None:
+    await cases.run()
+
+
+async def test_the_plain_cases() -> None:
+    await plain_cases.run()

@@ -6,6 +6,9 @@ from lmtui.core.skills import SkillState
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_skills import FakeSkills, some_skills, some_tools
 from tests.tui.fakes import FakeHost
+from tests.tui.one_app import Cases
+
+cases = Cases()
 
 
 def known(driver: Driver) -> FakeSkills:
@@ -32,62 +35,62 @@ def has_tools(skills: FakeSkills, count: int) -> bool:
     return len(skills.tools) == count
 
 
-async def test_each_stands_with_whose_it_is_its_price_and_its_state() -> None:
-    async with running(size=SMALL) as driver:
-        await at_list(driver)
-        text = driver.text()
-        for words in ("13 tokens told, 1,210 read", "waits for trust", "refused by you", "hidden", "broken", "58 tokens"):
-            assert words in text
-        assert "only these tools while it is in use: Read, Shell(git log *)" in text
-        await mark(driver, SkillState.WAITING)
-        await driver.until(lambda: "/trust" in driver.text())
-        await mark(driver, SkillState.BROKEN)
-        await driver.until(lambda: "line 3: mapping values" in driver.text())
+@cases.at(SMALL)
+async def each_stands_with_whose_it_is_its_price_and_its_state(driver: Driver) -> None:
+    await at_list(driver)
+    text = driver.text()
+    for words in ("13 tokens told, 1,210 read", "waits for trust", "refused by you", "hidden", "broken", "58 tokens"):
+        assert words in text
+    assert "only these tools while it is in use: Read, Shell(git log *)" in text
+    await mark(driver, SkillState.WAITING)
+    await driver.until(lambda: "/trust" in driver.text())
+    await mark(driver, SkillState.BROKEN)
+    await driver.until(lambda: "line 3: mapping values" in driver.text())
 
 
-async def test_one_is_read_without_markup() -> None:
-    async with running() as driver:
-        await at_list(driver)
-        await driver.press("enter")
-        await driver.until_screen("Reading")
-        await driver.until(lambda: "[@click=app.leave]No markup[/]" in driver.text())
+@cases
+async def one_is_read_without_markup(driver: Driver) -> None:
+    await at_list(driver)
+    await driver.press("enter")
+    await driver.until_screen("Reading")
+    await driver.until(lambda: "[@click=app.leave]No markup[/]" in driver.text())
 
 
-async def test_one_that_cannot_be_used_reads_as_why() -> None:
-    async with running() as driver:
-        await at_list(driver)
-        await mark(driver, SkillState.BROKEN)
-        await driver.press("u", "enter")
-        await driver.until_screen("Reading")
-        await driver.until(lambda: "mapping values" in driver.text())
+@cases
+async def one_that_cannot_be_used_reads_as_why(driver: Driver) -> None:
+    await at_list(driver)
+    await mark(driver, SkillState.BROKEN)
+    await driver.press("u", "enter")
+    await driver.until_screen("Reading")
+    await driver.until(lambda: "mapping values" in driver.text())
 
 
-async def test_the_marked_one_is_written_into_the_prompt_for_more_words() -> None:
-    async with running() as driver:
-        await at_list(driver)
-        await driver.press("u")
-        await driver.until(lambda: driver.app.workbench.prompt.text == "/skill changelog ")
-        assert driver.host.session.skills.begun == []
+@cases
+async def the_marked_one_is_written_into_the_prompt_for_more_words(driver: Driver) -> None:
+    await at_list(driver)
+    await driver.press("u")
+    await driver.until(lambda: driver.app.workbench.prompt.text == "/skill changelog ")
+    assert driver.host.session.skills.begun == []
 
 
-async def test_a_skill_with_words_goes_to_the_model() -> None:
-    async with running() as driver:
-        _ = known(driver)
-        await driver.type("/skill changelog for version 2")
-        await driver.until(lambda: driver.host.session.skills.begun == [("changelog", "for version 2")])
+@cases
+async def a_skill_with_words_goes_to_the_model(driver: Driver) -> None:
+    _ = known(driver)
+    await driver.type("/skill changelog for version 2")
+    await driver.until(lambda: driver.host.session.skills.begun == [("changelog", "for version 2")])
 
 
-async def test_the_skill_in_use_is_marked_and_ended() -> None:
-    async with running() as driver:
-        driver.host.session.skills.in_use = ("changelog",)
-        await at_list(driver)
-        await driver.until(lambda: "in use; 13 tokens told" in driver.text())
-        await driver.press("escape")
-        await driver.type("/skill off")
-        await driver.until(lambda: driver.host.session.skills.in_use == ())
-        await driver.until(lambda: "Skill ended: changelog" in driver.text())
-        await driver.type("/skill off")
-        await driver.until(lambda: "no skill is in use" in driver.text())
+@cases
+async def the_skill_in_use_is_marked_and_ended(driver: Driver) -> None:
+    driver.host.session.skills.in_use = ("changelog",)
+    await at_list(driver)
+    await driver.until(lambda: "in use; 13 tokens told" in driver.text())
+    await driver.press("escape")
+    await driver.type("/skill off")
+    await driver.until(lambda: driver.host.session.skills.in_use == ())
+    await driver.until(lambda: "Skill ended: changelog" in driver.text())
+    await driver.type("/skill off")
+    await driver.until(lambda: "no skill is in use" in driver.text())
 
 
 async def test_names_are_completed_and_those_that_cannot_be_used_are_not() -> None:
@@ -99,38 +102,42 @@ async def test_names_are_completed_and_those_that_cannot_be_used_are_not() -> No
         assert names == ["changelog", "find-bug", "write-tests", "off"]
 
 
-async def test_one_that_is_not_there_says_so_and_nothing_is_sent() -> None:
-    async with running() as driver:
-        _ = known(driver)
-        await driver.type("/skill deploy now")
-        await driver.until(lambda: "no skill 'deploy'" in driver.text())
-        assert driver.host.session.skills.begun == []
+@cases
+async def one_that_is_not_there_says_so_and_nothing_is_sent(driver: Driver) -> None:
+    _ = known(driver)
+    await driver.type("/skill deploy now")
+    await driver.until(lambda: "no skill 'deploy'" in driver.text())
+    assert driver.host.session.skills.begun == []
 
 
-async def test_a_tool_is_read_and_forgotten_only_after_a_second_yes() -> None:
-    async with running() as driver:
-        skills = await at_list(driver)
+@cases
+async def a_tool_is_read_and_forgotten_only_after_a_second_yes(driver: Driver) -> None:
+    skills = await at_list(driver)
+    await driver.press("d")
+    assert type(driver.app.screen).__name__ == "SkillList"
+    await driver.press("end", "up", "enter")
+    await driver.until_screen("Reading")
+    await driver.until(lambda: "def count_words" in driver.text())
+    await driver.press("escape")
+    await driver.until_screen("SkillList")
+    for key, left in (("n", 2), ("y", 1)):
         await driver.press("d")
-        assert type(driver.app.screen).__name__ == "SkillList"
-        await driver.press("end", "up", "enter")
-        await driver.until_screen("Reading")
-        await driver.until(lambda: "def count_words" in driver.text())
-        await driver.press("escape")
+        await driver.until_screen("Confirm")
+        await driver.press(key)
         await driver.until_screen("SkillList")
-        for key, left in (("n", 2), ("y", 1)):
-            await driver.press("d")
-            await driver.until_screen("Confirm")
-            await driver.press(key)
-            await driver.until_screen("SkillList")
-            await driver.until(partial(has_tools, skills, left))
-        await driver.until(lambda: "skill__count_words" not in driver.text())
+        await driver.until(partial(has_tools, skills, left))
+    await driver.until(lambda: "skill__count_words" not in driver.text())
 
 
-async def test_a_function_is_promoted_from_the_prompt() -> None:
-    async with running() as driver:
-        await driver.type("/promote @tools/words.py count_words counter")
-        wanted = driver.host.session.skills.wanted
-        await driver.until(lambda: wanted == [("tools/words.py", "count_words", "counter")])
-        await driver.type("/promote words.py")
-        await driver.until(lambda: "/promote FILE FUNCTION" in driver.text())
-        assert len(wanted) == 1
+@cases
+async def a_function_is_promoted_from_the_prompt(driver: Driver) -> None:
+    await driver.type("/promote @tools/words.py count_words counter")
+    wanted = driver.host.session.skills.wanted
+    await driver.until(lambda: wanted == [("tools/words.py", "count_words", "counter")])
+    await driver.type("/promote words.py")
+    await driver.until(lambda: "/promote FILE FUNCTION" in driver.text())
+    assert len(wanted) == 1
+
+
+async def test_the_cases() -> None:
+    await cases.run()

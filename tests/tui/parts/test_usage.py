@@ -4,9 +4,10 @@ from datetime import UTC, timedelta
 
 from lmtui.core.usage_values import SLOT_S, LogUsage, UsageRange, UsageSum, usage_report
 from lmtui.features.usage.screens import UsageList, chart_rows, day_bars
-from tests.tui.driving import Driver, running
+from tests.tui.driving import Driver
 from tests.tui.fake_mcp import NOW
 from tests.tui.fakes import FakeHost
+from tests.tui.one_app import Cases
 from tests.tui.scenes_usage import use_usage
 
 
@@ -30,44 +31,48 @@ async def both(driver: Driver, *texts: str) -> None:
     await driver.until(lambda: all(each in driver.text() for each in texts))
 
 
-async def test_the_arrows_count_more_and_fewer_days_and_tab_shows_the_other_tables() -> None:
-    async with running(host_with_usage()) as driver:
-        await shown(driver)
-        await driver.until(lambda: "the last 7 days · by model" in driver.text() and "70 requests" in driver.text())
-        await driver.press("right", "right", "right")
-        await driver.until(lambda: "all days · by model" in driver.text() and "169 requests" in driver.text())
-        await driver.press("left", "left", "left", "left")
-        await driver.until(lambda: "today · by model" in driver.text() and "15 requests" in driver.text())
-        for table, text in (("folder", "src/lexer"), ("session", "Task 1: nested comments"), ("day", "2026-03-02")):
-            await driver.press("tab")
-            await both(driver, f"by {table}", text)
-        assert "\x1b" not in driver.text()
+cases = Cases(host_with_usage)
+plain_cases = Cases()
 
 
-async def test_a_range_can_be_named_and_an_unknown_one_is_refused() -> None:
-    async with running(host_with_usage()) as driver:
-        await shown(driver, "30d")
-        await driver.until(lambda: "the last 30 days · by model" in driver.text())
-        await driver.press("escape")
-        await driver.type("/usage year")
-        await driver.until(lambda: "no range 'year'" in driver.text())
+@cases
+async def the_arrows_count_more_and_fewer_days_and_tab_shows_the_other_tables(driver: Driver) -> None:
+    await shown(driver)
+    await driver.until(lambda: "the last 7 days · by model" in driver.text() and "70 requests" in driver.text())
+    await driver.press("right", "right", "right")
+    await driver.until(lambda: "all days · by model" in driver.text() and "169 requests" in driver.text())
+    await driver.press("left", "left", "left", "left")
+    await driver.until(lambda: "today · by model" in driver.text() and "15 requests" in driver.text())
+    for table, text in (("folder", "src/lexer"), ("session", "Task 1: nested comments"), ("day", "2026-03-02")):
+        await driver.press("tab")
+        await both(driver, f"by {table}", text)
+    assert "\x1b" not in driver.text()
 
 
-async def test_without_usage_the_page_says_what_will_appear() -> None:
-    async with running(FakeHost()) as driver:
-        await shown(driver)
-        await driver.until(lambda: "No requests in the last 7 days. Press → to count more days." in driver.text())
-        await driver.press("right", "right")
-        await driver.until(lambda: "No usage yet. Tokens, requests and time appear here" in driver.text())
-        assert "requests  prompt" not in driver.text()
+@cases
+async def a_range_can_be_named_and_an_unknown_one_is_refused(driver: Driver) -> None:
+    await shown(driver, "30d")
+    await driver.until(lambda: "the last 30 days · by model" in driver.text())
+    await driver.press("escape")
+    await driver.type("/usage year")
+    await driver.until(lambda: "no range 'year'" in driver.text())
 
 
-async def test_it_is_small_and_whole_at_the_least_size() -> None:
-    async with running(host_with_usage(), size=(60, 18)) as driver:
-        await shown(driver)
-        await driver.until(lambda: "devstral-24b" in driver.text() and "most 203k in a day" in driver.text())
-        assert isinstance(driver.app.screen, UsageList)
-        assert "→ more days" in driver.text()
+@plain_cases
+async def without_usage_the_page_says_what_will_appear(driver: Driver) -> None:
+    await shown(driver)
+    await driver.until(lambda: "No requests in the last 7 days. Press → to count more days." in driver.text())
+    await driver.press("right", "right")
+    await driver.until(lambda: "No usage yet. Tokens, requests and time appear here" in driver.text())
+    assert "requests  prompt" not in driver.text()
+
+
+@cases.at((60, 18))
+async def it_is_small_and_whole_at_the_least_size(driver: Driver) -> None:
+    await shown(driver)
+    await driver.until(lambda: "devstral-24b" in driver.text() and "most 203k in a day" in driver.text())
+    assert isinstance(driver.app.screen, UsageList)
+    assert "→ more days" in driver.text()
 
 
 def test_a_bar_is_a_day_until_there_are_too_many() -> None:
@@ -86,3 +91,11 @@ def test_bars_are_as_high_as_their_values_and_the_smallest_is_seen() -> None:
     assert chart_rows([0, 16, 8, 1, 4], 2, 1) == [" █", " ██▁▄"]
     assert chart_rows([1, 1000], 1, 3) == ["▁▁ ██"]
     assert chart_rows([], 1, 3) == [""]
+
+
+async def test_the_cases() -> None:
+    await cases.run()
+
+
+async def test_the_plain_cases() -> None:
+    await plain_cases.run()

@@ -11,6 +11,7 @@ from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work
+from tests.tui.one_app import Cases
 from tests.tui.scenes import with_steps
 from tests.tui.scenes_plan import PROPOSAL
 from tests.tui.screens.test_viewer import host, viewing
@@ -26,44 +27,48 @@ def seen(driver: Driver) -> str:
     return "\n".join(under.crop(0, left).text + over.crop(left, app.size.width).text for under, over in rows)
 
 
-async def test_a_file_is_read_beside_a_conversation_that_goes_on() -> None:
-    async with running(host(), size=WIDE) as driver:
-        await driver.type("read the long file")
-        await viewing(driver)
-        chat = driver.app.workbench.panes.chat_pane
-        assert (chat.outer_size.width, driver.app.screen.query_one("#viewer-file").region.x) == (60, 86)
-        driver.host.session.emit(TextDelta(text="It counts its lines."))
-        await driver.until(lambda: "It counts its lines." in seen(driver))
-        assert "line 3" in seen(driver)
-        assert "read the long file" in seen(driver)
-        await driver.press("alt+z")
-        assert driver.app.screen.query_one("#viewer-file").region.x == 0
-        await driver.press("alt+z")
-        assert driver.app.screen.query_one("#viewer-file").region.x == 86
-        await driver.press("escape")
-        await driver.until(lambda: chat.outer_size.width > 60)
+cases = Cases()
+host_cases = Cases(host)
 
 
-async def test_changes_are_beside_it_too_and_a_file_from_there_keeps_the_place() -> None:
-    async with running(host(), size=(120, 30)) as driver:
-        await driver.type("hello")
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
-        assert driver.app.screen.query_one("#changes-head").region.x == 60
-        await driver.pilot.resize_terminal(100, 30)
-        await driver.settle()
-        assert driver.app.screen.query_one("#changes-head").region.x == 0
-        await driver.pilot.resize_terminal(160, 40)
-        await driver.settle()
-        assert driver.app.screen.query_one("#changes-head").region.x == 86
+@host_cases.at(WIDE)
+async def a_file_is_read_beside_a_conversation_that_goes_on(driver: Driver) -> None:
+    await driver.type("read the long file")
+    await viewing(driver)
+    chat = driver.app.workbench.panes.chat_pane
+    assert (chat.outer_size.width, driver.app.screen.query_one("#viewer-file").region.x) == (60, 86)
+    driver.host.session.emit(TextDelta(text="It counts its lines."))
+    await driver.until(lambda: "It counts its lines." in seen(driver))
+    assert "line 3" in seen(driver)
+    assert "read the long file" in seen(driver)
+    await driver.press("alt+z")
+    assert driver.app.screen.query_one("#viewer-file").region.x == 0
+    await driver.press("alt+z")
+    assert driver.app.screen.query_one("#viewer-file").region.x == 86
+    await driver.press("escape")
+    await driver.until(lambda: chat.outer_size.width > 60)
 
 
-async def test_without_room_for_both_a_file_fills_the_screen() -> None:
-    async with running(host(), size=(100, 30)) as driver:
-        await viewing(driver)
-        assert driver.app.screen.query_one("#viewer-file").region.x == 0
-        assert "line 3" in driver.text("#viewer-file")
+@host_cases.at((120, 30))
+async def changes_are_beside_it_too_and_a_file_from_there_keeps_the_place(driver: Driver) -> None:
+    await driver.type("hello")
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
+    assert driver.app.screen.query_one("#changes-head").region.x == 60
+    await driver.pilot.resize_terminal(100, 30)
+    await driver.settle()
+    assert driver.app.screen.query_one("#changes-head").region.x == 0
+    await driver.pilot.resize_terminal(160, 40)
+    await driver.settle()
+    assert driver.app.screen.query_one("#changes-head").region.x == 86
+
+
+@host_cases.at((100, 30))
+async def without_room_for_both_a_file_fills_the_screen(driver: Driver) -> None:
+    await viewing(driver)
+    assert driver.app.screen.query_one("#viewer-file").region.x == 0
+    assert "line 3" in driver.text("#viewer-file")
 
 
 async def at_work(driver: Driver) -> None:
@@ -71,86 +76,86 @@ async def at_work(driver: Driver) -> None:
     await driver.settle()
 
 
-async def test_a_call_of_the_conversation_or_the_log_opens_its_output_and_an_edit_its_change() -> None:
-    async with running(size=WIDE) as driver:
-        await at_work(driver)
-        await driver.press("f9", "C", "enter")
-        await driver.until_screen("OutputScreen")
-        assert "2 failed, 14 passed in" in driver.text("#output-page")
-        await driver.press("escape", "f8", "home", "down", "enter")
-        await driver.until_screen("OutputScreen")
-        assert "while depth:" in driver.text("#output-diff")
-        await driver.press("shift+tab")
-        assert "Read  parser/lexer.py" in driver.text("#output-title")
-        assert "1  class Lexer:" in driver.text("#output-page")
-        await driver.press("tab", "tab", "tab")
-        assert "pytest -q" in driver.text("#output-title")
+@cases.at(WIDE)
+async def a_call_of_the_conversation_or_the_log_opens_its_output_and_an_edit_its_change(driver: Driver) -> None:
+    await at_work(driver)
+    await driver.press("f9", "C", "enter")
+    await driver.until_screen("OutputScreen")
+    assert "2 failed, 14 passed in" in driver.text("#output-page")
+    await driver.press("escape", "f8", "home", "down", "enter")
+    await driver.until_screen("OutputScreen")
+    assert "while depth:" in driver.text("#output-diff")
+    await driver.press("shift+tab")
+    assert "Read  parser/lexer.py" in driver.text("#output-title")
+    assert "1  class Lexer:" in driver.text("#output-page")
+    await driver.press("tab", "tab", "tab")
+    assert "pytest -q" in driver.text("#output-title")
 
 
-async def test_the_output_of_a_call_that_runs_grows() -> None:
-    async with running(size=WIDE) as driver:
-        await at_work(driver)
-        driver.host.session.start_call("c9", "shell", "make")
-        await driver.press("f8", "end", "enter")
-        await driver.until_screen("OutputScreen")
-        assert "No output yet." in driver.text("#output-page")
-        driver.host.session.emit(events.ToolOutputDelta(call_id="c9", text="linking\n"))
-        await driver.until(lambda: "linking" in driver.text("#output-page"))
-        driver.host.session.finish_call("c9", "shell", result="all of it is linked")
-        await driver.until(lambda: "all of it is linked" in driver.text("#output-page"))
-        await driver.until(lambda: "running" not in driver.text("#output-title"))
+@cases.at(WIDE)
+async def the_output_of_a_call_that_runs_grows(driver: Driver) -> None:
+    await at_work(driver)
+    driver.host.session.start_call("c9", "shell", "make")
+    await driver.press("f8", "end", "enter")
+    await driver.until_screen("OutputScreen")
+    assert "No output yet." in driver.text("#output-page")
+    driver.host.session.emit(events.ToolOutputDelta(call_id="c9", text="linking\n"))
+    await driver.until(lambda: "linking" in driver.text("#output-page"))
+    driver.host.session.finish_call("c9", "shell", result="all of it is linked")
+    await driver.until(lambda: "all of it is linked" in driver.text("#output-page"))
+    await driver.until(lambda: "running" not in driver.text("#output-title"))
 
 
-async def test_the_tabs_that_have_content_are_changed_by_number_and_by_click() -> None:
-    async with running(size=WIDE) as driver:
-        await driver.type("hello")
-        await driver.press("f10")
-        assert "1 Changes" in driver.text("#side-tabs")
-        assert "3 Output" not in driver.text("#side-tabs")
-        await driver.press("escape")
-        await at_work(driver)
-        await driver.press("f8", "end", "enter")
-        assert "2 File" not in driver.text("#side-tabs")
-        await driver.press("1")
-        await driver.until_screen("ChangesScreen")
-        assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
-        await driver.press("escape", "f6", "down", "enter")
-        await driver.until_screen("Viewer")
-        x = driver.text("#side-tabs").splitlines()[1].index("3 Output")
-        await driver.pilot.click("#side-tabs", offset=(x, 1))
-        await driver.until_screen("OutputScreen")
-        await driver.press("2")
-        await driver.until_screen("Viewer")
-        assert "README.md" in driver.text("#viewer-title")
-        x = driver.text("#side-tabs").splitlines()[1].index("Esc close")
-        await driver.pilot.click("#side-tabs", offset=(x, 1))
-        await driver.settle()
-        assert len(driver.app.screen_stack) == 1
+@cases.at(WIDE)
+async def the_tabs_that_have_content_are_changed_by_number_and_by_click(driver: Driver) -> None:
+    await driver.type("hello")
+    await driver.press("f10")
+    assert "1 Changes" in driver.text("#side-tabs")
+    assert "3 Output" not in driver.text("#side-tabs")
+    await driver.press("escape")
+    await at_work(driver)
+    await driver.press("f8", "end", "enter")
+    assert "2 File" not in driver.text("#side-tabs")
+    await driver.press("1")
+    await driver.until_screen("ChangesScreen")
+    assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
+    await driver.press("escape", "f6", "down", "enter")
+    await driver.until_screen("Viewer")
+    x = driver.text("#side-tabs").splitlines()[1].index("3 Output")
+    await driver.pilot.click("#side-tabs", offset=(x, 1))
+    await driver.until_screen("OutputScreen")
+    await driver.press("2")
+    await driver.until_screen("Viewer")
+    assert "README.md" in driver.text("#viewer-title")
+    x = driver.text("#side-tabs").splitlines()[1].index("Esc close")
+    await driver.pilot.click("#side-tabs", offset=(x, 1))
+    await driver.settle()
+    assert len(driver.app.screen_stack) == 1
 
 
-async def test_f10_shows_the_changes_from_a_file_and_then_fills_the_screen() -> None:
-    async with running(host(), size=WIDE) as driver:
-        await at_work(driver)
-        await driver.press("f6", "down", "enter")
-        await driver.until_screen("Viewer")
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        assert driver.app.screen.query_one("#changes-head").region.x == 86
-        await driver.press("f10")
-        assert driver.app.screen.query_one("#changes-diff").region.right == 160
-        assert not driver.app.screen.has_class("-docked")
-        await driver.press("f10")
-        assert driver.app.screen.has_class("-docked")
+@host_cases.at(WIDE)
+async def f10_shows_the_changes_from_a_file_and_then_fills_the_screen(driver: Driver) -> None:
+    await at_work(driver)
+    await driver.press("f6", "down", "enter")
+    await driver.until_screen("Viewer")
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    assert driver.app.screen.query_one("#changes-head").region.x == 86
+    await driver.press("f10")
+    assert driver.app.screen.query_one("#changes-diff").region.right == 160
+    assert not driver.app.screen.has_class("-docked")
+    await driver.press("f10")
+    assert driver.app.screen.has_class("-docked")
 
 
-async def test_f10_says_where_there_are_no_changes_to_show() -> None:
-    async with running(host(), size=WIDE) as driver:
-        await driver.type("hello")
-        await driver.press("f6", "down", "enter")
-        await driver.until_screen("Viewer")
-        await driver.press("f10")
-        assert [each.message for each in driver.app._notifications] == ["No file was changed."]
-        assert driver.app.screen.has_class("-docked")
+@host_cases.at(WIDE)
+async def f10_says_where_there_are_no_changes_to_show(driver: Driver) -> None:
+    await driver.type("hello")
+    await driver.press("f6", "down", "enter")
+    await driver.until_screen("Viewer")
+    await driver.press("f10")
+    assert [each.message for each in driver.app._notifications] == ["No file was changed."]
+    assert driver.app.screen.has_class("-docked")
 
 
 async def test_the_arrow_keys_change_the_file_that_is_shown_until_the_text_is_gone_to() -> None:
@@ -181,129 +186,129 @@ async def test_the_key_row_says_what_the_keys_do_here() -> None:
             assert "Tab next call" in driver.text("#side-keys")
 
 
-async def test_the_changes_follow_what_is_written_until_the_reader_scrolls() -> None:
+@cases.at(WIDE)
+async def the_changes_follow_what_is_written_until_the_reader_scrolls(driver: Driver) -> None:
     added = "@@ -0,0 +1,60 @@\n" + "".join(f"+{{0}} {number}\n" for number in range(60))
-    async with running(size=WIDE) as driver:
-        session = driver.host.session
-        session.begin_turn("Write three files.")
-        changes = FakeChanges(session)
+    session = driver.host.session
+    session.begin_turn("Write three files.")
+    changes = FakeChanges(session)
 
-        def write(name: str) -> None:
-            diff = added.replace("{0}", name)
-            changes.add(name, "write", f"{name}.py", FileChange(f"{name}.py", FileChangeKind.ADDED, 60, 0, diff))
+    def write(name: str) -> None:
+        diff = added.replace("{0}", name)
+        changes.add(name, "write", f"{name}.py", FileChange(f"{name}.py", FileChangeKind.ADDED, 60, 0, diff))
 
-        write("one")
-        await driver.press("f10")
-        await driver.until(lambda: "one 3" in driver.text("#changes-diff"))
-        assert "This turn  one.py  +60 −0" in driver.text("#changes-head")
-        assert "live" in driver.text("#side-tabs")
-        write("two")
-        await driver.until(lambda: "two 3" in driver.text("#changes-diff"))
-        assert "This turn  2 files" in driver.text("#changes-head")
-        await driver.press("up")
-        write("three")
-        await driver.until(lambda: "3 files" in driver.text("#changes-head"))
-        assert "two 3" in driver.text("#changes-diff")
-        assert "live" not in driver.text("#side-tabs")
+    write("one")
+    await driver.press("f10")
+    await driver.until(lambda: "one 3" in driver.text("#changes-diff"))
+    assert "This turn  one.py  +60 −0" in driver.text("#changes-head")
+    assert "live" in driver.text("#side-tabs")
+    write("two")
+    await driver.until(lambda: "two 3" in driver.text("#changes-diff"))
+    assert "This turn  2 files" in driver.text("#changes-head")
+    await driver.press("up")
+    write("three")
+    await driver.until(lambda: "3 files" in driver.text("#changes-head"))
+    assert "two 3" in driver.text("#changes-diff")
+    assert "live" not in driver.text("#side-tabs")
 
 
-async def test_an_edit_is_followed_while_it_is_written() -> None:
+@cases.at(WIDE)
+async def an_edit_is_followed_while_it_is_written(driver: Driver) -> None:
     def write(text: str) -> None:
         driver.host.session.emit(events.CallProgress(tool="edit", size_chars=len(text), text=text))
 
-    async with running(size=WIDE) as driver:
-        _ = FakeChanges(driver.host.session)
-        driver.host.session.begin_turn("Count the depth.")
-        await driver.press("f10")
-        write('{"path": "parser/lexer.py", "search": "        depth = 1\\n", "rep')
-        await driver.until(lambda: "parser/lexer.py" in driver.text("#changes-diff"))
-        assert re.search(r"3 +− +depth = 1", driver.text("#changes-diff"))
-        assert "⠋ live" in driver.text("#side-tabs")
-        write('lace": "        nesting = 1\\n        whi')
-        await driver.until(lambda: re.search(r"4 \+\s+whi\b", driver.text("#changes-diff")) is not None)
-        assert "This turn  parser/lexer.py  +2 −1" in driver.text("#changes-head")
-        write("le nesting:" + "\\n            step()" * 60)
-        await driver.until(lambda: re.search(r"64 \+\s+step\(\)", driver.text("#changes-diff")) is not None)
-        await driver.press("up")
-        write("\\n            last()")
-        await driver.settle()
-        assert "last()" not in driver.text("#changes-diff")
-        assert "live" not in driver.text("#side-tabs")
-        driver.host.session.end_turn()
-        await driver.until(lambda: "parser/lexer.py" not in driver.text("#changes-diff"))
+    _ = FakeChanges(driver.host.session)
+    driver.host.session.begin_turn("Count the depth.")
+    await driver.press("f10")
+    write('{"path": "parser/lexer.py", "search": "        depth = 1\\n", "rep')
+    await driver.until(lambda: "parser/lexer.py" in driver.text("#changes-diff"))
+    assert re.search(r"3 +− +depth = 1", driver.text("#changes-diff"))
+    assert "⠋ live" in driver.text("#side-tabs")
+    write('lace": "        nesting = 1\\n        whi')
+    await driver.until(lambda: re.search(r"4 \+\s+whi\b", driver.text("#changes-diff")) is not None)
+    assert "This turn  parser/lexer.py  +2 −1" in driver.text("#changes-head")
+    write("le nesting:" + "\\n            step()" * 60)
+    await driver.until(lambda: re.search(r"64 \+\s+step\(\)", driver.text("#changes-diff")) is not None)
+    await driver.press("up")
+    write("\\n            last()")
+    await driver.settle()
+    assert "last()" not in driver.text("#changes-diff")
+    assert "live" not in driver.text("#side-tabs")
+    driver.host.session.end_turn()
+    await driver.until(lambda: "parser/lexer.py" not in driver.text("#changes-diff"))
 
 
-async def test_a_new_file_is_followed_in_one_column_and_an_edit_that_was_begun_before_the_pane_opened() -> None:
-    async with running(size=WIDE) as driver:
-        driver.host.session.begin_turn("Write the docs.")
-        text = '{"path": "docs/grammar.md", "content": "# Grammar\\n\\nComments ne'
-        driver.host.session.emit(events.CallProgress(tool="write", size_chars=len(text), text=text))
-        await driver.press("f10")
-        await driver.until(lambda: re.search(r"3 \+ Comments ne", driver.text("#changes-diff")) is not None)
-        assert "new file" in driver.text("#changes-diff")
+@cases.at(WIDE)
+async def a_new_file_is_followed_in_one_column_and_an_edit_that_was_begun_before_the_pane_opened(driver: Driver) -> None:
+    driver.host.session.begin_turn("Write the docs.")
+    text = '{"path": "docs/grammar.md", "content": "# Grammar\\n\\nComments ne'
+    driver.host.session.emit(events.CallProgress(tool="write", size_chars=len(text), text=text))
+    await driver.press("f10")
+    await driver.until(lambda: re.search(r"3 \+ Comments ne", driver.text("#changes-diff")) is not None)
+    assert "new file" in driver.text("#changes-diff")
 
 
-async def test_a_hunk_of_the_turn_goes_back_from_the_side_pane() -> None:
-    async with running(size=WIDE) as driver:
-        changes = await with_steps(driver)
-        await driver.press("f10")
-        await driver.until(lambda: "Comments nest." in driver.text("#changes-diff"))
-        await driver.press("right_square_bracket", "right_square_bracket", "R")
-        await driver.until_screen("RestoreQuestion")
-        assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
+@cases.at(WIDE)
+async def a_hunk_of_the_turn_goes_back_from_the_side_pane(driver: Driver) -> None:
+    changes = await with_steps(driver)
+    await driver.press("f10")
+    await driver.until(lambda: "Comments nest." in driver.text("#changes-diff"))
+    await driver.press("right_square_bracket", "right_square_bracket", "R")
+    await driver.until_screen("RestoreQuestion")
+    assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
 
 
-async def test_a_pane_that_has_to_give_way_has_the_focus_again() -> None:
-    async with running(size=WIDE) as driver:
-        await at_work(driver)
-        await driver.press("f8", "end", "enter", "1", "3")
-        await driver.until_screen("OutputScreen")
-        assert not driver.app.workbench.panes.side_pane.region
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.workbench.panes.focused_pane() == "log")
+@cases.at(WIDE)
+async def a_pane_that_has_to_give_way_has_the_focus_again(driver: Driver) -> None:
+    await at_work(driver)
+    await driver.press("f8", "end", "enter", "1", "3")
+    await driver.until_screen("OutputScreen")
+    assert not driver.app.workbench.panes.side_pane.region
+    await driver.press("escape")
+    await driver.until(lambda: driver.app.workbench.panes.focused_pane() == "log")
 
 
-async def test_changed_files_are_listed_below_the_tree_of_a_high_screen() -> None:
-    async with running(size=(160, 45)) as driver:
-        await at_work(driver)
-        section = driver.app.workbench.panes.changed
-        assert driver.text("#changed").split() == ["lexer.py", "+4", "−2"]
-        await driver.pilot.click("#changed", offset=(2, 0))
-        await driver.until_screen("ChangesScreen")
-        await driver.press("escape")
-        await driver.pilot.resize_terminal(160, 39)
-        await driver.settle()
-        assert not section.display
+@cases.at((160, 45))
+async def changed_files_are_listed_below_the_tree_of_a_high_screen(driver: Driver) -> None:
+    await at_work(driver)
+    section = driver.app.workbench.panes.changed
+    assert driver.text("#changed").split() == ["lexer.py", "+4", "−2"]
+    await driver.pilot.click("#changed", offset=(2, 0))
+    await driver.until_screen("ChangesScreen")
+    await driver.press("escape")
+    await driver.pilot.resize_terminal(160, 39)
+    await driver.settle()
+    assert not section.display
 
 
-async def test_a_plan_that_was_decided_on_can_be_read_again() -> None:
-    async with running(size=WIDE) as driver:
-        driver.host.session.emit(PlanProposed(proposal_id="p1", proposal=PROPOSAL))
-        await driver.until_screen("PlanQuestion")
-        driver.host.session.emit(PlanDecided(proposal_id="p1", outcome=PlanOutcome.APPROVED))
-        await driver.until_screen("Workbench")
-        await driver.press("alt+d")
-        await driver.until_screen("OutputScreen")
-        assert PROPOSAL.title in driver.text("#output-title")
+@cases.at(WIDE)
+async def a_plan_that_was_decided_on_can_be_read_again(driver: Driver) -> None:
+    driver.host.session.emit(PlanProposed(proposal_id="p1", proposal=PROPOSAL))
+    await driver.until_screen("PlanQuestion")
+    driver.host.session.emit(PlanDecided(proposal_id="p1", outcome=PlanOutcome.APPROVED))
+    await driver.until_screen("Workbench")
+    await driver.press("alt+d")
+    await driver.until_screen("OutputScreen")
+    assert PROPOSAL.title in driver.text("#output-title")
 
 
-async def test_a_question_is_asked_while_the_side_pane_is_open() -> None:
-    async with running(size=WIDE) as driver:
-        await at_work(driver)
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        driver.host.session.ask("a1", "rm -r build")
-        await driver.until_screen("Approval")
-        driver.host.clock.forward(1)
-        await driver.press("y")
-        await driver.until_screen("ChangesScreen")
-        assert driver.host.session.answers
-        driver.host.session.ask("a2", "rm -r build")
-        await driver.until_screen("Approval")
-        driver.host.clock.forward(1)
-        await driver.type_fast("why")
-        await driver.until_screen("Workbench")
-        assert driver.app.workbench.prompt.text == "why"
+@cases.at(WIDE)
+async def a_question_is_asked_while_the_side_pane_is_open(driver: Driver) -> None:
+    await at_work(driver)
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    driver.host.session.ask("a1", "rm -r build")
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+    await driver.press("y")
+    await driver.until_screen("ChangesScreen")
+    assert driver.host.session.answers
+    driver.host.session.ask("a2", "rm -r build")
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+    await driver.type_fast("why")
+    await driver.until_screen("Workbench")
+    assert driver.app.workbench.prompt.text == "why"
 
 
 async def test_a_letter_that_is_not_a_key_of_the_side_pane_goes_to_the_prompt() -> None:
@@ -317,3 +322,11 @@ async def test_a_letter_that_is_not_a_key_of_the_side_pane_goes_to_the_prompt() 
             assert driver.app.workbench.prompt.text == "hurry"
             assert driver.app.workbench.focused is driver.app.workbench.prompt
             assert type(driver.app.screen).__name__ == "Workbench"
+
+
+async def test_the_cases() -> None:
+    await cases.run()
+
+
+async def test_the_host_cases() -> None:
+    await host_cases.run()

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import FileChange, FileChangeKind
-from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver, running
+from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work
+from tests.tui.one_app import Cases
 from tests.tui.scenes import with_steps
+
+cases = Cases()
 
 
 async def at_changes(driver: Driver) -> FakeChanges:
@@ -32,324 +33,319 @@ async def agree(driver: Driver) -> None:
     await driver.press("y")
 
 
-async def test_steps_are_listed_newest_first_with_their_files_and_the_difference_of_the_marked_one() -> None:
-    async with running(size=WIDE) as driver:
-        await at_changes(driver)
-        shown = driver.text("#changes-list")
-        assert (
-            shown.index("parser-0.2.0")
-            < shown.index("python tools")
-            < shown.index("README.md")
-            < shown.index("parser/lexer.py")
-        )
-        assert "4 files  +9 −3" in driver.text("#changes-head")
-        await driver.press("end")
-        assert "depth = 1" in driver.text("#changes-diff")
+@cases.at(WIDE)
+async def steps_are_listed_newest_first_with_their_files_and_the_difference_of_the_marked_one(driver: Driver) -> None:
+    await at_changes(driver)
+    shown = driver.text("#changes-list")
+    assert shown.index("parser-0.2.0") < shown.index("python tools") < shown.index("README.md") < shown.index("parser/lexer.py")
+    assert "4 files  +9 −3" in driver.text("#changes-head")
+    await driver.press("end")
+    assert "depth = 1" in driver.text("#changes-diff")
 
 
-async def test_files_are_listed_with_their_whole_difference() -> None:
-    async with running(size=WIDE) as driver:
-        await at_changes(driver)
-        await driver.press("3")
-        await driver.until(lambda: "by file" in driver.text("#changes-head"))
-        assert "14:0" not in driver.text("#changes-list")
-        assert "Comments nest." in driver.text("#changes-diff")
-        await driver.press("n", "n")
-        assert "depth = 1" in driver.text("#changes-diff")
-        await driver.press("p")
-        assert "depth = 1" not in driver.text("#changes-diff")
+@cases.at(WIDE)
+async def files_are_listed_with_their_whole_difference(driver: Driver) -> None:
+    await at_changes(driver)
+    await driver.press("3")
+    await driver.until(lambda: "by file" in driver.text("#changes-head"))
+    assert "14:0" not in driver.text("#changes-list")
+    assert "Comments nest." in driver.text("#changes-diff")
+    await driver.press("n", "n")
+    assert "depth = 1" in driver.text("#changes-diff")
+    await driver.press("p")
+    assert "depth = 1" not in driver.text("#changes-diff")
 
 
-async def test_a_file_is_put_back_after_asking() -> None:
-    async with running() as driver:
-        changes = await at_changes(driver)
-        await driver.press("end", "R")
-        await agree(driver)
-        await driver.until_screen("ChangesScreen")
-        assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", None)]
-        assert [plan.action for plan, _ in changes.applied] == ["restore"]
+@cases
+async def a_file_is_put_back_after_asking(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    await driver.press("end", "R")
+    await agree(driver)
+    await driver.until_screen("ChangesScreen")
+    assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", None)]
+    assert [plan.action for plan, _ in changes.applied] == ["restore"]
 
 
-async def test_a_hunk_is_put_back_after_asking() -> None:
-    async with running() as driver:
-        changes = await at_changes(driver)
-        await driver.press("end", "r")
-        await agree(driver)
-        assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
+@cases
+async def a_hunk_is_put_back_after_asking(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    await driver.press("end", "r")
+    await agree(driver)
+    assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
 
 
-async def test_by_file_the_first_step_that_changed_it_is_meant() -> None:
-    async with running() as driver:
-        changes = await at_changes(driver)
-        changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
-        await driver.press("3")
-        await driver.until(lambda: "by file" in driver.text("#changes-head"))
-        await driver.press("R")
-        await driver.until_screen("RestoreQuestion")
-        assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
+@cases
+async def by_file_the_first_step_that_changed_it_is_meant(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
+    await driver.press("3")
+    await driver.until(lambda: "by file" in driver.text("#changes-head"))
+    await driver.press("R")
+    await driver.until_screen("RestoreQuestion")
+    assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
 
 
-async def test_turns_are_listed_with_their_files() -> None:
-    async with running(size=WIDE) as driver:
-        changes = await at_changes(driver)
-        await driver.press("2")
-        await driver.until(lambda: "by turn" in driver.text("#changes-head"))
-        shown = driver.text("#changes-list")
-        assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("parser/lexer.py")
-        await driver.press("R")
-        assert "this turn changed several files" in driver.text("#changes-note")
-        await driver.press("end", "up", "r")
-        await driver.until_screen("RestoreQuestion")
-        assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
+@cases.at(WIDE)
+async def turns_are_listed_with_their_files(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    await driver.press("2")
+    await driver.until(lambda: "by turn" in driver.text("#changes-head"))
+    shown = driver.text("#changes-list")
+    assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("parser/lexer.py")
+    await driver.press("R")
+    assert "this turn changed several files" in driver.text("#changes-note")
+    await driver.press("end", "up", "r")
+    await driver.until_screen("RestoreQuestion")
+    assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
 
 
-async def test_what_differs_from_the_last_commit_is_listed_and_nothing_of_it_goes_back() -> None:
-    async with running(size=WIDE) as driver:
-        driver.host.files.differences = [
-            FileChange("gone.py", FileChangeKind.DELETED, 0, 1, "@@ -1 +0,0 @@\n-old\n"),
-            FileChange("new.py", FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+new\n"),
-        ]
-        changes = await at_changes(driver)
-        await driver.press("4")
-        await driver.until(lambda: "the last commit" in driver.text("#changes-head"))
-        assert "D gone.py" in driver.text("#changes-list")
-        assert "2 files  +1 −1" in driver.text("#changes-head")
-        await driver.press("R")
-        assert "git restore -- gone.py" in driver.text("#changes-note")
-        await driver.press("n", "r", "3")
-        await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
-        assert changes.restored == []
+@cases.at(WIDE)
+async def what_differs_from_the_last_commit_is_listed_and_nothing_of_it_goes_back(driver: Driver) -> None:
+    driver.host.files.differences = [
+        FileChange("gone.py", FileChangeKind.DELETED, 0, 1, "@@ -1 +0,0 @@\n-old\n"),
+        FileChange("new.py", FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+new\n"),
+    ]
+    changes = await at_changes(driver)
+    await driver.press("4")
+    await driver.until(lambda: "the last commit" in driver.text("#changes-head"))
+    assert "D gone.py" in driver.text("#changes-list")
+    assert "2 files  +1 −1" in driver.text("#changes-head")
+    await driver.press("R")
+    assert "git restore -- gone.py" in driver.text("#changes-note")
+    await driver.press("n", "r", "3")
+    await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
+    assert changes.restored == []
 
 
-async def test_git_that_cannot_tell_says_so_and_lists_nothing() -> None:
-    async with running(size=WIDE) as driver:
-        await at_changes(driver)
-        driver.host.files.problem = "git is not available here"
-        await driver.press("4")
-        await driver.until(lambda: "git is not available here" in driver.text("#changes-note"))
-        assert "No file was changed." in driver.text("#changes-list")
+@cases.at(WIDE)
+async def git_that_cannot_tell_says_so_and_lists_nothing(driver: Driver) -> None:
+    await at_changes(driver)
+    driver.host.files.problem = "git is not available here"
+    await driver.press("4")
+    await driver.until(lambda: "git is not available here" in driver.text("#changes-note"))
+    assert "No file was changed." in driver.text("#changes-list")
 
 
-async def test_by_file_a_hunk_goes_back_through_the_step_that_made_it() -> None:
-    async with running(size=WIDE) as driver:
-        changes = await at_changes(driver)
-        await driver.press("3", "end", "up", "r")
-        await driver.until_screen("RestoreQuestion")
-        step = next(step for step in changes.steps() if any(change.path == "parser/lexer.py" for change in step.changes))
-        assert changes.restored == [(step.id, "parser/lexer.py", 0)]
+@cases.at(WIDE)
+async def by_file_a_hunk_goes_back_through_the_step_that_made_it(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    await driver.press("3", "end", "up", "r")
+    await driver.until_screen("RestoreQuestion")
+    step = next(step for step in changes.steps() if any(change.path == "parser/lexer.py" for change in step.changes))
+    assert changes.restored == [(step.id, "parser/lexer.py", 0)]
 
 
-async def test_a_hunk_that_several_steps_made_says_where_it_can_go_back() -> None:
+@cases.at(WIDE)
+async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Driver) -> None:
     class Merged(FakeChanges):
         async def total(self) -> tuple[FileChange, ...]:
             return (FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-one\n+three\n"),)
 
-    async with running(size=WIDE) as driver:
-        driver.host.session.begin_turn("go")
-        changes = Merged(driver.host.session)
-        changes.add("s1", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-one\n+two\n"))
-        changes.add("s2", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-two\n+three\n"))
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        await by_step(driver)
-        await driver.press("3")
-        await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
-        await driver.press("r")
-        assert "several steps made this change" in driver.text("#changes-note")
-        assert changes.restored == []
+    driver.host.session.begin_turn("go")
+    changes = Merged(driver.host.session)
+    changes.add("s1", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-one\n+two\n"))
+    changes.add("s2", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-two\n+three\n"))
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    await by_step(driver)
+    await driver.press("3")
+    await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
+    await driver.press("r")
+    assert "several steps made this change" in driver.text("#changes-note")
+    assert changes.restored == []
 
 
-async def test_words_are_found_in_a_difference() -> None:
-    async with running(size=WIDE) as driver:
-        await at_changes(driver)
-        await driver.press("end", "slash", *"depth")
-        await driver.until(lambda: "1 of 3" in driver.text("#changes-head"))
-        await driver.press("enter", "m")
-        assert "2 of 3" in driver.text("#changes-head")
-        await driver.press("M", "M")
-        assert "3 of 3" in driver.text("#changes-head")
-        await driver.press("slash", "escape")
-        assert "of 3" not in driver.text("#changes-head")
+@cases.at(WIDE)
+async def words_are_found_in_a_difference(driver: Driver) -> None:
+    await at_changes(driver)
+    await driver.press("end", "slash", *"depth")
+    await driver.until(lambda: "1 of 3" in driver.text("#changes-head"))
+    await driver.press("enter", "m")
+    assert "2 of 3" in driver.text("#changes-head")
+    await driver.press("M", "M")
+    assert "3 of 3" in driver.text("#changes-head")
+    await driver.press("slash", "escape")
+    assert "of 3" not in driver.text("#changes-head")
 
 
-async def test_the_form_is_named_by_what_the_key_does() -> None:
-    async with running(size=(200, 40)) as driver:
-        await at_changes(driver)
-        await driver.press("end")
-        assert "u one column" in driver.text("#side-keys")
-        await driver.press("u")
-        assert "u side by side" in driver.text("#side-keys")
+@cases.at((200, 40))
+async def the_form_is_named_by_what_the_key_does(driver: Driver) -> None:
+    await at_changes(driver)
+    await driver.press("end")
+    assert "u one column" in driver.text("#side-keys")
+    await driver.press("u")
+    assert "u side by side" in driver.text("#side-keys")
 
 
-async def test_files_of_a_step_are_gone_to_by_key() -> None:
-    async with running(size=MEDIUM) as driver:
-        changes = await with_steps(driver)
-        diff = "@@ -0,0 +1,50 @@\n" + "+x\n" * 50
-        changes.add("s8", "shell", "make", *(FileChange(name, FileChangeKind.ADDED, 50, 0, diff) for name in ("a.py", "b.py")))
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        await by_step(driver)
-        await driver.until(lambda: "a.py  added" in driver.text("#changes-diff"))
-        await driver.press("tab")
-        assert "b.py  added" in driver.text("#changes-diff")
-        assert "a.py  added" not in driver.text("#changes-diff")
-        await driver.press("shift+tab")
-        assert "a.py  added" in driver.text("#changes-diff")
+@cases.at(MEDIUM)
+async def files_of_a_step_are_gone_to_by_key(driver: Driver) -> None:
+    changes = await with_steps(driver)
+    diff = "@@ -0,0 +1,50 @@\n" + "+x\n" * 50
+    changes.add("s8", "shell", "make", *(FileChange(name, FileChangeKind.ADDED, 50, 0, diff) for name in ("a.py", "b.py")))
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    await by_step(driver)
+    await driver.until(lambda: "a.py  added" in driver.text("#changes-diff"))
+    await driver.press("tab")
+    assert "b.py  added" in driver.text("#changes-diff")
+    assert "a.py  added" not in driver.text("#changes-diff")
+    await driver.press("shift+tab")
+    assert "a.py  added" in driver.text("#changes-diff")
 
 
-async def test_equal_lines_are_shown_from_the_file_as_it_is_and_left_out_again() -> None:
-    async with running(size=WIDE) as driver:
-        driver.host.files.contents["a.py"] = b"one\ntwo\nthree\nNEW\nfive\n"
-        driver.host.files.differences = [
-            FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -3,2 +3,2 @@\n three\n-old\n+NEW\n")
-        ]
-        await at_changes(driver)
-        await driver.press("4")
-        await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
-        await driver.press("o")
-        await driver.until(lambda: "one" in driver.text("#changes-diff") and "five" in driver.text("#changes-diff"))
-        await driver.press("o")
-        await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
-        driver.host.files.contents["a.py"] = b"another\n"
-        await driver.press("4")
-        await driver.settle()
-        await driver.press("o")
-        await driver.until(lambda: "the file is another by now" in driver.text("#changes-note"))
+@cases.at(WIDE)
+async def equal_lines_are_shown_from_the_file_as_it_is_and_left_out_again(driver: Driver) -> None:
+    driver.host.files.contents["a.py"] = b"one\ntwo\nthree\nNEW\nfive\n"
+    driver.host.files.differences = [FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -3,2 +3,2 @@\n three\n-old\n+NEW\n")]
+    await at_changes(driver)
+    await driver.press("4")
+    await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
+    await driver.press("o")
+    await driver.until(lambda: "one" in driver.text("#changes-diff") and "five" in driver.text("#changes-diff"))
+    await driver.press("o")
+    await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
+    driver.host.files.contents["a.py"] = b"another\n"
+    await driver.press("4")
+    await driver.settle()
+    await driver.press("o")
+    await driver.until(lambda: "the file is another by now" in driver.text("#changes-note"))
 
 
-async def test_a_refused_undo_leads_to_the_changes_of_the_file() -> None:
-    async with running(size=WIDE) as driver:
-        changes = await with_steps(driver)
-        changes.conflicts = ("parser/lexer.py",)
-        await driver.type("/undo 3")
-        await driver.until_screen("RestoreQuestion")
-        await driver.press("d")
-        await driver.until_screen("ChangesScreen")
-        await driver.until(lambda: "depth = 1" in driver.text("#changes-diff"))
-        assert "the whole session" in driver.text("#changes-head")
-        assert changes.applied == []
+@cases.at(WIDE)
+async def a_refused_undo_leads_to_the_changes_of_the_file(driver: Driver) -> None:
+    changes = await with_steps(driver)
+    changes.conflicts = ("parser/lexer.py",)
+    await driver.type("/undo 3")
+    await driver.until_screen("RestoreQuestion")
+    await driver.press("d")
+    await driver.until_screen("ChangesScreen")
+    await driver.until(lambda: "depth = 1" in driver.text("#changes-diff"))
+    assert "the whole session" in driver.text("#changes-head")
+    assert changes.applied == []
 
 
-@pytest.mark.parametrize(
-    ("draft", "then"), [("", "Make the tokenizer accept nested comments and add tests."), ("mine", "mine")]
-)
-async def test_after_a_rewind_what_was_said_is_in_the_prompt_unless_something_stands_there(draft: str, then: str) -> None:
-    async with running(size=WIDE) as driver:
-        await with_steps(driver)
-        driver.app.workbench.prompt.replace_text(draft)
-        await driver.press("alt+r")
-        await driver.until_screen("Picker")
-        await driver.press("enter")
-        await driver.until_screen("RestoreQuestion")
-        driver.host.clock.forward(1)
-        await driver.press("c")
-        await driver.until_screen("Workbench")
-        await driver.until(lambda: driver.app.workbench.prompt.text == then)
+@cases.each(("draft", "then"), [("", "Make the tokenizer accept nested comments and add tests."), ("mine", "mine")], size=WIDE)
+async def after_a_rewind_what_was_said_is_in_the_prompt_unless_something_stands_there(
+    driver: Driver, draft: str, then: str
+) -> None:
+    await with_steps(driver)
+    driver.app.workbench.prompt.replace_text(draft)
+    await driver.press("alt+r")
+    await driver.until_screen("Picker")
+    await driver.press("enter")
+    await driver.until_screen("RestoreQuestion")
+    driver.host.clock.forward(1)
+    await driver.press("c")
+    await driver.until_screen("Workbench")
+    await driver.until(lambda: driver.app.workbench.prompt.text == then)
 
 
-async def test_a_no_puts_nothing_back() -> None:
-    async with running() as driver:
-        changes = await at_changes(driver)
-        await driver.press("end", "R")
-        await driver.until_screen("RestoreQuestion")
-        driver.host.clock.forward(1)
-        await driver.press("n")
-        await driver.until_screen("ChangesScreen")
-        assert changes.applied == []
+@cases
+async def a_no_puts_nothing_back(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    await driver.press("end", "R")
+    await driver.until_screen("RestoreQuestion")
+    driver.host.clock.forward(1)
+    await driver.press("n")
+    await driver.until_screen("ChangesScreen")
+    assert changes.applied == []
 
 
-async def test_a_step_of_several_files_asks_for_one_of_them() -> None:
-    async with running() as driver:
-        changes = await at_changes(driver)
-        await driver.press("down", "R")
-        assert "go to one of them first" in driver.text("#changes-note")
-        assert changes.restored == []
+@cases
+async def a_step_of_several_files_asks_for_one_of_them(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    await driver.press("down", "R")
+    assert "go to one of them first" in driver.text("#changes-note")
+    assert changes.restored == []
 
 
-async def test_the_list_and_the_difference_change_places_by_key() -> None:
-    async with running() as driver:
-        await at_changes(driver)
-        await driver.press("end", "enter")
-        assert driver.app.screen.query_one("#changes-diff").has_focus
-        await driver.press("u", "enter")
-        assert driver.app.screen.query_one("#changes-list").has_focus
+@cases
+async def the_list_and_the_difference_change_places_by_key(driver: Driver) -> None:
+    await at_changes(driver)
+    await driver.press("end", "enter")
+    assert driver.app.screen.query_one("#changes-diff").has_focus
+    await driver.press("u", "enter")
+    assert driver.app.screen.query_one("#changes-list").has_focus
 
 
-async def test_the_palette_knows_what_can_be_done_here() -> None:
-    async with running() as driver:
-        await at_changes(driver)
-        await driver.press("ctrl+p")
-        await driver.until_screen("Picker")
-        await driver.press(*"whole session", "enter")
-        await driver.until(lambda: "by file" in driver.text("#changes-head"))
+@cases
+async def the_palette_knows_what_can_be_done_here(driver: Driver) -> None:
+    await at_changes(driver)
+    await driver.press("ctrl+p")
+    await driver.until_screen("Picker")
+    await driver.press(*"whole session", "enter")
+    await driver.until(lambda: "by file" in driver.text("#changes-head"))
 
 
-async def test_the_help_begins_with_the_keys_of_this_screen() -> None:
-    async with running() as driver:
-        await at_changes(driver)
-        await driver.press("f1")
-        await driver.until_screen("Help")
-        await driver.until(lambda: "Compare with git" in driver.text())
+@cases
+async def the_help_begins_with_the_keys_of_this_screen(driver: Driver) -> None:
+    await at_changes(driver)
+    await driver.press("f1")
+    await driver.until_screen("Help")
+    await driver.until(lambda: "Compare with git" in driver.text())
 
 
-async def test_without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_goes_back() -> None:
-    async with running(size=SMALL) as driver:
-        play_work(driver.host.session)
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        await driver.until(lambda: "lexer.py" in driver.text("#changes-list"))
-        assert "undo is not available here" in driver.text("#changes-note")
-        assert "put file back" not in driver.text()
-        await driver.press("R", "r")
-        assert type(driver.app.screen).__name__ == "ChangesScreen"
+@cases.at(SMALL)
+async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_goes_back(driver: Driver) -> None:
+    play_work(driver.host.session)
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    await driver.until(lambda: "lexer.py" in driver.text("#changes-list"))
+    assert "undo is not available here" in driver.text("#changes-note")
+    assert "put file back" not in driver.text()
+    await driver.press("R", "r")
+    assert type(driver.app.screen).__name__ == "ChangesScreen"
 
 
-async def test_a_session_without_changes_says_so() -> None:
-    async with running() as driver:
-        await driver.press("f10")
-        await driver.until(lambda: "No file was changed." in driver.text())
+@cases
+async def a_session_without_changes_says_so(driver: Driver) -> None:
+    await driver.press("f10")
+    await driver.until(lambda: "No file was changed." in driver.text())
 
 
-async def test_a_total_that_cannot_be_had_is_said() -> None:
+@cases
+async def a_total_that_cannot_be_had_is_said(driver: Driver) -> None:
     class Broken(FakeChanges):
         async def total(self) -> tuple[FileChange, ...]:
             raise SandboxError("the store of checkpoints is gone")
 
-    async with running() as driver:
-        Broken(driver.host.session)
-        await driver.press("f10")
-        await driver.until(lambda: "the store of checkpoints is gone" in driver.text("#changes-note"))
+    Broken(driver.host.session)
+    await driver.press("f10")
+    await driver.until(lambda: "the store of checkpoints is gone" in driver.text("#changes-note"))
 
 
-@pytest.mark.parametrize("size", [(20, 5), (40, 10), SMALL, (120, 35)], ids=str)
-async def test_every_size_shows_the_list(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        await with_steps(driver)
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        await by_step(driver)
-        await driver.until(lambda: "edit" in driver.text("#changes-list") or "shell" in driver.text("#changes-list"))
+@cases.each("size", [(20, 5), (40, 10), SMALL, (120, 35)])
+async def every_size_shows_the_list(driver: Driver, size: tuple[int, int]) -> None:
+    await with_steps(driver)
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    await by_step(driver)
+    await driver.until(lambda: "edit" in driver.text("#changes-list") or "shell" in driver.text("#changes-list"))
 
 
-async def test_hostile_names_are_shown_as_they_are() -> None:
-    async with running(size=WIDE) as driver:
-        changes = await with_steps(driver)
-        name = "[red]a\x1b[2J\u202eb.py"
-        changes.add("s9", "[b]t", "[i]x", FileChange(name, FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+[red]\x1b[31m\n"))
-        await driver.press("f10")
-        await driver.until_screen("ChangesScreen")
-        await by_step(driver)
-        await driver.until(lambda: "[red]a<U+202E>b.py" in driver.text("#changes-list"))
-        assert "[red]" in driver.text("#changes-diff")
+@cases.at(WIDE)
+async def hostile_names_are_shown_as_they_are(driver: Driver) -> None:
+    changes = await with_steps(driver)
+    name = "[red]a\x1b[2J\u202eb.py"
+    changes.add("s9", "[b]t", "[i]x", FileChange(name, FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+[red]\x1b[31m\n"))
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+    await by_step(driver)
+    await driver.until(lambda: "[red]a<U+202E>b.py" in driver.text("#changes-list"))
+    assert "[red]" in driver.text("#changes-diff")
 
 
-async def test_a_comment_on_a_hunk_goes_into_the_prompt_with_its_lines() -> None:
-    async with running(size=WIDE) as driver:
-        await at_changes(driver)
-        await driver.press("end", "c", *"use a stack", "enter")
-        await driver.until(lambda: driver.app.workbench.prompt.text != "")
-        assert driver.app.workbench.prompt.text == "@parser/lexer.py:42-45 use a stack\n"
-        assert type(driver.app.screen).__name__ == "ChangesScreen"
-        await driver.press("c", *"no", "escape")
-        assert "no\n" not in driver.app.workbench.prompt.text
-        assert driver.app.screen.query_one("#changes-diff").has_focus
+@cases.at(WIDE)
+async def a_comment_on_a_hunk_goes_into_the_prompt_with_its_lines(driver: Driver) -> None:
+    await at_changes(driver)
+    await driver.press("end", "c", *"use a stack", "enter")
+    await driver.until(lambda: driver.app.workbench.prompt.text != "")
+    assert driver.app.workbench.prompt.text == "@parser/lexer.py:42-45 use a stack\n"
+    assert type(driver.app.screen).__name__ == "ChangesScreen"
+    await driver.press("c", *"no", "escape")
+    assert "no\n" not in driver.app.workbench.prompt.text
+    assert driver.app.screen.query_one("#changes-diff").has_focus
+
+
+async def test_the_cases() -> None:
+    await cases.run()

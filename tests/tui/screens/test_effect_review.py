@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 from lmtui.tui.screens.effect_review import EffectReviewScreen
-from tests.tui.driving import WIDE, Driver, running
+from tests.tui.driving import WIDE, Driver
+from tests.tui.one_app import Cases
 from tests.tui.scenes_effects import FakeReview
+
+cases = Cases()
 
 DIFF = "#effect-change"
 
@@ -14,64 +17,68 @@ async def opened(driver: Driver, review: FakeReview) -> list[bool | None]:
     return results
 
 
-async def test_deletions_are_undecided_and_everything_else_is_kept_by_one_key() -> None:
+@cases.at(WIDE)
+async def deletions_are_undecided_and_everything_else_is_kept_by_one_key(driver: Driver) -> None:
     review = FakeReview()
-    async with running(size=WIDE) as driver:
-        results = await opened(driver, review)
-        assert "6 kept · 2 deletions undecided, not applied" in driver.text()
-        await driver.press("y")
-        assert review.kept == [(2, 3, 4, 5, 6, 7, 8, 9)]
-        assert "Kept 6 of 8 · merged with your changes: parser/lexer.py" in driver.text()
-        assert "1 deletion undecided" in driver.text()
-        await driver.press("escape")
-        assert results == [True]
+    results = await opened(driver, review)
+    assert "6 kept · 2 deletions undecided, not applied" in driver.text()
+    await driver.press("y")
+    assert review.kept == [(2, 3, 4, 5, 6, 7, 8, 9)]
+    assert "Kept 6 of 8 · merged with your changes: parser/lexer.py" in driver.text()
+    assert "1 deletion undecided" in driver.text()
+    await driver.press("escape")
+    assert results == [True]
 
 
-async def test_a_hunk_is_dropped_in_the_diff_and_the_rest_of_its_file_kept() -> None:
+@cases.at(WIDE)
+async def a_hunk_is_dropped_in_the_diff_and_the_rest_of_its_file_kept(driver: Driver) -> None:
     review = FakeReview()
-    async with running(size=WIDE) as driver:
-        _ = await opened(driver, review)
-        await driver.press("down", "down", "down", "tab", "down", "space")
-        assert "2 of 3" in driver.text("#effect-list")
-        assert "Hunk 2  dropped" in driver.text(DIFF)
-        await driver.press("escape", "up", "space", "y")
-        assert review.kept == [(3, 5, 6, 7, 8, 9)]
+    _ = await opened(driver, review)
+    await driver.press("down", "down", "down", "tab", "down", "space")
+    assert "2 of 3" in driver.text("#effect-list")
+    assert "Hunk 2  dropped" in driver.text(DIFF)
+    await driver.press("escape", "up", "space", "y")
+    assert review.kept == [(3, 5, 6, 7, 8, 9)]
 
 
-async def test_with_everything_kept_the_page_closes() -> None:
+@cases.at(WIDE)
+async def with_everything_kept_the_page_closes(driver: Driver) -> None:
     review = FakeReview()
-    async with running(size=WIDE) as driver:
-        results = await opened(driver, review)
-        await driver.press("A", "y")
-        assert (review.kept, results) == ([None], [True])
+    results = await opened(driver, review)
+    await driver.press("A", "y")
+    assert (review.kept, results) == ([None], [True])
 
 
-async def test_a_conflict_is_said_and_nothing_is_kept() -> None:
+@cases.at(WIDE)
+async def a_conflict_is_said_and_nothing_is_kept(driver: Driver) -> None:
     review = FakeReview(refusal="parser/lexer.py was changed meanwhile in the same lines")
-    async with running(size=WIDE) as driver:
-        results = await opened(driver, review)
-        await driver.press("D", "y")
-        assert "changed meanwhile in the same lines" in driver.text()
-        await driver.press("escape")
-        assert results == [False]
+    results = await opened(driver, review)
+    await driver.press("D", "y")
+    assert "changed meanwhile in the same lines" in driver.text()
+    await driver.press("escape")
+    assert results == [False]
 
 
-async def test_drop_all_asks_first() -> None:
+@cases.at(WIDE)
+async def drop_all_asks_first(driver: Driver) -> None:
     review = FakeReview()
-    async with running(size=WIDE) as driver:
-        results = await opened(driver, review)
-        await driver.press("n", "n")
-        assert review.drops == []
-        await driver.press("n", "y")
-        assert review.drops == ["all"]
-        assert results == [False]
+    results = await opened(driver, review)
+    await driver.press("n", "n")
+    assert review.drops == []
+    await driver.press("n", "y")
+    assert review.drops == ["all"]
+    assert results == [False]
 
 
-async def test_without_parts_there_is_nothing_to_keep_or_drop() -> None:
+@cases.at(WIDE)
+async def without_parts_there_is_nothing_to_keep_or_drop(driver: Driver) -> None:
     review = FakeReview(())
-    async with running(size=WIDE) as driver:
-        _ = await opened(driver, review)
-        await driver.press("y", "n", "space", "D")
-        assert "No changes." in driver.text()
-        assert review.kept == []
-        assert driver.screen_name == "EffectReviewScreen"
+    _ = await opened(driver, review)
+    await driver.press("y", "n", "space", "D")
+    assert "No changes." in driver.text()
+    assert review.kept == []
+    assert driver.screen_name == "EffectReviewScreen"
+
+
+async def test_the_cases() -> None:
+    await cases.run()

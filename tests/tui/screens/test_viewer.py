@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from lmtui.tui.lines.file_view import FileView
-from tests.tui.driving import Driver, running
+from tests.tui.driving import Driver
 from tests.tui.fakes import FakeHost
+from tests.tui.one_app import Cases
 
 LINES = [f"line {number}" + (" needle" if number % 100 == 50 else "") for number in range(1, 1001)]
 
@@ -24,64 +25,71 @@ def host() -> FakeHost:
     return found
 
 
-async def test_search_counts_marks_and_steps() -> None:
-    async with running(host()) as driver:
-        await viewing(driver)
-        await driver.press("slash", *"NEEDLE")
-        await driver.until(lambda: "1 of 10" in driver.text("#viewer-title"))
-        await driver.press("enter", "n", "n")
-        assert "3 of 10" in driver.text("#viewer-title")
-        assert "line 250 needle" in driver.text("#viewer-file")
-        await driver.press("N")
-        assert "2 of 10" in driver.text("#viewer-title")
-        await driver.press("slash", "z", "z")
-        await driver.until(lambda: "not found" in driver.text("#viewer-title"))
-        await driver.press("escape")
-        assert "not found" not in driver.text("#viewer-title")
+cases = Cases(host)
 
 
-async def test_a_line_is_gone_to_by_its_number() -> None:
-    async with running(host()) as driver:
-        view = await viewing(driver)
-        await driver.press("colon", *"777", "enter")
-        assert view.current_line == 777
-        assert "line 777" in driver.text("#viewer-file")
-        await driver.press("colon", "x", "enter")
-        assert "a line is a number" in driver.text("#viewer-title")
-        assert view.current_line == 777
+@cases
+async def search_counts_marks_and_steps(driver: Driver) -> None:
+    await viewing(driver)
+    await driver.press("slash", *"NEEDLE")
+    await driver.until(lambda: "1 of 10" in driver.text("#viewer-title"))
+    await driver.press("enter", "n", "n")
+    assert "3 of 10" in driver.text("#viewer-title")
+    assert "line 250 needle" in driver.text("#viewer-file")
+    await driver.press("N")
+    assert "2 of 10" in driver.text("#viewer-title")
+    await driver.press("slash", "z", "z")
+    await driver.until(lambda: "not found" in driver.text("#viewer-title"))
+    await driver.press("escape")
+    assert "not found" not in driver.text("#viewer-title")
 
 
-async def test_the_lines_in_view_are_mentioned_in_the_prompt() -> None:
-    async with running(host()) as driver:
-        view = await viewing(driver)
-        first, last = view.lines_in_view
-        await driver.press("m", "escape")
-        assert driver.app.workbench.prompt.text == f"@long.txt:{first}-{last} "
+@cases
+async def a_line_is_gone_to_by_its_number(driver: Driver) -> None:
+    view = await viewing(driver)
+    await driver.press("colon", *"777", "enter")
+    assert view.current_line == 777
+    assert "line 777" in driver.text("#viewer-file")
+    await driver.press("colon", "x", "enter")
+    assert "a line is a number" in driver.text("#viewer-title")
+    assert view.current_line == 777
 
 
-async def test_long_lines_wrap_and_unwrap_by_key() -> None:
-    async with running(host()) as driver:
-        await viewing(driver, "wide.txt")
-        assert "END" not in driver.text("#viewer-file")
-        await driver.press("w")
-        assert "END" in "".join(driver.text("#viewer-file").split())
-        await driver.press("w")
-        assert "END" not in driver.text("#viewer-file")
+@cases
+async def the_lines_in_view_are_mentioned_in_the_prompt(driver: Driver) -> None:
+    view = await viewing(driver)
+    first, last = view.lines_in_view
+    await driver.press("m", "escape")
+    assert driver.app.workbench.prompt.text == f"@long.txt:{first}-{last} "
 
 
-async def test_a_file_that_is_larger_than_what_is_read_says_so() -> None:
-    big = host()
+@cases
+async def long_lines_wrap_and_unwrap_by_key(driver: Driver) -> None:
+    await viewing(driver, "wide.txt")
+    assert "END" not in driver.text("#viewer-file")
+    await driver.press("w")
+    assert "END" in "".join(driver.text("#viewer-file").split())
+    await driver.press("w")
+    assert "END" not in driver.text("#viewer-file")
+
+
+@cases
+async def a_file_that_is_larger_than_what_is_read_says_so(driver: Driver) -> None:
+    big = driver.host
     big.files.contents["big.txt"] = b"x\n" * 8_388_700
-    async with running(big) as driver:
-        await viewing(driver, "big.txt")
-        await driver.press("end")
-        assert "cut here; the file has 16,777,400 bytes" in driver.text("#viewer-file")
+    await viewing(driver, "big.txt")
+    await driver.press("end")
+    assert "cut here; the file has 16,777,400 bytes" in driver.text("#viewer-file")
 
 
-async def test_a_file_that_cannot_be_read_says_why() -> None:
-    async with running(host()) as driver:
-        part = driver.app.workbench.ready.files
-        assert part is not None
-        part.open_file("gone.txt")
-        await driver.until_screen("Viewer")
-        await driver.until(lambda: "gone.txt does not exist" in driver.text("#viewer-file"))
+@cases
+async def a_file_that_cannot_be_read_says_why(driver: Driver) -> None:
+    part = driver.app.workbench.ready.files
+    assert part is not None
+    part.open_file("gone.txt")
+    await driver.until_screen("Viewer")
+    await driver.until(lambda: "gone.txt does not exist" in driver.text("#viewer-file"))
+
+
+async def test_the_cases() -> None:
+    await cases.run()
