@@ -14,8 +14,11 @@ fi
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 git -c safe.directory="*" clone --quiet "$2" "$folder/lmtui"
+IFS=: read -r -a places <<<"$PATH"
 for name in $hidden; do
-  while program="$(command -v "$name")"; do mount --bind /dev/null "$(readlink -f "$program")"; hash -r; done
+  for place in "${places[@]}"; do
+    [ ! -x "$place/$name" ] || mount --bind /dev/null "$(readlink -f "$place/$name")"
+  done
 done
 for socket in $sockets; do [ ! -e "$socket" ] || mount --bind /dev/null "$socket"; done
 

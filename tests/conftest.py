@@ -68,6 +68,7 @@ _LACKING: dict[str, Callable[[], str]] = {
     "landlock": lambda: "" if sys.platform == "linux" and landlock_abi() >= OLDEST_ABI else "this kernel has no Landlock",
     "git": _program("git"),
     "tmux": _program("tmux"),
+    "node": _program("node"),
     "chromium": _program("chromium", "chromium-browser", "google-chrome"),
     "root": lambda: "" if os.geteuid() == 0 else "only root can do this",
 }

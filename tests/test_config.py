@@ -16,6 +16,7 @@ from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
 from lmtui.core.errors import ConfigError
 from lmtui.core.project_checks import parse_profiles
 from lmtui.paths import config_dir
+from lmtui.settings import without_keys
 
 KEY = "sk-canary-123"
 
@@ -549,3 +550,8 @@ def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, m
     loaded = load_config(tmp_path, {}, {})
     assert loaded.retired == ("language_servers",)
     assert loaded.config.theme == "dusk"
+
+
+def test_programs_on_this_machine_get_the_users_environment_without_our_keys() -> None:
+    environ = {"PATH": "/bin", "MY_KEY": "x", "LLM_API_KEY": "ours", "OPENAI_API_KEY": "theirs", "LM_API_TOKEN": "y"}
+    assert without_keys(environ) == {"PATH": "/bin", "MY_KEY": "x"}

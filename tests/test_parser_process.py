@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
+import sys
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -48,6 +50,13 @@ LARGE = {
     "a.xml": "<a>" * 200_000,
     "b.xml": "<!DOCTYPE a [" + "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 9)) + "]><a>&a8;</a>",
 }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit memory")
+def test_the_process_has_little_time_and_memory_and_writes_no_file() -> None:
+    limits = {kind: parsed("resource:getrlimit", kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)}
+    assert limits == {resource.RLIMIT_AS: 1 << 30, resource.RLIMIT_FSIZE: 0}
+    assert 0 < parsed("resource:getrlimit", resource.RLIMIT_CPU)[0] < 600
 
 
 @pytest.mark.parametrize("path", LARGE)

@@ -36,7 +36,7 @@ from lmtui.sandbox.project_tools import NO_TOOLS, Shown
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 
-_COPYING = ("--overlay-src", "/usr", "--tmp-overlay", "/mnt")
+_COPYING = ("--overlay-src", str(GUEST), "--tmp-overlay", "/mnt")  # no mounts are below it, as may be below /usr
 _SHM_BYTES = 64 << 20
 _ETC_FILES = (
     "alternatives",

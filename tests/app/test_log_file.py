@@ -43,3 +43,10 @@ def test_what_goes_wrong_is_in_the_file(logger: logging.Logger, capsys: pytest.C
     logger.warning("it broke")
     assert "it broke" in log_file().read_text()
     assert capsys.readouterr().err == ""
+
+
+def test_a_key_is_not_in_the_file(logger: logging.Logger) -> None:
+    key = "sk-0123456789abcdef"
+    write_log_file(Redactor([key]))
+    logger.warning("the server refused %s", key)
+    assert "the server refused [key redacted]" in log_file().read_text()

@@ -7,6 +7,7 @@ import pytest
 
 from lmtui.app.settings_trust import FolderTrust
 from lmtui.config import Loaded, load_config
+from lmtui.core.errors import ConfigError
 from tests.trusting import say
 
 
@@ -57,3 +58,10 @@ def test_an_answer_that_another_lmtui_kept_is_taken_up(folder: Path, answer: boo
     say(looked_at(folder), is_trusted=answer)
     assert trust.answered_elsewhere() is answer
     assert used == (["auto"] if answer else [])
+
+
+def test_a_yes_to_other_settings_than_those_shown_is_refused(folder: Path) -> None:
+    trust = looked_at(folder)
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        trust.answer((), is_trusted=True)
+    assert [item.text for item in looked_at(folder).waiting()] == ["mode = auto"]

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.hooks import HookEvent
+from lmtui.core.hooks import HookCall, HookEvent
 from lmtui.core.permissions.rules import Verdict
 from lmtui.features.hooks.hook_answers import HookResult, read_answer, together
-from lmtui.features.hooks.hook_config import HookEntry
-from lmtui.features.hooks.service import hooks_trust
+from lmtui.features.hooks.hook_config import HookEntry, HookEnvironment
+from lmtui.features.hooks.service import HookRunner, SessionHooks, hooks_trust
+from lmtui.paths import config_dir
+from tests.trusting import say
 
 PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
 ENTRY = HookEntry(PRE, "true")
@@ -228,3 +230,28 @@ def test_the_question_of_trust_names_a_program_that_is_missing(command: str, wor
     (tmp_path / ".lmagent/hooks.json").write_text(json.dumps(hooks))
     (item,) = hooks_trust(tmp_path).waiting()
     assert item.text == f"PreToolUse: {words}"
+
+
+def in_session(folder: Path) -> SessionHooks:
+    async def nowhere() -> HookRunner:
+        return HookRunner(None, str(folder))
+
+    return SessionHooks(folder, HookEnvironment("s", "", str(folder)), nowhere, {})
+
+
+async def test_hooks_of_a_folder_are_called_only_after_a_yes(tmp_path: Path) -> None:
+    (tmp_path / ".lmagent").mkdir()
+    hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}}
+    (tmp_path / ".lmagent/hooks.json").write_text(json.dumps(hooks))
+    assert not in_session(tmp_path).wants(PRE)
+    say(hooks_trust(tmp_path), is_trusted=True)
+    assert (await in_session(tmp_path).run(HookCall(PRE, {}, "shell"))).permission is Verdict.ASK
+
+
+async def test_every_call_is_asked_about_where_the_users_own_hooks_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    config_dir().mkdir(parents=True)
+    (config_dir() / "hooks.json").write_text("{")
+    assert (await in_session(tmp_path).run(HookCall(PRE, {}, "shell"))).permission is Verdict.ASK

@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from lmtui import __version__
-from lmtui.host import rpc
+from lmtui.host import attach, rpc
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 
@@ -107,3 +107,22 @@ async def test_a_method_that_is_called_open_is_not_the_opening_of_a_session(star
         for port, name in (("extensions.batches", "open"), ("background", "close"), ("extensions", "open")):
             assert "error" in await _call(socket, "host", port, name, words="tasks.jsonl", session_id="")
     assert host.hub.sessions == []
+
+
+async def test_a_network_client_undoes_only_by_a_plan_that_the_host_made(start: Start) -> None:
+    host = await start(DONE)
+    session_id = await host.new_session()
+    plan = {"action": "undo", "calls": [], "changes": [], "source": "a" * 40, "expected": "b" * 40}
+    async with _attached(host) as socket:
+        await _greet(socket, host)
+        on = (await _call(socket, "host", "", "open", session_id=session_id))["ok"]
+        answer = await _call(socket, on, "changes", "apply", plan=plan)
+    assert "only what this host has returned before" in answer["error"]["message"]
+
+
+def test_what_waits_for_a_client_that_does_not_read_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach, "_MOST_WAITING_BYTES", 30)
+    outbox = attach.Outbox()
+    outbox.put({"event": "0123456789"})
+    with pytest.raises(attach.SlowClient):
+        outbox.put({"event": "0123456789"})

@@ -98,9 +98,8 @@ async def request(proxy: Proxy, head: bytes, body: bytes = b"", folder: Path | N
     reader, writer = await asyncio.open_unix_connection(folder / SOCKET_NAME)
     writer.write(head)
     answer = await reader.readuntil(b"\r\n\r\n")
-    if body:
-        writer.write(body)
-        writer.write_eof()
+    writer.write(body)
+    writer.write_eof()  # so that a connection ends that should not have been made
     answer += await reader.read()
     writer.close()
     return answer

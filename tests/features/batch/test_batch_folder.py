@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
+from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
 from lmtui.features.batch.task_file import BatchTask
 
 TASKS = [BatchTask("1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix\nb.py")]
@@ -148,3 +148,9 @@ def test_a_file_name_that_is_not_utf8_stays_the_same(tmp_path: Path) -> None:
     folder = BatchFolder(tmp_path)
     folder.begin([task], {})
     assert folder.read()[0] == [task]
+
+
+def test_a_batch_that_comes_with_the_folder_is_none(folder: BatchFolder, tmp_path: Path) -> None:
+    for name in (str(folder.path), folder.path.name, "../out"):
+        with pytest.raises(UsageError, match="has no batch"):
+            find_batch(tmp_path, name)

@@ -141,6 +141,7 @@ async def test_what_passed_in_this_state_is_not_run_again(runner: Runner, tmp_pa
     assert runner.ran == []
 
 
+@pytest.mark.node
 async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text(json.dumps({"scripts": {"test": "node --test"}}))
     (tmp_path / "sum.mjs").write_text("export const sum = (a, b) => a - b;\n")

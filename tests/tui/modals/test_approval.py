@@ -390,3 +390,15 @@ def test_the_question_says_whether_a_file_is_read_or_changed(tool: str, verb: st
 
 async def test_the_cases() -> None:
     await cases.run()
+
+
+@cases
+async def a_dangerous_command_takes_only_its_own_key(driver: Driver) -> None:
+    await ask(driver, "rm -rf / --no-preserve-root")
+    for key in ("y", "s"):
+        await driver.press(key)
+        await driver.settle()
+        driver.host.clock.forward(1)
+    assert driver.host.session.answers == {}
+    await driver.press("Y")
+    await driver.until(lambda: driver.host.session.answers == {"a1": Answer(Outcome.ONCE)})
