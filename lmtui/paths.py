@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import platformdirs
@@ -121,3 +122,12 @@ def path_inside(workspace: Path) -> str:
     is_free = any(base in workspace.parents for base in _FREE)
     is_taken = any(base == workspace or base in workspace.parents or workspace in base.parents for base in _RESERVED)
     return str(workspace) if is_free or not is_taken else MOUNT_POINT
+
+
+# The variables of settings that are secret (a test compares them), and those of LM Studio and of model hubs.
+_KEYS = frozenset({"LLM_API_KEY", "LMTUI_WEB_SEARCH_KEY", "OPENAI_API_KEY", "LM_API_TOKEN", "HF_TOKEN"})
+
+
+def without_keys(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without lmtui's own keys, for programs on this machine: the user's others can read theirs."""
+    return {name: value for name, value in environ.items() if name not in _KEYS}

@@ -6,7 +6,6 @@ They are read by `lmtui.config`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -326,12 +325,3 @@ class Config:
 
 SETTINGS = {each.name: each for each in fields(Config) if each.metadata["feature"] in ("", *FEATURES)}
 MODEL_SETTINGS = ("url", "model", "profile")
-
-
-_OTHER_KEYS = ("LM_API_TOKEN", "HF_TOKEN")
-
-
-def without_keys(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without lmtui's own keys, for programs on this machine: the user's others can read theirs."""
-    secret = {name for each in SETTINGS.values() if each.metadata["is_secret"] for name in each.metadata["env"]}
-    return {name: value for name, value in environ.items() if name not in secret and name not in _OTHER_KEYS}

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
 from lmtui.core.errors import ConfigError
 from lmtui.core.project_checks import parse_profiles
-from lmtui.paths import config_dir
-from lmtui.settings import without_keys
+from lmtui.paths import config_dir, without_keys
 
 KEY = "sk-canary-123"
 
@@ -555,3 +554,5 @@ def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, m
 def test_programs_on_this_machine_get_the_users_environment_without_our_keys() -> None:
     environ = {"PATH": "/bin", "MY_KEY": "x", "LLM_API_KEY": "ours", "OPENAI_API_KEY": "theirs", "LM_API_TOKEN": "y"}
     assert without_keys(environ) == {"PATH": "/bin", "MY_KEY": "x"}
+    secret = {name for each in SETTINGS.values() if each.metadata["is_secret"] for name in each.metadata["env"]}
+    assert without_keys(dict.fromkeys(secret, "x")) == {}

@@ -33,7 +33,7 @@ from lmtui.host.attach import AttachEndpoint
 from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, host_folder, socket_file, write_info
 from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
-from lmtui.settings import without_keys
+from lmtui.paths import without_keys
 
 _LOOK_S = 15.0
 _CLOSE_LIMIT_S = 20.0

@@ -30,10 +30,9 @@ from lmtui.core.sanitize import escape_invisible, escape_invisible_line, plurali
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import KEY, choose_reach, offer
-from lmtui.paths import state_dir
+from lmtui.paths import state_dir, without_keys
 from lmtui.plain.commands import LeaveCommand, PlainCommands, part_text
 from lmtui.plain.plain_session import LineTerminal, LoopThread, PlainSession, Terminal
-from lmtui.settings import without_keys
 
 YES = ("y", "yes")
 

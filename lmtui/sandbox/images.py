@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.core.sanitize import sanitize_line
+from lmtui.paths import without_keys
 from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.host_paths import LINK_INSIDE
-from lmtui.settings import without_keys
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 from textual.app import App, SuspendNotSupported
 
-from lmtui.settings import without_keys
+from lmtui.paths import without_keys
 
 
 def has_job_control() -> bool:

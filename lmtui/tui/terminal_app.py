@@ -30,7 +30,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.theme import Theme
 
 from lmtui import paths
-from lmtui.settings import without_keys
+from lmtui.paths import without_keys
 from lmtui.tui import themes
 from lmtui.tui.options import StartOptions
 from lmtui.tui.terminal_input import TerminalInput

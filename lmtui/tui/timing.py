@@ -48,13 +48,15 @@ class LatestOnly(Generic[Wish]):
         """Do this next, in place of what was to be next."""
         self._wishes = [wish]
         if not self._is_working:
-            self._is_working = True
             self._start(self)
 
     def __await__(self) -> Generator[Any, None, None]:  # so a worker that is cancelled before it began leaves no coroutine
         return self._go_on().__await__()
 
     async def _go_on(self) -> None:
+        if self._is_working:
+            return
+        self._is_working = True
         try:
             while self._wishes:
                 await self._work(self._wishes.pop())

@@ -32,8 +32,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.paths import state_dir, workspace_state_dir
-from lmtui.settings import without_keys
+from lmtui.paths import state_dir, without_keys, workspace_state_dir
 
 MAX_PATCH_BYTES = 64_000_000
 _CHECK_S, _GIT_S, _LOOK_S, _STOP_S = 300, 300, 0.5, 20

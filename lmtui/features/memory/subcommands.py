@@ -31,7 +31,7 @@ from lmtui.features.memory.commands import hit_lines
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall
-from lmtui.settings import without_keys
+from lmtui.paths import without_keys
 
 _INDEX_S = 600.0  # the first time a large workspace is indexed
 _ACTIONS = ("show", "search", "add", "edit", "forget", "review")

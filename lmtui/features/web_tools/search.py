@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import SearchBackend, WebResult
 from lmtui.core.sanitize import sanitize_line
-from lmtui.settings import without_keys
+from lmtui.paths import without_keys
 
 if TYPE_CHECKING:
     from lmtui.features.web_tools.request import HttpAnswer

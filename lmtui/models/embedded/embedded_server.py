@@ -19,8 +19,7 @@ from typing import IO
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import LoadProgress
-from lmtui.paths import state_dir
-from lmtui.settings import without_keys
+from lmtui.paths import state_dir, without_keys
 
 MOST_FILES = 200
 _MOST_FOLDERS = 5_000

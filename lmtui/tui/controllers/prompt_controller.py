@@ -25,8 +25,7 @@ from lmtui.core.prompt_text import find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Archive, SessionHost, SessionSummary
 from lmtui.core.workspace import GitState
-from lmtui.paths import theme_files
-from lmtui.settings import without_keys
+from lmtui.paths import theme_files, without_keys
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
