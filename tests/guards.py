@@ -1,8 +1,8 @@
 """Breaks each important guard once, in a copy of the repository, and looks which test fails: `make guards`.
 
 A guard is a line of code that keeps something from happening.  Each entry of `guards.json` names a file, a piece of it that
-occurs once, what stands there when the guard is broken, and the tests to run, those of the quick suite.  Where they pass all the
-same, those of `make full` are run; the end is 1 if a break is seen by neither.
+occurs once, what stands there when the guard is broken, and the tests to run, those of the quick suite.  Where they pass all
+the same, those of `make full` are run; the end is 1 if a break is seen by neither.
 """
 
 from __future__ import annotations
