@@ -6,12 +6,9 @@ is fetched.  Files of the workspace are read by the caller, through the sandbox.
 
 from __future__ import annotations
 
-import configparser
-import json
 import re
 import ssl
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +16,6 @@ from urllib.parse import urlsplit
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import parse_host
-from lmtui.parser_process import read_toml
 
 # Files of a project that name an index or where its files lie, and what they show of the tools in use.
 WORKSPACE_FILES = (
@@ -41,7 +37,7 @@ _PUBLIC = {
 }
 _SET_BY = {"PIP_INDEX_URL": "pip", "npm_config_registry": "npm", "NPM_CONFIG_REGISTRY": "npm", "GOPROXY": "go"}
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
-_FROM_PIP = {"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL", "cert": "PIP_CERT"}
+_PIP_SETTING = re.compile(r"^(index-url|extra-index-url|cert)\s*[=:](.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 # Variables that commands get: where the index is, and the certificates of the user's machine.
 _PASSED = (
     "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL",
@@ -51,6 +47,14 @@ _PASSED = (
 _OWN_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")  # each a whole bundle
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _URL = re.compile(r"https://[^\s\"'<>,|)]+")
+# How files name an index, or where a package lies.
+_IN_TOML = r'^[^#\n]*?\b(?:url|registry|index)\s*=\s*"(?:sparse\+)?(https://[^"]+)"'
+_NAMED_IN = dict.fromkeys(("pyproject.toml", "uv.toml", "uv.lock", ".cargo/config.toml"), _IN_TOML) | {
+    "package-lock.json": r'"resolved": "(https://[^"]+)"',
+    ".npmrc": r"^(?:@[^:\s]+:)?registry\s*=\s*(\S+)",
+    "requirements.txt": r"^[ \t]*(?:-i|--[\w-]+)[ =]+(https://\S+)",
+}
+_KEPT_OF_CARGO = re.compile(r'\[[\w."-]+\]\s*|(?:registry|index|replace-with)\s*=\s*"[^"\\@?#]*"\s*')  # no secrets
 _MOST_HOSTS = 12
 
 
@@ -77,14 +81,13 @@ def find_package_indexes(files: Mapping[str, str], environ: Mapping[str, str], h
         home: the user's home folder.
     """
     variables = _own_variables(environ, home)
-    urls = [url for name in _PASSED for url in _URL.findall(variables.get(name, ""))]
-    urls += _URL.findall(_registry(home / ".npmrc")) + list(_cargo_urls(_read(home / ".cargo/config.toml")))
-    own = [host for url in urls if (host := _host(url))]
+    named = [url for name in (".npmrc", ".cargo/config.toml") for url in _named_in(name, _read(home / name))]
+    own = _hosts((*(variables.get(name, "") for name in _PASSED), *named))
     has_own = {tool for name, tool in _SET_BY.items() if name in variables} | ({"cargo"} if cargo_settings(home) else set())
     for tool, markers in _TOOLS.items():
         is_used = any(marker in files for marker in markers) and tool not in has_own
         own += _PUBLIC[tool] if is_used or _PUBLIC[tool][0] in own else ()
-    told = [host for name, text in files.items() for url in _told_by(name, text) if (host := _host(url))]
+    told = _hosts(url for name, text in files.items() for url in _named_in(name, text))
     plain = {name: value for name, value in variables.items() if name in _PASSED and "@" not in value}  # no password goes in
     return PackageIndexes(
         tuple(dict.fromkeys((*own, *told)))[:_MOST_HOSTS],
@@ -97,14 +100,11 @@ def find_package_indexes(files: Mapping[str, str], environ: Mapping[str, str], h
 def _own_variables(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     variables: dict[str, str] = {}
     for name in _PIP_FILES:
-        parser = configparser.ConfigParser(interpolation=None, strict=False)
-        with suppress(OSError, configparser.Error, UnicodeDecodeError):
-            parser.read(name.replace("~", str(home), 1), encoding="utf-8")
-            section = parser["global"] if parser.has_section("global") else {}
-            variables |= {_FROM_PIP[key]: " ".join(value.split()) for key, value in section.items() if key in _FROM_PIP}
+        found = _PIP_SETTING.findall(_read(Path(name.replace("~", str(home), 1))))
+        variables |= {f"PIP_{key.upper().replace('-', '_')}": " ".join(value.split()) for key, value in found}
     variables |= dict(re.findall(r"^(GO\w+)=(.*)$", _read(home / ".config/go/env"), re.MULTILINE))
     variables |= {name: environ[name] for name in (*_PASSED, *_OWN_CERTIFICATES) if environ.get(name)}
-    if registry := _registry(home / ".npmrc"):
+    if registry := " ".join(_named_in(".npmrc", _read(home / ".npmrc"))):
         variables.setdefault("npm_config_registry", registry)
     return variables
 
@@ -118,64 +118,26 @@ def certificates_of(variables: Mapping[str, str]) -> Path | None:
 
 def cargo_settings(home: Path) -> str:
     """Return the registries and mirrors of the user's cargo as a file of settings, without anything else; empty for none."""
-    try:
-        found = tomllib.loads(_read(home / ".cargo/config.toml"))
-    except tomllib.TOMLDecodeError:
-        return ""
-    lines: list[str] = []
-    for kind in ("source", "registries"):
-        tables = found.get(kind)
-        for name, table in tables.items() if isinstance(tables, dict) else ():
-            values = {key: table.get(key) for key in ("registry", "index", "replace-with")} if isinstance(table, dict) else {}
-            kept = {key: value for key, value in values.items() if isinstance(value, str) and not set("@?#") & set(value)}
-            lines += [f"[{kind}.{_quoted(name)}]", *(f"{key} = {_quoted(value)}" for key, value in kept.items())]
-    return "".join(f"{line}\n" for line in lines)
+    kept: list[str] = []
+    is_shown = False
+    for line in _read(home / ".cargo/config.toml").splitlines():
+        is_shown = line.startswith(("[source.", "[registries.")) or (is_shown and not line.startswith("["))
+        if is_shown and _KEPT_OF_CARGO.fullmatch(line):
+            kept.append(f"{line}\n")
+    return "".join(kept)
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _named_in(name: str, text: str) -> list[str]:
+    """Return the addresses that a file names as an index, or as where a package lies."""
+    return re.findall(_NAMED_IN[name], text, re.MULTILINE) if name in _NAMED_IN else []
 
 
-def _told_by(name: str, text: str) -> Iterator[str]:
-    """Yield the addresses that a file of the project names as an index, or as where a package lies."""
-    if name == "uv.lock":
-        yield from re.findall(r'(?:url|registry) = "(https://[^"]+)"', text)
-    elif name.endswith((".toml", ".lock")):
-        with suppress(AttributeError, TypeError):
-            data = read_toml(text)
-            tables = [data, data.get("tool", {}).get("uv", {}), data.get("tool", {}).get("poetry", {})]
-            for table in tables:
-                entries = [*table.get("index", []), *table.get("source", [])] if name != ".cargo/config.toml" else []
-                yield from (entry["url"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("url"), str))
-            yield from _cargo_urls(text) if name == ".cargo/config.toml" else ()
-    elif name == "package-lock.json":
-        yield from re.findall(r'"resolved": "(https://[^"]+)"', text)
-    elif name == ".npmrc":
-        yield from _URL.findall(_registry_of(text))
-    elif name == "requirements.txt":
-        yield from (url for line in text.splitlines() if line.lstrip().startswith(("-i", "--")) for url in _URL.findall(line))
-
-
-def _cargo_urls(text: str) -> Iterator[str]:
-    with suppress(AttributeError):
-        data = read_toml(text)
-        for table in (*data.get("source", {}).values(), *data.get("registries", {}).values()):
-            yield from (url for key in ("registry", "index") for url in _URL.findall(str(table.get(key, ""))))
-
-
-def _host(url: str) -> str:
-    try:
-        return parse_host(urlsplit(url).hostname or "")
-    except (UsageError, ValueError):
-        return ""
-
-
-def _registry(path: Path) -> str:
-    return _registry_of(_read(path))
-
-
-def _registry_of(text: str) -> str:
-    return " ".join(re.findall(r"^(?:@[^:\s]+:)?registry\s*=\s*(\S+)", text, re.MULTILINE))
+def _hosts(texts: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for url in _URL.findall(" ".join(texts)):
+        with suppress(UsageError, ValueError):
+            found.append(parse_host(urlsplit(url).hostname or ""))
+    return found
 
 
 def _read(path: Path) -> str:
