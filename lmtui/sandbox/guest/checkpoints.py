@@ -38,6 +38,7 @@ LONGEST_S = 180.0
 _LOCK_S = 20.0
 _GIT_S = 120.0
 _MANY = 200
+_NOT_TEXT = re.compile(r"[\ud800-\udfff]")  # bytes of a name that are not UTF-8, as Python holds them
 _REFS_HEADER = "# pack-refs with: peeled fully-peeled sorted \n"
 _CONFIG = """\
 [core]
@@ -207,12 +208,12 @@ class Store:
             for name in names:
                 os.unlink(name, dir_fd=folder)
 
-    def add(self, paths: list[str]) -> None:
-        """Take these paths of the workspace up into the index, those that are gone out of it."""
-        paths = [path for path in paths if not self._is_folder(path)]
+    def add(self, paths: list[str], more: dict[str, str] | None = None) -> None:
+        """Take these paths of the workspace up into the index, those that are gone out of it; `more` are variables."""
         # Many files at once go into one pack: five times as fast as a file for each.
         packing = ("-c", "core.bigFileThreshold=1") if len(paths) > _MANY else ()
-        self.git(*packing, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=_listed(paths))
+        options = ("-z", "--add", "--remove", "--replace", "--stdin")
+        self.git(*packing, "update-index", *options, data=_listed(paths), more=more)
 
     def entries(self, before: str, after: str, paths: list[str]) -> dict[str, tuple[TreeEntry, TreeEntry]]:
         """Return what differs between two states, by path."""
@@ -292,7 +293,7 @@ class Store:
             half = len(kept) // 2
             dropped, kept = dropped + half, kept[half:]
             self._keep_only(kept)
-        return {"dropped": dropped, "size": self._size_bytes()}
+        return {"dropped": dropped}
 
     def content(self, tree: str, path: str) -> bytes | None:
         """Return a file as a state has it, None where it has none.
@@ -370,7 +371,7 @@ class Store:
         Nothing at all counts, as it is a deletion.
         """
         fd = (root or self.root).fd
-        if path.endswith("/") or (not path.isascii() and _is_not_text(path)):
+        if path.endswith("/") or _NOT_TEXT.search(path):
             return False
         try:
             info = os.stat(path, dir_fd=fd, follow_symlinks=False)
@@ -456,11 +457,3 @@ class Store:
 def _listed(paths: list[str]) -> bytes:
     """Return paths as git reads them with `-z --stdin`."""
     return "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-
-
-def _is_not_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return True
-    return False

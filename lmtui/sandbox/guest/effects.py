@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from .beneath import Refused, Root, explain, is_protected
 from .checkpoints import ABSENT, MAX_NAMED, Store
 from .protocol import Message
+from .quarantine import make_accessible
 
 UPPER, LOWER = "/overlay/upper", "/overlay/lower"
 _USUAL_MODES = (0o644, 0o755, 0o664, 0o775)
@@ -23,7 +24,6 @@ _CACHES = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache
 _MOST_PATHS, _MOST_FOLDERS, _MOST_SIZES = 20_000, 1_000, 2_000
 _INDEX = "lmtui.effect.index"
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV)  # nothing, a file, a link, or behind a link
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def effect(store: Store, since_ns: int, base: str = "") -> Message:
@@ -100,25 +100,34 @@ def _with(store: Store, base: str, entries: str) -> str:
     """Return a state with other entries for some files (git-update-index: --index-info)."""
     if not entries:
         return base
-    environment = {"GIT_INDEX_FILE": str(store.folder / _INDEX)}
-    with _own_index(store):
-        store.git("read-tree", base, more=environment)
+    with _own_index(store, base) as environment:
         store.git("update-index", "-z", "--index-info", data=entries.encode(), more=environment)
-        tree = store.git("write-tree", more=environment).decode().strip()
-    store.remember(tree, is_apart=True)
-    return tree
+        return _written(store, environment)
 
 
 @contextmanager
-def _own_index(store: Store) -> Iterator[None]:
-    """Let git use an index that is not the store's; the store is locked, so what a killed git left there is ours."""
+def _own_index(store: Store, base: str, **variables: str) -> Iterator[dict[str, str]]:
+    """Yield the variables by which git uses an index that is not the store's, with what a state has in it, if one is given.
+
+    The store is locked, so what a killed git left there is ours.
+    """
     index = store.folder / _INDEX
     for left in (index, index.with_name(f"{_INDEX}.lock")):
         left.unlink(missing_ok=True)
+    environment = {"GIT_INDEX_FILE": str(index), **variables}
     try:
-        yield
+        if base:
+            store.git("read-tree", base, more=environment)
+        yield environment
     finally:
         index.unlink(missing_ok=True)
+
+
+def _written(store: Store, environment: dict[str, str]) -> str:
+    """Return the state that an index has."""
+    tree = store.git("write-tree", more=environment).decode().strip()
+    store.remember(tree, is_apart=True)
+    return tree
 
 
 class _Touched:
@@ -272,20 +281,11 @@ def _join(folder: str, name: str) -> str:
 
 def _tree_of(store: Store, paths: list[str], work_tree: str, base: str = "") -> str:
     """Return a state of these paths as a folder has them, of nothing else without a `base`; what it lacks is not in it."""
-    environment = {"GIT_INDEX_FILE": str(store.folder / _INDEX), "GIT_WORK_TREE": work_tree}
     held = paths if base else list(_held(paths, work_tree))
-    listed = "".join(f"{path}\0" for path in held).encode("utf-8", "surrogateescape")
-    with _own_index(store):
-        if base:
-            store.git("read-tree", base, more=environment)
+    with _own_index(store, base, GIT_WORK_TREE=work_tree) as environment:
         if held:
-            packing = ("-c", "core.bigFileThreshold=1") if len(held) > 200 else ()
-            store.git(
-                *packing, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=listed, more=environment
-            )
-        tree = store.git("write-tree", more=environment).decode().strip()
-    store.remember(tree, is_apart=True)
-    return tree
+            store.add(held, environment)
+        return _written(store, environment)
 
 
 def _held(paths: list[str], work_tree: str) -> Iterator[str]:
@@ -305,9 +305,5 @@ def discard(folder: str) -> None:
         for _, folders, _, fd in os.fwalk(folder):
             for name in folders:
                 with suppress(OSError):
-                    inner = os.open(name, _FOLDER, dir_fd=fd)
-                    try:
-                        os.chmod(f"/proc/self/fd/{inner}", 0o700)
-                    finally:
-                        os.close(inner)
+                    make_accessible(fd, name, 0o700)
     shutil.rmtree(folder, ignore_errors=True)

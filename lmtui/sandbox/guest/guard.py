@@ -15,7 +15,7 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 from . import quarantine
@@ -33,13 +33,7 @@ _EXECUTED = frozenset(("config", "config.worktree", "commondir", "attributes", "
 _EXECUTED_FOLDERS = frozenset(("hooks", "rebase-merge", "rebase-apply", "sequencer"))
 
 
-class _SavedFile:
-    """A file or link: how it was recognised, its mode, and its bytes (of a link, its target)."""
-
-    def __init__(self, signature: tuple[int, ...], mode: int, data: bytes) -> None:
-        self.signature = signature
-        self.mode = mode
-        self.data = data
+_SavedFile = tuple[int, bytes]  # of a file or link: its mode, and its bytes (of a link, its target)
 
 
 def is_executed(path: str) -> bool:
@@ -66,7 +60,7 @@ class Vault:
         try:
             with suppress(FileNotFoundError, NotADirectoryError):
                 self._fd = os.open(_GIT, _FOLDER, dir_fd=self._root)
-            self._files = self._read(self._files) if self._fd >= 0 else {}
+            self._files = self._read() if self._fd >= 0 else {}
         except OSError as error:
             raise Refused(f"{_GIT} cannot be kept safe: {error.strerror}") from error
 
@@ -81,13 +75,13 @@ class Vault:
         changed: list[str] = []
         try:
             self._bring_home(changed)
-            now = self._read(self._files)
+            now = self._read()
             for path in now.keys() - self._files.keys():
                 quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{path}"))
                 changed.append(path)
             for path, kept in self._files.items():
-                if path not in now or (now[path].mode, now[path].data) != (kept.mode, kept.data):
-                    self._write(path, kept)
+                if now.get(path) != kept:
+                    self._write(path, *kept)
                     changed.append(path)
         except OSError as error:
             raise Refused(f"a command changed {_GIT}, and it could not be put back: {error.strerror}") from error
@@ -119,7 +113,7 @@ class Vault:
         os.close(self._fd)
         self._fd = os.open(_GIT, _FOLDER, dir_fd=self._root)
 
-    def _read(self, before: dict[str, _SavedFile]) -> dict[str, _SavedFile]:
+    def _read(self) -> dict[str, _SavedFile]:
         files: dict[str, _SavedFile] = {}
         total = 0
         for folder, _, names, fd in os.fwalk(".", dir_fd=self._fd):
@@ -127,16 +121,13 @@ class Vault:
                 path = os.path.normpath(f"{folder}/{name}")
                 if path in files or not is_executed(path):
                     continue
-                kept = _take(fd, name, before.get(path))
-                if kept is None:
-                    continue
-                files[path] = kept
-                total += len(kept.data)
+                files[path] = kept = _take(fd, name)
+                total += len(kept[1])
                 if total > _MAX_BYTES or len(files) > _MAX_FILES:
                     raise Refused(f"{_GIT} is too large to be kept safe here", "Use Docker or bubblewrap.")
         return files
 
-    def _write(self, path: str, kept: _SavedFile) -> None:
+    def _write(self, path: str, mode: int, data: bytes) -> None:
         parent, _, name = path.rpartition("/")
         folder = os.dup(self._fd)
         try:
@@ -146,13 +137,13 @@ class Vault:
                 if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                     quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{path}"))
             temporary = f".lmtui-{os.urandom(6).hex()}.tmp"
-            if stat.S_ISLNK(kept.mode):
-                os.symlink(os.fsdecode(kept.data), temporary, dir_fd=folder)
+            if stat.S_ISLNK(mode):
+                os.symlink(os.fsdecode(data), temporary, dir_fd=folder)
             else:
                 fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
                 with os.fdopen(fd, "wb") as file:
-                    file.write(kept.data)
-                    os.fchmod(fd, stat.S_IMODE(kept.mode))
+                    file.write(data)
+                    os.fchmod(fd, stat.S_IMODE(mode))
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             os.close(folder)
@@ -164,20 +155,17 @@ def _links(folder: int) -> list[str]:
         return [entry.name for entry in entries if entry.is_symlink()]
 
 
-def _take(folder: int, name: str, before: _SavedFile | None) -> _SavedFile | None:
-    """Read a file or link, or nothing where it is neither; one that did not change is not read again."""
+def _take(folder: int, name: str) -> _SavedFile:
+    """Read a file or link; what is neither has no bytes."""
     info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    signature = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
     if stat.S_ISLNK(info.st_mode):
-        return _SavedFile(signature, info.st_mode, os.fsencode(os.readlink(name, dir_fd=folder)))
+        return info.st_mode, os.fsencode(os.readlink(name, dir_fd=folder))
     if not stat.S_ISREG(info.st_mode):
-        return _SavedFile(signature, info.st_mode, b"")
-    if before is not None and before.signature == signature:
-        return before
+        return info.st_mode, b""
     if info.st_size > _MAX_BYTES:
         raise Refused(f"{name} is too large to be kept safe here", "Use Docker or bubblewrap.")
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-        return _SavedFile(signature, info.st_mode, file.read(_MAX_BYTES + 1))
+        return info.st_mode, file.read(_MAX_BYTES + 1)
 
 
 def _enter(folder: int, part: str) -> int:
@@ -438,13 +426,6 @@ class Guard:
         self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._layout = Layout(folder, is_added=is_added)
         self._vault = Vault(self._root)
-        self._operations: dict[str, Callable[[Message], Message]] = {
-            "layout": self._look,
-            "keep": self._keep,
-            "put_back": self._put_back,
-            "set_aside": self._set_aside,
-            "take_away": self._take_away,
-        }
 
     def answer(self, message: Message) -> Message:
         """Do what a message asks for.
@@ -452,10 +433,19 @@ class Guard:
         Raises:
             Refused: the request is unknown, or it failed.
         """
-        operation = self._operations.get(str(message["action"]))
-        if operation is None:
-            raise Refused("unknown guard request")
-        return operation(message)
+        match message["action"]:
+            case "layout":
+                return self._look(message)
+            case "keep":
+                self._vault.keep()
+                return {}
+            case "put_back":
+                return {"changed": [os.fsencode(path).hex() for path in self._vault.put_back()]}
+            case "set_aside":
+                return self._set_aside(message)
+            case "take_away":
+                return self._take_away(str(message["name"]))
+        raise Refused("unknown guard request")
 
     def _look(self, message: Message) -> Message:
         """Look at the folder.  In an added one `.lmagent` is made, for the quarantine, and masked as a whole."""
@@ -467,13 +457,6 @@ class Guard:
             inode = os.stat(".lmagent", dir_fd=self._root, follow_symlinks=False).st_ino
             found["masked"] = [[b".lmagent".hex(), True, False, inode], *found["masked"]]
         return found
-
-    def _keep(self, _message: Message) -> Message:
-        self._vault.keep()
-        return {}
-
-    def _put_back(self, _message: Message) -> Message:
-        return {"changed": [os.fsencode(path).hex() for path in self._vault.put_back()]}
 
     def _set_aside(self, message: Message) -> Message:
         """Move paths to the quarantine, as many as possible."""
@@ -487,9 +470,9 @@ class Guard:
                 problem = problem or f"{bytes.fromhex(path).decode('utf-8', 'replace')}: {refusal}"
         return {"moved": moved, "problem": problem}
 
-    def _take_away(self, message: Message) -> Message:
+    def _take_away(self, name: str) -> Message:
         """Remove a probe file at the top of the workspace."""
         with suppress(FileNotFoundError):
-            os.unlink(str(message["name"]), dir_fd=self._root)
+            os.unlink(name, dir_fd=self._root)
             return {"was_there": True}
         return {"was_there": False}

@@ -1,7 +1,7 @@
 """Moves what a command made and programs outside would run to `.lmagent/quarantine`, and packs it there.
 
-Runs in the guard, with every other process of the workspace stopped.  Everything goes through descriptors that follow no link:
-a name that is exchanged for a link meanwhile leads nowhere.
+Runs in the guard, with every other process of the workspace stopped, so that nothing can be exchanged meanwhile.  Moving also
+goes through descriptors that follow no link.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from importlib import import_module
 
 from .beneath import Refused
 
+TYPE_CHECKING = False  # as in `typing`, which would make each start of a supervisor slower
+if TYPE_CHECKING:
+    from tarfile import TarInfo
+
 QUARANTINE = ".lmagent/quarantine"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME = 40
+_MAX_PACKED_BYTES = 64 << 20
+_MAX_PACKED_FILES = 20_000
 
 
 def set_aside(root: int, path: bytes) -> str:
@@ -39,7 +45,7 @@ def set_aside(root: int, path: bytes) -> str:
         folder = fds[-1]
         fds.append(open_folder(root, parent))
         _move(fds[-1], name, folder, target)
-        packed = str(import_module(".packing", __package__).pack(folder, target))
+        packed = _packed(folder, target)
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -90,3 +96,37 @@ def _move(parent: int, name: bytes, folder: int, target: str) -> None:
         make_accessible(parent, b".", 0o700)
         make_accessible(parent, name, 0o700)
         os.rename(name, target, src_dir_fd=parent, dst_dir_fd=folder)
+
+
+def _packed(folder: int, name: str) -> str:
+    """Turn what was moved into an archive and return its name; what is too large, or cannot be read, stays as it is.
+
+    Links are packed as links; pipes, sockets and devices are left out.
+    """
+    tarfile = import_module("tarfile")  # late: nearly nothing is ever packed
+    files_left, bytes_left = _MAX_PACKED_FILES, _MAX_PACKED_BYTES
+
+    def counted(entry: TarInfo) -> TarInfo | None:
+        nonlocal files_left, bytes_left
+        if not (entry.isfile() or entry.isdir() or entry.issym() or entry.islnk()):
+            return None
+        files_left, bytes_left = files_left - 1, bytes_left - entry.size
+        if files_left < 0 or bytes_left < 0:
+            raise OSError("there is more than an archive may hold")
+        make_accessible(folder, entry.name, 0o700 if entry.isdir() else 0o600)
+        return entry
+
+    archive = f"{name}.tar.gz"
+    fd = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(fd, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as packing:
+            packing.add(f"/proc/self/fd/{folder}/{name}", name, filter=counted)
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            import_module("shutil").rmtree(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+    except (OSError, tarfile.TarError, RecursionError):
+        with suppress(FileNotFoundError):
+            os.unlink(archive, dir_fd=folder)
+        return name
+    return archive
