@@ -17,7 +17,7 @@ from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.ports import Sandbox
 from lmtui.models.tokens import counter_name
 from lmtui.paths import state_dir
-from lmtui.sandbox.backend import FULL, Isolation
+from lmtui.sandbox.backend import FULL, Isolation, Options
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.images import (
     DEFAULT_IMAGE,
@@ -28,7 +28,7 @@ from lmtui.sandbox.images import (
     digest_of,
     find_source,
 )
-from lmtui.sandbox.select import BACKENDS, Options, make_backend, prove, start
+from lmtui.sandbox.select import BACKENDS, make_backend, prove, start
 
 _CHECKED = tuple(name for name in BACKENDS if name != "auto")
 

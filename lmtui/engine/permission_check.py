@@ -17,7 +17,6 @@ from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import OUTSIDE_OVERLAY, decide_all, strictest
 from lmtui.core.permissions.rules import THIS_SESSION, Access, Decision, Effect, Mode, Rule, Verdict, mask_expressions
 from lmtui.core.permissions.suggested_rules import suggested_rules
-from lmtui.core.plan import Plan
 from lmtui.core.ports import AgentActions, PreparedCall, Sandbox, ToolContext, no_wait
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import NO_TRIAL, Answer
@@ -211,20 +210,11 @@ async def build_approval_request(
 def context_of(agent: Agent, call: ToolCall) -> ToolContext:
     """Return what one call works with."""
 
-    def set_plan(plan: Plan) -> None:
-        agent.emit(PlanChanged(agent=agent.id, plan=plan))
-
-    def on_output(text: str) -> None:
-        agent.emit(ToolOutputDelta(agent=agent.id, call_id=call.id, text=text))
-
-    def on_reading(path: str) -> Verdict:
-        return decide_all("read", Access.READ, (path,), agent.state.mode, agent.all_rules()).verdict
-
-    def on_writing(path: str) -> Verdict:
-        return decide_all("edit", Access.WRITE, (path,), agent.state.mode, agent.all_rules()).verdict
+    def decided(tool: str, access: Access, subject: str) -> Decision:
+        return decide_all(tool, access, (subject,), agent.state.mode, agent.all_rules())
 
     def is_forbidden(command: str) -> bool:
-        decision = decide_all("shell", Access.EXECUTE, (command,), agent.state.mode, agent.all_rules())
+        decision = decided("shell", Access.EXECUTE, command)
         return decision.verdict is Verdict.DENY and bool(decision.rule)
 
     def report(given: Report) -> None:
@@ -236,11 +226,11 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
     return ToolContext(
         agent.effective_sandbox,
         agent.state.plan,
-        set_plan,
-        on_output,
+        lambda plan: agent.emit(PlanChanged(agent=agent.id, plan=plan)),
+        lambda text: agent.emit(ToolOutputDelta(agent=agent.id, call_id=call.id, text=text)),
         agent.services.now,
         CommandNetworkApproval(agent, call.id),
-        on_reading=on_reading,
+        on_reading=lambda path: decided("read", Access.READ, path).verdict,
         sees=agent.may_send_images,
         knows=partial(_knows, agent),
         faults=None if agent.model.known.calling.form is ToolCallFormat.NATIVE else syntax_error,
@@ -252,7 +242,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
             wait=wait if agent.id == ROOT else no_wait,
             use_skill=lambda used: agent.emit(used_event(used, agent.id)),
             end_skills=lambda: end_skills(agent.id, agent.emit, lambda: agent.state.skills),
-            on_writing=on_writing,
+            on_writing=lambda path: decided("edit", Access.WRITE, path).verdict,
             is_forbidden=is_forbidden,
         ),
         features=agent.services.features,

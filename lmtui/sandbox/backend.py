@@ -28,11 +28,12 @@ from lmtui.plain_files import path_outside
 from lmtui.sandbox.guest import confinement
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.guest.settings import Settings
-from lmtui.sandbox.host_paths import lock_folder, remove_locked, store_folder, unused_folders
+from lmtui.sandbox.host_paths import new_folder, remove_locked, store_folder
+from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
-from lmtui.sandbox.toolchains import programs
+from lmtui.sandbox.toolchains import AddedFolder, programs
 
 _MOUNT = Path("/sys/fs/cgroup")
 _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
@@ -154,6 +155,28 @@ class Isolation:
         """Return the lines, those that isolate nothing saying so."""
         names = ("files", "network", "processes", "memory", "cpu", "git")
         return tuple(f"{name}: {getattr(self, name) or 'not isolated'}" for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders.
+
+    `hosts` are what the proxy lets through without asking, `variables` what commands get next to the usual environment.
+    """
+
+    network: str = "none"
+    hosts: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    image: str = DEFAULT_IMAGE
+    runtime: str = ""
+    toolchains: tuple[Path, ...] = ()
+    limits: CommandLimits = CommandLimits()
+    added: tuple[AddedFolder, ...] = ()
+
+    @property
+    def own_network(self) -> str:
+        """Return the network that a backend has itself: with a proxy it has none."""
+        return "on" if self.network == "on" else "none"
 
 
 class Backend(Protocol):
@@ -284,9 +307,9 @@ class ProcessBackend:
     image = image_digest = ""
     isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
-    def __init__(self, workspace: Path, limits: CommandLimits = CommandLimits()) -> None:
+    def __init__(self, workspace: Path, options: Options = Options()) -> None:
         self._workspace = workspace
-        self._limits = limits
+        self._limits = options.limits
         self.tools = NO_TOOLS
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
@@ -341,18 +364,16 @@ class LandlockBackend:
     has_mounts = False
     image = image_digest = ""
 
-    def __init__(
-        self, workspace: Path, network: str, toolchains: Sequence[Path] = (), limits: CommandLimits = CommandLimits()
-    ) -> None:
+    def __init__(self, workspace: Path, options: Options = Options()) -> None:
         self._workspace = workspace
-        self.network = network
-        self._toolchains = tuple(toolchains)
+        self.network = options.own_network
+        self._toolchains = options.toolchains
         self.tools = NO_TOOLS
         self._folders: list[Path] = []
-        self._limits = limits
+        self._limits = limits = options.limits
         self.isolation = Isolation(
             files=f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
-            network="no sockets at all" if network == "none" else "",
+            network="no sockets at all" if self.network == "none" else "",
             processes=_about_processes(confinement.landlock_abi() if sys.platform == "linux" else 0, limits.processes),
             memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
             cpu=cores_text(limits.cores),
@@ -405,12 +426,7 @@ class LandlockBackend:
 
     def _make_folder(self, owner: os.stat_result) -> str:
         """Make a temporary folder that only the workspace's owner can enter; those of dead processes go."""
-        base = Path(tempfile.gettempdir())
-        for old in unused_folders(base, _FOLDER_PREFIX):
-            remove_locked(old, discard)
-        folder = base / f"{_FOLDER_PREFIX}{secrets.token_hex(8)}"
-        lock_folder(folder)
-        folder.mkdir(mode=0o700)
+        folder = new_folder(Path(tempfile.gettempdir()), discard, _FOLDER_PREFIX)
         self._folders.append(folder)
         if os.geteuid() == 0:
             os.chown(folder, owner.st_uid, owner.st_gid)

@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import OutputSink
@@ -17,7 +16,7 @@ from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.sandbox import replies
 from lmtui.sandbox.pool import SandboxPool
-from lmtui.sandbox.supervisor_client import Client, InstanceKind
+from lmtui.sandbox.supervisor_client import Client
 from lmtui.sandbox.workspace_guard import GuardMoment
 
 _MAX_HELD = 512
@@ -251,16 +250,15 @@ class SandboxBackground:
     async def _begin(self, entry: _Entry) -> None:
         """Remember what is there, so that what the command leaves for programs outside is recognised."""
         if entry.client is not None and (await self._pool.started()).backend.is_isolated:
-            entry.moment = await self._pool.workspace_guard.begin(entry.client)
+            entry.moment = await self._pool.workspace_guard.begin()
 
     async def _look(self, entry: _Entry) -> None:
         """Set aside what the command left for programs outside since the last look."""
         if entry.moment is None:
             return
         moment, entry.moment = entry.moment, None
-        main = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         try:
-            entry.notes += (await self._pool.workspace_guard.end(main, moment)).notes
+            entry.notes += (await self._pool.workspace_guard.end(moment)).notes
             if not entry.ended.is_set() and entry.exit_code is None:
                 await self._begin(entry)
         except SandboxError as error:

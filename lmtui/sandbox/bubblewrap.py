@@ -8,18 +8,16 @@ import os
 import platform
 import stat
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     GUEST,
     Isolation,
+    Options,
     commands_path,
     cores_text,
     environment_inside,
@@ -69,27 +67,18 @@ class BubblewrapBackend:
     has_mounts = True
     image = image_digest = ""
 
-    def __init__(
-        self,
-        workspace: Path,
-        network: str,
-        toolchains: Sequence[Path] = (),
-        *,
-        proxy: Proxy | None = None,
-        variables: Mapping[str, str] = MappingProxyType({}),
-        limits: CommandLimits = CommandLimits(),
-    ) -> None:
+    def __init__(self, workspace: Path, options: Options = Options(), proxy: Proxy | None = None) -> None:
         self._workspace = workspace
         self._root = path_inside(workspace)
-        self._limits = limits
+        self._limits = limits = options.limits
         self._proxy = proxy
-        self._variables = dict(variables)
-        self._toolchains = tuple(toolchains)
+        self._variables = dict(options.variables)
+        self._toolchains = options.toolchains
         self.tools = NO_TOOLS
-        self.network = network
+        self.network = options.own_network
         self.isolation = Isolation(
             files="only the workspace, and /usr read-only",
-            network="none" if network == "none" else "",
+            network="none" if self.network == "none" else "",
             processes=f"own process namespace, at most {limits.processes}",
             memory=f"{limits.memory_mb:,} MB per command, watched",
             cpu=cores_text(limits.cores),

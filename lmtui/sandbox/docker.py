@@ -11,19 +11,19 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.workspace import CommandLimits
 from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     GUEST,
     Isolation,
+    Options,
     commands_path,
     cores_text,
     environment_inside,
@@ -183,44 +183,30 @@ class DockerBackend:
     is_isolated = True
     has_mounts = True
 
-    def __init__(
-        self,
-        workspace: Path,
-        network: str,
-        image: str = DEFAULT_IMAGE,
-        *,
-        runtime: str = "",
-        toolchains: Sequence[Path] = (),
-        proxy: Proxy | None = None,
-        variables: Mapping[str, str] = MappingProxyType({}),
-        limits: CommandLimits = CommandLimits(),
-    ) -> None:
+    def __init__(self, workspace: Path, options: Options = Options(), proxy: Proxy | None = None) -> None:
         self._workspace = workspace
-        self._limits = limits
-        self._runtime = runtime
-        self._toolchains = tuple(toolchains)
+        self._root = path_inside(workspace)
+        self._limits = limits = options.limits
+        self._runtime = options.runtime
+        self._toolchains = options.toolchains
         self.tools = NO_TOOLS
         self._proxy = proxy
         self._proxy_folder: Path | None = None
-        self._variables = dict(variables)
-        self.network = network
-        self.image = image
+        self._variables = dict(options.variables)
+        self.network = options.own_network
+        self.image = options.image
         self.image_digest = ""
         self._image_variables: dict[str, str] = {}
         self._engine: DockerClient | None = None
         self._files: list[str] = []
         self.isolation = Isolation(
             files="only the workspace; everything else is the image's, read-only",
-            network="none" if network == "none" else "",
+            network="none" if self.network == "none" else "",
             processes=f"own container, at most {limits.processes}",
             memory=f"{limits.memory_mb:,} MB per command, watched",
             cpu=cores_text(limits.cores),
             git=".git and .lmagent read-only",
         )
-
-    @property
-    def _root(self) -> str:
-        return path_inside(self._workspace)
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor in a new container.
@@ -280,28 +266,35 @@ class DockerBackend:
                 self._engine.api.remove_container(container_id, force=True, v=True)  # an overlay is a volume
 
     def _create(self, socket_path: str, kind: InstanceKind, layout: SandboxLayout) -> str:
-        from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
-
         if self._engine is None:
             self._engine = connect(socket_path, _ENGINE_S)
             reap_dead(self._engine)
             self._take_project_image(self._engine)
-        try:
+        with self._explained("the Docker engine refuses the container", self._image_of(kind)):
             if self._runtime and self._runtime not in (self._engine.info().get("Runtimes") or {}):
                 what = f"the engine has no runtime called {self._runtime}"
                 raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
             image = self._engine.images.get(self._image_of(kind))
             self._image_variables = dict(each.split("=", 1) for each in image.attrs["Config"].get("Env") or () if "=" in each)
             container = self._engine.api.create_container(**self._arguments(self._engine, kind, layout))
-        except ImageNotFound as error:
-            raise SandboxUnavailable(
-                f"the image {self._image_of(kind)} is not there", "Make it: lmtui sandbox image"
-            ) from error
-        except APIError as error:
-            raise SandboxUnavailable(f"the Docker engine refuses the container: {error.explanation}", "") from error
-        except OSError as error:  # the SDK's own lost connections are these
-            raise self._lost(socket_path) from error
         return str(container["Id"])
+
+    @contextlib.contextmanager
+    def _explained(self, what: str, image: str = "") -> Iterator[None]:
+        """Say what could not be done when the engine refuses something, or is gone; the next start looks for it again."""
+        from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
+
+        try:
+            yield
+        except ImageNotFound as error:
+            raise SandboxUnavailable(f"the image {image} is not there", "Make it: lmtui sandbox image") from error
+        except APIError as error:
+            raise SandboxUnavailable(f"{what}: {error.explanation}", "Look at the engine's log.") from error
+        except OSError as error:  # the SDK's own lost connections are these
+            if self._engine is not None:
+                self._engine.close()
+                self._engine = None
+            raise SandboxUnavailable(f"the Docker engine at {self._find_socket()} does not answer", "Start it.") from error
 
     def _image_of(self, kind: InstanceKind) -> str:
         """Return the image of an instance: what guards the workspace and runs git is never a project's own."""
@@ -314,27 +307,12 @@ class DockerBackend:
             self.image, self.image_digest = name, digest
 
     def _start(self, container_id: str, network_mode: str) -> None:
-        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
-
         assert self._engine is not None
-        try:
+        with self._explained("the container does not start"):
             self._engine.api.start(container_id)
             facts = self._engine.api.inspect_container(container_id)
-        except APIError as error:
-            raise SandboxUnavailable(
-                f"the container does not start: {error.explanation}", "Look at the engine's log."
-            ) from error
-        except OSError as error:  # the SDK's own lost connections are these
-            raise self._lost(self._find_socket()) from error
         if wrong := self._differences(facts["HostConfig"], network_mode):
             raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
-
-    def _lost(self, socket_path: str) -> SandboxUnavailable:
-        """Forget an engine that answers no more; the next start looks for it again."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-        return SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", "Start it.")
 
     def _arguments(
         self, engine: DockerClient, kind: InstanceKind, layout: SandboxLayout

@@ -41,15 +41,16 @@ class OutsideFolders:
         return [str(folder.path) for folder in self.added if folder.is_writable]
 
 
-async def open_guard(backend: Backend) -> Client:
-    """Start the guard of a workspace.
+async def open_client(backend: Backend, kind: InstanceKind, layout: SandboxLayout) -> Client:
+    """Start a supervisor, and look whether its mounts are those that were asked for.
 
     Raises:
-        SandboxError: it does not start.
+        SandboxError: it does not start, or has other mounts; nothing of it runs then.
     """
-    client = Client(await backend.open(InstanceKind.GUARD, SandboxLayout()))
+    client = Client(await backend.open(kind, layout))
     try:
         await client.start()
+        await check_mounts(client, kind, layout)
     except BaseException:
         await client.close()
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import posixpath
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -82,6 +83,21 @@ def remove_locked(folder: Path, remove: Callable[[str], None]) -> None:
     if (fd := _locks.pop(folder, None)) is not None:
         Path(f"{folder}.lock").unlink(missing_ok=True)
         os.close(fd)
+
+
+def new_folder(base: Path, remove: Callable[[str], None], prefix: str = "") -> Path:
+    """Make and return a folder that is this process's; those of processes that have ended are removed.  Blocks.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    base.mkdir(parents=True, exist_ok=True)
+    for left in unused_folders(base, prefix):
+        remove_locked(left, remove)
+    folder = base / f"{prefix}{secrets.token_hex(8)}"
+    lock_folder(folder)
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 def unused_folders(base: Path, prefix: str = "") -> Iterator[Path]:

@@ -28,7 +28,6 @@ from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.paths import SCRATCH, packages_dir, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import FULL, Backend
-from lmtui.sandbox.guard_calls import check_mounts
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.package_indexes import certificates_of
@@ -169,12 +168,7 @@ class InstanceLauncher:
             layout = await self._pool.layout() if backend.has_mounts else SandboxLayout()
             layout = layout if launch.shows_added else layout.without_added()
             kind = InstanceKind.SERVER if can_write else InstanceKind.READING_SERVER
-            client = Client(await backend.open(kind, layout))
-            parts.push_async_callback(client.close)
-            parts.enter_context(self._pool.serving(client, layout))
-            await client.start()
-            if backend.has_mounts:
-                await check_mounts(client, kind, layout)
+            client = await parts.enter_async_context(self._pool.serving_client(backend, kind, layout))
             missing = await asyncio.to_thread(_missing, launch.arguments[0], self._workspace) if backend.is_isolated else ""
             process = LaneProcess(_words(backend, launch, can_write=can_write), parts.pop_all(), missing)
         try:

@@ -11,10 +11,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import astuple, dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
@@ -32,6 +31,7 @@ from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import FILE_CLOCK, MOST_TICKS_MS
+from lmtui.sandbox.workspace_states import SandboxCheckpoints
 
 V = TypeVar("V", bound=Sandbox)
 _EFFECT_S = 190.0
@@ -44,28 +44,6 @@ _LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
 _LITTLE_ROOM = "less than 1 GB is left on the disk of the overlay"
 _FULL = f"it was stopped: {_LITTLE_ROOM}; nothing was kept"
 _NOT_UNDONE = "steps in an overlay cannot be undone one by one; drop the overlay's changes instead"
-
-
-class States(Checkpoints, Protocol):
-    """What an overlay needs of the checkpoint store."""
-
-    async def patch(self, before: str, after: str) -> bytes:
-        """Return the difference of two states as `git apply` takes it."""
-
-    async def remove_folders(self, folders: Sequence[str]) -> None:
-        """Remove folders that have nothing in them any more, inner ones first."""
-
-    async def set_modes(self, modes: Mapping[str, int]) -> None:
-        """Give files their permission bits."""
-
-    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str, since_ns: int) -> bool:
-        """Do the rest of a restore that a killed process began; False where no file had been restored: none is now."""
-
-    async def with_content(self, state: str, path: str, content: bytes) -> str:
-        """Return a state that is as another, but for the content of one file."""
-
-    async def with_entries(self, state: str, source: str, paths: Sequence[str], late: Sequence[str]) -> str:
-        """Return a state that is as another, but for some files, which are as `source` has them; or not there."""
 
 
 def free_bytes(folder: Path) -> int:
@@ -125,7 +103,7 @@ class OverlayInstances:
         stays: commands and file tools share one that stays, with a private `/tmp`; else all overlays have the same `/tmp`.
     """
 
-    def __init__(self, pool: SandboxPool, states: States, folder: Path, *, stays: bool) -> None:
+    def __init__(self, pool: SandboxPool, states: SandboxCheckpoints, folder: Path, *, stays: bool) -> None:
         self._pool = pool
         self._states = states
         self._stays = stays
@@ -226,12 +204,12 @@ class OverlayInstances:
 
 
 class OverlayCheckpoints:
-    """States of a workspace as an overlay shows it; implements `core.ports.Checkpoints`.
+    """SandboxCheckpoints of a workspace as an overlay shows it; implements `core.ports.Checkpoints`.
 
     A state is that of the real workspace when the first was kept, with what the overlay touched in it.
     """
 
-    def __init__(self, instances: OverlayInstances, real: States) -> None:
+    def __init__(self, instances: OverlayInstances, real: SandboxCheckpoints) -> None:
         self._instances = instances
         self._real = real
         self._base = ""
@@ -285,7 +263,7 @@ class WorkspaceOverlay(Generic[V]):
         self,
         pool: SandboxPool,
         real: Sandbox,
-        checkpoints: States,
+        checkpoints: SandboxCheckpoints,
         view: Callable[[OverlayInstances, Checkpoints], V],
         *,
         stays: bool,
@@ -396,14 +374,13 @@ class WorkspaceOverlay(Generic[V]):
         note: dict[str, Any] = {"paths": [*choice.paths], "before": effect.before, "after": after}  # Any: JSON
         note |= {"made": [*choice.made], "removed": [*choice.removed]}
         note["modes"] = {path: effect.modes[path] for path in choice.paths if path in effect.modes}
-        client = partial(self._pool.client, InstanceKind.MAIN, is_for_one_file=True)
         self._birth = self._birth or self._instances.moment
         before = await self._checkpoints.snapshot()
-        began = await self._pool.workspace_guard.begin(await client())
+        began = await self._pool.workspace_guard.begin()
         try:
             merged = await to_the_end(self._keep_merged(note))
         finally:
-            findings = await to_the_end(self._pool.workspace_guard.end(client, began))
+            findings = await to_the_end(self._pool.workspace_guard.end(began))
         moment, paths = await self._instances.note_moment(), choice.paths
         with suppress(SandboxError):  # what somebody changed since is not in it
             state = moment.state and await self._checkpoints.with_entries(moment.state, note["after"], paths, paths)
@@ -534,7 +511,7 @@ def _write_note(path: Path, note: Mapping[str, object]) -> None:
     draft.replace(path)
 
 
-async def _keep(real: Sandbox, states: States, note: Mapping[str, Any]) -> None:  # Any: JSON
+async def _keep(real: Sandbox, states: SandboxCheckpoints, note: Mapping[str, Any]) -> None:  # Any: JSON
     """Make an effect real; what is so already stays, so that it can be done again."""
     if note["paths"]:
         await states.restore(note["after"], note["paths"], expected=note["before"])
@@ -547,7 +524,7 @@ async def _keep(real: Sandbox, states: States, note: Mapping[str, Any]) -> None:
 
 
 async def finish_interrupted(
-    workspace: Path, real: Sandbox, states: States, adopt: Callable[[Path], WorkspaceOverlay[V]]
+    workspace: Path, real: Sandbox, states: SandboxCheckpoints, adopt: Callable[[Path], WorkspaceOverlay[V]]
 ) -> str:
     """Finish keeping what processes that were killed had begun to keep, and drop their overlays; return what happened.
 
@@ -579,7 +556,7 @@ async def finish_interrupted(
     return "; ".join(told)
 
 
-async def _finish(real: Sandbox, states: States, note: Mapping[str, Any], since_ns: int) -> bool:  # Any: JSON
+async def _finish(real: Sandbox, states: SandboxCheckpoints, note: Mapping[str, Any], since_ns: int) -> bool:  # Any: JSON
     """Do the rest of what a note says; False where none of it was done, or all was undone since: then nothing is."""
     again = {"expected": note["before"], "since_ns": since_ns}
     if note["paths"] and not await states.finish_restoring(note["after"], note["paths"], **again):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, freeze, has_git, look, open_guard, thaw
+from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, freeze, has_git, look, open_client, thaw
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
@@ -48,29 +48,6 @@ class ChosenBackend:
     status: SandboxStatus
 
 
-@dataclass(slots=True)
-class _Masks:
-    """What is masked: since the sandbox was opened, by each session, and whether git has contents of it.
-
-    `is_cut`: it is more than can be masked.
-    """
-
-    opened: list[MaskExpressions] = field(default_factory=list)
-    of_sessions: dict[int, MaskExpressions] = field(default_factory=dict)
-    tracked: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict)
-    is_cut: bool = False
-
-
-@dataclass(slots=True)
-class _Locks:
-    """What is done by one task at a time."""
-
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    guarding: asyncio.Lock = field(default_factory=asyncio.Lock)
-    freezing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    git_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class SandboxPool:
     """Supervisors by instance.  Each method may be called from several tasks of one event loop at once."""
 
@@ -87,28 +64,35 @@ class SandboxPool:
         self.network_approvals = network_approvals or NetworkApprovals()
         self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
         self._outside = outside or OutsideFolders()
-        self.workspace_guard = WorkspaceGuard(self.guard, self.frozen, added=self._outside.writable)
+        main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
+        self.workspace_guard = WorkspaceGuard(main, self.guard, self.frozen, added=self._outside.writable)
         self._choose = choose
         self._chosen: ChosenBackend | None = None
         self._guard: Client | None = None
         self.instances = InstanceTable(SpareOverlay(workspace, self._open_spare))
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
-        self._masks = _Masks()
-        self._locks = _Locks()
+        self._opened_with: list[MaskExpressions] = []  # what is masked since the sandbox was opened
+        self._of_sessions: dict[int, MaskExpressions] = {}
+        self._tracked: dict[tuple[str, frozenset[str]], bool] = {}  # whether git has contents of what is masked
+        self._is_cut = False  # it is more than can be masked
+        self._starting = asyncio.Lock()
+        self._guarding = asyncio.Lock()
+        self._freezing = asyncio.Lock()
+        self._git_turn = asyncio.Lock()
         self._notice = ""
         self._proxy = proxy
 
     def open_with(self, masks: MaskExpressions) -> None:
         """Mask from the beginning what the rules of whoever opens the sandbox deny."""
-        if masks not in self._masks.opened:
-            self._masks.opened.append(masks)
+        if masks not in self._opened_with:
+            self._opened_with.append(masks)
 
     def mask(self, owner: int, masks: MaskExpressions | None) -> None:
         """Set a session's masks (None: it has ended); the masks of one session apply to all."""
         if masks is None:
-            self._masks.of_sessions.pop(owner, None)
+            self._of_sessions.pop(owner, None)
         else:
-            self._masks.of_sessions[owner] = masks
+            self._of_sessions[owner] = masks
 
     async def started(self) -> ChosenBackend:
         """Choose and start a backend where none runs yet.
@@ -116,7 +100,7 @@ class SandboxPool:
         Raises:
             SandboxError: no backend works here.
         """
-        async with self._locks.starting:
+        async with self._starting:
             return await self._start_first()
 
     async def status(self) -> SandboxStatus:
@@ -127,7 +111,7 @@ class SandboxPool:
             facts += (_HAS_DESCRIPTION,)
         status = replace(chosen.status, facts=facts)
         if chosen.backend.has_mounts:
-            async with self._locks.starting:
+            async with self._starting:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = not layout.is_cut
             is_offline = chosen.backend.network == "none" and self._proxy is None  # what nobody was asked about reaches no host
@@ -161,7 +145,7 @@ class SandboxPool:
             SandboxError: it cannot be started.
         """
         key = (kind, revealed)
-        async with self._locks.starting:
+        async with self._starting:
             await self._start_first()
             instance = self.instances.running.get(key)
             if instance is not None and not instance.client.is_alive:
@@ -192,19 +176,31 @@ class SandboxPool:
         Raises:
             SandboxError: it cannot be started.
         """
-        async with self._locks.guarding:
+        async with self._guarding:
             assert self._chosen is not None
             if self.instances.is_closed:
                 raise SandboxError("the sandbox is closed")
             if self._guard is None or not self._guard.is_alive:
-                self._guard = await open_guard(self._chosen.backend)
+                self._guard = await open_client(self._chosen.backend, InstanceKind.GUARD, SandboxLayout())
             return self._guard
 
     async def layout(self) -> SandboxLayout:
         """Return the layout with which to open a long-running program now."""
-        async with self._locks.starting:
+        async with self._starting:
             await self._start_first()
             return await self._layout(InstanceKind.SERVER)
+
+    @contextlib.asynccontextmanager
+    async def serving_client(self, backend: Backend, kind: InstanceKind, layout: SandboxLayout) -> AsyncIterator[Client]:
+        """Yield its own supervisor for one program, on any backend; it ends if it sees what a new rule denies."""
+        client = Client(await backend.open(kind, layout))
+        try:
+            with self.serving(client, layout):
+                await client.start()
+                await check_mounts(client, kind, layout)
+                yield client
+        finally:
+            await client.close()
 
     @contextlib.contextmanager
     def serving(self, client: Client, layout: SandboxLayout) -> Iterator[None]:
@@ -234,7 +230,7 @@ class SandboxPool:
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
-        async with self._locks.freezing:
+        async with self._freezing:
             running = [each.client for (kind, _), each in self.instances.running.items() if kind.has_shell]
             serving = [client for client, _ in self._serving.values()]
             clients = [client for client in {*running, *self.instances.retired, *serving} if client.is_alive]
@@ -250,24 +246,28 @@ class SandboxPool:
 
         Without mounts, commands run one by one, and what makes git run something is put back behind each.
         """
-        backend = (await self.started()).backend
-        keeps_git = backend.is_isolated and not backend.has_mounts
-        async with self._locks.git_turn if keeps_git else contextlib.nullcontext():
-            client = await self.client(InstanceKind.MAIN, revealed)
-            with self.instances.using(client):
-                began = await self.workspace_guard.begin(client, keeps_git=keeps_git) if backend.is_isolated else None
-                try:
-                    yield client
-                finally:
-                    if began is not None:
-                        main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
-                        findings.append(await to_the_end(self.workspace_guard.end(main, began)))
+        is_guarded = (await self.started()).backend.is_isolated
+        client = await self.client(InstanceKind.MAIN, revealed)
+        with self.instances.using(client):
+            async with self._guarded(findings) if is_guarded else contextlib.nullcontext():
+                yield client
+
+    @contextlib.asynccontextmanager
+    async def _guarded(self, findings: list[Findings]) -> AsyncIterator[None]:
+        """Look what is left for programs outside during a `with` block."""
+        keeps_git = not self._backend.has_mounts
+        async with self._git_turn if keeps_git else contextlib.nullcontext():
+            began = await self.workspace_guard.begin(keeps_git=keeps_git)
+            try:
+                yield
+            finally:
+                findings.append(await to_the_end(self.workspace_guard.end(began)))
 
     @contextlib.asynccontextmanager
     async def read_client(self) -> AsyncIterator[Client]:
         """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
         client = await self.client(InstanceKind.READ)
-        if self._masks.is_cut:
+        if self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         with self.instances.using(client):
             yield client
@@ -281,22 +281,12 @@ class SandboxPool:
         async with contextlib.AsyncExitStack() as parts:
             if backend is not None:
                 parts.push_async_callback(backend.close)
-            async with self._locks.starting:
+            async with self._starting:
                 backend = backend or (await self._start_first()).backend
                 layout = await self._layout(InstanceKind.MAIN)
-            keeps_git = not backend.has_mounts
-            await parts.enter_async_context(self._locks.git_turn if keeps_git else contextlib.nullcontext())
-            client = Client(await backend.open(InstanceKind.MAIN, layout))
-            parts.push_async_callback(client.close)
-            parts.enter_context(self.serving(client, layout))
-            await client.start()
-            await check_mounts(client, InstanceKind.MAIN, layout)
-            began = await self.workspace_guard.begin(client, keeps_git=keeps_git)
-            try:
-                yield client
-            finally:
-                main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
-                findings.append(await to_the_end(self.workspace_guard.end(main, began)))
+            client = await parts.enter_async_context(self.serving_client(backend, InstanceKind.MAIN, layout))
+            await parts.enter_async_context(self._guarded(findings))
+            yield client
 
     @contextlib.asynccontextmanager
     async def overlay_client(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool = True) -> AsyncIterator[Client]:
@@ -324,7 +314,7 @@ class SandboxPool:
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
-        async with self._locks.starting:
+        async with self._starting:
             await self._start_first()
             if not self._backend.has_mounts:
                 raise SandboxUnavailable(f"{self._backend.name} makes no overlays", "Use bubblewrap or Docker.")
@@ -334,7 +324,7 @@ class SandboxPool:
             layout = replace(await self._layout(hiding), overlay=str(overlay))
             if kind is InstanceKind.MAIN and shares_scratch:
                 layout = replace(layout, scratch=str(self.instances.scratch_of(self.workspace)))
-        if kind.is_masked and self._masks.is_cut:
+        if kind.is_masked and self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         return layout
 
@@ -360,12 +350,12 @@ class SandboxPool:
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
         """Yield the instance that may change `.git`; what of it git should not have changed is put back afterwards."""
         client = await self.client(InstanceKind.GIT)
-        async with self._locks.git_turn:
+        async with self._git_turn:
             await self.workspace_guard.begin_git()
             try:
                 yield client
             finally:
-                findings.append(await to_the_end(self._end_git()))
+                findings.append(await to_the_end(self.workspace_guard.end_git()))
 
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
@@ -375,7 +365,7 @@ class SandboxPool:
         except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
             self._notice = str(error)
             return False
-        async with self._locks.starting:
+        async with self._starting:
             if tools == backend.tools:
                 return False
             backend.tools = tools
@@ -410,7 +400,7 @@ class SandboxPool:
     async def close(self) -> None:
         """End every supervisor."""
         await self.instances.spare.close()
-        async with self._locks.starting, self._locks.guarding:
+        async with self._starting, self._guarding:
             self.instances.is_closed = True
             await self.instances.close()
             if self._guard is not None:
@@ -454,7 +444,7 @@ class SandboxPool:
             return SandboxLayout()
         masks = self._all_masks()
         layout = await look(await self.guard(), masks, self._outside.writable)
-        self._masks.is_cut = layout.is_cut
+        self._is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.values()):
@@ -470,22 +460,19 @@ class SandboxPool:
     async def _is_tracked(self, paths: frozenset[str], layout: SandboxLayout) -> bool:
         """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known."""
         key = (layout.stamp, paths)
-        if key not in self._masks.tracked:
+        if key not in self._tracked:
             view = self.instances.running.get(_VIEW)
             if view is None or not view.client.is_alive:
                 view = self.instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
             self.instances.postpone_closing(_VIEW)
-            self._masks.tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
-        return self._masks.tracked[key]
+            self._tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
+        return self._tracked[key]
 
     async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> Instance:
         backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
         for _ in range(_OPENINGS):
-            client = Client(await backend.open(kind, layout))
+            client = await open_client(backend, kind, layout)
             try:
-                await client.start()
-                if backend.has_mounts:
-                    await check_mounts(client, kind, layout)
                 if kind is InstanceKind.READ and backend.has_mounts:
                     await selftest.verify_read_only(client, await self.guard())
                 now = (await self._layout(kind)).without(revealed) if kind.is_masked else layout
@@ -500,9 +487,6 @@ class SandboxPool:
 
     def _all_masks(self) -> MaskExpressions:
         """Return the masks of all sessions together: what one of them masks is masked."""
-        found = list(dict.fromkeys(self._masks.of_sessions.values())) or self._masks.opened or [MaskExpressions()]
-        denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._masks.opened, *found)) if each)
+        found = list(dict.fromkeys(self._of_sessions.values())) or self._opened_with or [MaskExpressions()]
+        denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._opened_with, *found)) if each)
         return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
-
-    async def _end_git(self) -> Findings:
-        return await self.workspace_guard.end_git(await self.client(InstanceKind.MAIN, is_for_one_file=True))

@@ -83,8 +83,6 @@ class ListReply(Reply):
 class ListingReply(Reply):
     """A listing; the data next to it is its records, packed."""
 
-    source: Literal["folder", "git", "walk", "none"]
-    count: _Count
     is_cut: bool
 
 
@@ -95,17 +93,15 @@ class PathsReply(Reply):
 
 
 class GlobReply(Reply):
-    """The files found, and how many there are in all."""
+    """The files found."""
 
     paths: Annotated[list[_Path], Field(max_length=100_000)]
-    total: _Count
 
 
 class GrepReply(Reply):
     """The lines found: path, line number, text, whether it is context."""
 
     matches: Annotated[list[_Match], Field(max_length=100_000)]
-    is_cut: bool
 
 
 _Tree = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
@@ -116,14 +112,6 @@ _Names = Annotated[list[_Path], Field(max_length=50)]
 
 
 _Folders = Annotated[list[_Path], Field(max_length=1_000)]
-
-
-class SnapshotReply(Reply):
-    """A state that was kept, and what it does not hold."""
-
-    tree: _Tree
-    left_out: _Names
-    left_out_total: _Count
 
 
 class EffectReply(Reply):
@@ -156,11 +144,14 @@ class LeftOutReply(Reply):
     left_out_total: _Count
 
 
+class SnapshotReply(StateReply, LeftOutReply):
+    """A state that was kept, and what it does not hold."""
+
+
 class PrunedReply(Reply):
-    """How many states were dropped, and the size of the store after it."""
+    """How many states were dropped."""
 
     dropped: _Count
-    size: _Count
 
 
 class ChangesReply(Reply):

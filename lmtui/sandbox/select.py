@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -21,11 +20,11 @@ from lmtui.core.programs import Launch
 from lmtui.core.workspace import CommandLimits, SandboxStatus
 from lmtui.paths import path_inside, state_dir
 from lmtui.sandbox import selftest
-from lmtui.sandbox.backend import FULL, Backend, LandlockBackend, ProcessBackend
+from lmtui.sandbox.backend import FULL, Backend, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
-from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, look, open_guard
-from lmtui.sandbox.host_paths import check_workspace, lock_folder, remove_locked, unused_folders
+from lmtui.sandbox.guard_calls import OutsideFolders, find_tools, look, open_client
+from lmtui.sandbox.host_paths import check_workspace, new_folder, remove_locked
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.instance_programs import InstanceLauncher
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout, make_own_folders
@@ -33,7 +32,7 @@ from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import lacking_in_image, tool_places, with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
-from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
+from lmtui.sandbox.toolchains import check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 BACKENDS = ("auto", *FULL, "landlock", "process")
@@ -44,23 +43,6 @@ _ENGINES = ("docker", "podman")
 
 class ToolsLacking(SandboxUnavailable):
     """A sandbox would work, without the programs that the project uses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders.
-
-    `hosts` are what the proxy lets through without asking, `variables` what commands get next to the usual environment.
-    """
-
-    network: str = "none"
-    hosts: tuple[str, ...] = ()
-    variables: tuple[tuple[str, str], ...] = ()
-    image: str = DEFAULT_IMAGE
-    runtime: str = ""
-    toolchains: tuple[Path, ...] = ()
-    limits: CommandLimits = CommandLimits()
-    added: tuple[AddedFolder, ...] = ()
 
 
 _Key = tuple[int, Path, str, Options]
@@ -161,28 +143,18 @@ def _with_proxy(workspace: Path, options: Options, name: str, proxy: Proxy, vari
 
 
 def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | None = None) -> Backend:
-    """Return a backend by its name, not started.  With a proxy it has no own network."""
-    limits = options.limits
-    network, shown, variables = "none" if proxy else options.network, options.toolchains, dict(options.variables)
+    """Return a backend by its name, not started."""
     match name:
-        case "docker" | "podman":
-            engine = DockerBackend if name == "docker" else PodmanBackend
-            return engine(
-                workspace,
-                network,
-                options.image,
-                runtime=options.runtime,
-                toolchains=shown,
-                proxy=proxy,
-                variables=variables,
-                limits=limits,
-            )
+        case "docker":
+            return DockerBackend(workspace, options, proxy)
+        case "podman":
+            return PodmanBackend(workspace, options, proxy)
         case "bubblewrap":
-            return BubblewrapBackend(workspace, network, shown, proxy=proxy, variables=variables, limits=limits)
+            return BubblewrapBackend(workspace, options, proxy)
         case "landlock":
-            return LandlockBackend(workspace, network, shown, limits)
+            return LandlockBackend(workspace, options)
         case _:
-            return ProcessBackend(workspace, limits)
+            return ProcessBackend(workspace, options)
 
 
 async def choose(
@@ -270,18 +242,9 @@ async def prove(backend: Backend, options: Options, make: Callable[[str, Path, O
 
 
 def _empty_folder() -> Path:
-    """Make a folder with an empty `.git` and lmtui's own folders, in lmtui's state folder where that can be written.
-
-    What killed processes left there goes.
-    """
-    base = state_dir() / "self-test"
-    folder = base / secrets.token_hex(8)
+    """Make a folder with an empty `.git` and lmtui's own folders, in lmtui's state folder where that can be written."""
     try:
-        base.mkdir(parents=True, exist_ok=True)
-        for left in unused_folders(base):
-            remove_locked(left, _remove)
-        lock_folder(folder)
-        folder.mkdir(mode=0o700)
+        folder = new_folder(state_dir() / "self-test", _remove)
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="lmtui-self-test-"))
     (folder / ".git").mkdir()
@@ -312,7 +275,7 @@ async def start(
                 raise SandboxUnavailable(reason, "Use bubblewrap or Docker, or add the folder without :rw.")
             own = [folder for folder in outside.added if folder.is_writable] if outside is not None else []
             backend.tools = with_added(backend.tools, own, masks)  # the guard looks after these
-            guard = await open_guard(backend)
+            guard = await open_client(backend, InstanceKind.GUARD, SandboxLayout())
             parts.push_async_callback(guard.close)
             finding = find_tools(guard, workspace, outside or OutsideFolders(), masks)
             if backend.has_mounts:
@@ -321,11 +284,8 @@ async def start(
                 backend.tools, layout = await finding, SandboxLayout()
             if not may_lack and backend.image == DEFAULT_IMAGE and (lacking := lacking_in_image(backend.tools)):
                 raise ToolsLacking(f"{backend.name}: lmtui's image lacks what this project uses: {lacking}")
-            client = Client(await backend.open(InstanceKind.MAIN, layout))
+            client = await open_client(backend, InstanceKind.MAIN, layout)
             parts.push_async_callback(client.close)
-            await client.start()
-            if backend.has_mounts:
-                await check_mounts(client, InstanceKind.MAIN, layout)
             await selftest.verify_workspace(backend, client, guard, workspace)
         except SandboxUnavailable:
             raise

@@ -41,13 +41,7 @@ async def verify_read_only(client: Client, guard: Client) -> None:
         SandboxUnavailable: something could be changed, or nothing could be tried.
     """
     probe = f".lmtui-probe-{secrets.token_hex(6)}"
-    fields = _fields(_READ_ONLY_SCRIPT.replace("PROBE", probe))
-    try:
-        facts, data = await client.call("run", fields, limit_s=_LIMIT_S * 2)
-        replies.parse(facts, replies.RunReply)
-    except SandboxError as error:
-        raise SandboxUnavailable(f"the read-only instance failed its test: {error}") from error
-    changed = data.decode("utf-8", "replace").splitlines()
+    changed = await _said(client, _READ_ONLY_SCRIPT.replace("PROBE", probe), "the read-only instance failed its test")
     taken, _ = await guard.call("guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
     is_left = replies.parse(taken, replies.TakenReply).was_there
     if changed != ["scratch"] or is_left:
@@ -92,7 +86,9 @@ async def verify(backend: Backend, client: Client) -> None:
     os.close(handle)
     try:
         script = _SCRIPT.replace("SOCKETS", "" if backend.has_mounts else _SOCKETS).replace("MARKER", shlex.quote(marker))
-        problem = _problem(await _run(backend, client, script), backend)
+        lines = await _said(client, script, f"{backend.name} failed its self-test")
+        found = {name.rstrip(":"): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+        problem = _problem(found, backend)
     finally:
         await asyncio.to_thread(Path(marker).unlink, missing_ok=True)
     if problem:
@@ -117,18 +113,15 @@ async def verify_workspace(backend: Backend, client: Client, guard: Client, work
         raise await asyncio.to_thread(_foreign, backend, workspace) or SandboxUnavailable(why)
 
 
-def _fields(script: str) -> dict[str, object]:
-    return {"command": script, "is_own": True, "timeout_s": _LIMIT_S, "memory_mb": _MEMORY_MB}
-
-
-async def _run(backend: Backend, client: Client, script: str) -> dict[str, str]:
+async def _said(client: Client, script: str, problem: str) -> list[str]:
+    """Run a script and return the lines that it says."""
+    fields = {"command": script, "is_own": True, "timeout_s": _LIMIT_S, "memory_mb": _MEMORY_MB}
     try:
-        facts, data = await client.call("run", _fields(script), limit_s=_LIMIT_S * 2)
+        facts, data = await client.call("run", fields, limit_s=_LIMIT_S * 2)
         replies.parse(facts, replies.RunReply)
     except SandboxError as error:
-        raise SandboxUnavailable(f"{backend.name} failed its self-test: {error}") from error
-    lines = data.decode("utf-8", "replace").splitlines()
-    return {name.rstrip(":"): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+        raise SandboxUnavailable(f"{problem}: {error}") from error
+    return data.decode("utf-8", "replace").splitlines()
 
 
 def _problem(found: dict[str, str], backend: Backend) -> str:

@@ -223,9 +223,7 @@ class InstanceTable:
     def retire(self, client: Client) -> None:
         """End an instance once nothing runs in it."""
         self.retired.add(client)
-        task = asyncio.create_task(self._end_retired(client))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start(self._end_retired(client))
 
     async def _end_retired(self, client: Client) -> None:
         while self._in_use[client] and client.is_alive:
@@ -259,7 +257,10 @@ class InstanceTable:
             self.postpone_closing(key)
             return
         del self.running[key], self._closing[key]
-        task = asyncio.create_task(instance.client.close_when_idle())
+        self._start(instance.client.close_when_idle())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:  # Any: what a coroutine yields
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -241,16 +241,9 @@ class Client:
         Raises:
             SandboxError: no answer in time, or the supervisor is gone or talks nonsense; the instance is ended then.
         """
-        if not self.is_alive:
-            raise SandboxError(self._broken or "the sandbox is not running")
-        self._last_id += 1
-        identity = self._last_id
         pending = _Pending(asyncio.get_running_loop().create_future(), on_live)
-        self._pending[identity] = pending
+        identity = self._send(op, fields, data, pending)
         try:
-            for frame in protocol.data_frames(identity, data):
-                self._link.write(frame)
-            self._link.write(protocol.encode({"id": identity, "op": op, **fields}))
             if data:
                 await self._link.drain()
             async with asyncio.timeout(limit_s):
@@ -278,13 +271,9 @@ class Client:
         Raises:
             SandboxError: the instance is gone.
         """
-        if not self.is_alive:
-            raise SandboxError(self._broken or "the sandbox is not running")
-        self._last_id += 1
-        identity = self._last_id
-        pending = self._pending[identity] = _Pending(asyncio.get_running_loop().create_future(), on_live, on_piece)
+        pending = _Pending(asyncio.get_running_loop().create_future(), on_live, on_piece)
+        identity = self._send(op, fields, pending=pending)
         pending.answer.add_done_callback(lambda _: self._pending.pop(identity, None))
-        self._link.write(protocol.encode({"id": identity, "op": op, **fields}))
         return identity, pending.answer
 
     async def stop(self, identity: int) -> None:
@@ -298,13 +287,21 @@ class Client:
         Raises:
             SandboxError: the instance is gone.
         """
+        self._send("feed", {"target": target}, data)
+        await self._link.drain()
+
+    def _send(self, op: str, fields: Mapping[str, object], data: bytes = b"", pending: _Pending | None = None) -> int:
+        """Send a request, to which `pending` waits for the answer, and return its number."""
         if not self.is_alive:
             raise SandboxError(self._broken or "the sandbox is not running")
-        self._last_id += 1
-        for frame in protocol.data_frames(self._last_id, data):
+        identity = self._last_id + 1
+        frames = [*protocol.data_frames(identity, data), protocol.encode({"id": identity, "op": op, **fields})]
+        self._last_id = identity
+        if pending is not None:
+            self._pending[identity] = pending
+        for frame in frames:
             self._link.write(frame)
-        self._link.write(protocol.encode({"id": self._last_id, "op": "feed", "target": target}))
-        await self._link.drain()
+        return identity
 
     async def close(self) -> None:
         """End the supervisor and everything below it, also where the caller is cancelled meanwhile."""
@@ -337,8 +334,7 @@ class Client:
         """Stop a call inside and wait until nothing of it runs any more."""
         if self._broken or pending.answer.done():
             return
-        self._last_id += 1
-        self._link.write(protocol.encode({"id": self._last_id, "op": "kill", "target": identity}))
+        self._send("kill", {"target": identity})
         done, _ = await asyncio.wait({pending.answer}, timeout=_STOPPING_S)
         if not done:
             await self._break("a command could not be stopped, so the sandbox was ended")

@@ -60,6 +60,7 @@ class WorkspaceGuard:
     """Remembers what existed before, to recognise what is new.
 
     Args:
+        main: returns the supervisor in which commands run, to look from.
         guard: returns the supervisor that looks after the workspace.
         frozen: stops every process of the workspace during a `with` block.
         clocks: for tests.
@@ -68,12 +69,14 @@ class WorkspaceGuard:
 
     def __init__(
         self,
+        main: Callable[[], Awaitable[Client]],
         guard: Callable[[], Awaitable[Client]],
         frozen: Callable[[], contextlib.AbstractAsyncContextManager[None]],
         clocks: Callable[[], GuardMoment] | None = None,
         added: Sequence[str] = (),
     ) -> None:
         self._folders = ("", *added)
+        self._main = main
         self._guard = guard
         self._frozen = frozen
         self._clocks = clocks or _now
@@ -82,10 +85,10 @@ class WorkspaceGuard:
         self._seen_ns = 0  # when the last look ended, by the exact clock
         self._open: list[GuardMoment] = []  # of the commands under way
 
-    async def begin(self, client: Client, *, keeps_git: bool = False) -> GuardMoment:
+    async def begin(self, *, keeps_git: bool = False) -> GuardMoment:
         """Look at what there is before a command."""
         if self._known is None:
-            found, _ = await self._look(client, 2**62)
+            found, _ = await self._look(await self._main(), 2**62)
             self._known = {path: inode for path, _, _, inode in found}
         if keeps_git:
             await self.begin_git()
@@ -97,7 +100,7 @@ class WorkspaceGuard:
         self._open.append(moment)
         return moment
 
-    async def end(self, client: Callable[[], Awaitable[Client]], began: GuardMoment) -> Findings:
+    async def end(self, began: GuardMoment) -> Findings:
         """Put back and move aside what a command left for programs outside; works where its instance has died, too.
 
         Raises:
@@ -110,7 +113,7 @@ class WorkspaceGuard:
         with contextlib.suppress(ValueError):
             self._open.remove(began)
         try:
-            found, is_cut = await self._look(await client(), since_ns)
+            found, is_cut = await self._look(await self._main(), since_ns)
         except SandboxError:  # no instance is left to look from
             found, is_cut = await self._look(await self._guard(), since_ns)
         ours = b".git" if began.keeps_git else b""
@@ -141,10 +144,10 @@ class WorkspaceGuard:
         facts, _ = await guard.call("guard", {"action": "keep"}, limit_s=_GUARD_S)
         replies.parse(facts, replies.Reply)
 
-    async def end_git(self, client: Client) -> Findings:
+    async def end_git(self) -> Findings:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
         changed, notes = await self._put_back()
-        found, _ = await self._look(client, 0)
+        found, _ = await self._look(await self._main(), 0)
         known = self._known or {}
         fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
         self._known = {path: inode for path, _, _, inode in found}

@@ -7,21 +7,20 @@ import contextlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.core.errors import FilesChangedSince, SandboxError, SandboxUnavailable
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.core.ports import Checkpoints, OutputSink, Snapshot
+from lmtui.core.ports import Checkpoints, OutputSink
 from lmtui.core.programs import GuardedLauncher
-from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import (
     CommandLimits,
     DirEntry,
     ExecResult,
-    FileChange,
-    FileChangeKind,
     FileContent,
     GrepMatch,
     SandboxStatus,
@@ -30,9 +29,9 @@ from lmtui.paths import packages_dir
 from lmtui.sandbox import replies, workspace_listing
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
-from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES, ProtocolError
+from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.host_paths import locate, make_for_owner
-from lmtui.sandbox.overlays import OverlayInstances, States, WorkspaceOverlay, finish_interrupted
+from lmtui.sandbox.overlays import OverlayInstances, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
@@ -40,6 +39,7 @@ from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_listing import SandboxListing
+from lmtui.sandbox.workspace_states import SandboxCheckpoints
 
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
@@ -83,10 +83,8 @@ class WorkspaceSandbox:
     Args:
         instances: the supervisors of the workspace.
         release: lets go of them.
-        instance: where commands and file tools go.
         launcher: starts long-running programs.
         limits: what commands may take.
-        revealed: secret files that are not masked.
         connect: makes a backend whose way out is a proxy.
     """
 
@@ -94,11 +92,9 @@ class WorkspaceSandbox:
         self,
         pool: SandboxPool,
         release: Callable[[SandboxPool], Awaitable[None]],
-        kind: InstanceKind = InstanceKind.MAIN,
         launcher: GuardedLauncher | None = None,
         *,
         limits: CommandLimits = CommandLimits(),
-        revealed: frozenset[str] = frozenset(),
         connect: Connect | None = None,
     ) -> None:
         self._overlay: OverlayInstances | None = None
@@ -108,12 +104,12 @@ class WorkspaceSandbox:
         self._indexes: list[PackageIndexes] = []
         self.background = SandboxBackground(pool, limits)
         self.limits = limits
-        self.launcher = launcher
+        self.launcher: GuardedLauncher | None = launcher
         self._release: Callable[[SandboxPool], Awaitable[None]] | None = release
-        self._instance_kind = kind
+        self._instance_kind = InstanceKind.MAIN
         self._warned: set[str] = set()
-        self._revealed = revealed
-        self._states: States = SandboxCheckpoints(pool)
+        self._revealed: frozenset[str] = frozenset()
+        self._states = SandboxCheckpoints(pool)
         self.checkpoints: Checkpoints = self._states
         self.listing = SandboxListing(pool)
 
@@ -125,12 +121,12 @@ class WorkspaceSandbox:
         return replace(status, is_overlay=self._overlay is not None)
 
     def for_session(self) -> WorkspaceSandbox:
-        """Return the same workspace with background own commands."""
+        """Return the same workspace with background commands of its own."""
         if self._overlay is not None:
             return self
-        return WorkspaceSandbox(
-            self._pool, _nothing_to_release, self._instance_kind, self.launcher, limits=self.limits, connect=self._connect
-        )
+        own = WorkspaceSandbox(self._pool, _nothing_to_release, self.launcher, limits=self.limits, connect=self._connect)
+        own._instance_kind = self._instance_kind
+        return own
 
     def read_only(self) -> WorkspaceSandbox:
         """Return the workspace as nothing can change it, for commands too."""
@@ -440,11 +436,10 @@ class WorkspaceSandbox:
         return _with_note(result, met[0].format(**facts)) if met else result
 
     def _view(self, kind: InstanceKind, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
-        view = WorkspaceSandbox(
-            self._pool, _nothing_to_release, kind, limits=self.limits, revealed=revealed, connect=self._connect
-        )
-        view.background, view._indexes, view._warned = self.background, self._indexes, self._warned
-        view._overlay, view.checkpoints, view._is_fresh = self._overlay, self.checkpoints, self._is_fresh
+        """Return another way to the same instances, without what starts programs."""
+        view = copy(self)
+        view._instance_kind, view._revealed = kind, revealed
+        view._release, view.launcher = _nothing_to_release, None
         return view
 
     def _locate(self, path: str) -> tuple[str, str]:
@@ -470,126 +465,3 @@ def _with_findings(result: ExecResult, findings: Sequence[Findings]) -> ExecResu
         for note in found.notes:
             result = _with_note(result, note)
     return result
-
-
-_CALL_S = 190.0
-_MAX_DIFF_CHARS = 65_536
-_MAX_CHANGES = 20_000
-_MAX_STORE_BYTES = 2 << 30
-_MAX_AGE_S = 30 * 86_400.0
-_LONE_RETURN = re.compile(r"\r(?!\n)")  # what follows it must not look like the head of a hunk
-_KINDS = {"A": FileChangeKind.ADDED, "D": FileChangeKind.DELETED}
-
-
-class SandboxCheckpoints:
-    """Keeps and restores states; implements `core.ports.Checkpoints`."""
-
-    def __init__(self, pool: SandboxPool) -> None:
-        self._pool = pool
-        self._is_pruned = False
-
-    async def snapshot(self) -> Snapshot:
-        """Keep the state of now; the first time also drop states that are too old, or too much for the store."""
-        reply, _ = await self._call("snapshot", replies.SnapshotReply)
-        dropped = 0
-        if not self._is_pruned:
-            self._is_pruned = True
-            limits = {"max_bytes": _MAX_STORE_BYTES, "max_age_s": _MAX_AGE_S}
-            pruned, _ = await self._call("prune", replies.PrunedReply, **limits)
-            dropped = pruned.dropped
-        return Snapshot(reply.tree, tuple(map(sanitize_path, reply.left_out)), reply.left_out_total, dropped)
-
-    async def ignored(self) -> tuple[str, ...]:
-        """Return what ignore rules keep out of every state, at most 50 names; folders end in `/`."""
-        reply, _ = await self._call("ignored", replies.LeftOutReply)
-        return tuple(map(sanitize_path, reply.left_out))
-
-    async def changes(
-        self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False
-    ) -> tuple[FileChange, ...]:
-        """Return the difference between two states, as far as asked for."""
-        if before == after:
-            return ()
-        fields = {"before": before, "after": after, "paths": list(paths), "is_now": is_now}
-        reply, _ = await self._call("changes", replies.ChangesReply, **fields, skip=0)
-        files = list(reply.files)
-        while reply.files and len(files) < reply.total:
-            if len(files) >= _MAX_CHANGES:
-                raise SandboxError(f"{reply.total:,} files changed: more than {_MAX_CHANGES:,} are not followed")
-            reply, _ = await self._call("changes", replies.ChangesReply, **fields, skip=len(files))
-            files += reply.files
-        return tuple(
-            FileChange(
-                path=path,
-                kind=_KINDS.get(status, FileChangeKind.MODIFIED),
-                added_lines=max(0, added),
-                removed_lines=max(0, removed),
-                diff=diff[:_MAX_DIFF_CHARS],
-                is_kept=status != "U",
-                is_cut=len(diff) > _MAX_DIFF_CHARS or (not diff and max(added, removed) > 0),
-            )
-            for path, status, added, removed, patch in files
-            for diff in (sanitize(_LONE_RETURN.sub("␍", patch)),)
-        )
-
-    async def patch(self, before: str, after: str) -> bytes:
-        """Return the difference of two states as `git apply` takes it."""
-        return (await self._call("patch", replies.FoundReply, before=before, after=after))[1]
-
-    async def read(self, snapshot: str, path: str) -> bytes | None:
-        """Return a file as a state has it, None where it does not."""
-        reply, data = await self._call("content", replies.FoundReply, tree=snapshot, path=path)
-        return data if reply.found else None
-
-    async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
-        """Make files as `source` has them, if all of them are now as `expected` has them, or unkept and in `over`.
-
-        Raises:
-            FilesChangedSince: some are not; nothing was changed then.
-        """
-        await self._restored(source=source, expected=expected, paths=list(paths), over=list(over))
-
-    async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str, since_ns: int) -> bool:
-        """Do the rest of a restore that a killed process began; False where no file had been restored: none is now."""
-        return await self._restored(source=source, expected=expected, paths=list(paths), since_ns=since_ns) > 0
-
-    async def _restored(self, **fields: object) -> int:
-        """Return how many of the files were as wanted before it."""
-        reply, _ = await self._call("restore", replies.RestoredReply, **fields)
-        if reply.conflicts:
-            names = ", ".join(map(sanitize_path, reply.conflicts))
-            text = f"changed in the meantime: {names}; nothing was changed"
-            raise FilesChangedSince(text, tuple(reply.conflicts))
-        return reply.begun
-
-    async def with_content(self, state: str, path: str, content: bytes) -> str:
-        """Return a state that is as another, but for the content of one file."""
-        fields = {"action": "with_content", "base": state, "path": path}
-        reply, _ = await self._send(replies.StateReply, fields, content)
-        return reply.tree
-
-    async def with_entries(self, state: str, source: str, paths: Sequence[str], late: Sequence[str]) -> str:
-        """Return a state that is as another, but for some files, which are as `source` has them; see `effects.with_entries`."""
-        fields = {"base": state, "source": source, "paths": list(paths), "late": list(late)}
-        return (await self._call("with_entries", replies.StateReply, **fields))[0].tree
-
-    async def remove_folders(self, folders: Sequence[str]) -> None:
-        """Remove folders that have nothing in them any more, inner ones first."""
-        await self._call("remove_folders", replies.RestoredReply, paths=list(folders))
-
-    async def set_modes(self, modes: Mapping[str, int]) -> None:
-        """Give files their permission bits."""
-        await self._call("set_modes", replies.RestoredReply, modes=dict(modes))
-
-    async def _call(self, action: str, shape: type[replies.R], **fields: object) -> tuple[replies.R, bytes]:
-        return await self._send(shape, {"action": action, **fields})
-
-    async def _send(
-        self, shape: type[replies.R], fields: Mapping[str, object], content: bytes = b""
-    ) -> tuple[replies.R, bytes]:
-        client = await self._pool.client(InstanceKind.CHECKPOINT)
-        try:
-            facts, data = await client.call("checkpoint", fields, content, limit_s=_CALL_S)
-        except ProtocolError as error:  # the names of the files do not fit into one request
-            raise SandboxError("these are too many files at once", "Take back fewer steps, or single files.") from error
-        return replies.parse(facts, shape), data

@@ -13,7 +13,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import ProcessBackend
-from lmtui.sandbox.guard_calls import open_guard
+from lmtui.sandbox.guard_calls import open_client
 from lmtui.sandbox.guest import quarantine
 from lmtui.sandbox.guest.beneath import Refused
 from lmtui.sandbox.mount_layout import SandboxLayout
@@ -159,15 +159,12 @@ async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
     client = Client(await ProcessBackend(workspace).open(InstanceKind.MAIN, SandboxLayout()))
     await client.start()
 
-    async def living() -> Client:
-        return client
-
     moments = iter([GuardMoment(2**62, 0), GuardMoment(2**62 - 3600 * 10**9, 10**9)])
-    guard = await open_guard(ProcessBackend(workspace))
-    workspace_guard = WorkspaceGuard(_returning(guard), contextlib.nullcontext, lambda: next(moments))
-    began = await workspace_guard.begin(client)
+    guard = await open_client(ProcessBackend(workspace), InstanceKind.GUARD, SandboxLayout())
+    workspace_guard = WorkspaceGuard(_returning(client), _returning(guard), contextlib.nullcontext, lambda: next(moments))
+    began = await workspace_guard.begin()
     (workspace / ".envrc").touch()
-    findings = await workspace_guard.end(living, began)
+    findings = await workspace_guard.end(began)
     await client.close()
     await guard.close()
     assert findings.quarantined == (".envrc",)
@@ -177,15 +174,17 @@ async def test_where_no_instance_is_left_the_guard_looks(workspace: Path) -> Non
     client = Client(await ProcessBackend(workspace).open(InstanceKind.MAIN, SandboxLayout()))
     await client.start()
 
-    async def gone() -> Client:
-        raise SandboxError("the sandbox is closed")
+    async def main() -> Client:
+        if not client.is_alive:
+            raise SandboxError("the sandbox is closed")
+        return client
 
-    guard = await open_guard(ProcessBackend(workspace))
-    workspace_guard = WorkspaceGuard(_returning(guard), contextlib.nullcontext)
-    began = await workspace_guard.begin(client)
+    guard = await open_client(ProcessBackend(workspace), InstanceKind.GUARD, SandboxLayout())
+    workspace_guard = WorkspaceGuard(main, _returning(guard), contextlib.nullcontext)
+    began = await workspace_guard.begin()
     await client.close()
     (workspace / ".mcp.json").touch()
-    assert (await workspace_guard.end(gone, began)).quarantined == (".mcp.json",)
+    assert (await workspace_guard.end(began)).quarantined == (".mcp.json",)
     await guard.close()
 
 

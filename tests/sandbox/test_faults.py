@@ -182,7 +182,7 @@ async def test_files_of_the_wrong_owner_are_refused(backend: str, workspace: Pat
     await (await open_sandbox(backend)).close()  # skips where it cannot work
     workspace.chmod(0o777)
     with pytest.raises(SandboxUnavailable, match="belong to uid 4242"):
-        await choose([_Stranger(workspace, "none")], workspace)
+        await choose([_Stranger(workspace)], workspace)
 
 
 @pytest.fixture

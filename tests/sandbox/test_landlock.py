@@ -19,7 +19,7 @@ _LANDLOCK = pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
 
 
 async def test_the_status_names_the_reduced_tier_and_asks_for_every_command(workspace: Path) -> None:
-    chosen = await choose([LandlockBackend(workspace, "none")], workspace)
+    chosen = await choose([LandlockBackend(workspace)], workspace)
     try:
         status = chosen.status
         assert status.text.startswith("landlock (reduced): no private /tmp, other processes visible")

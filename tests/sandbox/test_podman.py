@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
+from lmtui.sandbox.backend import Options
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend, find_podman_socket, is_rootless
 from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.select import Options, make_backend, select_sandbox
+from lmtui.sandbox.select import make_backend, select_sandbox
 from tests.sandbox.conftest import LIMITS, OpenSandbox, unavailable
 
 
@@ -45,14 +46,14 @@ def test_rootless_containers_keep_the_user_s_ids(runtime_folder: Path, workspace
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
-        backend = PodmanBackend(workspace, "none")
+        backend = PodmanBackend(workspace)
         assert backend._more_host_config() == {"UsernsMode": "keep-id"}
         owner = workspace.stat()
         assert backend._user(None) == f"{owner.st_uid}:{owner.st_gid}"
 
 
 async def test_the_profile_is_a_file_that_goes_with_the_backend(workspace: Path) -> None:
-    backend = PodmanBackend(workspace, "none")
+    backend = PodmanBackend(workspace)
     path = Path(backend._profile())
     assert path.read_text().startswith("{")
     await backend.close()
@@ -61,16 +62,14 @@ async def test_the_profile_is_a_file_that_goes_with_the_backend(workspace: Path)
 
 @pytest.mark.parametrize(("dropped", "is_right"), [(["CAP_CHOWN", "CAP_KILL"], True), ([], False)])
 def test_what_podman_tells_of_its_container_is_compared(workspace: Path, dropped: list[str], is_right: bool) -> None:
-    backend = PodmanBackend(workspace, "none", limits=LIMITS)
+    backend = PodmanBackend(workspace, Options(limits=LIMITS))
     told = {
         "ReadonlyRootfs": True, "Privileged": False, "NetworkMode": "none",
         "PidsLimit": LIMITS.processes + 16, "Memory": backend._memory_mb() << 20,
         "AutoRemove": True, "CapDrop": dropped, "SecurityOpt": ["no-new-privileges", "seccomp=/x"],
     }  # fmt: skip
     assert (backend._differences(told, "none") == "") == is_right
-    assert "Privileged" in PodmanBackend(workspace, "none")._differences(
-        {**told, "Privileged": True, "CapDrop": ["ALL"]}, "none"
-    )
+    assert "Privileged" in PodmanBackend(workspace)._differences({**told, "Privileged": True, "CapDrop": ["ALL"]}, "none")
 
 
 def test_a_backend_is_made_by_its_name(workspace: Path) -> None:
@@ -102,7 +101,6 @@ def test_the_runtime_is_asked_of_the_engine(workspace: Path) -> None:
     pytest.importorskip("docker")
     from lmtui.sandbox.supervisor_client import InstanceKind
 
-    assert (
-        DockerBackend(workspace, "none", runtime="runsc")._host_config(InstanceKind.MAIN, SandboxLayout())["runtime"] == "runsc"
-    )
-    assert DockerBackend(workspace, "none")._host_config(InstanceKind.MAIN, SandboxLayout())["runtime"] is None
+    for runtime in ("runsc", ""):
+        backend = DockerBackend(workspace, Options(runtime=runtime))
+        assert backend._host_config(InstanceKind.MAIN, SandboxLayout())["runtime"] == (runtime or None)

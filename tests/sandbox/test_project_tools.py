@@ -10,6 +10,7 @@ import pytest
 
 from lmtui.cli import run
 from lmtui.plain_files import find_program
+from lmtui.sandbox.backend import Options
 from lmtui.sandbox.project_tools import (
     NO_TOOLS,
     ProjectTools,
@@ -20,7 +21,7 @@ from lmtui.sandbox.project_tools import (
     lacking_in_image,
     with_program,
 )
-from lmtui.sandbox.select import Options, choose, make_backend
+from lmtui.sandbox.select import choose, make_backend
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
 
 _SYSTEM_PYTHON = Path("/usr/bin/python3")

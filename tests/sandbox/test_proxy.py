@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable
+from lmtui.sandbox.backend import Options
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.proxy import SOCKET_NAME, NetworkApprovals, Proxy
-from lmtui.sandbox.select import Options, choose, make_backend
+from lmtui.sandbox.select import choose, make_backend
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, unavailable
 

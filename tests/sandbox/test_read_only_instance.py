@@ -8,11 +8,12 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import selftest
+from lmtui.sandbox.backend import Options
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.pool import SandboxPool
-from lmtui.sandbox.select import Options, choose
+from lmtui.sandbox.select import choose
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox
@@ -118,7 +119,7 @@ async def test_a_backend_that_does_not_hold_it_is_found_out_before_anything_runs
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
     await open_sandbox("bubblewrap")
-    pool = SandboxPool(workspace, partial(choose, [Leaky(workspace, "none")], workspace, Options()))
+    pool = SandboxPool(workspace, partial(choose, [Leaky(workspace)], workspace, Options()))
     try:
         reader = WorkspaceSandbox(pool, lambda pool: pool.close()).read_only()
         with pytest.raises(SandboxUnavailable, match="the read-only instance failed its test"):
@@ -144,7 +145,7 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
 
 @pytest.mark.parametrize("backend", [DockerBackend, PodmanBackend])
 def test_a_container_gets_the_folder_read_only_in_this_lane_alone(backend: type[DockerBackend], workspace: Path) -> None:
-    engine = backend(workspace, "none")
+    engine = backend(workspace)
     is_read_only = {
         kind: engine._mounts(kind, SandboxLayout())[0]["ReadOnly"]
         for kind in (InstanceKind.MAIN, InstanceKind.GIT, InstanceKind.READ)

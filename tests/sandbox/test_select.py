@@ -11,13 +11,13 @@ import pytest
 
 from lmtui.app.checks import backend_reports
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox.backend import GUEST, Backend, Isolation, LandlockBackend, ProcessBackend
+from lmtui.sandbox.backend import GUEST, Backend, Isolation, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.select import Options, choose, select_sandbox
+from lmtui.sandbox.select import choose, select_sandbox
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import BUBBLEWRAP, CONFINED, DOCKER, OpenSandbox
@@ -61,7 +61,7 @@ async def test_a_backend_that_does_not_hold_what_it_claims_is_not_taken(workspac
 async def test_a_folder_that_breaks_a_backend_gets_none_that_is_weaker(workspace: Path, open_sandbox: OpenSandbox) -> None:
     await (await open_sandbox("bubblewrap")).close()
     with pytest.raises(SandboxUnavailable, match="no engine"):
-        await choose([Absent(workspace, "bubblewrap"), LandlockBackend(workspace, "none")], workspace)
+        await choose([Absent(workspace, "bubblewrap"), LandlockBackend(workspace)], workspace)
 
 
 _PROGRAMS = ("bash", "sh", "git", "rg", "bwrap", "docker", "python3", "mkdir", "rmdir", "tail", "env", "id")

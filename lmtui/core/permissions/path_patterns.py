@@ -87,9 +87,11 @@ def normalize(pattern: str) -> str:
     if pattern == EVERYTHING:
         return pattern
     if not pattern or len(pattern) > _MOST_CHARS or "\0" in pattern:
-        raise _wrong("it is empty, too long or contains a NUL character")
+        raise UsageError("it is empty, too long or contains a NUL character")
     if pattern[0] in " \t\n'\"!~" or re.search(r"(?<!\\)(?:\\\\)*[ \t\n]\Z", pattern):
-        raise _wrong("it begins with a space, a quote, ! or ~, or ends with a space", "Put a backslash before that character.")
+        raise UsageError(
+            "it begins with a space, a quote, ! or ~, or ends with a space", "Put a backslash before that character."
+        )
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     text = "/".join(parts) or "**"
     for alternative in alternatives(text):
@@ -222,18 +224,18 @@ def _bytes_regex(char: str) -> str:
 def _check(pattern: str) -> None:
     """Raise if one alternative of a pattern is not valid."""
     if not pattern or any(part in ("", ".", "..") for part in pattern.split("/")):
-        raise _wrong(
+        raise UsageError(
             "it leads out of the workspace or has an empty part", "Write paths relative to the workspace root, without `..`."
         )
     for match in re.finditer(r"\\(.|\Z)", pattern, re.DOTALL):
         if match[1] not in (*_SPECIAL, "\t", "\n"):
-            raise _wrong("it has a backslash before an ordinary character", "Separate folders with `/`.")
+            raise UsageError("it has a backslash before an ordinary character", "Separate folders with `/`.")
     for part in pattern.split("/"):
         bare = re.sub(r"\\.", "_", part, flags=re.DOTALL)
         if "**" in bare and bare != "**":
-            raise _wrong("it uses ** next to other characters", "Write `src/**/*.py` instead of `src/**.py`.")
+            raise UsageError("it uses ** next to other characters", "Write `src/**/*.py` instead of `src/**.py`.")
         if re.fullmatch(_PART, part, re.DOTALL) is None:
-            raise _wrong("its brackets are not closed, or contain a `/`", "Write a bracket in a name as `\\[`.")
+            raise UsageError("its brackets are not closed, or contain a `/`", "Write a bracket in a name as `\\[`.")
         for found in re.finditer(r"(?:\\.)|\[([^\]]*)\]", part, re.DOTALL):
             if found[1] is not None:
                 _check_set(found[1])
@@ -244,13 +246,9 @@ def _check_set(inner: str) -> None:
     is_odd = not members or "\\" in members or "[" in members or "," in members or "/" in members
     ranges = re.findall(r"(.)-(.)", members, re.DOTALL)
     if is_odd or any(low > high or max(low, high) > "\x7f" for low, high in ranges):
-        raise _wrong(
+        raise UsageError(
             f"[{inner}] is not a set of characters", "Write `[a-z]`, `[abc]` or `[!a]`, or a bracket in a name as `\\[`."
         )
-
-
-def _wrong(what: str, way_out: str = "") -> UsageError:
-    return UsageError(what, way_out)
 
 
 @lru_cache(maxsize=1024)
@@ -272,7 +270,7 @@ def alternatives(pattern: str) -> tuple[str, ...]:
         edges = [start, *commas, end]
         todo += [text[:start] + text[a + 1 : b] + text[end + 1 :] for a, b in pairwise(edges)]
         if len(todo) + len(done) > _MOST_ALTERNATIVES:
-            raise _wrong(f"its braces make more than {_MOST_ALTERNATIVES} alternatives")
+            raise UsageError(f"its braces make more than {_MOST_ALTERNATIVES} alternatives")
     return tuple(dict.fromkeys(done))
 
 
@@ -297,5 +295,5 @@ def _first_brace(text: str) -> tuple[int, list[int], int] | None:
                 break
         i += 1
     if depth or start >= 0:
-        raise _wrong("its braces are not closed or contain only one choice", "Write a brace in a name as `\\{`.")
+        raise UsageError("its braces are not closed or contain only one choice", "Write a brace in a name as `\\{`.")
     return None

@@ -91,16 +91,18 @@ def make_directory(root: Root, path: str) -> Message:
 
 def list_directory(root: Root, path: str, depth: int, max_entries: int) -> Message:
     """List a folder, folders first, each followed by what is in it down to `depth`."""
-    entries: list[list[object]] = []
+    found: list[list[object]] = []
     with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, real):
-        for entry in _entries(folder, real, depth):
-            entries.append(entry)
-            if len(entries) >= max_entries:
+        for inner, kind, entry in entries(folder, real, depth):
+            with suppress(OSError):
+                found.append([_text(inner), kind, entry.stat(follow_symlinks=False).st_size if kind == "file" else 0])
+            if len(found) >= max_entries:
                 break
-    return {"entries": entries}
+    return {"entries": found}
 
 
-def _entries(folder: int, prefix: str, depth: int) -> Iterator[list[object]]:
+def entries(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, str, os.DirEntry[str]]]:
+    """Yield the path, the kind and the entry of what is in an open folder, folders first, down to `depth`."""
     try:
         with os.scandir(folder) as found:
             sorted_entries = sorted(found, key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name))
@@ -109,20 +111,15 @@ def _entries(folder: int, prefix: str, depth: int) -> Iterator[list[object]]:
     for entry in sorted_entries:
         if beneath.is_protected(entry.name):
             continue
-        path = f"{prefix}/{entry.name}" if prefix else entry.name
-        try:
-            info = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        kind = _kind(info.st_mode)
-        yield [_text(path), kind, info.st_size if kind == "file" else 0]
+        path, kind = f"{prefix}/{entry.name}" if prefix else entry.name, _kind(entry)
+        yield path, kind, entry
         if kind == "dir" and depth > 1:
             try:
                 inner = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             except OSError:
                 continue
             try:
-                yield from _entries(inner, path, depth - 1)
+                yield from entries(inner, path, depth - 1)
             finally:
                 os.close(inner)
 
@@ -140,12 +137,12 @@ def _text(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "dir"
-    if stat.S_ISLNK(mode):
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
         return "link"
-    return "file" if stat.S_ISREG(mode) else "other"
+    if entry.is_dir(follow_symlinks=False):
+        return "dir"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
 def _read_up_to(fd: int, limit: int) -> bytes:
@@ -161,15 +158,18 @@ def _read_up_to(fd: int, limit: int) -> bytes:
 
 def _existing(root: Root, path: str, expect_sha256: str | None) -> tuple[str, int | None]:
     """Return where to write (a link inside the workspace is followed) and the mode to keep, None for a new file."""
-    if not _exists(root, path):
+    try:
+        fd, real = root.open_file(path)
+    except Missing as missing:
+        if _is_dangling(root, path):
+            raise Refused(f"{path} is a symbolic link to something that does not exist") from missing
         if expect_sha256:
-            raise Refused(f"{path} does not exist any more: read it again")
+            raise Refused(f"{path} does not exist any more: read it again") from missing
         return path, None
-    if expect_sha256 == "":
-        raise Refused(f"{path} exists already")
-    fd, real = root.open_file(path)
     try:
         info = os.fstat(fd)
+        if expect_sha256 == "":
+            raise Refused(f"{path} exists already")
         if expect_sha256 is not None and _hash(fd) != expect_sha256:
             raise Refused(f"{path} changed since it was read: read it again")
     finally:
@@ -177,20 +177,13 @@ def _existing(root: Root, path: str, expect_sha256: str | None) -> tuple[str, in
     return real, stat.S_IMODE(info.st_mode) & 0o777
 
 
-def _exists(root: Root, path: str) -> bool:
-    """Tell whether there is something at a path; a dangling link, or one that leads out, is refused."""
-    try:
-        fd, _ = root.open(path, getattr(os, "O_PATH", os.O_RDONLY))
-    except Missing as missing:
-        parent, _, name = path.rpartition("/")
-        try:
-            with root.opened(parent, _FOLDER) as (folder, _):
-                os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except (OSError, Refused):
-            return False
-        raise Refused(f"{path} is a symbolic link to something that does not exist") from missing
-    os.close(fd)
-    return True
+def _is_dangling(root: Root, path: str) -> bool:
+    """Tell whether a path at which there is nothing has a name all the same: a link that leads to nothing."""
+    parent, _, name = path.rpartition("/")
+    with suppress(OSError, Refused), root.opened(parent, _FOLDER) as (folder, _):
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return True
+    return False
 
 
 def _hash(fd: int) -> str:
@@ -395,11 +388,7 @@ def _scan(root: bytes, prefix: bytes) -> os._ScandirIterator[bytes]:
     try:
         return os.scandir(path)
     except PermissionError:
-        fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(os.fstat(fd).st_mode) | 0o700)
-        finally:
-            os.close(fd)
+        import_module(".quarantine", __package__).make_accessible(None, path, 0o700)
         return os.scandir(path)
 
 

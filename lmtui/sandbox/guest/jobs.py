@@ -58,15 +58,29 @@ class RunningJobs:
         self._jobs: dict[int, Job] = {}
         self._watched_at = 0.0
 
-    def start(
-        self, identity: int, task: Callable[[], Message], timeout_s: float, max_result_bytes: int = _MAX_RESULT_BYTES
-    ) -> None:
-        """Do a task in its own process.
+    def start(self, identity: int, task: Callable[[], Message], timeout_s: float, *, also_close: tuple[int, ...] = ()) -> Job:
+        """Do a task in its own process, which gets none of the descriptors in `also_close`.
 
         Raises:
             OSError: no process could be made.
         """
-        self._fork(identity, lambda _output: task(), timeout_s).max_result_bytes = max_result_bytes
+        reading, writing = os.pipe()
+        others = tuple(fd for job in self._jobs.values() for fd in (job.result_fd, job.output_fd, job.input_fd) if fd >= 0)
+        try:
+            keeper = os.fork()
+            if keeper == 0:
+                execute.keep(task, writing, (*self._private_fds, *others, reading, *also_close))
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        now = time.monotonic()
+        job = Job(identity, keeper, reading, now, now + timeout_s + _GRACE_S)
+        self._jobs[identity] = job
+        os.set_blocking(reading, False)
+        self._selector.register(reading, selectors.EVENT_READ, job)
+        return job
 
     def start_command(
         self,
@@ -87,7 +101,7 @@ class RunningJobs:
         taking, giving = os.pipe() if takes_input else (-1, -1)
         kept = tuple(fd for fd in (reading, giving) if fd >= 0)
         try:
-            job = self._fork(identity, lambda _result: run(writing, taking), timeout_s, also_close=kept)
+            job = self.start(identity, lambda: run(writing, taking), timeout_s, also_close=kept)
         except OSError:
             for fd in kept:
                 os.close(fd)
@@ -118,16 +132,6 @@ class RunningJobs:
             os.close(job.input_fd)
             job.input_fd = -1
         return taken
-
-    def start_service(
-        self, identity: int, run: Callable[[], Message], timeout_s: float, memory_bytes: int, also_close: tuple[int, ...]
-    ) -> None:
-        """Start a program that serves: it is held to its memory, and its streams are the caller's.
-
-        Raises:
-            OSError: no process could be made.
-        """
-        self._fork(identity, lambda _result: run(), timeout_s, also_close).memory_bytes = memory_bytes
 
     def stop(self, identity: int, number: int = execute.SIGNAL_CANCEL) -> None:
         """Ask a keeper to end its job; one that does not in time is ended from here."""
@@ -221,25 +225,6 @@ class RunningJobs:
         if os.getpid() == 1:
             _kill(-1, signal.SIGKILL)
         process_tree.kill_below(os.getpid(), time.monotonic() + 1.0)
-
-    def _fork(self, identity: int, run: Callable[[int], Message], timeout_s: float, also_close: tuple[int, ...] = ()) -> Job:
-        reading, writing = os.pipe()
-        others = tuple(fd for job in self._jobs.values() for fd in (job.result_fd, job.output_fd, job.input_fd) if fd >= 0)
-        try:
-            keeper = os.fork()
-            if keeper == 0:
-                execute.keep(lambda: run(writing), writing, (*self._private_fds, *others, reading, *also_close))
-        except OSError:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
-        now = time.monotonic()
-        job = Job(identity, keeper, reading, now, now + timeout_s + _GRACE_S)
-        self._jobs[identity] = job
-        os.set_blocking(reading, False)
-        self._selector.register(reading, selectors.EVENT_READ, job)
-        return job
 
     def _read_output(self, job: Job) -> bool:
         """Read once; tell whether there may be more."""

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from . import beneath, execute
+from . import beneath, execute, files
 from .beneath import Refused, Root
 from .protocol import Message, pack
 from .settings import Settings
@@ -54,7 +54,7 @@ class Query(NamedTuple):
 
 
 def glob(root: Root, expression: str, max_results: int) -> Message:
-    """Return files whose path matches a regular expression, newest first; `total` counts them all.
+    """Return files whose path matches a regular expression, newest first.
 
     Raises:
         Refused: the names that are asked for do not fit into one answer.
@@ -73,7 +73,7 @@ def glob(root: Root, expression: str, max_results: int) -> Message:
     paths = [path for _, path in dated[:max_results]]
     if len(json.dumps(paths)) > _MAX_RESULT_BYTES:
         raise Refused(f"the names of {len(paths):,} files are too much for one answer: use a pattern that matches fewer")
-    return {"paths": paths, "total": len(dated)}
+    return {"paths": paths}
 
 
 def grep(root: Root, query: Query) -> Message:
@@ -85,9 +85,9 @@ def grep(root: Root, query: Query) -> Message:
         matches += not line[3]
         size += len(json.dumps(line))
         if matches > query.max_matches or size > _MAX_RESULT_BYTES:
-            return {"matches": found, "is_cut": True}
+            break
         found.append(line)
-    return {"matches": found, "is_cut": False}
+    return {"matches": found}
 
 
 def _files(folder: int) -> Iterator[str]:
@@ -415,27 +415,24 @@ _STATUS = ["status", "--porcelain=v1", "-z", "--ignored=matching", "--untracked-
 
 
 def answer(root: Root, message: Message, settings: Settings, program: bytes) -> Message:
-    """Return the listing that a message asks for; `source` is folder, git, walk or none.
+    """Return the listing that a message asks for.
 
     Raises:
         Refused: no such folder, or no such listing.
     """
     match message["what"]:
         case "folder":
-            return _packed("folder", _folder(root, str(message["path"])))
+            return _packed(_folder(root, str(message["path"])))
         case "paths":
             listed = _git(_FILES, settings, program)
-            if listed is not None:
-                return _packed("git", _records(listed))
-            return _packed("walk", _walk(root, int(message["max_paths"])))
+            return _packed(_walk(root, int(message["max_paths"])) if listed is None else _records(listed))
         case "status":
-            listed = _git(_STATUS, settings, program)
-            return _packed("none" if listed is None else "git", _records(listed or b""))
+            return _packed(_records(_git(_STATUS, settings, program) or b""))
         case _:
             raise Refused("no such listing")
 
 
-def _packed(source: str, records: Iterable[bytes]) -> Message:
+def _packed(records: Iterable[bytes]) -> Message:
     kept: list[bytes] = []
     room = MAX_BYTES
     is_cut = False
@@ -446,7 +443,7 @@ def _packed(source: str, records: Iterable[bytes]) -> Message:
             break
         kept.append(record)
     data = zlib.compress(b"\0".join(kept), 1)
-    return {"source": source, "count": len(kept), "is_cut": is_cut, "data": pack(data)}
+    return {"is_cut": is_cut, "data": pack(data)}
 
 
 def _records(listed: bytes) -> list[bytes]:
@@ -455,19 +452,9 @@ def _records(listed: bytes) -> list[bytes]:
 
 def _folder(root: Root, path: str) -> Iterator[bytes]:
     """Yield a letter for the kind (d, f, l, o) and the name of each entry, folders first."""
-    with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, _), os.scandir(folder) as found:
-        entries = [(_kind(entry), entry.name) for entry in found if not beneath.is_protected(entry.name)]
-    entries.sort(key=lambda entry: (entry[0] != "d", entry[1]))
-    for kind, name in entries:
-        yield os.fsencode(kind + name)
-
-
-def _kind(entry: os.DirEntry[str]) -> str:
-    if entry.is_symlink():
-        return "l"
-    if entry.is_dir(follow_symlinks=False):
-        return "d"
-    return "f" if entry.is_file(follow_symlinks=False) else "o"
+    with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as (folder, _):
+        for name, kind, _ in files.entries(folder, "", 1):
+            yield os.fsencode(kind[0] + name)
 
 
 def _walk(root: Root, max_paths: int) -> Iterator[bytes]:

@@ -57,7 +57,6 @@ class Service:
             raise Refused(
                 "this instance serves no program" if not self._options.serves else "this instance serves a program already"
             )
-        memory_bytes = int(message["memory_mb"]) << 20
         environment = {
             **self._options.commands_environment,
             **{str(key): str(value) for key, value in message["variables"].items()},
@@ -69,9 +68,7 @@ class Service:
         streams = (input_r, err_w)
         command = execute.Command(arguments, environment, _FOREVER_S, folder, program, streams=streams)
         try:
-            self._jobs.start_service(
-                identity, lambda: execute.run(command, out_w, self._options), _FOREVER_S, memory_bytes, also_close=ours
-            )
+            job = self._jobs.start(identity, lambda: execute.run(command, out_w, self._options), _FOREVER_S, also_close=ours)
         except OSError:
             for fd in ours:
                 os.close(fd)
@@ -79,6 +76,7 @@ class Service:
         finally:
             for fd in theirs:
                 os.close(fd)
+        job.memory_bytes = int(message["memory_mb"]) << 20
         self._id, self._input = identity, input_w
         self._pipes = [_Pipe(out_r, "out"), _Pipe(err_r, "err")]
         for fd in ours:

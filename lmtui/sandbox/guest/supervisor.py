@@ -274,7 +274,7 @@ class Supervisor:
             answer: Message = listing.answer(self._root, message, self._options, self._program)
             return answer
 
-        self._jobs.start(identity, task, _SEARCH_S, listing.MAX_RESULT_BYTES)
+        self._jobs.start(identity, task, _SEARCH_S).max_result_bytes = listing.MAX_RESULT_BYTES
 
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
         expression, most = message["expression"], int(message["max_results"])
@@ -393,9 +393,9 @@ def _module(name: str) -> ModuleType:
 
 def _import_the_rest() -> None:
     """Import what is otherwise imported late: the user that root turns into may not be able to read this Python."""
-    for name in ("hashlib", "shutil", "tempfile", "gzip", "encodings.ascii"):
+    for name in ("hashlib", "shutil", "tempfile", "tarfile", "gzip", "encodings.ascii"):
         import_module(name)
-    for name in ("checkpoints", "effects", "guard", "listing", "packing", "restore"):
+    for name in ("checkpoints", "effects", "guard", "listing", "restore"):
         _module(name)
 
 
