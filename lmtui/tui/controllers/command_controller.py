@@ -163,7 +163,7 @@ class CommandController:
 GROUPS = {
     "This turn": "undo. merge. room. deep. plan. budget. background.",
     "Session": "session. projects. usage.",
-    "View": "pane. changes. attempts. pipeline. side. viewer. files. chat. window. cache. perf. layout. lines.",
+    "View": "pane. changes. attempts. pipeline. side. viewer. files. chat. window. cache. layout. lines.",
     "Permissions": "mode. rules. trust.",
     "Model": "model. calls.",
     "Prompt": "prompt.",
