@@ -66,8 +66,7 @@ def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]
         linux.set_process(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         linux.set_process(linux.PR_SET_CHILD_SUBREAPER, 1)
         os.setpgid(0, 0)
-        for fd in close_fds:
-            os.close(fd)
+        close_all(*close_fds)
         try:
             result = task()
         except Refused as refusal:
@@ -82,15 +81,20 @@ def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]
         os._exit(status)
 
 
+def close_all(*fds: int) -> None:
+    """Close descriptors; -1 is none."""
+    for fd in fds:
+        if fd >= 0:
+            os.close(fd)
+
+
 def run(command: Command, output_fd: int, settings: Settings) -> Message:
     """Run a command to its end, whatever that is, and leave nothing of it behind (called in the keeper)."""
     apart = os.memfd_create("errors") if command.is_read else -1
     child = os.fork()
     if child == 0:
         _become(command, output_fd, settings, apart)
-    for fd in (-1 if command.is_read else output_fd, *(command.streams or ())):
-        if fd >= 0:
-            os.close(fd)
+    close_all(-1 if command.is_read else output_fd, *(command.streams or ()))
     reason, status = _wait(child, time.monotonic() + command.timeout_s)
     if reason != "exit":
         process_tree.kill_group(child)  # before anything else: the child leads its own session

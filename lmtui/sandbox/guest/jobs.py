@@ -27,25 +27,83 @@ _CANCEL_GRACE_S = 0.7
 _FREEZING_S = 1.0
 
 
+class Output:
+    """One output of a program: what it says goes to `take`, in pieces.  `fd` is -1 once it has ended."""
+
+    def __init__(self, selector: selectors.BaseSelector, fd: int, take: Callable[[bytes], None]) -> None:
+        self.fd = fd
+        self._selector = selector
+        self._take = take
+        self._is_watched = False
+        os.set_blocking(fd, False)
+        self.watch()
+
+    def watch(self) -> None:
+        """Read it whenever it says something."""
+        if self.fd >= 0 and not self._is_watched:
+            self._selector.register(self.fd, selectors.EVENT_READ, self._ready)
+            self._is_watched = True
+
+    def leave(self) -> None:
+        """Leave what it says where it is."""
+        if self._is_watched:
+            self._selector.unregister(self.fd)
+            self._is_watched = False
+
+    def end(self) -> None:
+        """Read what is left, and close it."""
+        while self.fd >= 0 and self._read():
+            pass
+        self._close()
+
+    def _ready(self) -> bool:
+        self._read()
+        return True
+
+    def _read(self) -> bool:
+        """Read once; tell whether there may be more."""
+        try:
+            piece = os.read(self.fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if piece:
+            self._take(piece)
+        else:
+            self._close()
+        return bool(piece)
+
+    def _close(self) -> None:
+        self.leave()
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
 class Job:
     """One job; `hard_deadline` is when the supervisor no longer trusts the keeper to end it.
 
-    Of one that `stays` only the pieces are read, so the last of them is sent too.
+    It has ended when its `outcome` has, which brings the result.  Of one that `stays` only the pieces are read, so the last of
+    them is sent too.
     """
 
-    def __init__(self, identity: int, keeper: int, result_fd: int, started: float, hard_deadline: float) -> None:
+    def __init__(self, selector: selectors.BaseSelector, identity: int, keeper: int, result_fd: int, timeout_s: float) -> None:
         self.id = identity
         self.keeper = keeper
-        self.result_fd = result_fd
-        self.started = started
-        self.hard_deadline = hard_deadline
+        self.outcome = Output(selector, result_fd, self._take_result)
+        self.started = time.monotonic()
+        self.hard_deadline = self.started + timeout_s + _GRACE_S
         self.capture: Capture | None = None
-        self.output_fd = self.input_fd = -1
+        self.outputs = [self.outcome]
+        self.input_fd = -1
         self.stays = self.is_stopping = False
         self.memory_bytes = 0
         self.max_result_bytes = _MAX_RESULT_BYTES
         self.result = bytearray()
         self.shown_at = 0.0
+
+    def _take_result(self, piece: bytes) -> None:
+        if len(self.result) < self.max_result_bytes:
+            self.result += piece
 
 
 class RunningJobs:
@@ -58,28 +116,31 @@ class RunningJobs:
         self._jobs: dict[int, Job] = {}
         self._watched_at = 0.0
 
-    def start(self, identity: int, task: Callable[[], Message], timeout_s: float, *, also_close: tuple[int, ...] = ()) -> Job:
-        """Do a task in its own process, which gets none of the descriptors in `also_close`.
+    def start(
+        self,
+        identity: int,
+        task: Callable[[], Message],
+        timeout_s: float,
+        ours: tuple[int, ...] = (),
+        theirs: tuple[int, ...] = (),
+    ) -> Job:
+        """Do a task in its own process; of pipes between it and this one, it alone gets the ends that are `theirs`.
 
         Raises:
             OSError: no process could be made.
         """
         reading, writing = os.pipe()
-        others = tuple(fd for job in self._jobs.values() for fd in (job.result_fd, job.output_fd, job.input_fd) if fd >= 0)
+        others = [fd for job in self._jobs.values() for fd in (job.input_fd, *(output.fd for output in job.outputs))]
         try:
             keeper = os.fork()
             if keeper == 0:
-                execute.keep(task, writing, (*self._private_fds, *others, reading, *also_close))
+                execute.keep(task, writing, (*self._private_fds, *others, reading, *ours))
         except OSError:
-            os.close(reading)
+            execute.close_all(reading, *ours)
             raise
         finally:
-            os.close(writing)
-        now = time.monotonic()
-        job = Job(identity, keeper, reading, now, now + timeout_s + _GRACE_S)
-        self._jobs[identity] = job
-        os.set_blocking(reading, False)
-        self._selector.register(reading, selectors.EVENT_READ, job)
+            execute.close_all(writing, *theirs)
+        job = self._jobs[identity] = Job(self._selector, identity, keeper, reading, timeout_s)
         return job
 
     def start_command(
@@ -99,22 +160,11 @@ class RunningJobs:
         """
         reading, writing = os.pipe()
         taking, giving = os.pipe() if takes_input else (-1, -1)
-        kept = tuple(fd for fd in (reading, giving) if fd >= 0)
-        try:
-            job = self.start(identity, lambda: run(writing, taking), timeout_s, also_close=kept)
-        except OSError:
-            for fd in kept:
-                os.close(fd)
-            raise
-        finally:
-            for fd in (writing, taking):
-                if fd >= 0:
-                    os.close(fd)
-        for fd in kept:
-            os.set_blocking(fd, False)
-        job.capture, job.output_fd, job.input_fd, job.memory_bytes = capture, reading, giving, memory_bytes
-        job.stays = takes_input
-        self._selector.register(reading, selectors.EVENT_READ, job)
+        job = self.start(identity, lambda: run(writing, taking), timeout_s, (reading, giving), (writing, taking))
+        job.capture, job.input_fd, job.memory_bytes, job.stays = capture, giving, memory_bytes, takes_input
+        job.outputs.append(Output(self._selector, reading, capture.add))
+        if takes_input:
+            os.set_blocking(giving, False)
 
     def feed(self, identity: int, data: bytes, *, is_last: bool) -> int:
         """Give a command input; return how many bytes it took.  `is_last` closes its input."""
@@ -147,22 +197,6 @@ class RunningJobs:
             return None
         return _LIVE_EVERY_S if any(job.capture and job.capture.has_live() for job in self._jobs.values()) else _TICK_S
 
-    def ready(self, job: Job, fd: int) -> None:
-        """Take up what one of a job's pipes has."""
-        if fd == job.output_fd:
-            self._read_output(job)
-            return
-        try:
-            piece = os.read(fd, _READ_BYTES)
-        except OSError:
-            piece = b""
-        if piece and len(job.result) < job.max_result_bytes:
-            job.result += piece
-        elif not piece:
-            self._selector.unregister(fd)
-            os.close(fd)
-            job.result_fd = -1
-
     def live(self) -> list[Job]:
         """Return the jobs with output that is due on the screen."""
         now = time.monotonic()
@@ -175,13 +209,14 @@ class RunningJobs:
 
     def take_finished(self) -> list[tuple[Job, Message]]:
         """Return the jobs that ended since, with their results; nothing of them runs any more."""
-        finished = [job for job in self._jobs.values() if job.result_fd < 0]
+        finished = [job for job in self._jobs.values() if job.outcome.fd < 0]
         for job in finished:
             del self._jobs[job.id]
             if not _parse(job.result):
                 self._end_orphans()
-            if job.capture is not None and job.output_fd >= 0:
-                self._drain(job)
+            for output in job.outputs:
+                output.end()
+            if job.capture is not None:
                 job.capture.close()
             if job.input_fd >= 0:
                 os.close(job.input_fd)
@@ -225,29 +260,6 @@ class RunningJobs:
         if os.getpid() == 1:
             _kill(-1, signal.SIGKILL)
         process_tree.kill_below(os.getpid(), time.monotonic() + 1.0)
-
-    def _read_output(self, job: Job) -> bool:
-        """Read once; tell whether there may be more."""
-        assert job.capture is not None
-        try:
-            data = os.read(job.output_fd, _READ_BYTES)
-        except BlockingIOError:
-            return False
-        if data:
-            job.capture.add(data)
-            return True
-        self._selector.unregister(job.output_fd)
-        os.close(job.output_fd)
-        job.output_fd = -1
-        return False
-
-    def _drain(self, job: Job) -> None:
-        while self._read_output(job):
-            pass
-        if job.output_fd >= 0:
-            self._selector.unregister(job.output_fd)
-            os.close(job.output_fd)
-            job.output_fd = -1
 
     def _hold_to_limits(self, job: Job) -> None:
         pids = process_tree.descendants(job.keeper)

@@ -9,26 +9,18 @@ import os
 import selectors
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 
 from . import execute, protocol
 from .beneath import Refused
-from .jobs import Job, RunningJobs
+from .jobs import Job, Output, RunningJobs
 from .protocol import Message
 from .settings import Settings
 
 _CHUNK_BYTES = 65_536
 _MOST_WAITING_BYTES = 33_554_432
 _FOREVER_S = 10.0 * 365 * 86_400
-
-
-class _Pipe:
-    """One of its outputs: the descriptor, and under which name it goes out."""
-
-    def __init__(self, fd: int, name: str) -> None:
-        self.fd = fd
-        self.name = name
-        self.is_watched = False
 
 
 class Service:
@@ -44,7 +36,7 @@ class Service:
         self._id = 0
         self._input = -1
         self._waiting = bytearray()
-        self._pipes: list[_Pipe] = []
+        self._outputs: list[Output] = []
 
     def start(self, identity: int, message: Message, program: bytes) -> None:
         """Start the program.
@@ -64,24 +56,14 @@ class Service:
         folder = _joined(self._options.root, str(message["folder"]))
         arguments = _found([str(argument) for argument in message["arguments"]], environment, folder)
         (input_r, input_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
-        ours, theirs = (input_w, out_r, err_r), (input_r, out_w, err_w)
-        streams = (input_r, err_w)
-        command = execute.Command(arguments, environment, _FOREVER_S, folder, program, streams=streams)
-        try:
-            job = self._jobs.start(identity, lambda: execute.run(command, out_w, self._options), _FOREVER_S, also_close=ours)
-        except OSError:
-            for fd in ours:
-                os.close(fd)
-            raise
-        finally:
-            for fd in theirs:
-                os.close(fd)
+        command = execute.Command(arguments, environment, _FOREVER_S, folder, program, streams=(input_r, err_w))
+        run = partial(execute.run, command, out_w, self._options)
+        job = self._jobs.start(identity, run, _FOREVER_S, (input_w, out_r, err_r), (input_r, out_w, err_w))
         job.memory_bytes = int(message["memory_mb"]) << 20
         self._id, self._input = identity, input_w
-        self._pipes = [_Pipe(out_r, "out"), _Pipe(err_r, "err")]
-        for fd in ours:
-            os.set_blocking(fd, False)
-        self.resume()
+        os.set_blocking(input_w, False)
+        self._outputs = [Output(self._selector, fd, self._sending(name)) for name, fd in (("out", out_r), ("err", err_r))]
+        job.outputs += self._outputs
 
     def feed(self, target: int, data: bytes) -> None:
         """Put more behind what waits to be its input; what it does not take in the end, ends it."""
@@ -96,33 +78,21 @@ class Service:
 
     def resume(self) -> None:
         """Read its outputs again."""
-        for pipe in self._pipes:
-            if not pipe.is_watched and pipe.fd >= 0:
-                self._selector.register(pipe.fd, selectors.EVENT_READ, lambda pipe=pipe: self._read(pipe))
-                pipe.is_watched = True
+        for output in self._outputs:
+            output.watch()
 
     def pause(self) -> None:
         """Leave its outputs where they are: the other end has enough for now."""
-        for pipe in self._pipes:
-            if pipe.is_watched:
-                self._selector.unregister(pipe.fd)
-                pipe.is_watched = False
+        for output in self._outputs:
+            output.leave()
 
     def owns(self, job: Job) -> bool:
         """Tell whether a job is the program."""
         return job.id == self._id
 
     def finish(self, result: Message) -> Message:
-        """Send what is left of its outputs and return the facts of how it ended."""
-        for pipe in self._pipes:
-            while self._take(pipe):
-                pass
-        self.pause()
+        """Return the facts of how it ended."""
         self._close_input()
-        for pipe in self._pipes:
-            if pipe.fd >= 0:
-                os.close(pipe.fd)
-        self._pipes = []
         return {"exit": 137, "reason": "killed", **{key: result[key] for key in ("exit", "reason", "error") if key in result}}
 
     def _write(self) -> bool:
@@ -144,27 +114,9 @@ class Service:
             os.close(self._input)
             self._input = -1
 
-    def _read(self, pipe: _Pipe) -> bool:
-        self._take(pipe)
-        return True
-
-    def _take(self, pipe: _Pipe) -> bool:
-        """Send on what one of its outputs has; False where there is nothing more now."""
-        if pipe.fd < 0:
-            return False
-        try:
-            piece = os.read(pipe.fd, _CHUNK_BYTES)
-        except BlockingIOError:
-            return False
-        if piece:
-            self._send({"id": self._id, pipe.name: protocol.pack(piece)})
-            return True
-        if pipe.is_watched:
-            self._selector.unregister(pipe.fd)
-            pipe.is_watched = False
-        os.close(pipe.fd)
-        pipe.fd = -1
-        return False
+    def _sending(self, name: str) -> Callable[[bytes], None]:
+        """Return what sends on the pieces of one of its outputs."""
+        return lambda piece: self._send({"id": self._id, name: protocol.pack(piece)})
 
 
 def _found(arguments: list[str], environment: dict[str, str], folder: str) -> tuple[str, ...]:

@@ -141,9 +141,7 @@ class Supervisor:
     def _step(self) -> bool:
         """Wait for something and do it; False at the end of the input."""
         for key, _ in self._selector.select(self._jobs.wait_s()):
-            if isinstance(key.data, Job):
-                self._jobs.ready(key.data, key.fd)
-            elif key.data() is False:
+            if key.data() is False:
                 return False
         self._jobs.watch()
         self._show_live()
