@@ -55,7 +55,9 @@ def translate(pattern: str) -> str:
 
 _CALL_S = 30.0
 _KINDS = {"d": "dir", "f": "file", "l": "link", "o": "other"}
-_CONFLICTS = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
+_STATES = {"!!": GitState.IGNORED, "??": GitState.UNTRACKED}
+_STATES |= dict.fromkeys(("DD", "AU", "UD", "UA", "DU", "AA", "UU"), GitState.CONFLICTED)
+_LETTERS = {"R": GitState.RENAMED, "A": GitState.ADDED, "D": GitState.DELETED}
 
 
 class SandboxListing:
@@ -131,16 +133,8 @@ def _read_states(records: Iterator[str]) -> Iterator[tuple[str, GitState]]:
 
 
 def _state(code: str) -> GitState:
-    if code == "!!":
-        return GitState.IGNORED
-    if code == "??":
-        return GitState.UNTRACKED
-    if code in _CONFLICTS:
-        return GitState.CONFLICTED
-    for letter, state in (("R", GitState.RENAMED), ("A", GitState.ADDED), ("D", GitState.DELETED)):
-        if letter in code:
-            return state
-    return GitState.MODIFIED
+    by_letter = (state for letter, state in _LETTERS.items() if letter in code)
+    return _STATES.get(code) or next(by_letter, GitState.MODIFIED)
 
 
 def _is_inside(path: str) -> bool:
