@@ -31,7 +31,7 @@ from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.workspace import EffectReview
 from lmtui.engine.file_changes import together
 from lmtui.engine.session import EngineSession
-from lmtui.features.service import Begin, Ended, FeatureHost
+from lmtui.features.service import Ended, FeatureHost
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.attempt_history import AttemptResult, add_results
@@ -128,7 +128,6 @@ class Attempts:
         self._host, self._budget = host, budget
         self.task = self._title = ""
         self._start: Start = lambda _: None
-        self._begin: Begin | None = None
         self._rows: dict[int, Attempt] = {}
         self._works: dict[int, _Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -195,18 +194,24 @@ class Attempts:
         await self._run(self._prepare(task, plans, start), tell)
         return self.best
 
-    async def try_task(self, task: str, title: str, count: int, earlier: int, begin: Begin) -> Attempt:
+    async def try_task(self, task: str, title: str, checks: Sequence[str], count: int, earlier: int) -> Attempt:
         """Run attempts at a task of a plan, whose sessions are named by its title; see `run` and `plans_of`.
 
         Raises:
             UsageError: they cannot run here.
         """
         await self._require()
-        self._title, self._begin = title, begin
+
+        def start(session: Session) -> None:
+            if checks:
+                session.goals.set(" && ".join(f"({each})" if len(checks) > 1 else each for each in checks))
+            session.submit(task)
+
+        self._title = title
         config = self._host.config
         limits = [each for each in (config.timeout_s, self._budget.seconds) if each]
         config = replace(config, review="off", timeout_s=min(limits, default=0.0))
-        await self._run(self._prepare(task, plans_of(config, count, earlier), lambda _: None))
+        await self._run(self._prepare(task, plans_of(config, count, earlier), start))
         return self.best
 
     def sandbox_of(self, attempt: Attempt) -> WorkspaceSandbox:
@@ -294,7 +299,7 @@ class Attempts:
                 name = sanitize_line(self._title or self.task)
                 session.rename(f"attempt {plan.number} of {len(self._works)}: {name}" if len(self._works) > 1 else name)
                 if not work.is_stopped:
-                    await self._begin(session, overlay.sandbox) if self._begin is not None else self._start(session)
+                    self._start(session)
                 await session.wait_idle()
             finally:
                 unfollow()

@@ -24,7 +24,6 @@ _MOST_DIFF_CHARS = 24_000
 _MOST_FINDINGS = 20
 _MAX_TOKENS = 4_000
 _WINDOW_TOKENS = 8_192
-_VARIED_TEMPERATURE = 0.7  # a model that is asked twice in the same way says the same twice
 _SEVERITIES = " or ".join(f'"{each}"' for each in Severity)
 _SYSTEM = (
     "You review a code change. You see only the task and the diff. Report only problems: bugs, missing cases, requirements of "
@@ -102,18 +101,13 @@ class RoleRequests:
         question: tuple[str, str],
         *,
         schema: Mapping[str, object] | None = None,
-        variation: int = 0,
         priority: Priority | None = None,
     ) -> str | None:
         """Return the answer of a role's model to a system prompt and a text, None where it fails.
 
-        A server that refuses the schema is asked without it.  A `variation` is asked hotter, with another seed.  `priority`
-        None is that of the agent.
+        A server that refuses the schema is asked without it.  `priority` None is that of the agent.
         """
         request = await role_request(self._agent, role, *question, most_tokens=_MAX_TOKENS, priority=priority)
-        if variation:
-            seed = None if request.seed is None else request.seed + variation
-            request = replace(request, seed=seed, temperature=max(request.temperature or 0.0, _VARIED_TEMPERATURE))
         held = SchemaRequest(**{each.name: getattr(request, each.name) for each in fields(request)}, answer_schema=schema or {})
         answer = await answer_outside(self._agent, work, held) if schema else None
         return answer if answer is not None else await answer_outside(self._agent, work, request)

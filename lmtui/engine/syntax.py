@@ -84,11 +84,6 @@ def parse_error(kind: str, text: str) -> str:
     return _PARSERS[kind](data) if kind in _PARSERS else _by_grammar(kind, data)
 
 
-def can_parse(path: str) -> bool:
-    """Tell whether the syntax of a file is known by its name."""
-    return bool(_kind(path))
-
-
 def _kind(path: str) -> str:
     """Return which parser takes a file: an ending, or the module of a grammar that is installed; empty where there is none."""
     ending = posixpath.splitext(path)[1].lower()

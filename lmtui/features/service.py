@@ -86,10 +86,6 @@ class ModelAnswers(Protocol):
         """
 
 
-Begin = Callable[[EngineSession, WorkspaceSandbox], Awaitable[None]]
-"""Begins the session of an attempt, and gets the workspace as it sees that."""
-
-
 Ended = Callable[[str], Awaitable[None]]
 """Called with the decision about reviewed changes: `accepted`, `partly accepted` or `rejected`."""
 
@@ -97,8 +93,10 @@ Ended = Callable[[str], Awaitable[None]]
 class TaskAttempts(Protocol):
     """Attempts at one task of a plan, each in its own overlay."""
 
-    async def try_task(self, task: str, title: str, count: int, earlier: int, begin: Begin) -> Attempt:
+    async def try_task(self, task: str, title: str, checks: Sequence[str], count: int, earlier: int) -> Attempt:
         """Run attempts to their end and return the best; they differ from `earlier` ones at the same task.
+
+        The `checks` are their goal, which ends them.
 
         Raises:
             UsageError: they cannot run here.

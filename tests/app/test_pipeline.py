@@ -7,7 +7,6 @@ import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineState, PipelineTask, TaskAction, TaskSpec
+from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction
 from lmtui.features.pipeline import runner
-from lmtui.features.pipeline.drafts import can_draft, draft
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
@@ -250,42 +248,3 @@ async def test_criteria_of_a_specification_hold_the_end_up(open_one: Open, serve
     assert "`test -s b.txt` exits with 1" in reasons[0]
     (workspace / "b.txt").write_text("b\n")
     assert (await service.gate("PLAN"))[1] == []
-
-
-async def test_a_small_file_is_drafted_and_what_its_checks_say_is_told(open_one: Open, serve: Serve, workspace: Path) -> None:
-    (workspace / "kit.py").write_text("def one():\n    return 1\n")
-    lost = "```python\ndef two():\n    return 2\n```"
-    wrong = "Here it is:\n```python\ndef one():\n    return 1\n\n\ndef two():\n    return 3\n```"
-    right = "```python\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n```"
-    answers = {"": lost, "one is missing": wrong, "AssertionError": right}
-    asked_for: list[str] = []
-
-    async def ask(question: tuple[str, str], variation: int) -> str:
-        asked_for.append(question[1])
-        assert variation == len(asked_for) - 1
-        return next(answer for words, answer in reversed(answers.items()) if words in question[1])
-
-    server = await serve(DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off", titles="off")
-    overlay = (await runtime.sandbox()).overlay(stays=True)
-    told: list[str] = []
-    spec = TaskSpec("Add two", files=("kit.py",), checks=('python3 -c "import kit; assert kit.two() == 2"',))
-    plan = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, spec),))
-    judge = runner.PlanRunner(runtime, PipelineFile(workspace), plan, runner.RunOptions(), runner.RunWatcher())
-    assert can_draft(spec)
-    assert await draft(spec, overlay.sandbox, ask, judge.failing, told.append)
-    assert (await overlay.sandbox.read_file("kit.py")).data.decode() == right.split("```python\n")[1].removesuffix("```")
-    assert [("one is missing" in each, "AssertionError" in each) for each in told] == [(True, False), (False, True)]
-    answers = dict.fromkeys(answers, wrong)
-    asked_for.clear()
-    assert not await draft(
-        replace(spec, files=("new.py",), checks=("false",)), overlay.sandbox, ask, judge.failing, told.append
-    )
-    assert "new.py" not in await overlay.sandbox.glob("*.py")
-    asked_for.clear()
-    await overlay.sandbox.write_file("deep.py", b"x = " + b"-" * 3_000 + b"1\n")
-    assert not await draft(
-        replace(spec, files=("deep.py",), checks=("false",)), overlay.sandbox, ask, judge.failing, told.append
-    )
-    await overlay.close()
-    assert (workspace / "kit.py").read_text() == "def one():\n    return 1\n"

@@ -117,7 +117,7 @@ async def test_what_cannot_be_done_fails_with_what_waits_for_it_and_can_be_retri
 
 async def test_a_kill_loses_nothing_and_nothing_is_done_twice(repository: Program, serve: Serve) -> None:
     call = ScriptedCall("write", {"path": "b.py", "content": B})
-    slow = Scenario((ScriptedTurn("I write it.", calls=(call,), rate=4.0), *[ScriptedTurn("Done.")] * 4), match="Write b.py")
+    slow = Scenario((ScriptedTurn("I write it.", calls=(call,), rate=1.5), *[ScriptedTurn("Done.")] * 4), match="Write b.py")
     server = await serve(slow, writes("a.py", A, "Write a.py"))
     process = await repository.start(
         "pipeline", "run", "PLAN.md", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off"

@@ -15,13 +15,11 @@ from lmtui.core.batch_values import GOOD
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.engine.file_changes import to_the_end, together
-from lmtui.engine.session import EngineSession
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.cluster import Cluster
 from lmtui.features.batch.progress import BatchProgress, remaining_tasks
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.service import Begin, FeatureHost
-from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.features.service import FeatureHost
 
 _UNREACHABLE = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
 _ABORTED = frozenset({Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})
@@ -144,7 +142,7 @@ class BatchRunner:
             for number in range(self._options.tries):
                 attempts = self._host.new_attempts(_left(budget, spent))
                 try:
-                    found = await attempts.try_task(task.text, task.title, 1, number, _beginning(task))
+                    found = await attempts.try_task(task.text, task.title, task.checks, 1, number)
                     cost = attempts.spent_of(found)
                 finally:
                     await to_the_end(attempts.close())
@@ -182,16 +180,6 @@ def _taken(patch: str) -> bytes:
     data = file.read_bytes()
     file.unlink(missing_ok=True)
     return data
-
-
-def _beginning(task: BatchTask) -> Begin:
-    async def begin(session: EngineSession, sandbox: WorkspaceSandbox) -> None:
-        del sandbox
-        if task.checks:
-            session.goals.set(" && ".join(f"({each})" if len(task.checks) > 1 else each for each in task.checks))
-        session.submit(task.text)
-
-    return begin
 
 
 _RANKS = ("failed", "red", "unchanged", "unverified", "green")

@@ -91,7 +91,6 @@ def usage_by_role(history: Iterable[Event]) -> dict[str, dict[str, float]]:
 _USAGE = ("requests", "prompt_tokens", "completion_tokens", "loads", "unloads", "load_s")
 _ROLES = {
     ROOT: "coder",
-    "draft": "coder",
     "fix": "coder",
     "plan": "planner",
     "review": "reviewer",

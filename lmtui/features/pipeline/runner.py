@@ -10,13 +10,12 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, TypeVar
 
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, SandboxError
-from lmtui.core.events import Level, Notice, Verified
+from lmtui.core.events import Verified
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.pipeline import (
@@ -42,7 +41,6 @@ from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
-from lmtui.features.pipeline.drafts import can_draft, draft, read_small
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts
 from lmtui.sandbox.overlays import full_disk
@@ -56,7 +54,6 @@ _LOOK_S = 5.0
 _MOST_FINDINGS = 12
 _MOST_FILES, _MOST_SUMMARY_CHARS = 50, 600
 _AGAIN = "An earlier attempt at this task failed ({stage}):\n{findings}\nThe folder is as it was before that attempt."
-_DRAFTED = "A draft of this is in the folder already, and the commands exit with 0. Say in one sentence what it does."
 _NO_PYC = "export PYTHONDONTWRITEBYTECODE=1"  # a compiled file is taken for that of any source as old and as long
 _CHANGED_NOTHING = "it changed nothing"
 
@@ -258,8 +255,8 @@ class PlanRunner:
             self._watcher.prepare(work.attempts)
             try:
                 prompt, title = task_prompt(self.plan, task), f"{self.plan.name} {task.id}: {task.spec.title}"
-                begin = partial(self._begin, task, prompt)
-                best = await work.attempts.try_task(prompt, title, self._options.tries, len(task.attempts), begin)
+                tries, earlier = self._options.tries, len(task.attempts)
+                best = await work.attempts.try_task(prompt, title, task.spec.checks, tries, earlier)
             finally:
                 unfollow()
         work.record = _record(best, len(task.attempts) + 1)
@@ -273,21 +270,6 @@ class PlanRunner:
             work.best = best
         else:
             await self._reject(work, stage, findings)
-
-    async def _begin(self, task: PipelineTask, prompt: str, session: EngineSession, sandbox: WorkspaceSandbox) -> None:
-        """Begin the session of a task, where its file is small with a draft; its checks are the goal, which ends it."""
-        checks = task.spec.checks
-
-        async def ask(question: tuple[str, str], variation: int) -> str | None:
-            return await session.role_requests.ask(ModelRole.CODER, "draft", question, variation=variation)
-
-        def tell(text: str) -> None:
-            session.emit(Notice(level=Level.INFO, text=text))
-
-        is_drafted = can_draft(task.spec) and await draft(task.spec, sandbox, ask, self.failing, tell)
-        if checks:
-            session.goals.set(" && ".join(f"({each})" if len(checks) > 1 else each for each in checks))
-        session.submit(f"{prompt}\n\n{_DRAFTED}" if is_drafted else prompt)
 
     def _follow(self, work: _TaskWork) -> None:
         """Show an attempt under way."""
@@ -315,7 +297,7 @@ class PlanRunner:
             if spec.checks and not await self.failing(spec.checks, sandbox):
                 return None, ()
             return Stage.CODER, [await asyncio.to_thread(full_disk, self._host.workspace) or _CHANGED_NOTHING]
-        missing = [path for path in spec.files if path not in best.effect.paths and await read_small(sandbox, path, 1) is None]
+        missing = [path for path in spec.files if path not in best.effect.paths and not await _exists(sandbox, path)]
         broken = await unparsed(sandbox, best.effect.paths)
         problems = [f"{sanitize_path(path)} is not there" for path in missing]
         problems += [f"{sanitize_path(path)} does not parse: {why}" for path, why in broken.items()]
@@ -331,7 +313,7 @@ class PlanRunner:
         if end.verified in (Verified.NONE, Verified.RED) and (
             findings := await self.failing(await self._passing_suite(), sandbox)
         ):
-            return Stage.CHECKS, findings  # the session did not check a draft, nor what its budget ended
+            return Stage.CHECKS, findings  # the session did not check what its budget ended
         if not spec.checks and end.exit_code != 0:
             return Stage.CODER, [end.error or end.doubt or end.status]
         return None, ()
@@ -516,6 +498,14 @@ def _record(attempt: Attempt, number: int) -> TaskAttempt:
         files=tuple(attempt.effect.paths)[:_MOST_FILES] if attempt.effect is not None else (),
         summary=attempt.end.text.strip()[:_MOST_SUMMARY_CHARS] if attempt.end is not None else "",
     )
+
+
+async def _exists(sandbox: WorkspaceSandbox, path: str) -> bool:
+    try:
+        _ = await sandbox.read_file(path, 1)
+    except SandboxError:
+        return False
+    return True
 
 
 def _budget(spec: TaskSpec) -> SessionBudget:

@@ -21,7 +21,7 @@ EVENTS = (
     ModelLoaded(model="big", role="planner", unloaded=("small",), elapsed_s=2.5),
     TurnStarted(turn_id="1"),
     UsageUpdated(agent=ROOT, usage=Usage(1_000, 50, 900)),
-    UsageUpdated(agent="draft", usage=Usage(10, 5)),
+    UsageUpdated(agent="fix", usage=Usage(10, 5)),
     ModelLoaded(model="small", elapsed_s=1.25),
     ModelLoaded(model="big", role="reviewer", ok=False),
     UsageUpdated(agent="review", usage=Usage(7, 3)),
