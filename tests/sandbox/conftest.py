@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.core.ports import Sandbox
+from lmtui.core.programs import GuardedLauncher
 from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox.select import select_sandbox
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
@@ -25,18 +27,33 @@ ALL = WITH_SHELL
 
 LIMITS = CommandLimits(memory_mb=1024, cores=1, processes=128, tmp_mb=256, file_mb=256)
 
-OpenSandbox = Callable[..., Awaitable[Sandbox]]
+OpenSandbox = Callable[..., Awaitable[WorkspaceSandbox]]
+
+
+def fill(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files, with the folders that they need; a name that ends in `/` is a folder."""
+    for name, content in files.items():
+        path = folder / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run the user's own git in a folder."""
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(folder), *arguments], check=True)
+
+
+def launcher_of(sandbox: WorkspaceSandbox) -> GuardedLauncher:
+    assert sandbox.launcher is not None
+    return sandbox.launcher
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
-    folder.mkdir()
-    (folder / ".lmagent").mkdir()
-    (folder / ".lmagent" / "config.toml").write_text("# settings\n")
-    (folder / "README.md").write_text("hello\n")
-    (folder / "src").mkdir()
-    (folder / "src" / "main.py").write_text("print('hello')\n")
+    files = {".lmagent/config.toml": "# settings\n", "README.md": "hello\n", "src/main.py": "print('hello')\n"}
+    fill(folder, files)
     return folder
 
 
@@ -55,9 +72,9 @@ def unavailable(reason: SandboxUnavailable) -> None:
 
 @pytest.fixture
 async def open_sandbox(workspace: Path) -> AsyncIterator[OpenSandbox]:
-    opened: list[Sandbox] = []
+    opened: list[WorkspaceSandbox] = []
 
-    async def open_one(backend: str, folder: Path | None = None, **options: Any) -> Sandbox:
+    async def open_one(backend: str, folder: Path | None = None, **options: Any) -> WorkspaceSandbox:
         sandbox = await select_sandbox(folder or workspace, backend=backend, **options)
         opened.append(sandbox)
         try:
@@ -72,6 +89,6 @@ async def open_sandbox(workspace: Path) -> AsyncIterator[OpenSandbox]:
 
 
 @pytest.fixture
-async def sandbox(request: pytest.FixtureRequest, open_sandbox: OpenSandbox) -> Sandbox:
+async def sandbox(request: pytest.FixtureRequest, open_sandbox: OpenSandbox) -> WorkspaceSandbox:
     """Return a started sandbox of the backend that the test is parametrised with."""
     return await open_sandbox(request.param, limits=LIMITS)

@@ -26,6 +26,7 @@ from lmtui.core.permissions.rules import SETTINGS, Effect, mask_expressions, par
 from lmtui.core.programs import Launch
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import fill, launcher_of
 
 SECRET = "what-is-outside-4f1"
 GUEST = "what-is-denied-8c2"
@@ -44,6 +45,7 @@ MOMENTS = ("command", "read", "git", "checkpoint", "listing", "files", "reveal",
 
 ATTACKER = r"""
 import ctypes, os, sys, time
+from tests.sandbox.conftest import fill, launcher_of
 thing, target, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 libc = ctypes.CDLL(None, use_errno=True)
 def exchange(one, other):
@@ -133,9 +135,7 @@ def place(base: Path, owner: int = -1) -> Iterator[Place]:
         for name in ("secret", "hooks/1", ".git/config", "HEAD"):
             (outside / name).write_text(f"{SECRET}\n")
             (outside / name).chmod(0o640)
-        (workspace / "secrets/k").write_text(f"{GUEST}\n")
-        (workspace / ".env").write_text(f"{GUEST}\n")
-        (workspace / "a.txt").write_text("hello\n")
+        fill(workspace, {"secrets/k": f"{GUEST}\n", ".env": f"{GUEST}\n", "a.txt": "hello\n"})
         for path in (Path(folder), *Path(folder).rglob("*")):
             if owner >= 0:
                 os.chown(path, owner, owner)
@@ -175,8 +175,7 @@ async def play(attempt: Attempt, backend: str, where: Place, seconds: float) -> 
 async def _living(kind: str, sandbox: WorkspaceSandbox, arguments: tuple[str, ...]) -> AsyncIterator[None]:
     """Let the attacker live in an instance."""
     if kind == "server":
-        assert sandbox.launcher is not None
-        served = await sandbox.launcher.open(Launch(arguments), lambda _: None)
+        served = await launcher_of(sandbox).open(Launch(arguments), lambda _: None)
         await served.read()
         try:
             yield
@@ -227,9 +226,8 @@ async def _do(moment: str, sandbox: WorkspaceSandbox) -> str:
         case "reveal":
             return (await sandbox.revealing([".env"]).run_command("cat secrets/k; grep -rs outside .")).output
         case _:
-            assert sandbox.launcher is not None
-            async with sandbox.launcher.guarded() as notes:
-                served = await sandbox.launcher.open(
+            async with launcher_of(sandbox).guarded() as notes:
+                served = await launcher_of(sandbox).open(
                     Launch(("bash", "-c", "cat secrets/k .env; grep -rs what- .")), lambda _: None
                 )
                 said = b""

@@ -8,17 +8,13 @@ import pytest
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.permissions.rules import Effect, MaskExpressions, mask_expressions, parse_rule
 from lmtui.sandbox.toolchains import check_added, masked_in
-from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, OpenSandbox
+from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, OpenSandbox, fill
 
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     folder = tmp_path / "library"
-    (folder / "src").mkdir(parents=True)
-    (folder / "src/api.py").write_text("answer = 42\n")
-    (folder / ".env").write_text("TOKEN=1\n")
-    (folder / ".git").mkdir()
-    (folder / ".git/config").write_text("[core]\n")
+    fill(folder, {"src/api.py": "answer = 42\n", ".env": "TOKEN=1\n", ".git/config": "[core]\n"})
     return folder
 
 
@@ -62,8 +58,7 @@ async def test_file_tools_change_nothing_in_an_added_folder(backend: str, open_s
 async def test_secret_files_of_an_added_folder_are_masked_and_links_lead_nowhere(
     backend: str, open_sandbox: OpenSandbox, library: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private/note").write_text("heron")
+    fill(tmp_path, {"private/note": "heron"})
     (library / ".lmagent").symlink_to(tmp_path / "private")
     (library / "src/.env").symlink_to("../.env")
     (library / "dangling.pem").symlink_to("/nowhere")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lmtui.sandbox.guest import beneath, files
 from lmtui.sandbox.guest.beneath import Refused, Root
+from tests.sandbox.conftest import fill
 
 _NAMES = [
     "a",
@@ -46,8 +47,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / folder / "f").write_text("protected" if "." in folder else "inside")
     for place in (base, base / "secret"):
         place.mkdir(exist_ok=True)
-        (place / "f").write_text("outside")
-        (place / "a").write_text("outside")
+        fill(place, {"f": "outside", "a": "outside"})
     links = {
         "up": "..",
         "top": "/",

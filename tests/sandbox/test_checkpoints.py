@@ -15,7 +15,7 @@ from lmtui.core.workspace import FileChangeKind
 from lmtui.paths import checkpoints_dir
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox
+from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox, fill, git
 
 pytestmark = pytest.mark.git
 EVERYWHERE = pytest.mark.parametrize("backend", ALL)
@@ -35,12 +35,6 @@ def tree_of(folder: Path) -> dict[str, tuple[str, int, bytes]]:
     return found
 
 
-async def opened(open_sandbox: OpenSandbox, backend: str) -> WorkspaceSandbox:
-    sandbox = await open_sandbox(backend)
-    assert isinstance(sandbox, WorkspaceSandbox)
-    return sandbox
-
-
 async def take_back(sandbox: WorkspaceSandbox, before: Snapshot) -> None:
     after = await sandbox.checkpoints.snapshot()
     changes = await sandbox.checkpoints.changes(before.id, after.id)
@@ -50,7 +44,7 @@ async def take_back(sandbox: WorkspaceSandbox, before: Snapshot) -> None:
 async def test_changes_whose_names_do_not_fit_into_one_answer_come_in_several(
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     before = await sandbox.checkpoints.snapshot()
     names = [f"{number}{chr(0x6587) * 80}" for number in range(1_999)]
     for name in names:
@@ -65,26 +59,21 @@ async def test_all_that_was_done_is_taken_back_to_the_byte(backend: str, workspa
     (workspace / "run.sh").chmod(0o755)
     (workspace / "private.txt").write_text("mine\n")
     (workspace / "private.txt").chmod(0o600)
-    (workspace / "bytes.bin").write_bytes(bytes(range(256)) * 10)
-    (workspace / "windows.txt").write_bytes(b"a\r\nb\r\n")
+    fill(workspace, {"bytes.bin": bytes(range(256)) * 10, "windows.txt": b"a\r\nb\r\n"})
     (workspace / "link").symlink_to("README.md")
     (workspace / "odd \n name").write_text("x")
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     before = tree_of(workspace)
     state = await sandbox.checkpoints.snapshot()
     shutil.rmtree(workspace / "src")
-    (workspace / "src").write_text("a file now")
-    (workspace / "README.md").write_text("other\n")
+    fill(workspace, {"src": "a file now", "README.md": "other\n"})
     (workspace / "run.sh").chmod(0o644)
     (workspace / "private.txt").unlink()
-    (workspace / "bytes.bin").write_bytes(b"\0")
-    (workspace / "windows.txt").write_bytes(b"a\nb\n")
+    fill(workspace, {"bytes.bin": b"\0", "windows.txt": b"a\nb\n"})
     (workspace / "link").unlink()
-    (workspace / "link").mkdir()
-    (workspace / "link" / "inner").write_text("1")
+    fill(workspace, {"link/inner": "1"})
     (workspace / "odd \n name").unlink()
-    (workspace / "new" / "deep").mkdir(parents=True)
-    (workspace / "new" / "deep" / "file").write_text("new")
+    fill(workspace, {"new/deep/file": "new"})
     assert tree_of(workspace) != before
     await take_back(sandbox, state)
     assert tree_of(workspace) == before
@@ -92,7 +81,7 @@ async def test_all_that_was_done_is_taken_back_to_the_byte(backend: str, workspa
 
 @EVERYWHERE
 async def test_an_unchanged_workspace_has_one_state(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     before = tree_of(workspace)
     first = await sandbox.checkpoints.snapshot()
     assert await sandbox.checkpoints.snapshot() == first
@@ -102,7 +91,7 @@ async def test_an_unchanged_workspace_has_one_state(backend: str, workspace: Pat
 
 @pytest.mark.parametrize("backend", ["process"])
 async def test_what_a_command_did_is_known_exactly(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     before = await sandbox.checkpoints.snapshot()
     await sandbox.run_command(
         "echo more >> README.md; rm src/main.py; mkdir -p a/b; printf 'x\\ny\\n' > a/b/c; printf '\\0' > bin"
@@ -124,10 +113,9 @@ async def test_what_a_command_did_is_known_exactly(backend: str, workspace: Path
 
 @EVERYWHERE
 async def test_a_file_changed_since_stops_all_of_it(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     before = await sandbox.checkpoints.snapshot()
-    (workspace / "README.md").write_text("agent\n")
-    (workspace / "new.txt").write_text("agent\n")
+    fill(workspace, {"README.md": "agent\n", "new.txt": "agent\n"})
     after = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_text("the user\n")
     with pytest.raises(SandboxError, match=r"in the meantime: README\.md"):
@@ -137,7 +125,7 @@ async def test_a_file_changed_since_stops_all_of_it(backend: str, workspace: Pat
 
 
 async def test_a_deleted_file_does_not_come_back_over_one_that_is_ignored(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     (workspace / "out.log").write_text("old\n")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "out.log").unlink()
@@ -158,11 +146,8 @@ async def test_large_files_repositories_and_odd_names_are_left_out_and_named(
     (workspace / "nested" / "file").write_text("x")
     Path(os.fsdecode(os.fsencode(workspace) + b"/bad\xff")).write_text("x")
     os.mkfifo(workspace / "pipe")
-    (workspace / ".gitignore").write_text("build/\nsecret.env\n")
-    (workspace / "build").mkdir()
-    (workspace / "build" / "out").write_text("x")
-    (workspace / "secret.env").write_text("x")
-    sandbox = await opened(open_sandbox, "process")
+    fill(workspace, {".gitignore": "build/\nsecret.env\n", "build/out": "x", "secret.env": "x"})
+    sandbox = await open_sandbox("process")
     state = await sandbox.checkpoints.snapshot()
     assert [name for name in state.left_out if name != "pipe"] == ["bad�", "large.bin", "nested/"]
     assert set(await sandbox.checkpoints.ignored()) == {"build/", "secret.env"}
@@ -175,7 +160,7 @@ async def test_large_files_repositories_and_odd_names_are_left_out_and_named(
 async def test_a_file_that_grows_too_large_is_not_taken_for_deleted_and_not_overwritten(
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_bytes(b"x" * (17 << 20))
     after = await sandbox.checkpoints.snapshot()
@@ -186,20 +171,18 @@ async def test_a_file_that_grows_too_large_is_not_taken_for_deleted_and_not_over
 
 
 async def test_the_users_repository_is_left_alone(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "README.md"], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    git(workspace, "init", "-q")
+    git(workspace, "add", "README.md")
+    git(workspace, "commit", "-qm", "first")
     (workspace / "README.md").write_text("staged\n")
-    subprocess.run([*git, "stash", "-q"], check=True)
+    git(workspace, "stash", "-q")
     (workspace / "README.md").write_text("uncommitted\n")
-    subprocess.run([*git, "add", "README.md"], check=True)
+    git(workspace, "add", "README.md")
     (workspace / "README.md").write_text("uncommitted and not staged\n")
     before = tree_of(workspace)
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     state = await sandbox.checkpoints.snapshot()
-    (workspace / "README.md").write_text("agent\n")
-    (workspace / "added").write_text("agent\n")
+    fill(workspace, {"README.md": "agent\n", "added": "agent\n"})
     await take_back(sandbox, state)
     assert tree_of(workspace) == before
 
@@ -214,7 +197,7 @@ async def test_filters_and_conversions_of_the_workspace_are_not_heeded(workspace
     program = f"touch {workspace}/pwned; cat"
     config.write_text(f'{config.read_text()}[filter "evil"]\n\tclean = {program}\n\tsmudge = {program}\n')
     before = tree_of(workspace)
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     state = await sandbox.checkpoints.snapshot()
     (workspace / "id.txt").unlink()
     (workspace / "README.md").write_text("other\n")
@@ -228,7 +211,7 @@ async def test_a_link_is_put_back_as_a_link_and_never_followed(
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "main.py").write_text("theirs\n")
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     before = await sandbox.checkpoints.snapshot()
     shutil.rmtree(workspace / "src")
     after = await sandbox.checkpoints.snapshot()
@@ -241,7 +224,7 @@ async def test_a_link_is_put_back_as_a_link_and_never_followed(
 
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_commands_do_not_see_the_store(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     await sandbox.checkpoints.snapshot()
     store = checkpoints_dir(workspace)
     assert (store / "objects").is_dir()
@@ -251,7 +234,7 @@ async def test_commands_do_not_see_the_store(backend: str, workspace: Path, open
 
 
 async def test_states_that_are_dropped_cannot_be_restored_and_say_so(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     old = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_text("newer\n")
     new = await sandbox.checkpoints.snapshot()
@@ -259,7 +242,7 @@ async def test_states_that_are_dropped_cannot_be_restored_and_say_so(workspace: 
     lines = log.read_text().splitlines()
     log.write_text("\n".join([f"1 {lines[0].split()[1]}", *lines[1:]]) + "\n")
     await sandbox.close()
-    again = await opened(open_sandbox, "process")
+    again = await open_sandbox("process")
     assert (await again.checkpoints.snapshot()).dropped == 1
     with pytest.raises(SandboxError, match="checkpoint"):
         await again.checkpoints.restore(old.id, ["README.md"], expected=new.id)
@@ -267,7 +250,7 @@ async def test_states_that_are_dropped_cannot_be_restored_and_say_so(workspace: 
 
 
 async def test_two_at_once_take_turns(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    one = await opened(open_sandbox, "process")
+    one = await open_sandbox("process")
     other = await select_sandbox(workspace, backend="process")
     try:
         first = await one.checkpoints.snapshot()
@@ -277,7 +260,7 @@ async def test_two_at_once_take_turns(workspace: Path, open_sandbox: OpenSandbox
 
 
 async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     state = await sandbox.checkpoints.snapshot()
     with pytest.raises(SandboxError, match="not a checkpoint"):
         await sandbox.checkpoints.restore("--output=/tmp/x", ["README.md"], expected=state.id)
@@ -292,7 +275,7 @@ async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbo
 async def test_dropping_frees_the_disk_and_keeps_what_is_kept(workspace: Path, open_sandbox: OpenSandbox) -> None:
     for number in range(300):
         (workspace / f"file{number}").write_bytes(os.urandom(2000))
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     await sandbox.checkpoints.snapshot()
     for number in range(300):
         (workspace / f"file{number}").write_bytes(os.urandom(2000))
@@ -304,7 +287,7 @@ async def test_dropping_frees_the_disk_and_keeps_what_is_kept(workspace: Path, o
     lines = log.read_text().splitlines()
     log.write_text("\n".join([f"1 {lines[0].split()[1]}", *lines[1:]]) + "\n")
     await sandbox.close()
-    again = await opened(open_sandbox, "process")
+    again = await open_sandbox("process")
     assert (await again.checkpoints.snapshot()).dropped == 1
     assert _size(store) < before * 0.7
     (workspace / "file7").unlink()
@@ -317,10 +300,8 @@ def _size(folder: Path) -> int:
 
 
 async def test_a_folder_that_became_a_link_is_put_back(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    (workspace / "pkg" / "deep").mkdir(parents=True)
-    (workspace / "pkg" / "a.txt").write_text("a\n")
-    (workspace / "pkg" / "deep" / "b.txt").write_text("b\n")
-    sandbox = await opened(open_sandbox, "process")
+    fill(workspace, {"pkg/a.txt": "a\n", "pkg/deep/b.txt": "b\n"})
+    sandbox = await open_sandbox("process")
     before = await sandbox.checkpoints.snapshot()
     was = tree_of(workspace)
     (workspace / "pkg").rename(workspace / "lib")
@@ -335,9 +316,8 @@ async def test_a_folder_that_became_a_link_is_put_back(workspace: Path, open_san
 
 
 async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    (workspace / "pkg").mkdir()
-    (workspace / "pkg" / "a.txt").write_text("old\n")
-    sandbox = await opened(open_sandbox, "process")
+    fill(workspace, {"pkg/a.txt": "old\n"})
+    sandbox = await open_sandbox("process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "pkg" / "a.txt").write_text("new\n")
     after = await sandbox.checkpoints.snapshot()
@@ -350,7 +330,7 @@ async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Pat
 
 @pytest.mark.full
 async def test_every_file_of_a_large_change_is_known_and_taken_back(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     was = tree_of(workspace)
     before = await sandbox.checkpoints.snapshot()
     (workspace / "made").mkdir()

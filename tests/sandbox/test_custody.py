@@ -19,7 +19,7 @@ from lmtui.sandbox.guest.beneath import Refused
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard
-from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -48,9 +48,7 @@ async def test_what_other_programs_read_is_left_and_told(sandbox: Sandbox, works
 
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_what_the_user_had_is_read_only_and_stays(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
-    (workspace / "lib/.git/hooks").mkdir(parents=True)
-    (workspace / ".vscode").mkdir()
-    (workspace / ".envrc").write_text("export A=1\n")
+    fill(workspace, {"lib/.git/hooks/": "", ".vscode/": "", ".envrc": "export A=1\n"})
     sandbox = await open_sandbox(backend)
     command = (
         "echo x > .vscode/tasks.json; echo x >> .envrc; touch lib/.git/hooks/pre-commit; mv .vscode v; rm -rf lib/.git; true"
@@ -127,8 +125,7 @@ def test_what_is_set_aside_is_packed(tmp_path: Path, name: str) -> None:
     if name == "plain":
         evil.write_text("gitdir: x")
     else:
-        (evil / "hooks").mkdir(parents=True)
-        (evil / "hooks/pre-commit").write_text("evil")
+        fill(evil, {"hooks/pre-commit": "evil"})
     if name == "closed":
         for path in (evil / "hooks", evil, evil.parent):
             path.chmod(0o000 if path != evil.parent else 0o555)

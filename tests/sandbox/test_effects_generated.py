@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import BUBBLEWRAP
+from tests.sandbox.conftest import BUBBLEWRAP, fill
 
 RUNS = int(os.environ.get("LMTUI_EFFECT_RUNS", "12"))
 NAMES = ("a", "b", "c.sh", "d e", "é", "-f", "x\ny")
@@ -23,8 +23,7 @@ def plant(folder: Path, dice: random.Random) -> None:
         (folder / place).mkdir(parents=True, exist_ok=True)
         for name in dice.sample(NAMES, 3):
             (folder / place / name).write_text(f"{dice.random()}\n" * dice.randint(0, 5))
-    (folder / "empty").mkdir()
-    (folder / ".gitignore").write_text("r/\n")
+    fill(folder, {"empty/": "", ".gitignore": "r/\n"})
 
 
 def script(dice: random.Random) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import battery
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox
 
@@ -72,7 +71,6 @@ async def test_attack_gets_nothing_out_of_an_overlay(
 ) -> None:
     async with battery.stage(tmp_path, case.setup, 1000 if backend == "docker" and os.getuid() == 0 else None) as setting:
         sandbox = await open_sandbox(backend, setting.workspace, limits=LIMITS)
-        assert isinstance(sandbox, WorkspaceSandbox)
         overlay = sandbox.overlay(stays=stays)
         try:
             holds, output = await battery.contains(case, setting, overlay.sandbox)

@@ -10,7 +10,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import DirEntry
-from tests.sandbox.conftest import ALL
+from tests.sandbox.conftest import ALL, fill
 
 every_backend = pytest.mark.parametrize("sandbox", ALL, indirect=True)
 pytestmark = every_backend
@@ -128,8 +128,7 @@ PROTECTED = [
 
 @pytest.mark.parametrize("path", PROTECTED)
 async def test_git_and_state_are_neither_read_nor_written(sandbox: Sandbox, workspace: Path, path: str) -> None:
-    (workspace / ".git").mkdir()
-    (workspace / ".git" / "config").write_text("[core]\n")
+    fill(workspace, {".git/config": "[core]\n"})
     (workspace / "by-link").symlink_to(".git")
     for call in (
         sandbox.read_file(path),
@@ -201,8 +200,7 @@ async def test_glob_finds_newest_first_and_leaves_ignored_files_out(sandbox: San
         path.parent.mkdir(exist_ok=True)
         path.touch()
         os.utime(path, (1_000_000 + age, 1_000_000 + age))
-    (workspace / ".git").mkdir()
-    (workspace / ".gitignore").write_text("skip/\n")
+    fill(workspace, {".git/": "", ".gitignore": "skip/\n"})
     os.utime(workspace / "src/main.py", (900_000, 900_000))
     assert await sandbox.glob("*.py") == [".hidden.py", "src/new.py", "old.py", "src/main.py"]
     assert await sandbox.glob("src/*.py") == ["src/new.py", "src/main.py"]
@@ -231,8 +229,7 @@ async def test_grep_follows_no_link_out_and_never_reads_git(sandbox: Sandbox, wo
     (tmp_path / "secret.txt").write_text("needle")
     (workspace / "leak").symlink_to(tmp_path / "secret.txt")
     (workspace / "leaks").symlink_to(tmp_path)
-    (workspace / ".git").mkdir()
-    (workspace / ".git" / "config").write_text("needle")
+    fill(workspace, {".git/config": "needle"})
     assert await sandbox.grep("needle") == []
     assert "leak" not in await sandbox.glob("*")
     assert await sandbox.glob("*config*") == []

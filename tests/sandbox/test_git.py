@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from tests.sandbox.conftest import ISOLATED, WITH_SHELL
+from tests.sandbox.conftest import ISOLATED, WITH_SHELL, fill
 
 pytestmark = pytest.mark.git
 
@@ -107,8 +107,7 @@ async def test_a_hostile_configuration_runs_nothing(sandbox: Sandbox, workspace:
 async def test_a_submodule_s_own_drivers_run_nothing(sandbox: Sandbox, workspace: Path) -> None:
     inner = workspace / "libs/inner"
     inner.mkdir(parents=True)
-    (inner / "code.txt").write_text("1\n")
-    (inner / ".gitattributes").write_text("*.txt diff=evil filter=evil\n")
+    fill(inner, {"code.txt": "1\n", ".gitattributes": "*.txt diff=evil filter=evil\n"})
     for folder in (inner, workspace):
         host_git(folder, "init", "--quiet")
         host_git(folder, "add", ".")

@@ -15,7 +15,7 @@ from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import races
-from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill, launcher_of
 
 SECRET = b"the-content-of-a-file-outside"
 
@@ -66,7 +66,7 @@ async def test_files_exchanged_for_links_meanwhile_show_and_change_nothing_outsi
     (outside / "secret").chmod(0o640)
     target = outside if kind == "folder" else outside / "secret"
     await sandbox.run_command("true")
-    launcher = sandbox.launcher
+    launcher = launcher_of(sandbox)
     assert launcher is not None
     errors = bytearray()
     for _ in range(2):
@@ -86,9 +86,8 @@ async def test_every_process_of_the_workspace_is_stopped_while_the_guard_moves_s
     sandbox: WorkspaceSandbox, workspace: Path
 ) -> None:
     await sandbox.run_command("true")
-    assert sandbox.launcher is not None
     count = "n=0; while :; do n=$((n+1)); echo $n > n.new; mv n.new n; done"
-    served = await sandbox.launcher.open(Launch(("bash", "-c", f"echo up; ({count}) & {count}")), lambda _: None)
+    served = await launcher_of(sandbox).open(Launch(("bash", "-c", f"echo up; ({count}) & {count}")), lambda _: None)
     assert await served.read() == b"up\n"
     running = asyncio.create_task(
         sandbox.run_command(count.replace("n.new", "m.new").replace("mv m.new n", "mv m.new m"), timeout_s=8)
@@ -113,8 +112,7 @@ async def test_every_process_of_the_workspace_is_stopped_while_the_guard_moves_s
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_what_was_set_aside_and_the_logs_cannot_be_seen_inside(sandbox: Sandbox, workspace: Path) -> None:
-    (workspace / ".lmagent/sessions").mkdir(exist_ok=True)
-    (workspace / ".lmagent/sessions/a.jsonl").write_text("a secret that was read\n")
+    fill(workspace, {".lmagent/sessions/a.jsonl": "a secret that was read\n"})
     await sandbox.run_command("echo evil-$((1+1)) > .mcp.json")
     for box in (sandbox, sandbox.read_only()):
         result = await box.run_command(
@@ -136,7 +134,6 @@ async def test_a_guard_that_died_is_started_again(sandbox: WorkspaceSandbox, wor
 @pytest.mark.git
 async def test_git_settings_that_could_not_be_compared_are_told(open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox("bubblewrap")
-    assert isinstance(sandbox, WorkspaceSandbox)
     await sandbox.run_git(["init"], writes=True)
     findings: list[Findings] = []
     async with sandbox._pool.git_client(findings):
@@ -147,7 +144,6 @@ async def test_git_settings_that_could_not_be_compared_are_told(open_sandbox: Op
 @pytest.mark.bubblewrap
 async def test_the_guard_runs_no_program_and_does_only_what_it_knows(open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox("bubblewrap")
-    assert isinstance(sandbox, WorkspaceSandbox)
     await sandbox.run_command("true")
     guard = await sandbox._pool.guard()
     for op, fields in (
@@ -190,8 +186,7 @@ async def test_no_driver_of_the_repository_runs(sandbox: Sandbox, workspace: Pat
         config.write("[include]\n\tpath = more\n")
     (workspace / ".gitattributes").write_text('*.md filter=t diff=t merge=t\nb.txt filter="o=d d" diff=t\n')
     await asyncio.sleep(1.1)  # or the index is of the same time as what is written next, and git looks anyway
-    (workspace / "README.md").write_text("two\n")
-    (workspace / "b.txt").write_text("two\n")
+    fill(workspace, {"README.md": "two\n", "b.txt": "two\n"})
     for arguments in (["status"], ["diff"], ["log", "-p"], ["blame", "README.md"], ["grep", "one"], ["show"]):
         await sandbox.run_git(arguments)
     refused = await sandbox.run_git(["add", "README.md"], writes=True)
@@ -232,7 +227,6 @@ async def test_git_runs_nothing_in_a_submodule(sandbox: WorkspaceSandbox, worksp
 
 async def test_a_probe_that_is_not_there_is_no_error(open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox("process")
-    assert isinstance(sandbox, WorkspaceSandbox)
     facts, _ = await (await sandbox._pool.guard()).call("guard", {"action": "take_away", "name": "no-such"}, limit_s=5)
     assert facts == {"was_there": False}
     await sandbox.close()

@@ -10,7 +10,6 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
 from lmtui.sandbox.instance_programs import LaneInterpreter
-from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
@@ -35,7 +34,6 @@ async def begin(open_sandbox: OpenSandbox) -> AsyncIterator[Begin]:
 
     async def start(name: str = "process") -> Bench:
         sandbox = await open_sandbox(name)
-        assert isinstance(sandbox, WorkspaceSandbox)
 
         async def launcher() -> GuardedLauncher | None:
             return sandbox.launcher
@@ -215,6 +213,13 @@ class OneLauncher:
         left.append("set aside")
 
 
+def bench_of(program: Liar) -> Bench:
+    async def launcher() -> GuardedLauncher | None:
+        return OneLauncher(program)
+
+    return Bench(launcher)
+
+
 def framed(text: str) -> bytes:
     return len(text.encode()).to_bytes(4, "big") + text.encode()
 
@@ -229,11 +234,7 @@ def framed(text: str) -> bytes:
 async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[bytes, ...]) -> None:
     liar = Liar(*pieces)
 
-    async def launcher() -> GuardedLauncher | None:
-        return OneLauncher(liar)
-
-    bench = Bench(launcher)
-    ran = await bench.run("1")
+    ran = await bench_of(liar).run("1")
     assert (ran.is_ok, ran.is_lost) == (False, True)
     assert liar.is_closed
 
@@ -249,20 +250,14 @@ async def test_odd_frames_are_passed_over_and_pictures_checked() -> None:
     )
     liar = Liar(*[framed(each) for each in (*frames, '{"done": 1}')])
 
-    async def launcher() -> GuardedLauncher | None:
-        return OneLauncher(liar)
-
-    ran = await Bench(launcher).run("1")
+    ran = await bench_of(liar).run("1")
     assert (ran.output, len(ran.images), ran.is_ok, ran.left) == ("red", 1, False, ("set aside",))
 
 
 async def test_however_many_frames_there_are_the_loop_goes_on() -> None:
     liar = Liar(framed("{}") * 600_000, framed('{"done": true}'))
 
-    async def launcher() -> GuardedLauncher | None:
-        return OneLauncher(liar)
-
-    running = asyncio.ensure_future(Bench(launcher).run("1"))
+    running = asyncio.ensure_future(bench_of(liar).run("1"))
     turns = 0
     while not running.done():
         turns += 1
@@ -296,10 +291,7 @@ async def test_a_frame_of_which_half_was_read_when_it_was_stopped_is_not_lost() 
     whole = framed('{"out": "all of it"}')
     slow = Slow(whole[:9], late=(whole[9:], framed('{"done": false}')))
 
-    async def launcher() -> GuardedLauncher | None:
-        return OneLauncher(slow)
-
-    running = asyncio.create_task(Bench(launcher).run("1", 0.05))
+    running = asyncio.create_task(bench_of(slow).run("1", 0.05))
     async with asyncio.timeout(10):
         while len(slow.told) < 2:
             await asyncio.sleep(0.01)
@@ -312,10 +304,7 @@ async def test_a_frame_of_which_half_was_read_when_it_was_stopped_is_not_lost() 
 async def test_however_often_it_is_cancelled_the_next_code_waits_until_it_has_stopped() -> None:
     slow = Slow(late=(framed('{"out": "old"}'), framed('{"done": false}'), framed('{"out": "new"}'), framed('{"done": true}')))
 
-    async def launcher() -> GuardedLauncher | None:
-        return OneLauncher(slow)
-
-    bench = Bench(launcher)
+    bench = bench_of(slow)
     running = asyncio.create_task(bench.run("1"))
     await slow.is_waited_for.wait()
     for _ in range(3):

@@ -12,7 +12,7 @@ from lmtui.sandbox.backend import LandlockBackend, refusal
 from lmtui.sandbox.guest import confinement, linux
 from lmtui.sandbox.select import choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import OpenSandbox
+from tests.sandbox.conftest import OpenSandbox, fill
 
 pytestmark = pytest.mark.landlock
 _LANDLOCK = pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
@@ -151,8 +151,7 @@ async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(worksp
 
 @_LANDLOCK
 async def test_a_check_has_a_home_of_its_own_and_git_is_put_back_after_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / ".git").mkdir()
-    (workspace / ".git/config").write_text("[core]\n")
+    fill(workspace, {".git/config": "[core]\n"})
     await sandbox.run_command("mkdir -p $HOME; touch $HOME/left $TMPDIR/left")
     ended = await sandbox.fresh().run_command("ls $HOME/left $TMPDIR/left; echo evil > .git/config")
     assert ended.output.count("No such file") == 2
@@ -160,8 +159,7 @@ async def test_a_check_has_a_home_of_its_own_and_git_is_put_back_after_it(sandbo
 
 
 def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").write_text("x")
+    fill(tmp_path, {"in/": "", "out": "x"})
     pid = os.fork()
     if pid == 0:
         code = 1

@@ -9,7 +9,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox import backend
 from lmtui.sandbox.backend import in_control_group
-from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, LIMITS, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, LIMITS, OpenSandbox, fill
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -59,8 +59,7 @@ async def test_there_is_no_right_and_no_way_to_the_kernel_s_settings(sandbox: Sa
 
 
 def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path: Path) -> None:
-    (tmp_path / "cgroup.procs").touch()
-    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    fill(tmp_path, {"cgroup.procs": "", "cgroup.subtree_control": "cpu memory pids\n"})
     if os.getuid() != 0:
         pytest.skip("an ordinary user's groups lie below its session's")
     command = in_control_group(["program", "argument"], LIMITS, tmp_path)

@@ -10,16 +10,9 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import DirEntry, GitState
 from lmtui.sandbox import workspace_listing
-from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
+from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox, fill
 
 every_backend = pytest.mark.parametrize("backend", ALL)
-
-
-async def opened(open_sandbox: OpenSandbox, backend: str) -> WorkspaceSandbox:
-    sandbox = await open_sandbox(backend)
-    assert isinstance(sandbox, WorkspaceSandbox)
-    return sandbox
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -34,7 +27,7 @@ async def test_a_folder_is_listed_folders_first_with_names_of_every_kind(
     (workspace / "a\nb").write_text("x")
     (workspace / os.fsdecode(b"bad\xff")).write_bytes(b"raw")
     (workspace / "out").symlink_to("/etc")
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     assert await sandbox.listing.folder("") == [
         DirEntry("src", "dir"),
         DirEntry("README.md", "file"),
@@ -52,12 +45,9 @@ async def test_a_folder_is_listed_folders_first_with_names_of_every_kind(
 async def test_without_a_repository_names_that_are_never_meant_and_ignored_ones_are_left_out(
     backend: str, open_sandbox: OpenSandbox, workspace: Path
 ) -> None:
-    (workspace / "node_modules").mkdir()
-    (workspace / "node_modules" / "x.js").write_text("")
-    (workspace / "src" / "x.log").write_text("")
-    (workspace / ".gitignore").write_text("*.log\n")
+    fill(workspace, {"node_modules/x.js": "", "src/x.log": "", ".gitignore": "*.log\n"})
     (workspace / "loop").symlink_to(".")
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     assert await sandbox.listing.paths(100) == ([".gitignore", "README.md", "src/main.py"], False)
     assert await sandbox.listing.paths(2) == ([".gitignore", "README.md"], True)
     assert await sandbox.listing.git_status() == {}
@@ -74,13 +64,12 @@ async def test_a_repository_tells_every_state(backend: str, open_sandbox: OpenSa
     git(workspace, "commit", "-qm", "one")
     git(workspace, "mv", "old.txt", "re\nnamed.txt")
     (workspace / "gone.txt").unlink()
-    (workspace / "mod.txt").write_text("other")
-    (workspace / "added.txt").write_text("")
+    fill(workspace, {"mod.txt": "other", "added.txt": ""})
     git(workspace, "add", "added.txt")
     for name in ("build/x.py", "new/a.c", "new/a.o", "src/b.o"):
         (workspace / name).parent.mkdir(exist_ok=True)
         (workspace / name).write_text("")
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     assert await sandbox.listing.git_status() == {
         "re\nnamed.txt": GitState.RENAMED,
         "gone.txt": GitState.DELETED,
@@ -106,7 +95,7 @@ async def test_a_repository_that_would_run_a_program_runs_none(
     mark = workspace / "ran"
     with (workspace / ".git" / "config").open("a") as config:
         config.write(f'[core]\n\tfsmonitor = "touch {mark}; false"\n\thooksPath = /tmp\n\tpager = "touch {mark}"\n')
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     assert "src/main.py" in (await sandbox.listing.paths(100))[0]
     await sandbox.listing.git_status()
     assert not mark.exists()
@@ -118,7 +107,7 @@ async def test_twenty_thousand_long_names_travel_whole(backend: str, open_sandbo
     folder.mkdir()
     for number in range(20_000):
         (folder / f"{number:05}-{'x' * 100}.py").touch()
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     entries = await sandbox.listing.folder("many")
     assert len(entries) == 20_000
     assert entries[-1].path == f"many/19999-{'x' * 100}.py"

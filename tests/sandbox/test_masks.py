@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.core.programs import Launch
 from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ISOLATED, OpenSandbox
+from tests.sandbox.conftest import ISOLATED, OpenSandbox, fill, git, launcher_of
 
 MARK = "mark-7Qz9"
 READ_IT = [
@@ -86,13 +85,11 @@ async def test_no_file_tool_reads_a_masked_file(backend: str, filled: Path, open
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_a_program_that_stays_reads_no_masked_file(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox(backend)
-    assert isinstance(sandbox, WorkspaceSandbox)
-    assert sandbox.launcher is not None
     await _mask(sandbox, "Read(secrets/**)")
     said = bytearray()
     for can_write in (True, False):
         launch = Launch(("bash", "-c", "cat .env secrets/k sub/*; grep -r mark . ; echo end"), can_write=can_write)
-        served = await sandbox.launcher.open(launch, said.extend)
+        served = await launcher_of(sandbox).open(launch, said.extend)
         while piece := await served.read():
             said += piece
         await served.close()
@@ -135,9 +132,7 @@ async def test_a_program_that_sees_what_a_new_rule_denies_is_ended(
     backend: str, filled: Path, open_sandbox: OpenSandbox
 ) -> None:
     sandbox = await open_sandbox(backend)
-    assert isinstance(sandbox, WorkspaceSandbox)
-    assert sandbox.launcher is not None
-    served = await sandbox.launcher.open(Launch(("bash", "-c", "echo up; cat; cat secrets/k")), lambda _: None)
+    served = await launcher_of(sandbox).open(Launch(("bash", "-c", "echo up; cat; cat secrets/k")), lambda _: None)
     assert await served.read() == b"up\n"
     await _mask(sandbox, "Read(secrets/**)")
     await sandbox.run_command("true")
@@ -193,14 +188,13 @@ async def test_dependencies_keep_their_certificates(sandbox: Sandbox, workspace:
 async def test_git_does_not_show_a_masked_file_either(
     sandbox: WorkspaceSandbox, workspace: Path, *, is_in_history_only: bool
 ) -> None:
-    git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@a"]
-    subprocess.run([*git, "init", "-q"], check=True)
+    git(workspace, "init", "-q")
     (workspace / ".env").write_text(MARK)
-    subprocess.run([*git, "add", "-f", ".env", "README.md"], check=True)
-    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    git(workspace, "add", "-f", ".env", "README.md")
+    git(workspace, "commit", "-qm", "one")
     if is_in_history_only:
-        subprocess.run([*git, "rm", "-q", "--cached", ".env"], check=True)
-        subprocess.run([*git, "commit", "-qm", "two"], check=True)
+        git(workspace, "rm", "-q", "--cached", ".env")
+        git(workspace, "commit", "-qm", "two")
     (workspace / "README.md").write_text("changed\n")
     assert (await sandbox.status()).masks_git
     commands = (
@@ -215,12 +209,10 @@ async def test_git_does_not_show_a_masked_file_either(
 @pytest.mark.git
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_git_is_whole_where_it_holds_no_masked_file(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@a"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    (workspace / ".gitignore").write_text(".env\n")
-    (workspace / ".env").write_text(MARK)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-qm", "the first"], check=True)
+    git(workspace, "init", "-q")
+    fill(workspace, {".gitignore": ".env\n", ".env": MARK})
+    git(workspace, "add", ".")
+    git(workspace, "commit", "-qm", "the first")
     assert not (await sandbox.status()).masks_git
     assert "the first" in (await sandbox.read_only().run_command("git log; git status --short")).output
 
@@ -244,7 +236,6 @@ async def test_a_mask_that_does_not_hold_is_found_out(
     workspace: Path, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = await open_sandbox("bubblewrap")
-    assert isinstance(sandbox, WorkspaceSandbox)
     monkeypatch.setattr("lmtui.sandbox.bubblewrap.mounts", lambda workspace, kind, layout: iter(()))
     (workspace / ".env").write_text(MARK)
     with pytest.raises(SandboxUnavailable, match=r"\.env cannot be masked"):
@@ -287,10 +278,8 @@ async def test_a_program_that_stays_ends_when_a_denied_file_is_replaced(
     backend: str, filled: Path, open_sandbox: OpenSandbox
 ) -> None:
     sandbox = await open_sandbox(backend)
-    assert isinstance(sandbox, WorkspaceSandbox)
-    assert sandbox.launcher is not None
     await _mask(sandbox, "Read(config/production)")
-    served = await sandbox.launcher.open(Launch(("sleep", "60")), lambda _: None)
+    served = await launcher_of(sandbox).open(Launch(("sleep", "60")), lambda _: None)
     try:
         await sandbox.run_command("true")
         (filled / "new").write_text(MARK)

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,38 @@ from lmtui.engine.trial import with_tracked
 from lmtui.paths import overlays_dir, patches_dir
 from lmtui.sandbox import overlays, replies
 from lmtui.sandbox.host_paths import store_folder
+from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox
+from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox, fill
 
 pytestmark = pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+
+
+Tried = Callable[..., Awaitable[tuple[WorkspaceOverlay[WorkspaceSandbox], CommandEffect]]]
+
+
+@pytest.fixture
+async def tried(sandbox: WorkspaceSandbox) -> AsyncIterator[Tried]:
+    """Return what runs a command in an overlay, which is closed at the end, and looks at its effect."""
+    opened: list[WorkspaceOverlay[WorkspaceSandbox]] = []
+
+    async def run(command: str, **more: bool) -> tuple[WorkspaceOverlay[WorkspaceSandbox], CommandEffect]:
+        opened.append(sandbox.overlay(**more))
+        await opened[-1].sandbox.run_command(command)
+        return opened[-1], await opened[-1].effect()
+
+    yield run
+    for overlay in opened:
+        await overlay.close()
+
+
+async def restarted(sandbox: WorkspaceSandbox, folder: Path) -> str:
+    """Return what the next start says of an overlay whose process was killed."""
+    gone = folder.with_name("dead")
+    folder.rename(gone)
+    told = await overlays.finish_interrupted(sandbox._pool.workspace, sandbox, sandbox._states, sandbox._adopt)
+    assert not gone.exists()
+    return told
 
 
 def tree(folder: Path) -> dict[str, object]:
@@ -51,10 +79,7 @@ def units(effect: CommandEffect, *paths: str) -> list[int]:
 
 
 async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("one\ntwo\n")
-    (workspace / "old").mkdir()
-    (workspace / "old" / "b.txt").write_text("b\n")
-    (workspace / "c.sh").write_text("echo\n")
+    fill(workspace, {"a.txt": "one\ntwo\n", "old/b.txt": "b\n", "c.sh": "echo\n"})
     before = tree(workspace)
     overlay = sandbox.overlay()
     try:
@@ -86,60 +111,41 @@ async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, works
     assert not overlay._folder.exists()
 
 
-async def test_what_only_touches_or_fills_caches_has_no_effect(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_what_only_touches_or_fills_caches_has_no_effect(tried: Tried, workspace: Path) -> None:
     (workspace / "a.py").write_text("x = 1\n")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("touch a.py; python3 -c 'import a'; cp a.py b.py; rm b.py")
-    effect = await overlay.effect()
+    _overlay, effect = await tried("touch a.py; python3 -c 'import a'; cp a.py b.py; rm b.py")
     assert effect.is_empty
     assert effect.caches <= 1
-    await overlay.close()
 
 
-async def test_ignored_files_are_part_of_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / ".gitignore").write_text("build/\n")
-    (workspace / "build").mkdir()
-    (workspace / "build" / "old.o").write_text("1")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 2 > build/new.o; rm build/old.o")
-    effect = await overlay.effect()
+async def test_ignored_files_are_part_of_it(tried: Tried, workspace: Path) -> None:
+    fill(workspace, {".gitignore": "build/\n", "build/old.o": "1"})
+    overlay, effect = await tried("echo 2 > build/new.o; rm build/old.o")
     assert kinds(effect) == {"build/new.o": "added", "build/old.o": "deleted"}
     await overlay.keep(effect, units(effect, "build/new.o"), ())
-    await overlay.close()
     assert sorted(path.name for path in (workspace / "build").iterdir()) == ["new.o", "old.o"]
 
 
-async def test_a_folder_that_was_made_anew_loses_what_was_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / "d" / "e").mkdir(parents=True)
-    (workspace / "d" / "e" / "deep").write_text("1")
-    (workspace / "d" / "f").write_text("1")
-    (workspace / "f").write_text("1")
-    (workspace / "g").mkdir()
-    (workspace / "g" / "h").write_text("1")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("rm -r d; mkdir d; echo 2 > d/f; rm f; mkdir f; echo 3 > f/x; rm -r g; echo 4 > g")
-    effect = await overlay.effect()
+async def test_a_folder_that_was_made_anew_loses_what_was_in_it(tried: Tried, workspace: Path) -> None:
+    fill(workspace, {"d/e/deep": "1", "d/f": "1", "f": "1", "g/h": "1"})
+    overlay, effect = await tried("rm -r d; mkdir d; echo 2 > d/f; rm f; mkdir f; echo 3 > f/x; rm -r g; echo 4 > g")
     assert kinds(effect) == {
         "d/e/deep": "deleted", "d/f": "modified", "f": "deleted", "f/x": "added", "g": "added", "g/h": "deleted",
     }  # fmt: skip
     await overlay.keep(effect, None, ())
-    await overlay.close()
     after = tree(workspace)
     assert (after["d/f"], after["f/x"], after["g"]) == ((b"2\n", False), (b"3\n", False), (b"4\n", False))
     assert "d/e" not in after
 
 
-async def test_a_change_of_the_users_own_is_never_overwritten(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_a_change_of_the_users_own_is_never_overwritten(tried: Tried, workspace: Path) -> None:
     (workspace / "a").write_text("1\n")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 2 > a; echo new > b")
-    effect = await overlay.effect()
+    overlay, effect = await tried("echo 2 > a; echo new > b")
     (workspace / "a").write_text("mine\n")
     with pytest.raises(SandboxError, match="a was changed meanwhile in the same place; nothing was kept"):
         await overlay.keep(effect, None, ())
     assert ((workspace / "a").read_text(), (workspace / "b").exists()) == ("mine\n", False)
     await overlay.keep(effect, units(effect, "b"), ())
-    await overlay.close()
     assert (workspace / "b").read_text() == "new\n"
 
 
@@ -148,8 +154,7 @@ def numbered(**others: str) -> str:
 
 
 async def test_an_effect_that_is_dropped_is_no_state_of_the_workspace(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("a\n")
-    (workspace / "b.txt").write_text("b\n")
+    fill(workspace, {"a.txt": "a\n", "b.txt": "b\n"})
     first = await sandbox.checkpoints.snapshot()
     overlay = sandbox.overlay()
     try:
@@ -184,12 +189,9 @@ def children() -> set[str]:
     return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
 
 
-async def test_single_hunks_are_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / "a").write_text(numbered())
-    (workspace / "old").write_text("x\n" * 9)
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("sed -i 's/^line 2$/two/; s/^line 15$/fifteen/; s/^line 30$/thirty/' a; mv old moved")
-    effect = await overlay.effect()
+async def test_single_hunks_are_kept(tried: Tried, workspace: Path) -> None:
+    fill(workspace, {"a": numbered(), "old": "x\n" * 9})
+    overlay, effect = await tried("sed -i 's/^line 2$/two/; s/^line 15$/fifteen/; s/^line 30$/thirty/' a; mv old moved")
     assert [(part.path, str(part.kind), part.hunks, part.source) for part in effect.parts] == [
         ("a", "changed", 3, ""),
         ("moved", "renamed", 1, "old"),
@@ -200,40 +202,30 @@ async def test_single_hunks_are_kept(sandbox: WorkspaceSandbox, workspace: Path)
     left = await overlay.effect()
     assert [(part.path, part.hunks) for part in left.parts] == [("a", 1), ("moved", 1)]
     await overlay.keep(left, [1], ())
-    await overlay.close()
     assert ((workspace / "old").exists(), (workspace / "moved").exists()) == (False, True)
 
 
-async def test_what_was_changed_elsewhere_in_a_file_is_merged(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_what_was_changed_elsewhere_in_a_file_is_merged(tried: Tried, workspace: Path) -> None:
     (workspace / "a").write_text(numbered())
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("sed -i 's/^line 2$/two/' a; echo new > b")
-    effect = await overlay.effect()
+    overlay, effect = await tried("sed -i 's/^line 2$/two/' a; echo new > b")
     (workspace / "a").write_text(numbered(l20="mine"))
     notes = (await overlay.keep(effect, None, ())).notes
-    await overlay.close()
     assert notes == ("[a had changed in the meantime; both changes were merged]",)
     assert (workspace / "a").read_text() == numbered(l2="two", l20="mine")
     assert (workspace / "b").read_text() == "new\n"
 
 
-async def test_what_looks_like_the_head_of_a_hunk_is_none(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_what_looks_like_the_head_of_a_hunk_is_none(tried: Tried, workspace: Path) -> None:
     (workspace / "a").write_text(numbered())
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command(r"sed -i 's/^line 2$/two\r@@ -9 +9 @@/' a")
-    effect = await overlay.effect()
+    _overlay, effect = await tried(r"sed -i 's/^line 2$/two\r@@ -9 +9 @@/' a")
     assert [part.hunks for part in effect.parts] == [1]
-    await overlay.close()
 
 
-async def test_what_no_state_holds_is_named_and_not_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("mkfifo pipe; mkdir sub; git init -q sub; truncate -s 200M sparse; printf x > 'a\nb'")
-    effect = await overlay.effect()
+async def test_what_no_state_holds_is_named_and_not_kept(tried: Tried, workspace: Path) -> None:
+    overlay, effect = await tried("mkfifo pipe; mkdir sub; git init -q sub; truncate -s 200M sparse; printf x > 'a\nb'")
     assert set(effect.special) == {"pipe", "sub/.git/", "sparse"}
     assert [change.kind for change in effect.changes] == [FileChangeKind.ADDED]
     await overlay.keep(effect, None, ())
-    await overlay.close()
     assert (workspace / "a\nb").read_text() == "x"
 
 
@@ -271,12 +263,10 @@ async def test_the_effect_of_a_running_command_can_be_seen(sandbox: WorkspaceSan
 
 
 async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_start(
-    sandbox: WorkspaceSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workspace / "old").write_text("1\n")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 2 > a; echo 3 > b; rm old; mkdir e")
-    effect = await overlay.effect()
+    overlay, effect = await tried("echo 2 > a; echo 3 > b; rm old; mkdir e")
 
     async def killed(*_: object) -> None:
         (workspace / "a").write_text("2\n")  # as far as it came
@@ -286,13 +276,10 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
         patch.setattr(overlays, "_keep", killed)
         with pytest.raises(RuntimeError, match="killed"):
             await overlay.keep(effect, None, ())
-    gone = overlay._folder.with_name(f"{2**30}-dead")  # no process has this number
-    overlay._folder.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
+    told = await restarted(sandbox, overlay._folder)
     assert "the rest is kept now" in told
     assert (tree(workspace)["a"], tree(workspace)["b"], tree(workspace)["e"]) == ((b"2\n", False), (b"3\n", False), None)
     assert not (workspace / "old").exists()
-    assert not gone.exists()
 
 
 async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start(
@@ -305,15 +292,12 @@ async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start
     effect = await overlay.effect()
     await overlay.keep(effect, units(effect, "c"), ())
     await overlay.refresh()
-    gone = overlay._folder.with_name(f"{2**30}-dead")
-    overlay._folder.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
+    told = await restarted(sandbox, overlay._folder)
     patch = patches_dir(workspace) / "the-session.patch"
     assert str(patch) in told
     assert (workspace / "a").read_text() == "1\n"
     subprocess.run(["git", "apply", str(patch)], cwd=workspace, check=True, env={"GIT_DIR": "/nonexistent"})
     assert ((workspace / "a").read_text(), (workspace / "b").read_text()) == ("2\n", "new\n")
-    assert not gone.exists()
 
 
 async def test_commands_in_overlays_share_tmp_until_the_sandbox_is_closed(sandbox: WorkspaceSandbox, workspace: Path) -> None:
@@ -376,8 +360,7 @@ async def test_git_reads_what_is_in_it_and_writes_nothing(sandbox: WorkspaceSand
 
 
 async def test_its_states_tell_what_each_step_changed(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("one\n")
-    (workspace / "b.txt").write_text("b\n")
+    fill(workspace, {"a.txt": "one\n", "b.txt": "b\n"})
     overlay = sandbox.overlay(stays=True)
     states = overlay.sandbox.checkpoints
     first = await states.snapshot()
@@ -479,10 +462,7 @@ async def test_one_that_was_made_ahead_shows_the_workspace_of_now(sandbox: Works
             await asyncio.sleep(0.05)
     (workspace / "d/changed").write_text("after\n")
     (workspace / "d/gone").unlink()
-    (workspace / "d/new").write_text("new\n")
-    (workspace / "e").mkdir()
-    (workspace / "e/x").write_text("x\n")
-    (workspace / ".env").write_text("TOKEN=1\n")
+    fill(workspace, {"d/new": "new\n", "e/x": "x\n", ".env": "TOKEN=1\n"})
     second = sandbox.overlay()
     assert second._folder in sandbox._pool.instances.spare._taken
     ran = await second.sandbox.run_command("cat d/changed d/new e/x; ls d; cat .env; echo 2 > d/changed; rm kept")
@@ -503,15 +483,12 @@ async def test_a_command_that_wrote_nothing_needs_no_look(sandbox: WorkspaceSand
     await overlay.close()
 
 
-async def test_permission_bits_are_part_of_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_permission_bits_are_part_of_it(tried: Tried, workspace: Path) -> None:
     for name in ("private", "script", "both"):
         (workspace / name).write_text("x\n")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("chmod 600 private; chmod +x script; echo y > both; chmod 640 both")
-    effect = await overlay.effect()
+    overlay, effect = await tried("chmod 600 private; chmod +x script; echo y > both; chmod 640 both")
     assert {part.path: f"{part.mode:o}" for part in effect.parts} == {"both": "640", "private": "600", "script": "755"}
     await overlay.keep(effect, units(effect, "private", "both"), ())
-    await overlay.close()
     modes = {name: f"{(workspace / name).stat().st_mode & 0o777:o}" for name in ("private", "script", "both")}
     assert modes == {"private": "600", "script": "644", "both": "640"}
 
@@ -524,19 +501,15 @@ async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbo
     await overlay.close()
     await sandbox._pool.instances.spare.close()
     (left,) = filter(Path.is_dir, overlays_dir(workspace).iterdir())
-    gone = left.with_name(f"{2**30}-dead")
-    left.rename(gone)
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
-    assert (told, (workspace / "evil").exists(), gone.exists()) == ("", False, False)
+    told = await restarted(sandbox, left)
+    assert (told, (workspace / "evil").exists()) == ("", False)
 
 
 async def test_a_file_whose_mode_alone_was_changed_meanwhile_is_a_conflict_at_once(
-    sandbox: WorkspaceSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workspace / "a").write_text("1\n")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 2 > a")
-    effect = await overlay.effect()
+    overlay, effect = await tried("echo 2 > a")
     (workspace / "a").chmod(0o755)
     tries: list[None] = []
     restore = sandbox.checkpoints.restore
@@ -549,7 +522,6 @@ async def test_a_file_whose_mode_alone_was_changed_meanwhile_is_a_conflict_at_on
     with pytest.raises(SandboxError, match="a was changed meanwhile"):
         await overlay.keep(effect, None, ())
     assert len(tries) < 3
-    await overlay.close()
 
 
 async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path) -> None:
@@ -672,17 +644,14 @@ async def test_what_git_takes_for_its_own_and_folders_beyond_the_most_are_named(
     await overlay.close()
 
 
-async def test_a_rule_that_denies_a_change_keeps_everything_back(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 1 > free; mkdir -p locked; echo 1 > locked/file; rm -r src")
-    effect = await overlay.effect()
+async def test_a_rule_that_denies_a_change_keeps_everything_back(tried: Tried, workspace: Path) -> None:
+    overlay, effect = await tried("echo 1 > free; mkdir -p locked; echo 1 > locked/file; rm -r src")
     for pattern in ("Write(locked/**)", "Edit(src/**)", "Write(src/main.py)"):
         with pytest.raises(SandboxError, match="forbids"):
             await overlay.keep(effect, None, [parse_rule(pattern, Effect.DENY, "settings")])
     assert not (workspace / "free").exists()
     await overlay.keep(effect, units(effect, "free"), [parse_rule("Write(locked/**)", Effect.DENY, "settings")])
     assert (workspace / "free").exists()
-    await overlay.close()
 
 
 async def test_a_check_finds_nothing_that_an_earlier_command_left_in_its_home(
@@ -728,59 +697,45 @@ async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: W
     ("done", "told"), [("", "not kept"), ("new", "the rest cannot be kept"), ("a b new", "cannot be kept")]
 )
 async def test_what_a_kill_left_half_kept_is_not_kept_where_the_user_took_it_back(
-    sandbox: WorkspaceSandbox, workspace: Path, done: str, told: str
+    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, done: str, told: str
 ) -> None:
     for name in "ab":
         (workspace / name).write_text("1\n")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 2 > a; echo 2 > b; echo 2 > new")
-    effect = await overlay.effect()
+    overlay, effect = await tried("echo 2 > a; echo 2 > b; echo 2 > new")
     note = {"paths": ["a", "b", "new"], "before": effect.before, "after": effect.after, "made": [], "removed": [], "modes": {}}
     overlays._write_note(overlay._folder / "keep.json", note)
     await asyncio.sleep(0.02)
     if done:
         await sandbox._states.restore(effect.after, done.split(), expected=effect.before)
         (workspace / "a").write_text("1\n")
-    gone = overlay._folder.with_name("dead")
-    overlay._folder.rename(gone)
-    assert told in await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
+    assert told in await restarted(sandbox, overlay._folder)
     assert (workspace / "a").read_text() == "1\n"
-    assert not gone.exists()
 
 
-async def test_a_diff_whose_end_is_not_shown_says_so(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("seq 30000 > long; seq 10 > short")
-    effect = await overlay.effect()
+async def test_a_diff_whose_end_is_not_shown_says_so(tried: Tried) -> None:
+    _overlay, effect = await tried("seq 30000 > long; seq 10 > short")
     assert {each.path: each.is_cut for each in effect.changes} == {"long": True, "short": False}
     assert any("long" in line and "not shown" in line for line in effect.lines())
-    await overlay.close()
 
 
-async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+async def test_what_a_kill_left_half_kept_and_cannot_be_finished_is_a_patch(
+    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
+) -> None:
     for name in "ab":
         (workspace / name).write_text("1\n")
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo 2 > a; echo 2 > b")
-    effect = await overlay.effect()
+    overlay, effect = await tried("echo 2 > a; echo 2 > b")
     note = {"paths": ["a", "b"], "before": effect.before, "after": effect.after, "made": [], "removed": [], "modes": {}}
     overlays._write_note(overlay._folder / "keep.json", note)
-    (workspace / "a").write_text("2\n")
-    (workspace / "b").write_text("the user's\n")
-    overlay._folder.rename(overlay._folder.with_name("dead"))
-    told = await overlays.finish_interrupted(workspace, sandbox, sandbox._states, sandbox._adopt)
+    fill(workspace, {"a": "2\n", "b": "the user's\n"})
+    told = await restarted(sandbox, overlay._folder)
     assert "cannot be kept" in told
     assert (workspace / "b").read_text() == "the user's\n"
     assert "+2" in (patches_dir(workspace) / "half-kept-dead.patch").read_text()
 
 
-async def test_a_file_that_no_state_holds_stays_and_is_named(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    (workspace / "large").write_bytes(bytes(17 << 20))
-    (workspace / "changed").write_bytes(bytes(17 << 20))
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("rm large; echo 1 > changed; echo 1 > small")
-    effect = await overlay.effect()
+async def test_a_file_that_no_state_holds_stays_and_is_named(tried: Tried, workspace: Path) -> None:
+    fill(workspace, {"large": bytes(17 << 20), "changed": bytes(17 << 20)})
+    overlay, effect = await tried("rm large; echo 1 > changed; echo 1 > small")
     assert (kinds(effect), set(effect.special)) == ({"small": "added"}, {"large", "changed"})
     await overlay.keep(effect, None, ())
     assert (workspace / "large").stat().st_size == (workspace / "changed").stat().st_size == 17 << 20
-    await overlay.close()

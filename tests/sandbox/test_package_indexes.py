@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from lmtui.sandbox import proxy
 from lmtui.sandbox.package_indexes import PackageIndexes, find_package_indexes
-from tests.sandbox.conftest import ISOLATED, OpenSandbox
+from tests.sandbox.conftest import ISOLATED, OpenSandbox, fill
 
 _HOST = "packages.internal"
 _WHEEL = "thing-1.0-py3-none-any.whl"
@@ -102,8 +102,7 @@ def test_without_configuration_the_public_index_is_meant_and_no_program_runs(
         "proxy.golang.org", "sum.golang.org",
     }  # fmt: skip
     assert not (tmp_path / "ran").exists()
-    (tmp_path / ".config/go").mkdir(parents=True)
-    (tmp_path / ".config/go/env").write_text("GOPROXY=https://go.internal,direct\nGOFLAGS\n")
+    fill(tmp_path, {".config/go/env": "GOPROXY=https://go.internal,direct\nGOFLAGS\n"})
     assert indexes(tmp_path, {"go.mod": ""}).hosts == ("go.internal",)
     assert indexes(tmp_path / "bin", {}, UV_INDEX_URL="https://pypi.org/simple").hosts == ("pypi.org", "files.pythonhosted.org")
 

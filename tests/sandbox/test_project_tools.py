@@ -22,7 +22,7 @@ from lmtui.sandbox.project_tools import (
     with_program,
 )
 from lmtui.sandbox.select import choose, make_backend
-from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill
 
 _SYSTEM_PYTHON = Path("/usr/bin/python3")
 _PROGRAM = "#!/bin/sh\necho {name}\n"
@@ -250,8 +250,7 @@ async def test_caches_take_what_tools_write_and_the_users_stay_as_they_are(
     workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, open_sandbox: OpenSandbox
 ) -> None:
     program(home / ".cargo/bin/cargo")
-    (home / ".cargo/registry").mkdir()
-    (home / ".cargo/registry/index").write_text("fetched\n")
+    fill(home, {".cargo/registry/index": "fetched\n"})
     (workspace / "Cargo.toml").write_text("[package]\n")
     monkeypatch.setenv("PATH", f"{home}/.cargo/bin:/usr/local/bin:/usr/bin:/bin")
     sandbox = await open_sandbox("bubblewrap")

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Decision, Effect, Mode, Rule, Verdict, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
-from tests.sandbox.conftest import ISOLATED, OpenSandbox
+from tests.sandbox.conftest import ISOLATED, OpenSandbox, git
 
 CASES = Path(__file__).parent / "cases" / "reading_tricks.txt"
 BYPASSES = Path(__file__).parents[1] / "core" / "corpus" / "approval_bypasses.jsonl"
@@ -66,11 +65,10 @@ GIT_CONFIG = """
 def hostile(workspace: Path) -> Path:
     for folder in (workspace, workspace / "vendor" / "nested"):
         folder.mkdir(parents=True, exist_ok=True)
-        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(folder)]
         (folder / "README.md").write_text("hello\n")
-        subprocess.run([*git, "init", "-q"], check=True)
-        subprocess.run([*git, "add", "README.md"], check=True)
-        subprocess.run([*git, "commit", "-qm", "first"], check=True)
+        git(folder, "init", "-q")
+        git(folder, "add", "README.md")
+        git(folder, "commit", "-qm", "first")
         with (folder / ".git" / "config").open("a") as file:
             file.write(GIT_CONFIG)
         (folder / ".gitattributes").write_text("* filter=f diff=d\n")

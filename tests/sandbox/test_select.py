@@ -19,8 +19,7 @@ from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
-from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import BUBBLEWRAP, CONFINED, DOCKER, OpenSandbox
+from tests.sandbox.conftest import BUBBLEWRAP, CONFINED, DOCKER, OpenSandbox, fill
 
 
 class Absent(ProcessBackend):
@@ -76,7 +75,6 @@ async def test_no_program_of_the_folder_runs_but_in_a_command(backend: str, work
             (workspace / folder / name).write_text(f'#!/bin/sh\necho "$0" >> {ran}\nexit 1\n')
             (workspace / folder / name).chmod(0o755)
     sandbox = await open_sandbox(backend)
-    assert isinstance(sandbox, WorkspaceSandbox)
     assert (await sandbox.status()).backend == backend
     assert (await sandbox.run_git(["init"], writes=True)).exit_code == 0
     assert (await sandbox.run_git(["status", "--short"])).exit_code == 0
@@ -187,8 +185,7 @@ async def test_every_backend_is_reported_with_a_reason_or_with_what_it_isolates(
 def test_folders_that_can_be_no_workspace_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home" / "ada"
     home.mkdir(parents=True)
-    (home / "file").touch()
-    (home / "project").mkdir()
+    fill(home, {"file": "", "project/": ""})
     monkeypatch.setenv("HOME", str(home))
     for path in (Path("/"), home, home.parent, tmp_path, home / "missing", home / "file", home / "project" / ".."):
         with pytest.raises(UsageError):

@@ -14,7 +14,7 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import Launch, Served
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, WITH_SHELL, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, WITH_SHELL, OpenSandbox, launcher_of
 
 _LIMIT_S = 30.0
 
@@ -22,10 +22,8 @@ _LIMIT_S = 30.0
 class Server:
     """One program in a instance of a sandbox, and what it said beside its output."""
 
-    def __init__(self, sandbox: object) -> None:
-        assert isinstance(sandbox, WorkspaceSandbox)
-        assert sandbox.launcher is not None
-        self._launcher = sandbox.launcher
+    def __init__(self, sandbox: WorkspaceSandbox) -> None:
+        self._launcher = launcher_of(sandbox)
         self.errors = bytearray()
         self.process: Served | None = None
         self.opened: list[Served] = []

@@ -15,8 +15,8 @@ from lmtui.core.workspace import FileChangeKind
 from lmtui.sandbox.guest import linux, restore
 from lmtui.sandbox.guest.beneath import Root
 from lmtui.sandbox.guest.checkpoints import Store
-from tests.sandbox.conftest import BUBBLEWRAP, OpenSandbox
-from tests.sandbox.test_checkpoints import opened, tree_of
+from tests.sandbox.conftest import BUBBLEWRAP, OpenSandbox, fill
+from tests.sandbox.test_checkpoints import tree_of
 
 pytestmark = pytest.mark.git
 LARGE = 17 << 20
@@ -38,7 +38,7 @@ STEPS = {
 async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
     backend: str, step: str, workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
-    sandbox = await opened(open_sandbox, backend)
+    sandbox = await open_sandbox(backend)
     before = await sandbox.checkpoints.snapshot()
     content = tree_of(workspace)
     subprocess.run(["sh", "-c", f"{STEPS[step]}; echo more > other.txt"], cwd=workspace, check=True)
@@ -61,11 +61,10 @@ async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
 async def test_a_folder_that_took_a_files_place_is_set_aside_with_what_cannot_be_kept(
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").unlink()
-    (workspace / "README.md" / "deep").mkdir(parents=True)
-    (workspace / "README.md" / "kept.txt").write_text("goes")
+    fill(workspace, {"README.md/deep/": "", "README.md/kept.txt": "goes"})
     os.mkfifo(workspace / "README.md" / "deep" / "pipe")
     (workspace / "README.md" / "large").write_bytes(b"x" * LARGE)
     after = await sandbox.checkpoints.snapshot()
@@ -79,7 +78,7 @@ async def test_a_folder_that_took_a_files_place_is_set_aside_with_what_cannot_be
 
 
 async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     before = await sandbox.checkpoints.snapshot()
     (workspace / "README.md").write_bytes(b"x" * LARGE)
     after = await sandbox.checkpoints.snapshot()
@@ -89,7 +88,7 @@ async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspac
 
 
 async def test_more_files_than_are_named_that_no_state_can_hold_are_known(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await opened(open_sandbox, "process")
+    sandbox = await open_sandbox("process")
     names = [f"{number}.txt" for number in range(120)]
     for name in names:
         (workspace / name).write_text(name)
@@ -113,7 +112,7 @@ def kept(store: Store) -> str:
         return str(store.snapshot()["tree"])
 
 
-def fill(folder: Path, text: str, count: int = 400) -> None:
+def write_many(folder: Path, text: str, count: int = 400) -> None:
     for number in range(count):
         path = folder / f"d{number % 7}" / f"{number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,11 +159,11 @@ with store.locked():
 def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_path: Path, place: str, count: int) -> None:
     (tmp_path / "work").mkdir()
     store = store_of(tmp_path)
-    fill(tmp_path / "work", "first")
+    write_many(tmp_path / "work", "first")
     (tmp_path / "work" / "gone.txt").write_text("comes back")
     source = kept(store)
     wanted = tree_of(tmp_path / "work")
-    fill(tmp_path / "work", "second")
+    write_many(tmp_path / "work", "second")
     (tmp_path / "work" / "gone.txt").unlink()
     (tmp_path / "work" / "goes.txt").write_text("goes")
     expected = kept(store)
@@ -193,11 +192,11 @@ def test_drafts_of_a_killed_restore_go_with_the_next_state(tmp_path: Path) -> No
 def test_a_file_that_another_hand_changed_stops_a_restore_that_is_done_again(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     store = store_of(tmp_path)
-    fill(tmp_path / "work", "first", 4)
+    write_many(tmp_path / "work", "first", 4)
     source = kept(store)
-    fill(tmp_path / "work", "second", 4)
+    write_many(tmp_path / "work", "second", 4)
     expected = kept(store)
-    fill(tmp_path / "work", "first", 2)
+    write_many(tmp_path / "work", "first", 2)
     (tmp_path / "work" / "d3" / "3.txt").write_text("by hand")
     paths = [f"d{number}/{number}.txt" for number in range(4)]
     with store.locked():

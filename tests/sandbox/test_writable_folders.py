@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from lmtui.sandbox.project_tools import ProjectTools, Shown, tool_places, with_a
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.toolchains import AddedFolder, check_added
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ISOLATED, LANDLOCK, LIMITS, OpenSandbox, unavailable
+from tests.sandbox.conftest import ISOLATED, LANDLOCK, LIMITS, OpenSandbox, fill, launcher_of, unavailable
 
 SECRET = b"what-is-outside-8c2"
 PRIVATE = ("id", ".git/config", ".git/hooks/post-commit", ".env", ".vscode/tasks.json")
@@ -51,9 +50,7 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def sandbox(request: pytest.FixtureRequest, open_sandbox: OpenSandbox, library: Path) -> WorkspaceSandbox:
-    found: Any = await open_sandbox(request.param, limits=LIMITS, added=[f"{library}:rw"])
-    assert isinstance(found, WorkspaceSandbox)
-    return found
+    return await open_sandbox(request.param, limits=LIMITS, added=[f"{library}:rw"])
 
 
 def _state(folder: Path) -> dict[str, bytes]:
@@ -95,9 +92,8 @@ async def test_a_server_sees_added_folders_only_if_it_is_the_users_and_changes_n
     sandbox: WorkspaceSandbox, library: Path, *, shows_added: bool
 ) -> None:
     before = _state(library)
-    assert sandbox.launcher is not None
     script = f"cat {library}/src/api.py; cat {library}/.env; echo x > {library}/made; ls {library}/.git; echo end"
-    served = await sandbox.launcher.open(Launch(("bash", "-c", script), shows_added=shows_added), lambda _: None)
+    served = await launcher_of(sandbox).open(Launch(("bash", "-c", script), shows_added=shows_added), lambda _: None)
     output = b""
     async with asyncio.timeout(30):
         while piece := await served.read():
@@ -232,9 +228,7 @@ async def test_a_folder_exchanged_for_a_link_during_a_write_leads_nowhere(
     sandbox: WorkspaceSandbox, library: Path, private: Path
 ) -> None:
     before = _state(private)
-    (library / "d/.vscode").mkdir(parents=True)
-    (library / "d/id").write_text("own")
-    (library / "d/.vscode/tasks.json").write_text("{}")
+    fill(library, {"d/id": "own", "d/.vscode/tasks.json": "{}"})
     outcomes = []
     with _exchanged(library, private):
         for number in range(300):
