@@ -69,22 +69,6 @@ async def test_a_gigabyte_of_output_costs_little_memory(sandbox: Sandbox) -> Non
     assert highest - before < 20_000_000
 
 
-_STUBBORN = {
-    "new session": "setsid sleep MARK & sleep MARK",
-    "double fork": "(setsid bash -c 'sleep MARK & exec sleep MARK' &) ; sleep MARK",
-    "trap": "trap '' TERM INT HUP; sleep MARK; sleep MARK",
-    "held pipe": "sleep MARK & disown; exec sleep MARK",
-}
-
-
-@pytest.mark.parametrize("command", _STUBBORN.values(), ids=_STUBBORN.keys())
-@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
-async def test_a_timeout_ends_the_whole_tree(sandbox: Sandbox, command: str, mark: str) -> None:
-    result = await sandbox.run_command(command.replace("MARK", mark), timeout_s=1)
-    assert (result.exit_code, result.is_timed_out) == (124, True)
-    assert _running(mark) == 0
-
-
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
 async def test_nothing_outlives_a_command_that_ends(sandbox: Sandbox, mark: str) -> None:
     result = await sandbox.run_command(f"setsid nohup sleep {mark} & (sleep {mark} &) ; sleep 0.2; echo started")
@@ -103,13 +87,6 @@ async def test_a_cancelled_command_is_gone_when_the_cancel_returns(sandbox: Sand
     with contextlib.suppress(asyncio.CancelledError):
         await task
     assert _running(mark) == 0
-    assert (await sandbox.run_command("echo alive")).output == "alive\n"
-
-
-@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_a_fork_bomb_ends_with_its_command_and_the_sandbox_goes_on(sandbox: Sandbox) -> None:
-    result = await sandbox.run_command(":(){ :|:& };:; sleep 9", timeout_s=2)
-    assert result.exit_code in (124, 137)
     assert (await sandbox.run_command("echo alive")).output == "alive\n"
 
 
