@@ -71,7 +71,7 @@ class CommandNetworkApproval:
                 return False
             if Effect.ALLOW in effects and Effect.ASK not in effects:
                 return True
-            return await self._answer(folder, lambda: self._folder_request(folder, why))
+            return await self._answer(folder, lambda: self._asked(SHOWN_TOOLS, folder, why, (folder,)))
 
     def warn(self, text: str) -> None:
         """Show the user why a command failed."""
@@ -104,7 +104,8 @@ class CommandNetworkApproval:
 
     def _by_rules(self, host: str, *, is_listed: bool) -> bool | None:
         """Return what is decided without asking: deny before ask, ask before what a rule or a setting allows."""
-        rules = [rule for rule in self._agent.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
+        rules = [rule for rule in self._agent.all_rules() if rule.tool in (NETWORK_TOOL, "*")]
+        rules = [rule for rule in rules if rule.pattern == "*" or is_covered(host, [rule.pattern])]
         if self._is_closed or any(rule.effect is Effect.DENY for rule in rules):
             return False
         allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and rule.tool == NETWORK_TOOL]
@@ -126,9 +127,6 @@ class CommandNetworkApproval:
     def _request(self, host: str, what: str) -> ApprovalRequested:
         asked = self._asked(NETWORK_TOOL, f"{host}:443", _WHY, (host, *wider_patterns(host)))
         return replace(asked, text=f"{asked.text}\n{what}", sandbox=_OWN_REQUEST) if what else asked
-
-    def _folder_request(self, folder: str, why: str) -> ApprovalRequested:
-        return self._asked(SHOWN_TOOLS, folder, why, (folder,))
 
     def _asked(self, tool: str, text: str, why: str, patterns: Sequence[str]) -> ApprovalRequested:
         offers = tuple(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in patterns)
@@ -154,10 +152,6 @@ def lacks_network(agent: Agent, prepared: PreparedCall) -> bool:
     """Tell whether a command is to reach the package indexes and no rule lets it."""
     rules = {(rule.effect, rule.tool, rule.pattern) for rule in agent.all_rules()}
     return wants_network(prepared) and rules.isdisjoint(_ALL_HOSTS)
-
-
-def _is_about(rule: Rule, host: str) -> bool:
-    return rule.pattern == "*" or is_covered(host, [rule.pattern])
 
 
 async def build_approval_request(

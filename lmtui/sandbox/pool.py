@@ -21,7 +21,7 @@ from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, 
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import IDLE_S, Instance, InstanceKey, InstanceTable, OpenedOverlay, SpareOverlay, open_whole
+from lmtui.sandbox.spare_overlay import IDLE_S, Instance, InstanceKey, InstanceTable, SpareOverlay, open_whole
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
@@ -328,7 +328,7 @@ class SandboxPool:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         return layout
 
-    async def _open_overlay(self, kind: InstanceKind, layout: SandboxLayout) -> OpenedOverlay:
+    async def _open_overlay(self, kind: InstanceKind, layout: SandboxLayout) -> Instance:
         tools = self._backend.tools
         try:
             client = Client(await self._backend.open(kind, layout))
@@ -341,9 +341,9 @@ class SandboxPool:
         except BaseException:
             await client.close()
             raise
-        return OpenedOverlay(client, layout, tools)
+        return Instance(client, layout, tools)
 
-    async def _open_spare(self, kind: InstanceKind, folder: Path) -> OpenedOverlay:
+    async def _open_spare(self, kind: InstanceKind, folder: Path) -> Instance:
         return await open_whole(self._open_overlay(kind, await self.overlay_layout(kind, folder, shares_scratch=True)))
 
     @contextlib.asynccontextmanager
@@ -419,7 +419,7 @@ class SandboxPool:
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
             tools = chosen.backend.tools
-            self.instances.running[InstanceKind.MAIN, frozenset()] = Instance(chosen.client, chosen.layout, masks, tools)
+            self.instances.running[InstanceKind.MAIN, frozenset()] = Instance(chosen.client, chosen.layout, tools, masks)
         return self._chosen
 
     @property
@@ -480,7 +480,7 @@ class SandboxPool:
                 await client.close()
                 raise
             if layout.covers(now, kind):
-                return Instance(client, layout, masks, tools)
+                return Instance(client, layout, tools, masks)
             await client.close()
             layout = now
         raise SandboxUnavailable("the workspace changes too fast to protect it", "Try again when other programs are done.")

@@ -16,7 +16,7 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import overlays_dir
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.host_paths import lock_folder, make_for_owner, remove_locked
-from lmtui.sandbox.mount_layout import SandboxLayout
+from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
 from lmtui.sandbox.project_tools import ProjectTools
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 
@@ -25,18 +25,19 @@ _KINDS = (InstanceKind.MAIN, InstanceKind.CHECKPOINT)
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedOverlay:
-    """A supervisor with an overlay over the workspace, what it was opened with, and the tools that it shows."""
+class Instance:
+    """A running supervisor, what it was opened with, the tools that it shows, and the masks requested at its start."""
 
     client: Client
     layout: SandboxLayout
     tools: ProjectTools
+    masks: MaskExpressions = NO_RULES
 
 
-Open = Callable[[InstanceKind, Path], Awaitable[OpenedOverlay]]
+Open = Callable[[InstanceKind, Path], Awaitable[Instance]]
 
 
-async def open_whole(work: Coroutine[Any, Any, OpenedOverlay]) -> OpenedOverlay:  # Any: what a coroutine yields
+async def open_whole(work: Coroutine[Any, Any, Instance]) -> Instance:  # Any: what a coroutine yields
     """Open a supervisor to the end; a cancel meanwhile is raised once that is closed again, as its process is there already."""
     opening = asyncio.ensure_future(work)
     try:
@@ -46,7 +47,7 @@ async def open_whole(work: Coroutine[Any, Any, OpenedOverlay]) -> OpenedOverlay:
         raise
 
 
-async def _closed(opening: asyncio.Future[OpenedOverlay]) -> None:
+async def _closed(opening: asyncio.Future[Instance]) -> None:
     with contextlib.suppress(SandboxError):
         await (await opening).client.close()
 
@@ -54,7 +55,7 @@ async def _closed(opening: asyncio.Future[OpenedOverlay]) -> None:
 @dataclass(slots=True)
 class _Made:
     folder: Path
-    opened: dict[InstanceKind, OpenedOverlay] = field(default_factory=dict)
+    opened: dict[InstanceKind, Instance] = field(default_factory=dict)
 
 
 class SpareOverlay:
@@ -88,7 +89,7 @@ class SpareOverlay:
         self._taken[made.folder] = made
         return made.folder
 
-    def opened(self, kind: InstanceKind, folder: Path) -> OpenedOverlay | None:
+    def opened(self, kind: InstanceKind, folder: Path) -> Instance | None:
         """Return the supervisor of an overlay that was made ahead, once; the caller closes it."""
         made = self._taken.get(folder)
         return made.opened.pop(kind, None) if made is not None else None
@@ -181,16 +182,6 @@ IDLE_S = {InstanceKind.GIT: 60.0, InstanceKind.CHECKPOINT: 600.0, InstanceKind.R
 _REVEALING_IDLE_S = 10.0
 
 InstanceKey = tuple[InstanceKind, frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """A running supervisor, its mounts, the masks requested at its start, and the tools that it shows."""
-
-    client: Client
-    layout: SandboxLayout
-    masks: MaskExpressions
-    tools: ProjectTools
 
 
 class InstanceTable:

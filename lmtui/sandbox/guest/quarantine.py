@@ -40,12 +40,10 @@ def set_aside(root: int, path: bytes) -> str:
     target = f"{label[:_MAX_NAME] or 'unnamed'}-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000_000:09d}"
     fds: list[int] = []
     try:
-        for part in QUARANTINE.split("/"):
-            fds.append(_made(fds[-1] if fds else root, part))
-        folder = fds[-1]
+        fds.append(open_folder(root, QUARANTINE.encode(), makes=True))
         fds.append(open_folder(root, parent))
-        _move(fds[-1], name, folder, target)
-        packed = _packed(folder, target)
+        _move(fds[1], name, fds[0], target)
+        packed = _packed(fds[0], target)
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -56,8 +54,8 @@ def set_aside(root: int, path: bytes) -> str:
     return f"{QUARANTINE}/{packed}"
 
 
-def open_folder(root: int, path: bytes) -> int:
-    """Open a folder below a descriptor, component by component, without following links.
+def open_folder(root: int, path: bytes, *, makes: bool = False) -> int:
+    """Open a folder below a descriptor, component by component, without following links; make what is missing if it `makes`.
 
     Raises:
         OSError: a component is missing, or is not a folder.
@@ -65,6 +63,9 @@ def open_folder(root: int, path: bytes) -> int:
     here = os.dup(root)
     for part in path.split(b"/") if path else ():
         try:
+            with suppress(FileExistsError):
+                if makes:
+                    os.mkdir(part, 0o755, dir_fd=here)
             inner = os.open(part, _FOLDER, dir_fd=here)
         finally:
             os.close(here)
@@ -81,12 +82,6 @@ def make_accessible(folder: int | None, name: bytes | str, mode: int) -> None:
             os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(now) | mode)  # of this inode: the descriptor is no link
     finally:
         os.close(fd)
-
-
-def _made(parent: int, name: str) -> int:
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=parent)
-    return os.open(name, _FOLDER, dir_fd=parent)
 
 
 def _move(parent: int, name: bytes, folder: int, target: str) -> None:
