@@ -471,10 +471,12 @@ def export_parser() -> Parser:
 
 def models_parser() -> Parser:
     """Return the parser of `lmtui models`."""
-    doc = "Show the model servers that answer and their models, or examine one: how it calls tools best, how fast it is."
+    doc = "Show the model servers that answer and their models, or find out how one calls tools."
     parser = make_parser("models", doc, "lmtui models --exam qwen2.5-coder:7b")
     parser.add_argument(
-        "--exam", metavar="NAME", help="measure this model (or the only one whose name contains NAME) and save the result"
+        "--exam",
+        metavar="NAME",
+        help="test how this model (or the only one with NAME in its name) calls tools, and save that",
     )
     parser.add_argument("--url")
     parser.add_argument("--api-key", metavar="KEY")

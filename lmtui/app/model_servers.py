@@ -1,10 +1,10 @@
-"""What front ends may do with model servers: find, load, examine and use them.  Implements `core.servers.ModelServers`."""
+"""What front ends may do with model servers: find, load, probe and use them.  Implements `core.servers.ModelServers`."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
-import secrets
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -22,113 +22,65 @@ from lmtui.core.servers import (
     BY_HAND,
     EXAM,
     NO_ANSWER,
-    ExamState,
+    ExamResult,
     LoadProgress,
     LoadState,
     ModelKey,
     ModelProfile,
-    OnStep,
     PoolRow,
     Profiles,
     ServedModel,
     ServerFound,
     ServerKind,
 )
-from lmtui.engine.model_exam import ExamParts, ModelExam
+from lmtui.engine.model_exam import find_call_form, wake
 from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
 from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed, prompt_caches_dir
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.servers.server_client import MemoryGate
-from lmtui.models.tokens import TokenCounts
 from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
 
-_TOKENIZER_LIMIT_S = 5.0
 
+async def _examine(profiles: Profiles, provider: Provider, model: str) -> ExamResult:
+    """Probe how a model calls tools, and keep the form unless the user set one.
 
-class Examiner:
-    """Examines models and keeps what is found.
-
-    Args:
-        profiles: where it is kept.
-        file: the name of that place, in words.
+    Some servers tell more of a model once it is loaded, so it is kept for what was told before, too.
     """
-
-    def __init__(self, profiles: Profiles, file: str = "") -> None:
-        self._profiles = profiles
-        self._file = file
-
-    def known(self, url: str, model: ServedModel) -> ModelProfile:
-        """Return what is known of a model of a server."""
-        return self._profiles.get(_key(url, model))
-
-    async def examine(self, provider: Provider, model: str, on_step: OnStep) -> ExamState:
-        """Examine a model and return how it went; one that is cancelled keeps what it has and tells `on_step` so."""
-        counts = TokenCounts()
-        _ = counts("")
-        await asyncio.to_thread(counts.wait, _TOKENIZER_LIMIT_S)
-        parts = ExamParts(provider, ToolRegistry(), model, secrets.token_hex(4), counts)
-        exam = ModelExam(parts, on_step)
-        before: ServedModel | None = None
-        try:
-            before = await provider.served(model)  # from here on it is asked in the way that its kind of server knows
-            await exam.run()
-        finally:
-            state = replace(exam.state, doing="", is_over=True, kept=self._keep(exam, before))
-            on_step(state)
-        return state
-
-    def _keep(self, exam: ModelExam, before: ServedModel | None) -> str:
-        """Keep what was found, over what was known before; return what was done, in words.
-
-        Some servers tell more of a model once it is loaded, so it is kept for what was told `before` too.
-        """
-        state = exam.state
-        if state.profile == ModelProfile(source=EXAM):
-            return "nothing was kept"
-        told = {each for each in (before, exam.served) if each is not None} or {ServedModel(state.model)}
-        keys = {ModelKey(state.url, state.model or each.name, each.quantisation, each.template) for each in told}
-        profiles = {key: _over(self._profiles.get(key), state.profile) for key in keys}
-        for key, profile in profiles.items():
-            self._profiles.put(key, profile)
-        is_by_hand = any(profile.source == BY_HAND for profile in profiles.values())
-        by_hand = "; the form of calls stays as you set it" if is_by_hand else ""
-        return f"kept in {self._file}{by_hand}" if self._file else f"kept{by_hand}"
-
-
-def _over(known: ModelProfile, found: ModelProfile) -> ModelProfile:
-    """Return what was known with what was found in its place; the form of calls that was set manually stays."""
-    empty = ModelProfile()
-    news = {name: getattr(found, name) for name in _FOUND if getattr(found, name) != getattr(empty, name)}
-    if found.call_form is None:
-        return replace(known, **news)
-    known = replace(known, **news)
-    if known.source == BY_HAND:
-        return known
-    return replace(known, call_form=found.call_form, note=found.note, source=EXAM)
-
-
-_FOUND = ("edit_form", "thinks", "window_tokens", "read_tokens_per_s", "write_tokens_per_s", "token_ratio")
+    started_s = time.monotonic()
+    before = await provider.served(model)  # from here on it is asked in the way that its kind of server knows
+    await wake(provider, model)
+    served = await provider.served(model)
+    form, note = await find_call_form(provider, ToolRegistry(), model, served)
+    kept = "nothing was kept"
+    if form is not None:
+        kept = "kept for new sessions"
+        for each in {each for each in (before, served) if each is not None} or {ServedModel(model)}:
+            key = ModelKey(provider.url, model or each.name, each.quantisation, each.template)
+            if (known := profiles.get(key)).source == BY_HAND:
+                kept = "the form of calls stays as you set it"
+            else:
+                profiles.put(key, replace(known, call_form=form, note=f"measured: {note}", source=EXAM))
+    return ExamResult(provider.url, model, form, note, round(time.monotonic() - started_s, 1), kept)
 
 
 def _key(url: str, model: ServedModel) -> ModelKey:
     return ModelKey(base_url(url), model.name, model.quantisation, model.template)
 
 
-async def examine_named(config: Config, name: str, on_step: OnStep) -> ExamState:
+async def examine_named(config: Config, name: str) -> ExamResult:
     """Find a model by its name on the servers that answer, and examine it.
 
     Raises:
         UsageError: no server answers, or none has such a model.
+        ProviderError: the server cannot be asked.
     """
     connection = ModelConnection(config)
     try:
         server, model = which_model(await connection.find(), name, config.url)
-        profiles = ProfileStore()
-        examiner = Examiner(profiles, str(profiles.file))
         connection.use(server.url, model)
-        return await examiner.examine(connection.provider(), model, on_step)
+        return await _examine(ProfileStore(), connection.provider(), model)
     finally:
         await connection.close()
 
@@ -274,7 +226,6 @@ class Servers:
         self._embedded = embedded or Embedded()
         self.profiles = profiles or ProfileStore()
         self.before_unload: Callable[[str], Awaitable[None]] = _nothing  # called with the address
-        self._examiner = Examiner(self.profiles)
 
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, where the environment points, at the servers that were used, and for model files."""
@@ -348,16 +299,16 @@ class Servers:
 
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model; a model file that does not run has no address to be known by."""
-        return ModelProfile() if url in (FILES_URL, PROFILES_URL) else self._examiner.known(url, model)
+        return ModelProfile() if url in (FILES_URL, PROFILES_URL) else self.profiles.get(_key(url, model))
 
-    async def examine(self, url: str, model: str, on_step: OnStep) -> ExamState:
-        """Measure a model and keep the result; on the server in use the session's own requests go first."""
+    async def examine(self, url: str, model: str) -> ExamResult:
+        """Probe how a model calls tools and keep the result; on the server in use the session's own requests go first."""
         if url in (FILES_URL, PROFILES_URL):
             raise UsageError(f"{model} does not run yet", "Load it first." if url == FILES_URL else "Use the profile first.")
         is_in_use = self._connection.is_in_use(url)
         provider = self._connection.provider_at(url) if is_in_use else OpenAICompatible(url, self.key_for(url))
         try:
-            return await self._examiner.examine(provider, model, on_step)
+            return await _examine(self.profiles, provider, model)
         finally:
             if not is_in_use:
                 await provider.close()

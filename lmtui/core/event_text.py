@@ -96,9 +96,8 @@ def model_words(event: Event) -> str:
         case CallFormChanged(form=form, why=why):
             how = CALL_CHOICES.get(form) or sanitize_line(form)
             return f"from here on the model calls tools {how}" + (f": {sanitize_line(why)}" if why else "")
-        case ToolSetChanged(tools=tools, why=why, edits=edits):
-            without = " without edit" if edits == "whole" else ""
-            return f"tools: {sanitize_line(tools)}{without}" + (f", {sanitize_line(why)}" if why else "")
+        case ToolSetChanged(tools=tools, why=why):
+            return f"tools: {sanitize_line(tools)}" + (f", {sanitize_line(why)}" if why else "")
         case ModelLoaded(model=model, unloaded=unloaded, ok=True, elapsed_s=elapsed_s):
             instead = f"; unloaded {sanitize_line(', '.join(unloaded))}" if unloaded else ""
             return f"loaded {sanitize_line(model)} in {elapsed_s:.0f} s{instead}"

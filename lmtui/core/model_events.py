@@ -136,15 +136,11 @@ class Pinned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSetChanged(Event):
-    """The model is told about other tools from the next request on: a `ToolSet`, with the system prompt that goes with it.
-
-    `edits` is `whole` where it is told to write files again in place of editing them, else empty.
-    """
+    """The model is told about other tools from the next request on: a `ToolSet`, with the system prompt that goes with it."""
 
     kind: ClassVar[str] = "tool_set_changed"
     tools: str
     why: str = ""
-    edits: str = ""
 
 
 @dataclass(frozen=True, slots=True)

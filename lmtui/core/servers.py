@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from lmtui.core.errors import two_sentences
 from lmtui.core.messages import Priority, ToolCallFormat
 from lmtui.core.remote_marks import open_to_network
+from lmtui.core.sanitize import sanitize_line
 
 LEARNED, EXAM, BY_HAND = "learned", "exam", "hand"
 
@@ -28,14 +28,12 @@ class ModelKey:
 class ModelProfile:
     """What is known of a model; zeros, empty texts and None are unknown.
 
-    `edit_form` is `exact` (text replaced by text) or `whole` (files written again).  `token_ratio` is tokens as the server
-    counts them ÷ tokens as we do.  `window_tokens` is what a probe or an overflow showed.  `source` is `learned`, `exam` or
-    `hand`; `note` says in words why the call form is what it is.  `seen_form` is another one that a single session came to.
+    `token_ratio` is tokens as the server counts them ÷ tokens as we do.  `window_tokens` is what an overflow showed.
+    `source` is `learned`, `exam` or `hand`; `note` says in words why the call form is what it is.  `seen_form` is another one
+    that a single session came to.
     """
 
     call_form: ToolCallFormat | None = None
-    edit_form: str = ""
-    thinks: bool | None = None
     window_tokens: int = 0
     read_tokens_per_s: float = 0.0
     write_tokens_per_s: float = 0.0
@@ -55,47 +53,19 @@ class Profiles(Protocol):
         """Keep a profile; where it cannot be written it holds for this process."""
 
 
-class Grade(StrEnum):
-    """How a part of the exam ended."""
-
-    GOOD = "good"
-    WEAK = "weak"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-
 @dataclass(frozen=True, slots=True)
-class ExamRow:
-    """One thing that was measured: its name, how it ended, the result in words, a way out where there is one, its seconds."""
+class ExamResult:
+    """What a short probe of a model found: the form of its tool calls (None: it calls in none), and what became of each form.
 
-    name: str
-    grade: Grade
-    text: str
-    hint: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ExamState:
-    """An exam as it is.
-
-    `doing` is the step that is worked on, in words.  `profile` holds what is known so far, `kept` says in words what of it was
-    kept; `is_over` once nothing more comes.
+    `kept` says in words what of it was kept.
     """
 
     url: str
     model: str
-    doing: str = ""
+    call_form: ToolCallFormat | None
+    note: str
     elapsed_s: float = 0.0
-    rows: tuple[ExamRow, ...] = ()
-    profile: ModelProfile = field(default_factory=ModelProfile)
     kept: str = ""
-    is_over: bool = False
-
-    @property
-    def has_failed(self) -> bool:
-        """Tell whether the model could not be examined, or nothing works with it."""
-        return any(row.grade is Grade.FAILED for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +103,22 @@ def pool_text(row: PoolRow) -> str:
     return ", ".join(parts)
 
 
-OnStep = Callable[[ExamState], None]
-
-
-_SOURCES = {BY_HAND: "set manually"}
+_SOURCES = {BY_HAND: "set manually", EXAM: "tested"}
 
 
 def profile_details(profile: ModelProfile) -> list[str]:
     """Return what is known, the weightiest first; nothing of what is not."""
     source = _SOURCES.get(profile.source, profile.source)
     facts = [f"calls: {profile.call_form} ({source})"] if profile.call_form else []
-    facts += [f"edits: {profile.edit_form}"] if profile.edit_form else []
     facts += [speed_words(profile)] if speed_words(profile) else []
-    facts += [f"window {profile.window_tokens:,} by probe"] if profile.window_tokens else []
+    facts += [f"window {profile.window_tokens:,} (learned)"] if profile.window_tokens else []
     return facts
 
 
-def exam_words(state: ExamState) -> str:
-    """Return how an exam went in one line: what failed, else what is known now."""
-    failed = next((row for row in state.rows if row.grade is Grade.FAILED), None)
-    if failed is not None:
-        return f"exam: {two_sentences(failed.text, failed.hint)}"
-    return f"exam: {', '.join(profile_details(state.profile)) or 'nothing was found'} ({state.elapsed_s:.0f} s)"
+def exam_text(result: ExamResult) -> str:
+    """Return what a probe found, in one line."""
+    found = f"calls: {result.call_form}" if result.call_form else "it calls tools in no form"
+    return f"{found} ({sanitize_line(result.note)}; {result.elapsed_s:.0f} s)"
 
 
 def speed_words(profile: ModelProfile) -> str:
@@ -315,8 +279,12 @@ class ModelServers(Protocol):
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model before; an empty profile where nothing was."""
 
-    async def examine(self, url: str, model: str, on_step: OnStep) -> ExamState:
-        """Measure a model on purpose and keep the result; one that is cancelled keeps what it has.  It may load the model."""
+    async def examine(self, url: str, model: str) -> ExamResult:
+        """Find out in about ten seconds how a model calls tools, and keep the result.  It may load the model.
+
+        Raises:
+            ProviderError: the server cannot be asked.
+        """
 
     @open_to_network
     async def silent_choice(self) -> str:

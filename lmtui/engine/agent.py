@@ -31,7 +31,7 @@ from lmtui.core.sessions import Subscriber
 from lmtui.core.subagents import Children, Report
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.context_budget import WHOLE, ContextBudget
+from lmtui.engine.context_budget import ContextBudget
 from lmtui.engine.entries import History
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.loop_detection import LoopDetector, at_depth
@@ -49,7 +49,7 @@ class ModelInUse:
 
     `settings` belong to the model in use and `main` to the session's own model; `role` is empty while both are the same.
     `sees` tells whether it sees pictures (None: unknown), and `vision_model` is asked about pictures in its place.
-    `tool_set` is the set of tools that it is offered; with `edits` set to `WHOLE` it writes files whole.
+    `tool_set` is the set of tools that it is offered.
     """
 
     settings: ModelSettings = field(default_factory=ModelSettings)
@@ -57,7 +57,6 @@ class ModelInUse:
     role: str = ""
     window_tokens: int = 0
     tool_set: ToolSet = ToolSet.FULL
-    edits: str = ""
     sees: bool | None = None
     vision_model: str = ""
 
@@ -145,8 +144,8 @@ class AgentState:
                 changed = replace(self, model=self.model.changed(event))
             case VisionChanged(sees=sees, by=by):
                 changed = replace(self, model=replace(self.model, sees=sees, vision_model=by))
-            case ToolSetChanged(tools=tools, edits=edits) if tools in tuple(ToolSet):
-                changed = replace(self, model=replace(self.model, tool_set=ToolSet(tools), edits=edits))
+            case ToolSetChanged(tools=tools) if tools in tuple(ToolSet):
+                changed = replace(self, model=replace(self.model, tool_set=ToolSet(tools)))
             case _:
                 changed = self
         return replace(
@@ -460,9 +459,8 @@ class Agent:
         """Return the tool descriptions for the model, without tools that a user's rule denies completely."""
         specs = self.services.toolbox.specs(self.state.model.tool_set, sees=self.supports_vision)
         forbidding = [rule for rule in self.state.rules if rule.effect is Effect.DENY and rule.pattern in _EVERYTHING]
-        is_left_out = {spec.name: self.state.model.edits == WHOLE and spec.name == "edit" for spec in specs}
-        is_left_out |= {name: True for name in is_left_out if any(_forbids(rule, name) for rule in forbidding)}
-        return tuple(spec for spec in specs if not is_left_out[spec.name]) if any(is_left_out.values()) else specs
+        left_out = {spec.name for spec in specs if any(_forbids(rule, spec.name) for rule in forbidding)}
+        return tuple(spec for spec in specs if spec.name not in left_out) if left_out else specs
 
     @property
     def supports_vision(self) -> bool:

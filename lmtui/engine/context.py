@@ -163,8 +163,6 @@ _MAX_TITLE_CHARS = 120
 _MAX_RECALLED_CHARS = 600
 RECALLED = "memory_"
 """How the names of parts begin that are notes from memory."""
-EDITING = "`edit` for small changes, `write` for new files."
-REWRITING = "`write` makes a file or replaces a whole one: give all of it."
 _UNKNOWN = "The turn was stopped while this ran: its effect is unknown."
 
 
@@ -180,12 +178,11 @@ class ModelSettings:
     repeat_penalty: float | None = None
 
 
-def system_prompt(tools: str = "full", edits: str = "") -> str:
+def system_prompt(tools: str = "full") -> str:
     """Return the fixed first message for a set of tools.  No clock, no counters: it is the same bytes in every session."""
     names = {"lean": ("lean",), "long": ("lean", "long")}.get(tools, ("system",))
     folder = resources.files("lmtui.engine").joinpath("prompts")
-    text = "\n".join(folder.joinpath(f"{name}.md").read_text(encoding="utf-8").strip() for name in names)
-    return text.replace(EDITING, REWRITING) if edits == "whole" else text
+    return "\n".join(folder.joinpath(f"{name}.md").read_text(encoding="utf-8").strip() for name in names)
 
 
 @dataclass(slots=True)
@@ -208,20 +205,20 @@ class SystemPrompt:
     `newest` are those read last; once the model has answered, they are told at the end and join the prompt with a compaction.
     """
 
-    prompt: Callable[[str, str], str]
-    tools: tuple[str, str] = ("full", "")
+    prompt: Callable[[str], str]
+    tools: str = "full"
     newest: Instructions = field(default_factory=Instructions)
     written: Instructions = field(default_factory=Instructions)
 
     @property
     def has_room(self) -> bool:
         """Tell whether the set of tools leaves room for long instructions."""
-        return self.tools[0] not in (ToolSet.LEAN, ToolSet.LONG)
+        return self.tools not in (ToolSet.LEAN, ToolSet.LONG)
 
     def write(self) -> Message:
         """Write it again, with the newest instructions."""
         self.written = self.newest
-        parts = (self.prompt(*self.tools), self.newest.as_text(has_room=self.has_room))
+        parts = (self.prompt(self.tools), self.newest.as_text(has_room=self.has_room))
         return Message(Role.SYSTEM, "\n\n".join(part for part in parts if part))
 
 
@@ -235,7 +232,7 @@ class Conversation:
     def __init__(
         self,
         agent: str,
-        prompt: Callable[[str, str], str] = system_prompt,
+        prompt: Callable[[str], str] = system_prompt,
         picture: Callable[[ImageRef], Image | None] = lambda _: None,
     ) -> None:
         self._agent = agent
@@ -243,7 +240,7 @@ class Conversation:
         self._has_answers = False
         self.picture = picture
         self._calls = OpenCalls()
-        self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full", ""))))
+        self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full"))))
         self._sent: list[Message] = [self._entries[0].message]
         self._turns: dict[str, int] = {}
         self._said = 0
@@ -356,7 +353,7 @@ class Conversation:
                 if self.folding.sent(self._entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
-                self.prompt.tools = (event.tools, event.edits)
+                self.prompt.tools = event.tools
                 self._write_prompt()
                 self._send_anew("the tools changed")
             case _:

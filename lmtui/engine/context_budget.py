@@ -370,9 +370,6 @@ def _head_cause(before: ModelRequest | None, now: ModelRequest) -> str:
     return CacheMissReason.NONE
 
 
-WHOLE = "whole"
-
-
 class SentSize:
     """How large what a conversation sends is, in our own tokens: counted on from where the count before ended."""
 

@@ -21,7 +21,6 @@ from lmtui.core.sanitize import sanitize
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.agent import Agent, TurnState
 from lmtui.engine.context import Conversation, cut_places, last_said
-from lmtui.engine.context_budget import WHOLE
 from lmtui.engine.entries import Entries, Entry
 from lmtui.engine.hook_calls import before_room
 from lmtui.engine.inbox import UserInput
@@ -295,7 +294,7 @@ def offer_long_tools(agent: Agent, free_tokens: int) -> None:
     budget = agent.model.window.budget
     more = budget.scaled(budget.tools_size(long) - budget.tools_size(agent.specs()))
     if more * _LEAST_ROOM <= free_tokens:
-        event = ToolSetChanged(agent=agent.id, tools=ToolSet.LONG, why="the work is long", edits=agent.state.model.edits)
+        event = ToolSetChanged(agent=agent.id, tools=ToolSet.LONG, why="the work is long")
         agent.emit(event)
 
 
@@ -371,8 +370,9 @@ def _may_think(agent: Agent, request: ModelRequest) -> bool:
     """Tell whether the model thinks before it answers; of another one than the one in use nothing is known."""
     if request.model != agent.state.model.settings.model:
         return True
-    is_told = agent.model.known.profile.thinks or (agent.model.known.served is not None and agent.model.known.served.thinks)
-    return bool(is_told) or any(message.thinking for message in agent.conversation.messages)
+    served = agent.model.known.served
+    is_told = served is not None and bool(served.thinks)
+    return is_told or any(message.thinking for message in agent.conversation.messages)
 
 
 def _request(agent: Agent, limit_chars: int, focus: str) -> ModelRequest:
@@ -504,11 +504,8 @@ def settle_tools(agent: Agent) -> None:
     tools, why = choose_tools(book.tools, agent.state.model.window_tokens, book.budget.read_tokens_per_s, size_bytes)
     if tools is ToolSet.LEAN and agent.state.model.tool_set is ToolSet.LONG:
         tools = ToolSet.LONG
-    edits = WHOLE if agent.model.known.profile.edit_form == WHOLE else ""
-    if edits:
-        why = f"{why}; its edits did not fit when it was examined, so it writes files whole"
-    if (tools, edits) != (agent.state.model.tool_set, agent.state.model.edits):
-        agent.emit(ToolSetChanged(agent=agent.id, tools=tools, why=why, edits=edits))
+    if tools != agent.state.model.tool_set:
+        agent.emit(ToolSetChanged(agent=agent.id, tools=tools, why=why))
 
 
 def measure(agent: Agent) -> tuple[int, RoomNeeded]:

@@ -327,7 +327,7 @@ class Team:
         agent = Agent(
             state,
             services,
-            Conversation(agent_id, lambda *_: prompt, parent.conversation.picture),
+            Conversation(agent_id, lambda _: prompt, parent.conversation.picture),
             parent.model.for_subagent(),
             parent.hooks.another(),
             turn=TurnState(parent.turn.id),

@@ -27,11 +27,10 @@ from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import escape_invisible, sanitize_line
 from lmtui.core.servers import (
-    ExamState,
-    Grade,
     ServedModel,
     ServerFound,
     abilities,
+    exam_text,
     pool_text,
     size_text,
     state_text,
@@ -81,60 +80,19 @@ def _cells(model: ServedModel) -> tuple[str, ...]:
     return name, state_text(model), window_words(model), sanitize_line(model.quantisation), size_text(model.size_bytes)
 
 
-_SIGNS = {Grade.GOOD: "✓", Grade.WEAK: "!", Grade.FAILED: "✗", Grade.SKIPPED: "-"}
-_STOPPED = "stopped before its end"
-
-
-class Progress:
-    """Writes a line for each step; `last` is the exam as it is."""
-
-    def __init__(self) -> None:
-        self.last: ExamState | None = None
-
-    def __call__(self, state: ExamState) -> None:
-        """Take a step."""
-        if state.doing and (self.last is None or state.doing != self.last.doing):
-            print(f"{state.elapsed_s:6.1f} s  {sanitize_line(state.doing)}", file=sys.stderr, flush=True)
-        self.last = state
-
-
 async def exam_report(config: Config, arguments: argparse.Namespace) -> int:
-    """Examine a model; 0: something works with it, 1: nothing does, or it cannot be examined.  A cancel prints what there is.
+    """Probe how a model calls tools, and print it; 0: a form works with it, 1: none does.
 
     Raises:
         UsageError: no such model.
+        ProviderError: the server cannot be asked.
     """
     if not arguments.exam.strip():
         raise UsageError("--exam wants the name of a model", "`lmtui models` lists them.")
-    progress = Progress()
-    is_whole = False
-    try:
-        state = await examine_named(config, arguments.exam.strip(), progress)
-        is_whole = True
-    finally:
-        if progress.last is not None:
-            print(
-                exam_json(progress.last) if arguments.json else "\n".join(exam_table(progress.last, is_whole=is_whole)),
-                flush=True,
-            )
-    return 1 if state.has_failed else 0
-
-
-def exam_json(state: ExamState) -> str:
-    """Return everything that was found."""
-    return json.dumps(asdict(state), indent=2, ensure_ascii=False)
-
-
-def exam_table(state: ExamState, *, is_whole: bool = True) -> Iterator[str]:
-    """Yield the lines of the report."""
-    yield f"{sanitize_line(state.model)}  {sanitize_line(state.url)}  {state.elapsed_s:.0f} s"
-    width = max((len(row.name) for row in state.rows), default=0)
-    for row in state.rows:
-        yield f"{_SIGNS[row.grade]} {row.name:<{width}}  {row.seconds:5.1f} s  {sanitize_line(row.text)}"
-        if row.hint:
-            yield f"{'':{width + 13}}{sanitize_line(row.hint)}"
-    how = "" if is_whole else f"{_STOPPED}; "
-    yield f"{how}{sanitize_line(state.kept)}"
+    result = await examine_named(config, arguments.exam.strip())
+    text = f"{sanitize_line(result.model)}  {sanitize_line(result.url)}\n{exam_text(result)}\n{sanitize_line(result.kept)}"
+    print(json.dumps(asdict(result), indent=2, ensure_ascii=False) if arguments.json else text)
+    return 0 if result.call_form else 1
 
 
 @dataclass(slots=True)

@@ -56,7 +56,7 @@ class ProfileStore:
 
 
 def _is_known(value: object) -> bool:
-    return value is False or value not in (None, "", 0)
+    return value not in (None, "", 0)
 
 
 def _name(key: ModelKey) -> str:
@@ -104,7 +104,7 @@ def _profile(found: dict[str, Any]) -> ModelProfile:
 
 
 _VALUES: Mapping[str, Callable[[Any], Any]] = {
-    "str": str, "int": int, "float": float, "bool | None": bool, "ToolCallFormat | None": ToolCallFormat,
+    "str": str, "int": int, "float": float, "ToolCallFormat | None": ToolCallFormat,
 }  # fmt: skip
 
 
@@ -118,8 +118,6 @@ def _fits(name: str, value: object) -> bool:
             return is_number and isinstance(value, int)
         case "float":
             return is_number
-        case "bool | None":
-            return isinstance(value, bool)
         case "ToolCallFormat | None":
             return value in tuple(ToolCallFormat)
         case _:

@@ -18,8 +18,8 @@ def test_a_profile_belongs_to_server_model_quantisation_and_template() -> None:
     profiles = KeptProfiles()
     model = KnownModel(profiles)
     _ = model.learn(URL, "", SERVED)
-    model.keep(thinks=True)
-    assert profiles.kept == {ModelKey(URL, "model", "Q4_K_M", "abc"): ModelProfile(thinks=True)}
+    model.keep(token_ratio=1.2)
+    assert profiles.kept == {ModelKey(URL, "model", "Q4_K_M", "abc"): ModelProfile(token_ratio=1.2)}
 
 
 def test_what_was_kept_of_just_this_model_is_known_again() -> None:
@@ -35,10 +35,10 @@ def test_what_was_kept_of_just_this_model_is_known_again() -> None:
 def test_nothing_is_kept_before_the_model_is_known_or_where_nothing_is_new() -> None:
     profiles = KeptProfiles()
     model = KnownModel(profiles)
-    model.keep(thinks=True)
+    model.keep(token_ratio=1.2)
     assert profiles.kept == {}
     _ = model.learn(URL, "model", None)
-    model.keep(thinks=None)
+    model.keep(token_ratio=0.0)
     assert profiles.kept == {}
 
 
@@ -84,11 +84,11 @@ def test_forgotten_it_is_nobodys() -> None:
     profiles = KeptProfiles()
     model = KnownModel(profiles)
     _ = model.learn(URL, "model", SERVED)
-    model.keep(thinks=True)
+    model.keep(token_ratio=1.2)
     model.forget()
     assert (model.served, model.profile) == (None, ModelProfile())
-    model.keep(thinks=False)
-    assert list(profiles.kept.values()) == [ModelProfile(thinks=True)]
+    model.keep(token_ratio=1.3)
+    assert list(profiles.kept.values()) == [ModelProfile(token_ratio=1.2)]
 
 
 def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> None:

@@ -9,9 +9,7 @@ from lmtui.store.model_profiles import ProfileStore
 from tests.sets import for_each
 
 KEY = ModelKey("http://127.0.0.1:8080/v1", "qwen", "Q4_K_M", "abc")
-PROFILE = ModelProfile(
-    ToolCallFormat.TEXT, "whole", thinks=False, window_tokens=8192, read_tokens_per_s=60.5, source="exam", note="why"
-)
+PROFILE = ModelProfile(ToolCallFormat.TEXT, window_tokens=8192, read_tokens_per_s=60.5, source="exam", note="why")
 
 
 def test_what_was_kept_is_there_the_next_time_for_just_that_model(tmp_path: Path) -> None:
@@ -42,7 +40,8 @@ def test_values_that_cannot_be_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "models.json"
     name = "|".join((KEY.url, KEY.model, KEY.quantisation, KEY.template))
     found = {
-        "call_form": "shouting", "thinks": 3, "window_tokens": -1, "read_tokens_per_s": True, "note": 7, "token_ratio": 1.2,
+        "call_form": "shouting", "edit_form": "whole", "thinks": True, "window_tokens": -1, "read_tokens_per_s": True,
+        "note": 7, "token_ratio": 1.2,
     }  # fmt: skip
     file.write_text(json.dumps({name: found, "other": 3}))
     assert ProfileStore(file).get(KEY) == ModelProfile(token_ratio=1.2)

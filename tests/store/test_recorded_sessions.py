@@ -18,6 +18,7 @@ from tests.sets import for_each
 RECORDED = Path(__file__).parent / "recorded"
 # What lmtui itself tells the model on resume is worded differently now.
 REWORDED = {"[How your work stands, as lmtui keeps it:": "[The state of your work, as lmtui keeps it:"}
+GONE = {"edits"}  # fields that nothing reads any more
 RESUMED: dict[str, dict[str, Any]] = json.loads((RECORDED / "resumed.json").read_text(encoding="utf-8"))
 
 
@@ -50,7 +51,8 @@ def test_every_durable_event_of_that_version_is_in_a_recording() -> None:
 @for_each("name", sorted(RESUMED))
 def test_nothing_that_was_recorded_is_lost(name: str) -> None:
     for line in lines_of(name):
-        assert is_in(json.loads(line), json.loads(encode(decode(line))))
+        before = {name: value for name, value in json.loads(line).items() if name not in GONE}
+        assert is_in(before, json.loads(encode(decode(line))))
 
 
 @for_each("name", sorted(RESUMED))

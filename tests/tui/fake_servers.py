@@ -10,12 +10,10 @@ from typing import Protocol
 from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import (
-    ExamRow,
-    ExamState,
+    ExamResult,
     LoadProgress,
     LoadState,
     ModelProfile,
-    OnStep,
     PoolRow,
     ServedModel,
     ServerFound,
@@ -39,7 +37,6 @@ class FakeServers:
         self.unloads: list[str] = []
         self.given_up: list[str] = []
         self.profiles: dict[tuple[str, str], ModelProfile] = {}
-        self.exam_rows: tuple[ExamRow, ...] = ()
         self.error: LmtuiError | None = None
         self.silent = ""
         self.gate = asyncio.Event()
@@ -81,9 +78,7 @@ class FakeServers:
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         return self.profiles.get((url, model.name), ModelProfile())
 
-    async def examine(self, url: str, model: str, on_step: OnStep) -> ExamState:
-        state = ExamState(url, model, doing="calls, native: list the files")
-        on_step(state)
+    async def examine(self, url: str, model: str) -> ExamResult:
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
@@ -91,9 +86,10 @@ class FakeServers:
             raise
         if self.error is not None:
             raise self.error
-        profile = ModelProfile(ToolCallFormat.TEXT, "exact", read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam")
+        profile = ModelProfile(ToolCallFormat.TEXT, read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam")
         self.profiles[url, model] = profile
-        return replace(state, doing="", rows=self.exam_rows, profile=profile, elapsed_s=51.0, is_over=True)
+        note = "native: it writes its calls as text; text: works"
+        return ExamResult(url, model, ToolCallFormat.TEXT, note, 8.0, "kept for new sessions")
 
     async def silent_choice(self) -> str:
         return self.silent

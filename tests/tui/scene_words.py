@@ -21,7 +21,7 @@ prompt_queue: over everything | prompt_paused: Enter to send | prompt_command: g
 agent_chat: things to change, | log_filtered: tool:shell | log_whole: command: pytest | background: assert [Tok('c')] |
 switcher_open: release notes | switcher_search: / files | fork: and the original | models: window 4,096 of |
 model_loading: loading, 0 s | models_found: / qwco | model_role: reviews changes; | model_roles: llama3.2:3b; new |
-model_exam: native: list the | model_examined: calls: text (exam) | jobs: 13:05: blocked | jobs_away: 3 times: waiting |
+model_examined: writes 23 tokens | jobs: 13:05: blocked | jobs_away: 3 times: waiting |
 jobs_none: From the prompt: | jobs_in_plan: Sat 14 Mar 14:02 | mcp: mcp-git 1.28.0, | mcp_broken: command. Give it |
 mcp_waiting: Let this server | mcp_tools: TOOLS OF git | mcp_none: MCP servers yet. | mcp_changed: 1 changed: Enter |
 mcp_changes: + added: forward | mcp_form: Name of the | mcp_form_choice: A company | mcp_form_sent: name: Lovelace & |

@@ -95,20 +95,13 @@ async def models_found(driver: Driver) -> None:
     await driver.press("slash", *"qwco")
 
 
-async def model_exam(driver: Driver) -> None:
-    """One is examined."""
-    await models(driver)
-    driver.host.servers.gate.clear()
-    await driver.press("t")
-    await driver.until_shown("exam: calls, native")
-
-
 async def model_examined(driver: Driver) -> None:
     """One was examined; what is known of it stands with what the server tells."""
     await models(driver)
     await driver.press("t")
-    await driver.until_shown("calls: text (exam)")
+    await driver.until_shown("calls: text (native")
     await driver.press("down", "up")
+    await driver.until_shown("writes 23 tokens/s")
 
 
 async def model_role(driver: Driver) -> None:
@@ -133,7 +126,6 @@ MODEL_SCENES = (
     ("models_found", models_found),
     ("model_role", model_role),
     ("model_roles", model_roles),
-    ("model_exam", model_exam),
     ("model_examined", model_examined),
 )
 POOL_SCENES = (("models_pool", models_pool),)

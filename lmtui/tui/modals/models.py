@@ -23,14 +23,13 @@ from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
-    ExamState,
     LoadProgress,
     ModelProfile,
     ModelServers,
     PoolRow,
     ServedModel,
     ServerFound,
-    exam_words,
+    exam_text,
     model_details,
     profile_details,
 )
@@ -49,7 +48,7 @@ Ended = Callable[[ModelId, str, LmtuiError | None], None]
 
 
 class ModelLoads:
-    """Knows what is being loaded, unloaded or examined; `exams` names the last.
+    """Knows what is being loaded, unloaded or tested.
 
     Args:
         ended: called at each end with the model, a text, and the error if it failed.
@@ -58,7 +57,6 @@ class ModelLoads:
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
         self.progress: dict[ModelId, LoadProgress] = {}
-        self.exams: set[ModelId] = set()
         self.changed: Callable[[], None] = lambda: None
 
     async def load(self, servers: ModelServers, model: ModelId, window_tokens: int) -> None:
@@ -85,21 +83,13 @@ class ModelLoads:
         await self._to_the_end(model, work)
 
     async def examine(self, servers: ModelServers, model: ModelId) -> None:
-        """Examine a model; one that is cancelled has kept what it had when this returns."""
-
-        def show(state: ExamState) -> None:
-            if state.doing:
-                self._put(model, LoadProgress(f"exam: {state.doing}"))
+        """Find out how a model calls tools."""
 
         async def work() -> _Ending:
-            self.exams.add(model)
-            self._put(model, LoadProgress("exam: looking at the server"))
-            try:
-                state = await servers.examine(*model, show)
-            finally:
-                self.exams.discard(model)
-            said = exam_words(state)
-            return f"{model[1]}, {said}", LmtuiError(said) if state.has_failed else None
+            self._put(model, LoadProgress("testing its tool calls"))
+            result = await servers.examine(*model)
+            said = f"{model[1]}: {exam_text(result)}"
+            return said, None if result.call_form else LmtuiError(said)
 
         await self._to_the_end(model, work)
 
@@ -231,7 +221,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     # -- what can be done -----------------------------------------------------------------------------------------------
 
     def said(self, text: str, *, is_error: bool) -> None:
-        """Say how a load or an exam ended, until the cursor moves, and look again."""
+        """Say how a load or a test ended, until the cursor moves, and look again."""
         self.say(text, "$error" if is_error else "$text")
         if not is_error:
             self.action_models_again()
@@ -299,10 +289,10 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
             self.run_worker(self._actions.ask_role(*current.id), group="models-ask", exclusive=True)
 
     def action_models_exam(self) -> None:
-        """Examine the marked model, which continues when the list is left."""
+        """Test the marked model, which continues when the list is left."""
         current = self.current
         if current is not None and current.model is not None and current.model.is_embedder:
-            self.say("it embeds only: there is nothing to examine", "$warning")
+            self.say("it embeds only: there is nothing to test", "$warning")
         elif current is not None:
             self._actions.examine(current.id)
 
@@ -445,7 +435,7 @@ class ModelController:
         self._begin(model, lambda servers: self.loads.unload(servers, model))
 
     def examine(self, model: ModelId) -> None:
-        """Begin to examine a model."""
+        """Begin to test a model."""
         self._begin(model, lambda servers: self.loads.examine(servers, model))
 
     def _begin(self, model: ModelId, work: Callable[[ModelServers], Coroutine[Any, Any, None]]) -> None:
@@ -459,12 +449,11 @@ class ModelController:
         return host.servers.known(url, model) if host is not None else ModelProfile()
 
     def give_up(self, model: ModelId) -> None:
-        """Give up a load or an exam."""
+        """Give up a load or a test."""
         worker = self._workers.pop(model, None)
         if worker is not None:
-            text = "the exam was stopped, what it had measured is kept" if model in self.loads.exams else "given up"
             worker.cancel()
-            self._tell(f"{model[1]}: {text}", is_error=False)
+            self._tell(f"{model[1]}: given up", is_error=False)
 
     def _ended(self, model: ModelId, text: str, error: LmtuiError | None) -> None:
         self._workers.pop(model, None)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
-from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.model_rows import ModelRow, bar, count_text, model_row, server_row, with_pool
 from lmtui.tui.modals.models import ROLE_NOTES, read_window
@@ -293,56 +293,55 @@ def test_windows_are_read_as_people_write_them(typed: str, window: int | None) -
 
 
 @cases
-async def an_exam_goes_on_when_the_list_is_left_and_says_what_it_found(driver: Driver) -> None:
+async def a_test_goes_on_when_the_list_is_left_and_says_what_it_found(driver: Driver) -> None:
     servers = driver.host.servers
     servers.gate.clear()
     await open_models(driver)
     await driver.press("t")
-    await driver.until(lambda: "exam: calls, native: list the files" in driver.text())
+    await driver.until(lambda: "testing its tool calls" in driver.text())
     await driver.press("escape")
     await driver.until(lambda: driver.app.screen is driver.app.workbench)
     servers.gate.set()
-    await driver.until(lambda: "qwen2.5-coder:7b, exam: calls: text (exam), edits: exact" in driver.text("#say"))
+    await driver.until(lambda: "qwen2.5-coder:7b: calls: text (native: it writes" in driver.text("#say"))
 
 
 @cases
 async def what_is_known_of_a_model_stands_with_what_its_server_tells(driver: Driver) -> None:
     await open_models(driver)
     await driver.press("t")
-    await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
+    await driver.until(lambda: "calls: text (native: it writes" in driver.text("#models-state"))
     await driver.press("down")
-    await driver.until(lambda: "calls: text (exam)" not in driver.text("#models-state"))
+    await driver.until(lambda: "calls: text" not in driver.text("#models-state"))
     await driver.press("up")
-    await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
+    await driver.until(lambda: "calls: text (tested)" in driver.text("#models-state"))
     assert "window 4,096" in driver.text("#models-state")
 
 
 @cases
-async def an_exam_is_given_up_and_says_that_what_it_has_is_kept(driver: Driver) -> None:
+async def a_test_is_given_up(driver: Driver) -> None:
     servers = driver.host.servers
     servers.gate.clear()
     await open_models(driver)
     await driver.press("t")
-    await driver.until(lambda: "exam: calls" in driver.text())
+    await driver.until(lambda: "testing its tool calls" in driver.text())
     await driver.press("u")
     await driver.until(lambda: servers.given_up == [QWEN.name])
-    assert "the exam was stopped, what it had measured is kept" in driver.text()
     assert servers.unloads == []
 
 
 @cases
-async def a_model_that_cannot_be_examined_says_why(driver: Driver) -> None:
-    driver.host.servers.exam_rows = (ExamRow("answers", Grade.FAILED, "the model answers nothing", "Look at its log."),)
+async def a_model_that_cannot_be_tested_says_why(driver: Driver) -> None:
+    driver.host.servers.error = ProviderError(Fault.EMPTY, "the model answers nothing", "Look at its log.")
     await open_models(driver)
     await driver.press("t")
     await driver.until(lambda: "the model answers nothing. Look at its log." in driver.text())
 
 
 @cases
-async def an_embedder_is_not_examined(driver: Driver) -> None:
+async def an_embedder_is_not_tested(driver: Driver) -> None:
     await open_models(driver)
     await driver.press("home", "down", "down", "t")
-    await driver.until(lambda: "nothing to examine" in driver.text())
+    await driver.until(lambda: "nothing to test" in driver.text())
     assert driver.host.servers.profiles == {}
 
 
