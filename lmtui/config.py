@@ -12,6 +12,7 @@ import io
 import json
 import logging
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ __all__ = ["MODEL_SETTINGS", "SETTINGS", "Config", "Loaded", "load_config", "set
 
 _MAX_TOML_BYTES, _MAX_DOTENV_BYTES = 1_048_576, 65_536
 _MAX_QUICK_CHARS = 4_096  # parsed within 50 ms, whatever they are
+_WEIGHT = re.compile(r"\s+weight=\S*")
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
 
@@ -242,6 +244,10 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
     retired.update(dict.fromkeys(sorted(RETIRED & found.keys())))
+    servers = found.get("servers")
+    if isinstance(servers, list) and any(_WEIGHT.search(str(each)) for each in servers):
+        found["servers"] = [_WEIGHT.sub("", each) if isinstance(each, str) else each for each in servers]
+        retired["weight=N of servers"] = None
     for name in found.keys() - RETIRED:
         if name not in SETTINGS:
             close = difflib.get_close_matches(name, SETTINGS, n=1)

@@ -549,6 +549,10 @@ def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, m
     loaded = load_config(tmp_path, {}, {})
     assert loaded.retired == ("language_servers",)
     assert loaded.config.theme == "dusk"
+    (config_dir() / "config.toml").write_text('servers = ["gpu1 weight=2", "http://gpu2:8080"]\n')
+    loaded = load_config(tmp_path, {}, {})
+    assert loaded.retired == ("weight=N of servers",)
+    assert loaded.config.servers == ("gpu1", "http://gpu2:8080")
 
 
 def test_programs_on_this_machine_get_the_users_environment_without_our_keys() -> None:
