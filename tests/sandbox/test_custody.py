@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import tarfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -152,37 +152,38 @@ def test_a_path_that_leads_out_is_refused(path: str) -> None:
         replies.parse(facts, replies.SurveyReply)
 
 
-async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
-    client = Client(await ProcessBackend(workspace).open(InstanceKind.MAIN, SandboxLayout()))
-    await client.start()
+@pytest.fixture
+async def clients(workspace: Path) -> AsyncIterator[list[Client]]:
+    """Return a supervisor for commands and a guard."""
+    kinds = (InstanceKind.MAIN, InstanceKind.GUARD)
+    opened = [await open_client(ProcessBackend(workspace), kind, SandboxLayout()) for kind in kinds]
+    yield opened
+    for client in opened:
+        await client.close()
 
+
+async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path, clients: list[Client]) -> None:
+    client, guard = clients
     moments = iter([GuardMoment(2**62, 0), GuardMoment(2**62 - 3600 * 10**9, 10**9)])
-    guard = await open_client(ProcessBackend(workspace), InstanceKind.GUARD, SandboxLayout())
     workspace_guard = WorkspaceGuard(_returning(client), _returning(guard), contextlib.nullcontext, lambda: next(moments))
     began = await workspace_guard.begin()
     (workspace / ".envrc").touch()
-    findings = await workspace_guard.end(began)
-    await client.close()
-    await guard.close()
-    assert findings.quarantined == (".envrc",)
+    assert (await workspace_guard.end(began)).quarantined == (".envrc",)
 
 
-async def test_where_no_instance_is_left_the_guard_looks(workspace: Path) -> None:
-    client = Client(await ProcessBackend(workspace).open(InstanceKind.MAIN, SandboxLayout()))
-    await client.start()
+async def test_where_no_instance_is_left_the_guard_looks(workspace: Path, clients: list[Client]) -> None:
+    client, guard = clients
 
     async def main() -> Client:
         if not client.is_alive:
             raise SandboxError("the sandbox is closed")
         return client
 
-    guard = await open_client(ProcessBackend(workspace), InstanceKind.GUARD, SandboxLayout())
     workspace_guard = WorkspaceGuard(main, _returning(guard), contextlib.nullcontext)
     began = await workspace_guard.begin()
     await client.close()
     (workspace / ".mcp.json").touch()
     assert (await workspace_guard.end(began)).quarantined == (".mcp.json",)
-    await guard.close()
 
 
 def _opened(folder: Path) -> int:

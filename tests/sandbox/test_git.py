@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from tests.sandbox.conftest import ISOLATED, WITH_SHELL, fill
+from tests.sandbox.conftest import ISOLATED, WITH_SHELL, fill, git
 
 pytestmark = pytest.mark.git
 
@@ -109,14 +108,14 @@ async def test_a_submodule_s_own_drivers_run_nothing(sandbox: Sandbox, workspace
     inner.mkdir(parents=True)
     fill(inner, {"code.txt": "1\n", ".gitattributes": "*.txt diff=evil filter=evil\n"})
     for folder in (inner, workspace):
-        host_git(folder, "init", "--quiet")
-        host_git(folder, "add", ".")
-        host_git(folder, "commit", "--quiet", "-m", "one")
+        git(folder, "init", "--quiet")
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "-m", "one")
     (inner / "code.txt").write_text("2\n")
-    host_git(inner, "commit", "--quiet", "-am", "two")
-    host_git(inner, "config", "diff.evil.command", "touch /workspace/ran; echo DIFF-RAN; true")
-    host_git(inner, "config", "filter.evil.clean", "touch /workspace/ran; cat")
-    host_git(workspace, "config", "diff.submodule", "diff")
+    git(inner, "commit", "--quiet", "-am", "two")
+    git(inner, "config", "diff.evil.command", "touch /workspace/ran; echo DIFF-RAN; true")
+    git(inner, "config", "filter.evil.clean", "touch /workspace/ran; cat")
+    git(workspace, "config", "diff.submodule", "diff")
     (inner / "code.txt").write_text("3\n")
     shown = await sandbox.run_git(["diff"])
     assert "+Subproject commit" in shown.output
@@ -124,11 +123,6 @@ async def test_a_submodule_s_own_drivers_run_nothing(sandbox: Sandbox, workspace
         added = await sandbox.run_git(["add", "."], writes=True)
         assert added.exit_code == 0, added.output
     assert not (workspace / "ran").exists()
-
-
-def host_git(folder: Path, *arguments: str) -> None:
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 FORBIDDEN = [

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import stat
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import races
-from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill, launcher_of
+from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill, git, launcher_of
 
 SECRET = b"the-content-of-a-file-outside"
 
@@ -67,7 +66,6 @@ async def test_files_exchanged_for_links_meanwhile_show_and_change_nothing_outsi
     target = outside if kind == "folder" else outside / "secret"
     await sandbox.run_command("true")
     launcher = launcher_of(sandbox)
-    assert launcher is not None
     errors = bytearray()
     for _ in range(2):
         async with launcher.guarded() as notes:
@@ -176,11 +174,10 @@ EVIL_DRIVERS = """
 @pytest.mark.git
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_no_driver_of_the_repository_runs(sandbox: Sandbox, workspace: Path) -> None:
-    git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@a"]
-    subprocess.run([*git, "init", "-q"], check=True)
+    git(workspace, "init", "-q")
     (workspace / "b.txt").write_text("one\n")
-    subprocess.run([*git, "add", "README.md", "b.txt"], check=True)
-    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    git(workspace, "add", "README.md", "b.txt")
+    git(workspace, "commit", "-qm", "one")
     (workspace / ".git/more").write_text(EVIL_DRIVERS)
     with (workspace / ".git/config").open("a") as config:
         config.write("[include]\n\tpath = more\n")
@@ -207,14 +204,14 @@ async def test_no_driver_of_the_repository_runs(sandbox: Sandbox, workspace: Pat
 @pytest.mark.git
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_git_runs_nothing_in_a_submodule(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@a", "-c", "protocol.file.allow=always", "-C", str(workspace)]
     source = workspace.parent / "source"
-    subprocess.run(["git", "init", "-q", str(source)], check=True)
-    subprocess.run([*git[:-1], str(source), "commit", "-q", "--allow-empty", "-m", "one"], check=True)
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "submodule", "--quiet", "add", str(source), "sub"], check=True)
-    subprocess.run([*git, "commit", "-qm", "one"], check=True)
-    subprocess.run([*git[:-1], str(workspace / "sub"), "config", "core.fsmonitor", "touch /workspace/ran; false"], check=True)
+    source.mkdir()
+    git(source, "init", "-q")
+    git(source, "commit", "-q", "--allow-empty", "-m", "one")
+    git(workspace, "init", "-q")
+    git(workspace, "submodule", "--quiet", "add", str(source), "sub")
+    git(workspace, "commit", "-qm", "one")
+    git(workspace / "sub", "config", "core.fsmonitor", "touch /workspace/ran; false")
     (workspace / "sub/new").write_text("x")
     for arguments in (["status"], ["diff"], ["diff", "HEAD"]):
         result = await sandbox.run_git(arguments)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import zlib
 from pathlib import Path
 
@@ -10,14 +9,9 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import DirEntry, GitState
 from lmtui.sandbox import workspace_listing
-from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox, fill
+from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox, fill, git
 
 every_backend = pytest.mark.parametrize("backend", ALL)
-
-
-def git(folder: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 
 
 @every_backend
