@@ -50,6 +50,32 @@ def launcher_of(sandbox: WorkspaceSandbox) -> GuardedLauncher:
     return sandbox.launcher
 
 
+class Gate:
+    """Answers what a command's gate is asked, and writes down what it is asked and told."""
+
+    def __init__(self, *allowed: str, forbidden: str = "", shows: bool = False) -> None:
+        self.allowed, self.forbidden, self.shows = allowed, forbidden, shows
+        self.asked: list[str] = []
+        self.listed: list[str] = []
+        self.folders: list[tuple[str, str]] = []
+        self.told: list[tuple[str, int, int, str]] = []
+        self.warnings: list[str] = []
+
+    async def may_show(self, folder: str, why: str) -> bool:
+        self.folders.append((folder, why))
+        return self.shows
+
+    async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
+        (self.listed if is_listed else self.asked).append(host)
+        return host != self.forbidden if is_listed else host in self.allowed
+
+    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
+        self.told.append((host, sent_bytes, received_bytes, why_not))
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"

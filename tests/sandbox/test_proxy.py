@@ -14,35 +14,10 @@ from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.proxy import SOCKET_NAME, NetworkApprovals, Proxy
 from lmtui.sandbox.select import choose, make_backend
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ISOLATED, unavailable
+from tests.sandbox.conftest import ISOLATED, Gate, unavailable
 from tests.sets import for_each
 
 PUBLIC = "93.184.216.34"
-
-
-class Gate:
-    """Allows what it is told to, and writes down what it is asked and told."""
-
-    def __init__(self, *allowed: str, forbidden: str = "") -> None:
-        self.allowed = allowed
-        self.forbidden = forbidden
-        self.asked: list[str] = []
-        self.told: list[tuple[str, int, int, str]] = []
-
-    async def may_show(self, folder: str, why: str) -> bool:
-        raise AssertionError(folder)
-
-    async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
-        if is_listed:
-            return host != self.forbidden
-        self.asked.append(host)
-        return host in self.allowed
-
-    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
-        self.told.append((host, sent_bytes, received_bytes, why_not))
-
-    def warn(self, text: str) -> None:
-        raise AssertionError(text)
 
 
 class Internet:
