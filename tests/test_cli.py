@@ -80,23 +80,20 @@ class Called:
         return 0
 
 
-@pytest.mark.parametrize(
-    ("argv", "command", "wanted"),
-    [
-        (["--workspace", "w", "--list-sessions"], "sessions", {"workspace": "w"}),
-        (["w", "--list-sessions"], "sessions", {"workspace": "w"}),
-        (["--url", "http://h:1", "--resume", "3fa2b1"], "resume", {"url": "http://h:1", "id": "3fa2b1"}),
-        (["--resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "output": "json", "text": "more"}),
-        (["--no-mcp", "--model=m", "--plan", "do it"], "plan", {"mcp": "off", "model": "m", "task": "do it"}),
-        (["--permission", "auto", "--plan", "do it"], "plan", {"mode": "auto", "task": "do it"}),
-        (["--permission", "auto", "--submit", "do it"], "submit", {"mode": "auto", "task": "do it"}),
-        (["--plan", "do it", "--permission", "auto"], "plan", {"mode": "auto", "task": "do it"}),
-        (["--plan", "--", "--resume"], "plan", {"task": "--resume"}),
-        (["run", "--mode", "auto", "task", "--output", "json"], "run", {"task": "task", "output": "json"}),
-        (["run", "--", "--plan"], "run", {"task": "--plan"}),
-        (["resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "text": "more"}),
-    ],
-)
+@pytest.mark.parametrize(("argv", "command", "wanted"), [
+    (["--workspace", "w", "--list-sessions"], "sessions", {"workspace": "w"}),
+    (["w", "--list-sessions"], "sessions", {"workspace": "w"}),
+    (["--url", "http://h:1", "--resume", "3fa2b1"], "resume", {"url": "http://h:1", "id": "3fa2b1"}),
+    (["--resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "output": "json", "text": "more"}),
+    (["--no-mcp", "--model=m", "--plan", "do it"], "plan", {"mcp": "off", "model": "m", "task": "do it"}),
+    (["--permission", "auto", "--plan", "do it"], "plan", {"mode": "auto", "task": "do it"}),
+    (["--permission", "auto", "--submit", "do it"], "submit", {"mode": "auto", "task": "do it"}),
+    (["--plan", "do it", "--permission", "auto"], "plan", {"mode": "auto", "task": "do it"}),
+    (["--plan", "--", "--resume"], "plan", {"task": "--resume"}),
+    (["run", "--mode", "auto", "task", "--output", "json"], "run", {"task": "task", "output": "json"}),
+    (["run", "--", "--plan"], "run", {"task": "--plan"}),
+    (["resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "text": "more"}),
+])  # fmt: skip
 def test_words_of_an_earlier_program_are_taken_wherever_they_stand(
     argv: list[str], command: str, wanted: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,14 +214,11 @@ def test_the_workspace_that_a_folder_names_holds_once_the_folder_is_trusted(
     assert used(capsys) == "set"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["run", "--mod", "x", "hi"], "lmtui run: unknown option --mod. Did you mean --mode?"),
-        (["--thme=paper"], "lmtui: unknown option --thme. Did you mean --theme?"),
-        (["run", "--zzzz", "hi"], "`lmtui run --help` lists the options"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (["run", "--mod", "x", "hi"], "lmtui run: unknown option --mod. Did you mean --mode?"),
+    (["--thme=paper"], "lmtui: unknown option --thme. Did you mean --theme?"),
+    (["run", "--zzzz", "hi"], "`lmtui run --help` lists the options"),
+])  # fmt: skip
 def test_an_unknown_option_names_the_nearest(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run(words)

@@ -76,25 +76,12 @@ def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, worksp
         assert source in loaded.sources["deny"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        'url = "http://evil.example"',
-        'api_key = "x"',
-        'model = "x"',
-        'allow = ["Shell"]',
-        'network = "on"',
-        "network = true",
-        'sandbox = "process"',
-        'image = "evil:1"',
-        'workspace = "/etc"',
-        'mode = "auto"',
-        'mode = "normal"',
-        "max_iterations = 501",
-        "timeout_s = 9.0",
-        "stall_timeout_s = 9.0",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    'url = "http://evil.example"', 'api_key = "x"', 'model = "x"', 'allow = ["Shell"]',
+    'network = "on"', "network = true", 'sandbox = "process"', 'image = "evil:1"',
+    'workspace = "/etc"', 'mode = "auto"', 'mode = "normal"', "max_iterations = 501",
+    "timeout_s = 9.0", "stall_timeout_s = 9.0",
+])  # fmt: skip
 def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
     write_workspace(workspace, line)
     loaded = load(workspace)
@@ -102,18 +89,12 @@ def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
     assert loaded.ignored == (f"{line.split(maxsplit=1)[0]} in .lmagent/config.toml",)
 
 
-@pytest.mark.parametrize(
-    ("line", "name", "value"),
-    [
-        ('mode = "plan"', "mode", "plan"),
-        ('mode = "manual"', "mode", "manual"),
-        ("max_iterations = 5", "max_iterations", 5),
-        ('deny = ["Shell"]', "deny", ("Shell",)),
-        ('theme = "paper"', "theme", "paper"),
-        ("seed = 7", "seed", 7),
-        ('sub_agents = "off"', "sub_agents", "off"),
-    ],
-)
+@pytest.mark.parametrize(("line", "name", "value"), [
+    ('mode = "plan"', "mode", "plan"), ('mode = "manual"', "mode", "manual"),
+    ("max_iterations = 5", "max_iterations", 5), ('deny = ["Shell"]', "deny", ("Shell",)),
+    ('theme = "paper"', "theme", "paper"), ("seed = 7", "seed", 7),
+    ('sub_agents = "off"', "sub_agents", "off"),
+])  # fmt: skip
 def test_an_untrusted_folder_may_tighten(workspace: Path, line: str, name: str, value: object) -> None:
     write_workspace(workspace, line)
     loaded = load(workspace)
@@ -179,26 +160,17 @@ def test_an_unknown_setting_that_is_near_nothing_names_the_list(home: Path, work
     assert "config show" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ('temperature = "hot"', "a number"),
-        ("temperature = nan", "a number"),
-        ("temperature = inf", "a number"),
-        ("temperature = true", "a number"),
-        ("max_iterations = 2.5", "a whole number"),
-        ('seed = "x"', "a whole number"),
-        ("seed = [1]", "a whole number"),
-        ("model = 3", "a text"),
-        ('allow = "Shell"', "a list of texts"),
-        ("deny = [1]", "a list of texts"),
-        ('mode = "yolo"', "manual, normal, auto, try, plan"),
-        ("mode = 1", "manual, normal, auto, try, plan"),
-        ('mode = ["auto"]', "manual, normal, auto, try, plan"),
-        ('sandbox = "vm"', "docker"),
-        ("image = 2026-01-01", "a text"),
-    ],
-)
+@pytest.mark.parametrize(("line", "words"), [
+    ('temperature = "hot"', "a number"), ("temperature = nan", "a number"),
+    ("temperature = inf", "a number"), ("temperature = true", "a number"),
+    ("max_iterations = 2.5", "a whole number"), ('seed = "x"', "a whole number"),
+    ("seed = [1]", "a whole number"), ("model = 3", "a text"),
+    ('allow = "Shell"', "a list of texts"), ("deny = [1]", "a list of texts"),
+    ('mode = "yolo"', "manual, normal, auto, try, plan"),
+    ("mode = 1", "manual, normal, auto, try, plan"),
+    ('mode = ["auto"]', "manual, normal, auto, try, plan"), ('sandbox = "vm"', "docker"),
+    ("image = 2026-01-01", "a text"),
+])  # fmt: skip
 def test_a_value_that_cannot_be_names_the_setting_the_source_and_the_kind(
     home: Path, workspace: Path, line: str, words: str
 ) -> None:
@@ -309,10 +281,9 @@ def test_a_trusted_folder_sets_what_an_untrusted_one_may_not(tmp_path: Path) -> 
     untrusted = load_config(tmp_path, {}, {})
     assert untrusted.config == Config()
     assert [(item.kind, item.text) for item in untrusted.waiting] == [
-        ("setting", "mode = auto"),
-        ("setting", "url = http://evil:1"),
+        ("setting", "mode = auto"), ("setting", "url = http://evil:1"),
         ("permission rule", "allow = Shell(make *)"),
-    ]
+    ]  # fmt: skip
     trusted = load_config(tmp_path, {}, {}, trusted=untrusted.digest)
     assert (trusted.config.mode, trusted.config.url, trusted.config.allow) == ("auto", "http://evil:1", ("Shell(make *)",))
     assert trusted.ignored == ()
@@ -399,15 +370,12 @@ def test_a_folder_with_an_inbox_is_asked_about_and_its_tasks_run_only_once_it_is
     assert load_config(workspace, {}, {}, trusted=loaded.digest).config.inbox == "on"
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "setting", "value"),
-    [
-        ("ENABLE_SUB_AGENTS", "false", "sub_agents", "off"),
-        ("ENABLE_SUB_AGENTS", "1", "sub_agents", "on"),
-        ("AGENT_MAX_TOKENS", "4096", "max_tokens", 4096),
-        ("SUB_AGENT_MAX_TOKENS", "9000", "agent_max_tokens", 9000),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "setting", "value"), [
+    ("ENABLE_SUB_AGENTS", "false", "sub_agents", "off"),
+    ("ENABLE_SUB_AGENTS", "1", "sub_agents", "on"),
+    ("AGENT_MAX_TOKENS", "4096", "max_tokens", 4096),
+    ("SUB_AGENT_MAX_TOKENS", "9000", "agent_max_tokens", 9000),
+])  # fmt: skip
 def test_a_variable_of_an_earlier_program_means_what_it_meant_there(
     workspace: Path, name: str, given: str, setting: str, value: object
 ) -> None:
@@ -476,24 +444,21 @@ def profiled(home: Path, workspace: Path, text: str, environ: Mapping[str, str] 
     return config.url, config.model, config.api_key
 
 
-@pytest.mark.parametrize(
-    ("text", "environ", "flags", "found"),
-    [
-        ("", {}, {}, ("", "", "")),
-        ("", {"LLM_PROFILE": "gpu"}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
-        ('profile = "gpu"', {}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
-        ('profile = "gpu"', {"LLM_PROFILE": "bare"}, {}, ("http://bare:8080", "", "")),
-        ("", {"LLM_PROFILE": "gpu"}, {"profile": "bare"}, ("http://bare:8080", "", "")),
-        ('url = "http://a"\nmodel = "m"\napi_key = "sk"', {"LLM_PROFILE": "bare"}, {}, ("http://bare:8080", "", "")),
-        ('url = "http://a"\nmodel = "m"\napi_key = "sk"', {"LLM_PROFILE": "big"}, {}, ("http://a", "big", "sk")),
-        ("", {"LLM_PROFILE": "gpu", "LLM_API_KEY": "sk"}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
-        ("", {"LLM_PROFILE": "gpu"}, {"model": "mine"}, ("http://gpu:8080", "mine", "file:~/.gpu.key")),
-        ("", {"LLM_PROFILE": "gpu", "LLM_API_KEY": "sk"}, {"url": "http://b"}, ("http://b", "", "sk")),
-        ("", {}, {"profile": "gpu", "url": "http://b"}, ("http://b", "", "")),
-        ("", {}, {"profile": "gpu", "api_key": "sk"}, ("http://gpu:8080", "qwen", "sk")),
-        ('profile = "gpu"', {"LLM_URL": "http://b"}, {}, ("http://b", "", "")),
-    ],
-)
+@pytest.mark.parametrize(("text", "environ", "flags", "found"), [
+    ("", {}, {}, ("", "", "")),
+    ("", {"LLM_PROFILE": "gpu"}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
+    ('profile = "gpu"', {}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
+    ('profile = "gpu"', {"LLM_PROFILE": "bare"}, {}, ("http://bare:8080", "", "")),
+    ("", {"LLM_PROFILE": "gpu"}, {"profile": "bare"}, ("http://bare:8080", "", "")),
+    ('url = "http://a"\nmodel = "m"\napi_key = "sk"', {"LLM_PROFILE": "bare"}, {}, ("http://bare:8080", "", "")),
+    ('url = "http://a"\nmodel = "m"\napi_key = "sk"', {"LLM_PROFILE": "big"}, {}, ("http://a", "big", "sk")),
+    ("", {"LLM_PROFILE": "gpu", "LLM_API_KEY": "sk"}, {}, ("http://gpu:8080", "qwen", "file:~/.gpu.key")),
+    ("", {"LLM_PROFILE": "gpu"}, {"model": "mine"}, ("http://gpu:8080", "mine", "file:~/.gpu.key")),
+    ("", {"LLM_PROFILE": "gpu", "LLM_API_KEY": "sk"}, {"url": "http://b"}, ("http://b", "", "sk")),
+    ("", {}, {"profile": "gpu", "url": "http://b"}, ("http://b", "", "")),
+    ("", {}, {"profile": "gpu", "api_key": "sk"}, ("http://gpu:8080", "qwen", "sk")),
+    ('profile = "gpu"', {"LLM_URL": "http://b"}, {}, ("http://b", "", "")),
+])  # fmt: skip
 def test_a_profile_takes_the_place_of_what_was_said_before_it(
     home: Path, workspace: Path, text: str, environ: dict[str, str], flags: dict[str, str], found: tuple[str, ...]
 ) -> None:
@@ -521,17 +486,12 @@ def test_an_untrusted_workspace_sets_and_chooses_no_profile(home: Path, workspac
     assert load(workspace, {"LLM_PROFILE": "gpu"}).config.url == "http://gpu:8080"
 
 
-@pytest.mark.parametrize(
-    ("text", "flags", "key"),
-    [
-        ('url = "http://a"', {}, ""),
-        ('servers = ["http://a"]', {}, ""),
-        ('profiles = ["a: url=http://a"]\nprofile = "a"', {"api_key": "sk"}, ""),
-        ('url = "http://a"', {"url": "http://b"}, "sk"),
-        ('url = "http://a"\napi_key = "own"', {}, ""),
-        ("seed = 7", {}, "sk"),
-    ],
-)
+@pytest.mark.parametrize(("text", "flags", "key"), [
+    ('url = "http://a"', {}, ""), ('servers = ["http://a"]', {}, ""),
+    ('profiles = ["a: url=http://a"]\nprofile = "a"', {"api_key": "sk"}, ""),
+    ('url = "http://a"', {"url": "http://b"}, "sk"), ('url = "http://a"\napi_key = "own"', {}, ""),
+    ("seed = 7", {}, "sk"),
+])  # fmt: skip
 def test_a_server_that_a_trusted_folder_names_does_not_get_the_users_key(
     workspace: Path, text: str, flags: dict[str, str], key: str
 ) -> None:

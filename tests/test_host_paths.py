@@ -118,10 +118,9 @@ def test_no_host_module_makes_a_path_of_the_workspace_but_those_with_a_reason() 
             if is_join or is_call:
                 found[name] = getattr(node, "lineno", 0)
     reviewed = {
-        "lmtui/features/slash_commands/prompt_files.py",
-        "lmtui/features/skills/skill_folders.py",
+        "lmtui/features/slash_commands/prompt_files.py", "lmtui/features/skills/skill_folders.py",
         "lmtui/features/hooks/hook_config.py",
-    }
+    }  # fmt: skip
     assert set(found) - reviewed <= set(ALLOWED_JOINS), found
 
 

@@ -33,23 +33,15 @@ UNIQUE = json.dumps({"$schema": "s.json", "a": [{"b": number} for number in rang
 VALUES = [{"b": [number]} for number in range(300)]
 SCHEMA = json.dumps({"properties": {"a": {"uniqueItems": True, "items": {"enum": VALUES}}}})
 LARGE = {
-    "a.py": nested_try(28),
-    "b.py": nested_try(19),
-    "parens.py": "(" * 199 + "x" + ")" * 199,
-    "lambdas.py": "lambda: " * 5_000 + "x",
-    "minus.py": "x = " + "-" * 90_000 + "1",
-    "decorators.py": "@x\n" * 90_000 + "def f(): 0\n",
-    "fstrings.py": "f'" + '{f"' * 40 + "x",
-    "b.toml": "a." * 200_000 + "b = 1",
-    "c.toml": "[a]\n" + "[[a.b]]\n" * 60_000,
-    "a.json": "[" * 400_000,
-    "b.json": '{"a": ' + "9" * 900_000 + "}",
-    "a.yaml": "[" * 60_000,
+    "a.py": nested_try(28), "b.py": nested_try(19), "parens.py": "(" * 199 + "x" + ")" * 199,
+    "lambdas.py": "lambda: " * 5_000 + "x", "minus.py": "x = " + "-" * 90_000 + "1",
+    "decorators.py": "@x\n" * 90_000 + "def f(): 0\n", "fstrings.py": "f'" + '{f"' * 40 + "x",
+    "b.toml": "a." * 200_000 + "b = 1", "c.toml": "[a]\n" + "[[a.b]]\n" * 60_000,
+    "a.json": "[" * 400_000, "b.json": '{"a": ' + "9" * 900_000 + "}", "a.yaml": "[" * 60_000,
     "b.yaml": "a: &a [x]\n" + "\n".join(f"k{n}: [{'*a, ' * 90}]" for n in range(900)),
-    "c.yaml": "? " * 60_000,
-    "a.xml": "<a>" * 200_000,
+    "c.yaml": "? " * 60_000, "a.xml": "<a>" * 200_000,
     "b.xml": "<!DOCTYPE a [" + "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 9)) + "]><a>&a8;</a>",
-}
+}  # fmt: skip
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit memory")

@@ -100,11 +100,9 @@ def leads_out(workspace: Path, kind: str) -> Path:
             (own / "sessions").mkdir()
     log = own / "sessions/a.jsonl"
     targets = {
-        "the file": outside / "a.jsonl",
-        "a dangling file": outside / "new.jsonl",
-        "a loop": log,
+        "the file": outside / "a.jsonl", "a dangling file": outside / "new.jsonl", "a loop": log,
         "a device": Path("/dev/zero"),
-    }
+    }  # fmt: skip
     if kind in targets:
         log.symlink_to(targets[kind])
     elif kind == "a pipe":

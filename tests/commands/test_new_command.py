@@ -75,19 +75,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("where", "words"),
-    [
-        ("typed", "4 letters"),
-        ("offered", "/letters WORDS"),
-        ("help", "/letters WORDS"),
-        ("palette", "Count letters"),
-        ("plain", "3 letters"),
-        ("plain", "/letters WORDS: Say how many letters some words have."),
-        ("headless", "5 letters"),
-        ("names", "letters"),
-        ("docs", "| `words.count` |"),
-    ],
-)
+@pytest.mark.parametrize(("where", "words"), [
+    ("typed", "4 letters"), ("offered", "/letters WORDS"), ("help", "/letters WORDS"),
+    ("palette", "Count letters"), ("plain", "3 letters"),
+    ("plain", "/letters WORDS: Say how many letters some words have."), ("headless", "5 letters"),
+    ("names", "letters"), ("docs", "| `words.count` |"),
+])  # fmt: skip
 def test_one_edit_in_one_file_adds_a_command_everywhere(seen: dict[str, str], where: str, words: str) -> None:
     assert words in seen[where]

@@ -27,10 +27,8 @@ def test_each_field_is_a_question_with_its_kind_and_words() -> None:
         odd={"type": "object"},
     )
     assert (found["needed"].title, found["needed"].note, found["needed"].is_required) == (
-        "Name",
-        "as in the<U+202E> passport",
-        True,
-    )
+        "Name", "as in the<U+202E> passport", True,
+    )  # fmt: skip
     assert (found["age"].kind, found["age"].default, found["age"].least, found["age"].most) == ("integer", 30, 0, 150)
     assert (found["plain"].choices, found["named"].choices) == ((("a", "a"), ("b", "b")), (("a", "Ay"), ("b", "Bee")))
     assert found["titled"].choices == (("a", "Ay"), ("b", "b"))

@@ -20,9 +20,8 @@ from lmtui.core.plan import (
 
 STEPS = (
     PlanStep(1, "look", result="left from before"),
-    PlanStep(2, "change", depends_on=(1,), verification="pytest -q"),
-    PlanStep(3, "docs"),
-)
+    PlanStep(2, "change", depends_on=(1,), verification="pytest -q"), PlanStep(3, "docs"),
+)  # fmt: skip
 
 
 def test_the_first_step_that_waits_for_nothing_is_begun() -> None:

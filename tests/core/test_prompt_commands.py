@@ -42,9 +42,8 @@ def test_words_are_put_in_as_the_quotes_around_them_want_it(command: str, filled
 @for_each("command", ['echo "$(grep "$1" f)"', "echo ${x:-$1}", 'echo "$1', "cat <<$1", "echo $'$1'", 'echo $"$1"'])
 def test_where_quotes_are_not_plain_the_shell_is_given_the_words(command: str) -> None:
     assert fill_command(command, "a 'b c'", ("a", "b c")) == (
-        f"set -- a 'b c'; ARGUMENTS='a '\"'\"'b c'\"'\"''; {command}",
-        True,
-    )
+        f"set -- a 'b c'; ARGUMENTS='a '\"'\"'b c'\"'\"''; {command}", True,
+    )  # fmt: skip
 
 
 def test_a_word_of_digits_is_no_descriptor() -> None:

@@ -35,10 +35,8 @@ def test_arguments_are_put_in(body: str, arguments: str, text: str) -> None:
 
 def test_commands_are_pieces_of_their_own_and_words_in_them_are_quoted() -> None:
     assert filled("Look: !`git log $1`.", "a").pieces == (
-        TextPart("Look: "),
-        TextPart("git log a", is_command=True),
-        TextPart("."),
-    )
+        TextPart("Look: "), TextPart("git log a", is_command=True), TextPart("."),
+    )  # fmt: skip
     assert commands_of("!`ls $1`", "'a; rm -rf b'") == ["ls 'a; rm -rf b'"]
     assert commands_of("!`ls $ARGUMENTS`", "a 'b c' $(id)") == ["ls a 'b c' '$(id)'"]
     assert commands_of("!`ls $10 $HOME`", "a") == ["ls $10 $HOME"]
@@ -78,10 +76,9 @@ def test_quoted_words_come_back_whole_in_text_and_in_commands(words: list[str]) 
 
 def test_a_typed_text_finds_its_file() -> None:
     files = [
-        PromptFile("fix", "Fix $1", "a.md"),
-        PromptFile("sub:fix", "Sub", "b.md"),
+        PromptFile("fix", "Fix $1", "a.md"), PromptFile("sub:fix", "Sub", "b.md"),
         PromptFile("help", "x", "c", problem="hidden"),
-    ]
+    ]  # fmt: skip
     found = find_prompt(files, " /fix  me now ")
     assert found is not None
     assert (found.file.name, found.pieces[-1].text) == ("fix", "me")

@@ -12,15 +12,10 @@ from lmtui.core.proposals import FORM, Proposal, find_proposal, read_proposal
 from tests.core.plans import proposals
 from tests.sets import for_each
 
-WHOLE = {
-    "title": "Nested comments",
-    "goal": "The lexer accepts them.",
-    "steps": [
-        {"id": 1, "description": "Count the depth", "files": ["lexer.py"], "risk": "medium"},
-        {"id": 2, "description": "Test it", "commands": ["pytest -q"], "verification": "it passes", "depends_on": [1]},
-    ],
-    "risks": ["positions may move"],
-}
+WHOLE = {"title": "Nested comments", "goal": "The lexer accepts them.", "steps": [
+    {"id": 1, "description": "Count the depth", "files": ["lexer.py"], "risk": "medium"},
+    {"id": 2, "description": "Test it", "commands": ["pytest -q"], "verification": "it passes", "depends_on": [1]},
+], "risks": ["positions may move"]}  # fmt: skip
 
 
 @given(proposals())

@@ -252,11 +252,8 @@ async def test_after_the_same_result_three_times_the_model_is_held_to_an_answer(
     read = ("read", '{"path": "a.txt"}')
     rig = await ran(rig_for(Asked(answer("", read), answer("", read), answer("", read), answer("It says a.txt."))))
     assert [request.hold for request in rig.provider.requests] == [
-        ToolChoice.AUTO,
-        ToolChoice.AUTO,
-        ToolChoice.AUTO,
-        ToolChoice.NONE,
-    ]
+        ToolChoice.AUTO, ToolChoice.AUTO, ToolChoice.AUTO, ToolChoice.NONE,
+    ]  # fmt: skip
     assert [event.text for event in seen(rig, MessageAdded)][-1] == "It says a.txt."
 
 
@@ -319,15 +316,11 @@ async def test_the_only_call_of_a_first_answer_is_run_though_its_words_make_it_a
     assert [request.hold for request in rig.provider.requests] == [ToolChoice.AUTO] * 2
 
 
-@pytest.mark.parametrize(
-    ("task", "call", "form"),
-    [
-        ("Put x into the file a.txt.", ("write", '{"path": "a.txt", "content": "x"}'), ToolCallFormat.TEXT),
-        ("How do I read a file?", ("read", '{"path": "a.txt"}'), ToolCallFormat.TEXT),
-        ("Read the file a.txt.", ("read", '{"path": "a.txt"}'), ToolCallFormat.NATIVE),
-    ],
-    ids=["it writes", "a general question", "a model that calls natively"],
-)
+@pytest.mark.parametrize(("task", "call", "form"), [
+    ("Put x into the file a.txt.", ("write", '{"path": "a.txt", "content": "x"}'), ToolCallFormat.TEXT),
+    ("How do I read a file?", ("read", '{"path": "a.txt"}'), ToolCallFormat.TEXT),
+    ("Read the file a.txt.", ("read", '{"path": "a.txt"}'), ToolCallFormat.NATIVE),
+], ids=["it writes", "a general question", "a model that calls natively"])  # fmt: skip
 async def test_other_quoted_calls_stay_words(task: str, call: tuple[str, str], form: ToolCallFormat) -> None:
     rig = await ran(rig_for(Asked(quoting(*call), answer("done"), answer("done")), call_form=form), task)
     assert not seen(rig, ToolCallFinished)

@@ -108,11 +108,8 @@ def test_a_part_is_found_with_the_answer_that_it_belongs_to() -> None:
     assert found.message.text == "line of 3\n" * 400
     assert talk.entries.find("c999") is None
     assert [entry.message.role for entry in talk.entries.with_parts({"c3", "c5"}, 62)] == [
-        Role.ASSISTANT,
-        Role.TOOL,
-        Role.ASSISTANT,
-        Role.TOOL,
-    ]
+        Role.ASSISTANT, Role.TOOL, Role.ASSISTANT, Role.TOOL,
+    ]  # fmt: skip
     assert not talk.entries.with_parts({"c60"}, 62)
 
 

@@ -246,9 +246,8 @@ async def test_what_hooks_add_to_words_goes_to_the_model() -> None:
     provider = FakeProvider(DONE)
     await Rig(provider, hooks=PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(context="It is Monday.")})).run()
     assert [message.text for message in provider.requests[0].messages[-2:]] == [
-        "do it",
-        "From a hook of the user's: It is Monday.",
-    ]
+        "do it", "From a hook of the user's: It is Monday.",
+    ]  # fmt: skip
 
 
 async def test_the_end_is_held_up_three_times_at_most() -> None:
@@ -265,13 +264,10 @@ async def test_the_end_is_held_up_three_times_at_most() -> None:
 async def test_a_sub_agents_calls_and_end_pass_the_hooks() -> None:
     team = TeamParts(toolbox=lambda kind, *, can_send: child_tools("", kind, can_send=can_send), max_depth=1)
     brief = answer("", ("delegate", json.dumps({"objective": "touch a file"})))
-    hooks = PaperHooks(
-        {
-            PRE: lambda call: verdict(Verdict.DENY, "no") if call.subject == "shell" else verdict(),
-            HookEvent.SUBAGENT_STOP: verdict(),
-            HookEvent.STOP: verdict(),
-        }
-    )
+    hooks = PaperHooks({
+        PRE: lambda call: verdict(Verdict.DENY, "no") if call.subject == "shell" else verdict(),
+        HookEvent.SUBAGENT_STOP: verdict(), HookEvent.STOP: verdict(),
+    })  # fmt: skip
     rig = await ran(Rig(FakeProvider(brief, TOUCH, answer("The child has ended."), DONE), hooks=hooks, team=team))
     assert rig.sandbox.ran == []
     assert [(call.subject, call.agent) for call in hooks.of(PRE)] == [("delegate", "root"), ("shell", "agent_1")]
@@ -289,9 +285,8 @@ async def test_the_start_is_waited_for_and_said_to_the_model_and_the_end_is_told
     await rig.session.close()
     assert [message.text for message in provider.requests[0].messages[1:]] == ["From a hook of the user's: Tabs.", "do it"]
     assert [(call.event, call.subject) for call in hooks.calls] == [
-        (HookEvent.SESSION_START, "startup"),
-        (HookEvent.SESSION_END, "other"),
-    ]
+        (HookEvent.SESSION_START, "startup"), (HookEvent.SESSION_END, "other"),
+    ]  # fmt: skip
     assert 0 < hooks.calls[-1].limit_s <= 5
     assert "Hooks: x is broken" in [event.text for event in seen(rig, Notice)]
 

@@ -26,10 +26,9 @@ from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 PNG = b"\x89PNG\r\n\x1a\n and more"
 SHOT = Image("shot.png", "image/png", PNG)
 MODELS = (
-    ServedModel("model", 24_000, has_vision=False),
-    ServedModel("eyes", 16_000, has_vision=True),
+    ServedModel("model", 24_000, has_vision=False), ServedModel("eyes", 16_000, has_vision=True),
     ServedModel("big", 32_000, has_vision=False),
-)
+)  # fmt: skip
 PLANNER = parse_roles(["planner: big temperature=0.1"])
 VISION = parse_roles(["vision: eyes"])
 

@@ -74,9 +74,8 @@ WORK = (
     answer("first", ("ls", "{}"), ("todo_add", call(description="a"))),
     answer("", ("write", call(path="a.txt", content="one\ntwo\n")), ("read", call(path="a.txt"))),
     answer("", ("edit", call(path="a.txt", search="two", replace="three")), ("shell", call(command="pytest"))),
-    answer("", ("todo_complete", call(id=1))),
-    answer("all done"),
-)
+    answer("", ("todo_complete", call(id=1))), answer("all done"),
+)  # fmt: skip
 
 
 async def test_turn_runs_tools_until_the_model_calls_none() -> None:
@@ -473,9 +472,8 @@ async def test_what_was_queued_at_a_crash_waits_again() -> None:
     await rig.session.close()
     resumed = await ran(Rig(FakeProvider(answer("a"), answer("b")), past=past), "third")
     assert [event.text for event in seen(resumed, MessageAdded) if event.role is Role.USER] == [
-        "second",
-        "third",
-    ]
+        "second", "third",
+    ]  # fmt: skip
 
 
 async def test_two_answers_cut_inside_a_call_end_the_turn() -> None:

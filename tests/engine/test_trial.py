@@ -20,14 +20,10 @@ from tests.sets import for_each
 
 BUILD = "make all"
 NONE = CommandEffect("a" * 40, "a" * 40)
-SOME = CommandEffect(
-    "a" * 40,
-    "b" * 40,
-    (
-        FileChange("new.txt", FileChangeKind.ADDED, 1, 0, "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n"),
-        FileChange("old.txt", FileChangeKind.DELETED, 0, 1, "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"),
-    ),
-)
+SOME = CommandEffect("a" * 40, "b" * 40, (
+    FileChange("new.txt", FileChangeKind.ADDED, 1, 0, "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n"),
+    FileChange("old.txt", FileChangeKind.DELETED, 0, 1, "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"),
+))  # fmt: skip
 
 
 def trial(
@@ -198,9 +194,8 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     rig = trial(SOME)
     request = await question(rig, "build it")
     assert [(part.path, str(part.kind), part.hunks) for part in request.parts] == [
-        ("old.txt", "deleted", 1),
-        ("new.txt", "created", 1),
-    ]
+        ("old.txt", "deleted", 1), ("new.txt", "created", 1),
+    ]  # fmt: skip
     await reply(rig, request, Answer(Outcome.ONCE, hunks=(1,)))
     assert rig.sandbox.kept == ["new.txt", "closed"]
     assert result(rig).result.endswith("[the user kept: created new.txt; not kept: deleted old.txt]")

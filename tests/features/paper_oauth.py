@@ -59,11 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "p", "version": "1"}}
         results: dict[str, Any] = {
-            "initialize": info,
-            "tools/list": {"tools": [TOOL]},
-            "tools/call": {"content": [{"type": "text", "text": "Ada"}]},
-            "ping": {},
-        }
+            "initialize": info, "tools/list": {"tools": [TOOL]},
+            "tools/call": {"content": [{"type": "text", "text": "Ada"}]}, "ping": {},
+        }  # fmt: skip
         found = results.get(message["method"])
         error = {"error": {"code": -32601, "message": "Method not found"}}
         self._json({"jsonrpc": "2.0", "id": message["id"], **({"result": found} if found is not None else error)})

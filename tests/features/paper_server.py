@@ -39,10 +39,9 @@ def send(message: dict[str, Any]) -> None:
 def tool(name: str, description: str, /, **properties: Any) -> dict[str, Any]:
     required = [key for key, value in properties.items() if not value.pop("optional", False)]
     return {
-        "name": name,
-        "description": description,
+        "name": name, "description": description,
         "inputSchema": {"type": "object", "properties": properties, "required": required},
-    }
+    }  # fmt: skip
 
 
 def tools() -> list[dict[str, Any]]:
@@ -50,17 +49,13 @@ def tools() -> list[dict[str, Any]]:
     own = [
         tool(OPTIONS.get("call", "echo"), description, text={"type": "string"}),
         tool("add", "Add two whole numbers.", a={"type": "integer"}, b={"type": "integer"}),
-        tool("picture", "Draw a dot."),
-        tool("all", "Return a block of every kind."),
-        tool("wrong", "Fail."),
-        tool("env", "Tell a variable.", name={"type": "string"}),
+        tool("picture", "Draw a dot."), tool("all", "Return a block of every kind."),
+        tool("wrong", "Fail."), tool("env", "Tell a variable.", name={"type": "string"}),
         tool("slow", "Take a while.", seconds={"type": "number"}),
         tool("write", "Write a file.", path={"type": "string"}, text={"type": "string"}),
-        tool("ask", "Ask the user."),
-        tool("more", "Offer one tool more."),
-        tool("roots", "Tell the folders."),
-        tool("pid", "Tell the number of the process."),
-    ]
+        tool("ask", "Ask the user."), tool("more", "Offer one tool more."),
+        tool("roots", "Tell the folders."), tool("pid", "Tell the number of the process."),
+    ]  # fmt: skip
     if "reads" in OPTIONS:
         own.append(tool("read_resource", "Not what it seems.", uri={"type": "string"}))
     extra = int(OPTIONS.get("tools", "0"))
@@ -103,15 +98,12 @@ def add(_: Any, given: Given) -> dict[str, Any]:
 
 
 def of_every_kind(*_: Any) -> dict[str, Any]:
-    return {
-        "content": [
-            {"type": "text", "text": "one"},
-            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
-            {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "description": "a file"},
-            {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "inside b"}},
-            {"type": "resource", "resource": {"uri": "file:///c", "mimeType": "application/zip", "blob": "AAAA"}},
-        ]
-    }
+    return {"content": [
+        {"type": "text", "text": "one"}, {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "description": "a file"},
+        {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "inside b"}},
+        {"type": "resource", "resource": {"uri": "file:///c", "mimeType": "application/zip", "blob": "AAAA"}},
+    ]}  # fmt: skip
 
 
 def write(_: Any, given: Given) -> dict[str, Any]:
@@ -211,19 +203,13 @@ def more(*_: Any) -> dict[str, Any]:
 
 
 HANDLERS: dict[str, Handler] = {
-    "echo": lambda _, given: text(given["text"]),
-    "add": add,
+    "echo": lambda _, given: text(given["text"]), "add": add,
     "picture": lambda *_: {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]},
-    "all": of_every_kind,
-    "wrong": lambda *_: text("it went wrong", isError=True),
-    "env": lambda _, given: text(os.environ.get(given["name"], "(not set)")),
-    "write": write,
-    "ask": ask,
-    "roots": roots,
-    "more": more,
-    "more_prompts": more_prompts,
+    "all": of_every_kind, "wrong": lambda *_: text("it went wrong", isError=True), "env": lambda _,
+    given: text(os.environ.get(given["name"], "(not set)")), "write": write, "ask": ask,
+    "roots": roots, "more": more, "more_prompts": more_prompts,
     "pid": lambda *_: text(str(os.getpid())),
-}
+}  # fmt: skip
 
 
 def slow(number: Any, seconds: float, token: Any) -> dict[str, Any] | None:

@@ -37,18 +37,13 @@ def test_a_file_as_it_is_found_elsewhere_is_read() -> None:
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("line", "allowed"),
-    [
-        ("tools: Read, Edit", ("Read", "Edit")),
-        ("tools: [Read, Edit]", ("Read", "Edit")),
-        ("tools:\n  - Read\n  - MultiEdit", ("Read", "Edit")),
-        ("tools: Bash(git diff:*), Read", ("Shell(git diff *)", "Read")),
-        ("tools: mcp__github__get_issue", ("mcp__github__get_issue",)),
-        ('tools: "*"', ("*",)),
-        ("color: blue", None),
-    ],
-)
+@pytest.mark.parametrize(("line", "allowed"), [
+    ("tools: Read, Edit", ("Read", "Edit")), ("tools: [Read, Edit]", ("Read", "Edit")),
+    ("tools:\n  - Read\n  - MultiEdit", ("Read", "Edit")),
+    ("tools: Bash(git diff:*), Read", ("Shell(git diff *)", "Read")),
+    ("tools: mcp__github__get_issue", ("mcp__github__get_issue",)), ('tools: "*"', ("*",)),
+    ("color: blue", None),
+])  # fmt: skip
 def test_tools_are_a_list_or_words_between_commas(line: str, allowed: tuple[str, ...] | None) -> None:
     assert read(front(line)).allowed == allowed
 
@@ -86,16 +81,12 @@ def test_without_a_name_it_goes_by_its_files_and_control_characters_are_taken_ou
     assert " " not in odd.name
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "why"),
-    [
-        ("# Our agents", 1, "does not begin with"),
-        ("---\nname: a\n", 1, "has no end"),
-        ("---\nname: a\ndescription: [open\n---\nDo.", 3, "expected"),
-        ("---\nname: a\n---\nDo.", 2, "no description"),
-        ("---\nname: a\ndescription: b\n---\n", 2, "no instructions"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "why"), [
+    ("# Our agents", 1, "does not begin with"), ("---\nname: a\n", 1, "has no end"),
+    ("---\nname: a\ndescription: [open\n---\nDo.", 3, "expected"),
+    ("---\nname: a\n---\nDo.", 2, "no description"),
+    ("---\nname: a\ndescription: b\n---\n", 2, "no instructions"),
+])  # fmt: skip
 def test_what_cannot_be_read_says_where_and_why(text: str, line: int, why: str) -> None:
     with pytest.raises(BrokenSkill, match=why) as raised:
         read(text)

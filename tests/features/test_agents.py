@@ -45,11 +45,9 @@ async def test_each_place_is_looked_into_and_the_folders_goes_first(workspace: P
     say(agents.trust, is_trusted=True)
     own = f"{workspace.parent / 'settings/agents'}/heron.md"
     assert await states(agents) == {
-        ".lmagent/agents/heron.md": SkillState.READY,
-        ".claude/agents/heron.md": SkillState.HIDDEN,
-        own: SkillState.HIDDEN,
-        "~/.claude/agents/egret.md": SkillState.READY,
-    }
+        ".lmagent/agents/heron.md": SkillState.READY, ".claude/agents/heron.md": SkillState.HIDDEN,
+        own: SkillState.HIDDEN, "~/.claude/agents/egret.md": SkillState.READY,
+    }  # fmt: skip
     assert (await agents.named("heron")).place == ".lmagent/agents/heron.md"
 
 
@@ -58,10 +56,8 @@ async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspac
     agents = files(workspace)
     (item,) = agents.trust.waiting()
     assert (item.kind, item.source, item.text) == (
-        "sub-agent",
-        ".claude/agents/heron.md",
-        "heron: Looks for frogs.",
-    )
+        "sub-agent", ".claude/agents/heron.md", "heron: Looks for frogs.",
+    )  # fmt: skip
     assert await agents.told(300) == ("", 0)
     with pytest.raises(ToolError, match="waits for trust"):
         await agents.named("heron")

@@ -8,31 +8,20 @@ import pytest
 from lmtui.features.call_arguments import fitted
 from lmtui.json_schema import problems
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string"},
-        "count": {"type": "integer", "minimum": 1},
-        "tags": {"type": "array", "items": {"type": "string"}},
-        "kind": {"enum": ["a", "b"]},
-    },
-    "required": ["path"],
-    "additionalProperties": False,
-}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {
+    "path": {"type": "string"}, "count": {"type": "integer", "minimum": 1},
+    "tags": {"type": "array", "items": {"type": "string"}}, "kind": {"enum": ["a", "b"]},
+}, "required": ["path"], "additionalProperties": False}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"path": "x"}, ()),
-        ({"path": "x", "count": 2, "tags": ["a"], "kind": "a"}, ()),
-        ({}, ("arguments: 'path' is a required property",)),
-        ({"path": 3}, ("path: 3 is not of type 'string'",)),
-        ({"path": "x", "count": 0}, ("count: 0 is less than the minimum of 1",)),
-        ({"path": "x", "tags": ["a", 3]}, ("tags.1: 3 is not of type 'string'",)),
-        ({"path": "x", "kind": "c"}, ("kind: 'c' is not one of ['a', 'b']",)),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"path": "x"}, ()), ({"path": "x", "count": 2, "tags": ["a"], "kind": "a"}, ()),
+    ({}, ("arguments: 'path' is a required property",)),
+    ({"path": 3}, ("path: 3 is not of type 'string'",)),
+    ({"path": "x", "count": 0}, ("count: 0 is less than the minimum of 1",)),
+    ({"path": "x", "tags": ["a", 3]}, ("tags.1: 3 is not of type 'string'",)),
+    ({"path": "x", "kind": "c"}, ("kind: 'c' is not one of ['a', 'b']",)),
+])  # fmt: skip
 def test_what_does_not_fit_is_named_with_its_place(arguments: dict[str, Any], words: tuple[str, ...]) -> None:
     assert problems(SCHEMA, arguments) == words
 
@@ -42,15 +31,10 @@ def test_what_nobody_asked_for_is_named() -> None:
     assert "'other' was unexpected" in problem
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "nonsense"},
-        {"properties": {"a": {"$ref": "https://x.example/s.json"}}},
-        {"$ref": "#/$defs/none"},
-        {"properties": 3},
-    ],
-)
+@pytest.mark.parametrize("schema", [
+    {"type": "nonsense"}, {"properties": {"a": {"$ref": "https://x.example/s.json"}}},
+    {"$ref": "#/$defs/none"}, {"properties": 3},
+])  # fmt: skip
 def test_a_schema_that_cannot_be_used_refuses_nothing_and_reaches_nothing(schema: dict[str, Any]) -> None:
     assert problems(schema, {"a": 1}) == ()
 
@@ -82,22 +66,12 @@ def test_an_argument_may_be_called_like_a_word_of_schemas(name: str) -> None:
     assert problems(schema, {name: 3}) == (f"{name}: 3 is not of type 'string'",)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
-        ("integer", "3", 3),
-        ("integer", "3.5", "3.5"),
-        ("integer", "true", "true"),
-        ("number", "3.5", 3.5),
-        ("boolean", "True", True),
-        ("boolean", "1", "1"),
-        ("array", '["a"]', ["a"]),
-        ("object", '{"a": 1}', {"a": 1}),
-        ("object", "no", "no"),
-        ("string", "3", "3"),
-        (None, "3", "3"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "value", "expected"), [
+    ("integer", "3", 3), ("integer", "3.5", "3.5"), ("integer", "true", "true"),
+    ("number", "3.5", 3.5), ("boolean", "True", True), ("boolean", "1", "1"),
+    ("array", '["a"]', ["a"]), ("object", '{"a": 1}', {"a": 1}), ("object", "no", "no"),
+    ("string", "3", "3"), (None, "3", "3"),
+])  # fmt: skip
 def test_texts_become_what_the_schema_wants(kind: str | None, value: str, expected: object) -> None:
     found = fitted({"x": value}, {"properties": {"x": {"type": kind}}})["x"]
     assert found == expected

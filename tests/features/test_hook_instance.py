@@ -54,10 +54,8 @@ async def test_its_output_words_and_end_are_told_apart() -> None:
     assert await run(kind, b"x" * 200_000) == (2, b'{"a": 1}', b"no\n", "")
     assert kind.fed == b"x" * 200_000
     assert (kind.launch.arguments[4], kind.launch.arguments[-1], kind.launch.can_write) == (
-        "200000",
-        "guard",
-        False,
-    )
+        "200000", "guard", False,
+    )  # fmt: skip
 
 
 async def test_the_words_of_a_program_are_given_to_it_as_they_are() -> None:

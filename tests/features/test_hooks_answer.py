@@ -28,31 +28,20 @@ def decided(word: object, **fields: Any) -> HookResult:
     return said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word, **fields}})
 
 
-@pytest.mark.parametrize(
-    ("ran", "permission"),
-    [
-        (HookResult(0), None),
-        (HookResult(2, b"", b"no"), Verdict.DENY),
-        (HookResult(1, b"", b"broken"), None),
-        (decided("allow"), Verdict.ALLOW),
-        (decided("ask"), Verdict.ASK),
-        (decided("deny"), Verdict.DENY),
-        (decided("dney"), Verdict.ASK),
-        (decided(3), Verdict.ASK),
-        (said({"decision": "block", "reason": "x"}), Verdict.DENY),
-        (said({"decision": "approve"}), Verdict.ALLOW),
-        (said("{not json"), Verdict.ASK),
-        (said("\ufeff" + json.dumps({"decision": "block"})), Verdict.DENY),
-        (HookResult(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
-        (HookResult(0, b"xxx", is_cut=True), None),
-        (HookResult(2, b'{"a', b"no", is_cut=True), Verdict.DENY),
-        (said("\0\1\2garbage"), None),
-        (said({"decision": "block"}, 1), None),
-        (HookResult(-1, problem="did not end within 1 s"), Verdict.ASK),
-        (HookResult(127), Verdict.ASK),
-        (HookResult(126), Verdict.ASK),
-    ],
-)
+@pytest.mark.parametrize(("ran", "permission"), [
+    (HookResult(0), None), (HookResult(2, b"", b"no"), Verdict.DENY),
+    (HookResult(1, b"", b"broken"), None), (decided("allow"), Verdict.ALLOW),
+    (decided("ask"), Verdict.ASK), (decided("deny"), Verdict.DENY), (decided("dney"), Verdict.ASK),
+    (decided(3), Verdict.ASK), (said({"decision": "block", "reason": "x"}), Verdict.DENY),
+    (said({"decision": "approve"}), Verdict.ALLOW), (said("{not json"), Verdict.ASK),
+    (said("\ufeff" + json.dumps({"decision": "block"})), Verdict.DENY),
+    (HookResult(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
+    (HookResult(0, b"xxx", is_cut=True), None),
+    (HookResult(2, b'{"a', b"no", is_cut=True), Verdict.DENY), (said("\0\1\2garbage"), None),
+    (said({"decision": "block"}, 1), None),
+    (HookResult(-1, problem="did not end within 1 s"), Verdict.ASK), (HookResult(127), Verdict.ASK),
+    (HookResult(126), Verdict.ASK),
+])  # fmt: skip
 def test_what_an_end_means_before_a_call(ran: HookResult, permission: Verdict | None) -> None:
     assert read_answer(PRE, ran).permission is permission
 
@@ -60,9 +49,8 @@ def test_what_an_end_means_before_a_call(ran: HookResult, permission: Verdict | 
 def test_a_hang_blocks_nothing_but_calls() -> None:
     ran = HookResult(-1, problem="did not end within 1 s")
     assert {event: read_answer(event, ran).permission for event in HookEvent} == {
-        **dict.fromkeys(HookEvent),
-        PRE: Verdict.ASK,
-    }
+        **dict.fromkeys(HookEvent), PRE: Verdict.ASK,
+    }  # fmt: skip
 
 
 def test_an_answer_that_is_too_long_says_so() -> None:
@@ -95,11 +83,9 @@ def test_deny_wins_over_ask_and_ask_over_allow() -> None:
 
 def test_the_rest_of_an_answer_is_taken_up() -> None:
     found = {
-        "continue": False,
-        "stopReason": "enough",
-        "systemMessage": "look here",
+        "continue": False, "stopReason": "enough", "systemMessage": "look here",
         "hookSpecificOutput": {"additionalContext": "more", "updatedInput": {"command": "ls"}},
-    }
+    }  # fmt: skip
     verdict = together(PRE, [ENTRY], [said(found)])
     assert (verdict.ends_turn, verdict.end_reason, verdict.notes) == (True, "enough", ("look here",))
     assert (verdict.context, verdict.changed) == ("more", {"command": "ls"})
@@ -108,18 +94,10 @@ def test_the_rest_of_an_answer_is_taken_up() -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
 )
-FIELDS = st.sampled_from(
-    [
-        "hookSpecificOutput",
-        "permissionDecision",
-        "decision",
-        "continue",
-        "updatedInput",
-        "additionalContext",
-        "reason",
-        "systemMessage",
-    ]
-)
+FIELDS = st.sampled_from([
+    "hookSpecificOutput", "permissionDecision", "decision", "continue", "updatedInput",
+    "additionalContext", "reason", "systemMessage",
+])  # fmt: skip
 
 
 @given(event=st.sampled_from(HookEvent), found=st.dictionaries(FIELDS, JSON | st.dictionaries(FIELDS, JSON)))
@@ -145,17 +123,13 @@ def test_a_program_that_is_missing_is_named_in_the_refusal() -> None:
     assert read_answer(PRE, HookResult(127)).reason == "a hook that looks at it could not be started"
 
 
-@pytest.mark.parametrize(
-    ("err", "code", "permission"),
-    [
-        (b"bash: line 1: jq: command not found", 0, Verdict.ASK),
-        (b"more\n/bin/sh: 1: jq: not found\n", 1, Verdict.ASK),
-        (b".claude/hooks/guard.sh: line 3: jq: command not found", 0, Verdict.ASK),
-        (b"./guard: line 3: jq: command not found", 1, Verdict.ASK),
-        (b"bash: line 1: jq: command not found", 2, Verdict.DENY),
-        (b"the file was not found", 0, None),
-    ],
-)
+@pytest.mark.parametrize(("err", "code", "permission"), [
+    (b"bash: line 1: jq: command not found", 0, Verdict.ASK),
+    (b"more\n/bin/sh: 1: jq: not found\n", 1, Verdict.ASK),
+    (b".claude/hooks/guard.sh: line 3: jq: command not found", 0, Verdict.ASK),
+    (b"./guard: line 3: jq: command not found", 1, Verdict.ASK),
+    (b"bash: line 1: jq: command not found", 2, Verdict.DENY), (b"the file was not found", 0, None),
+])  # fmt: skip
 def test_a_hook_that_lacks_a_program_has_not_said_yes(err: bytes, code: int, permission: Verdict | None) -> None:
     assert read_answer(PRE, HookResult(code, b"", err)).permission is permission
     assert read_answer(POST, HookResult(1, b"", err)).permission is None
@@ -176,15 +150,10 @@ UV_FAILED = HookResult(
 )
 
 
-@pytest.mark.parametrize(
-    ("command", "permission"),
-    [
-        ("uv run guard.py", Verdict.ASK),
-        ("/usr/bin/uvx guard", Verdict.ASK),
-        ("uvular guard", Verdict.DENY),
-        ("guard", Verdict.DENY),
-    ],
-)
+@pytest.mark.parametrize(("command", "permission"), [
+    ("uv run guard.py", Verdict.ASK), ("/usr/bin/uvx guard", Verdict.ASK),
+    ("uvular guard", Verdict.DENY), ("guard", Verdict.DENY),
+])  # fmt: skip
 def test_uvs_own_failure_is_no_word_of_the_hook(command: str, permission: Verdict) -> None:
     verdict = together(PRE, [HookEntry(PRE, command)], [UV_FAILED])
     assert verdict.permission is permission

@@ -39,10 +39,8 @@ def test_the_users_own_come_before_those_of_the_folders_two_files(workspace: Pat
     put(workspace / ".claude" / "settings.json", {"permissions": {}, **named("Stop", command="theirs")})
     found = read_hooks(workspace)
     assert [(each.command, each.is_own, each.limit_s) for each in found.entries] == [
-        ("mine", True, 60.0),
-        ("ours", False, 5.0),
-        ("theirs", False, 60.0),
-    ]
+        ("mine", True, 60.0), ("ours", False, 5.0), ("theirs", False, 60.0),
+    ]  # fmt: skip
     assert (found.problems, found.is_unsafe) == ((), False)
     assert [each.source for each in found.folders] == [".lmagent/hooks.json", ".claude/settings.json"]
 
@@ -59,36 +57,28 @@ def test_a_yes_holds_for_the_hooks_and_not_for_the_rest_of_their_file(workspace:
     assert read_hooks(workspace).digest == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", "cannot be read"),
-        ("[]", "no object of hooks"),
-        ('{"hooks": 3}', "no object of hooks"),
-        (json.dumps({"hooks": {"PreToolUse": {}}}), "entry 1"),
-        (json.dumps({"hooks": {"PreToolUse": ["x"]}}), "entry 1"),
-        (json.dumps(named(matcher="(")), "not a regular expression"),
-        (json.dumps(named(matcher="a{99999999999999999999}")), "not a regular expression"),
-        (json.dumps(named(matcher="(" * 3000 + ")" * 3000)), "not a regular expression"),
-        (json.dumps(named(matcher=3)), "matcher is not text"),
-        (json.dumps(named(command="")), "no command"),
-        (json.dumps(named(command=["a"])), "no command"),
-        (json.dumps(named(timeout=0)), "at most 600"),
-        (json.dumps(named(timeout=True)), "timeout"),
-        (json.dumps(named(args="guard.sh")), "args are not a list of texts"),
-        (json.dumps(named(args=None)), "args are not a list of texts"),
-        (json.dumps(named(args=["a", 3])), "args are not a list of texts"),
-        (json.dumps(named(args=["\ud800"])), "args are not a list of texts"),
-        (json.dumps(named(fields={"if": 3})), "`if` is not text"),
-        (json.dumps(named(command="bash")), "gives bash no script"),
-        (json.dumps(named(command="/bin/sh -s")), "gives /bin/sh no script"),
-        (json.dumps(named(command="python3", args=["-"])), "gives python3 no script"),
-        (json.dumps(named(command="python3", args=[])), "gives python3 no script"),
-        (json.dumps(named(type="prompt")), "type command"),
-        (json.dumps(named("PreToolUsed")), "There are SessionStart"),
-        ("[" * 100_000, "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("{", "cannot be read"), ("[]", "no object of hooks"), ('{"hooks": 3}', "no object of hooks"),
+    (json.dumps({"hooks": {"PreToolUse": {}}}), "entry 1"),
+    (json.dumps({"hooks": {"PreToolUse": ["x"]}}), "entry 1"),
+    (json.dumps(named(matcher="(")), "not a regular expression"),
+    (json.dumps(named(matcher="a{99999999999999999999}")), "not a regular expression"),
+    (json.dumps(named(matcher="(" * 3000 + ")" * 3000)), "not a regular expression"),
+    (json.dumps(named(matcher=3)), "matcher is not text"),
+    (json.dumps(named(command="")), "no command"), (json.dumps(named(command=["a"])), "no command"),
+    (json.dumps(named(timeout=0)), "at most 600"), (json.dumps(named(timeout=True)), "timeout"),
+    (json.dumps(named(args="guard.sh")), "args are not a list of texts"),
+    (json.dumps(named(args=None)), "args are not a list of texts"),
+    (json.dumps(named(args=["a", 3])), "args are not a list of texts"),
+    (json.dumps(named(args=["\ud800"])), "args are not a list of texts"),
+    (json.dumps(named(fields={"if": 3})), "`if` is not text"),
+    (json.dumps(named(command="bash")), "gives bash no script"),
+    (json.dumps(named(command="/bin/sh -s")), "gives /bin/sh no script"),
+    (json.dumps(named(command="python3", args=["-"])), "gives python3 no script"),
+    (json.dumps(named(command="python3", args=[])), "gives python3 no script"),
+    (json.dumps(named(type="prompt")), "type command"),
+    (json.dumps(named("PreToolUsed")), "There are SessionStart"), ("[" * 100_000, "cannot be read"),
+])  # fmt: skip
 def test_what_is_broken_is_named_and_of_the_users_own_before_tools_it_is_unsafe(workspace: Path, text: str, words: str) -> None:
     put(own(workspace), text)
     put(workspace / ".lmagent" / "hooks.json", named("Stop", command="whole"))
@@ -194,35 +184,16 @@ def test_a_link_is_not_read(workspace: Path) -> None:
     assert (found.entries, "link" in found.problems[0]) == ((), True)
 
 
-@pytest.mark.parametrize(
-    ("matcher", "tool", "is_about"),
-    [
-        ("", "shell", True),
-        ("*", "git_add", True),
-        ("Bash", "shell", True),
-        ("shell", "shell", True),
-        ("Bas", "shell", False),
-        ("Edit|Write|MultiEdit", "edit", True),
-        ("Edit|Write", "write", True),
-        ("Edit|Write", "read", False),
-        ("MultiEdit", "edit", True),
-        ("mcp__.*", "mcp__git__log", True),
-        ("mcp__.*", "grep", False),
-        ("Glob|Grep|Read", "grep", True),
-        (".*", "python", True),
-        ("Task", "delegate", True),
-        ("Agent", "delegate", True),
-        ("Skill", "skill", True),
-        ("Edit, Write", "write", True),
-        ("Edit, Write", "read", False),
-        ("Bash.", "shell", False),
-        ("Bas.", "shell", True),
-        ("^Ba", "shell", True),
-        ("rit.$", "write", True),
-        ("mcp__.*__log", "mcp__git__log", True),
-        ("mcp__git", "mcp__git__log", False),
-    ],
-)
+@pytest.mark.parametrize(("matcher", "tool", "is_about"), [
+    ("", "shell", True), ("*", "git_add", True), ("Bash", "shell", True), ("shell", "shell", True),
+    ("Bas", "shell", False), ("Edit|Write|MultiEdit", "edit", True), ("Edit|Write", "write", True),
+    ("Edit|Write", "read", False), ("MultiEdit", "edit", True), ("mcp__.*", "mcp__git__log", True),
+    ("mcp__.*", "grep", False), ("Glob|Grep|Read", "grep", True), (".*", "python", True),
+    ("Task", "delegate", True), ("Agent", "delegate", True), ("Skill", "skill", True),
+    ("Edit, Write", "write", True), ("Edit, Write", "read", False), ("Bash.", "shell", False),
+    ("Bas.", "shell", True), ("^Ba", "shell", True), ("rit.$", "write", True),
+    ("mcp__.*__log", "mcp__git__log", True), ("mcp__git", "mcp__git__log", False),
+])  # fmt: skip
 def test_matchers_look_at_a_tool_by_either_name(workspace: Path, matcher: str, tool: str, is_about: bool) -> None:
     put(own(workspace), named(matcher=matcher))
     assert read_hooks(workspace).entries[0].is_about(tool_names(tool)) is is_about

@@ -62,36 +62,23 @@ def test_a_matcher_that_is_about_no_tool_is_said_with_the_nearest_name() -> None
     assert said[0].startswith("hooks.json: PreToolUse, matcher 'Bsh' is the name of no tool")
 
 
-@pytest.mark.parametrize(
-    ("condition", "tool", "subject", "is_met"),
-    [
-        ("Bash(rm *)", "shell", "rm -r x", True),
-        ("Bash(rm *)", "shell", "ls", False),
-        ("Bash(rm:*)", "shell", "cd x && FOO=1 rm y", True),
-        ("Bash(rm:*)", "shell", "git status", False),
-        ("Bash(rm *)", "shell", "$CMD x", True),
-        ("Bash(rm *)", "shell", "bash -c 'rm x'", True),
-        ("Bash(git * main)", "shell", "cd x; git push origin main", True),
-        ("Bash", "shell", "ls", True),
-        ("Bash(rm *)", "python", "", True),
-        ("Bash(rm *)", "write", "a.txt", False),
-        ("Edit(src/**)", "edit", "src/a.py", True),
-        ("Edit(src/**)", "write", "src/a.py", True),
-        ("Edit(src/**)", "edit", "docs/a.md", False),
-        ("MultiEdit(./src/**)", "write", "src/a.py", True),
-        ("Write(*.py)", "write", "src/a.py", True),
-        ("Write(*.py)", "write", "src/a.md", False),
-        ("Edit(src/**)", "read", "src/a.py", False),
-        ("Edit(~/x)", "edit", "a.py", True),
-        ("Edit(//etc/**)", "edit", "a.py", True),
-        ("Read(.env)", "grep", "src", True),
-        ("Skill(x)", "skill", "", True),
-        ("mcp__git__*", "mcp__git__log", "git/log", True),
-        ("mcp__git__*", "mcp__web__get", "web/get", False),
-        ("Bash(rm *)|Bash(ls *)", "shell", "ls", True),
-        ("no rule!", "shell", "ls", True),
-    ],
-)
+@pytest.mark.parametrize(("condition", "tool", "subject", "is_met"), [
+    ("Bash(rm *)", "shell", "rm -r x", True), ("Bash(rm *)", "shell", "ls", False),
+    ("Bash(rm:*)", "shell", "cd x && FOO=1 rm y", True),
+    ("Bash(rm:*)", "shell", "git status", False), ("Bash(rm *)", "shell", "$CMD x", True),
+    ("Bash(rm *)", "shell", "bash -c 'rm x'", True),
+    ("Bash(git * main)", "shell", "cd x; git push origin main", True),
+    ("Bash", "shell", "ls", True), ("Bash(rm *)", "python", "", True),
+    ("Bash(rm *)", "write", "a.txt", False), ("Edit(src/**)", "edit", "src/a.py", True),
+    ("Edit(src/**)", "write", "src/a.py", True), ("Edit(src/**)", "edit", "docs/a.md", False),
+    ("MultiEdit(./src/**)", "write", "src/a.py", True), ("Write(*.py)", "write", "src/a.py", True),
+    ("Write(*.py)", "write", "src/a.md", False), ("Edit(src/**)", "read", "src/a.py", False),
+    ("Edit(~/x)", "edit", "a.py", True), ("Edit(//etc/**)", "edit", "a.py", True),
+    ("Read(.env)", "grep", "src", True), ("Skill(x)", "skill", "", True),
+    ("mcp__git__*", "mcp__git__log", "git/log", True),
+    ("mcp__git__*", "mcp__web__get", "web/get", False),
+    ("Bash(rm *)|Bash(ls *)", "shell", "ls", True), ("no rule!", "shell", "ls", True),
+])  # fmt: skip
 def test_a_condition_is_a_rule_about_the_call_and_in_doubt_it_is_met(
     condition: str, tool: str, subject: str, is_met: bool
 ) -> None:
@@ -109,6 +96,5 @@ def test_a_condition_that_is_no_rule_is_told() -> None:
     entries = [HookEntry(pre, "true", condition=each, source="hooks.json") for each in ("Bash(rm *)", "Edit(~/x)", "what?")]
     said = odd_matchers(entries, ("shell", "edit"))
     assert [each.partition(" is ")[0] for each in said] == [
-        "hooks.json: PreToolUse, if 'Edit(~/x)'",
-        "hooks.json: PreToolUse, if 'what?'",
-    ]
+        "hooks.json: PreToolUse, if 'Edit(~/x)'", "hooks.json: PreToolUse, if 'what?'",
+    ]  # fmt: skip

@@ -54,14 +54,10 @@ async def test_other_programs_files_count_where_there_is_no_agents_md(home: Home
     assert [source.name for source in found.sources] == ["../../GEMINI.md", "../AGENTS.md", "CLAUDE.md"]
 
 
-@pytest.mark.parametrize(
-    ("files", "name"),
-    [
-        (("work/.lmagent/.soul.md", "work/.soul.md", "user/soul.md"), ".lmagent/.soul.md"),
-        (("work/.soul.md", "user/soul.md"), ".soul.md"),
-        (("user/soul.md",), "~/soul.md"),
-    ],
-)
+@pytest.mark.parametrize(("files", "name"), [
+    (("work/.lmagent/.soul.md", "work/.soul.md", "user/soul.md"), ".lmagent/.soul.md"),
+    (("work/.soul.md", "user/soul.md"), ".soul.md"), (("user/soul.md",), "~/soul.md"),
+])  # fmt: skip
 async def test_one_persona_the_nearest_and_the_users_profile(home: Home, files: tuple[str, ...], name: str) -> None:
     for path in (*files, "user/profile.md"):
         home.put(path)

@@ -34,16 +34,11 @@ def test_what_wants_a_network_and_has_none_is_told_how_to_get_it(entry: ServerEn
     assert words in advice(entry, said)
 
 
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        (an_entry("python3", "x"), LATE),
-        (an_entry("npx", "x", hosts=("*",)), LATE),
-        (an_entry("npx", "x", on_host=True), LATE),
-        (an_entry("npx", "x"), "npx: command not found"),
-        (an_entry(kind="http", url="https://x.example"), "getaddrinfo failed"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "said"), [
+    (an_entry("python3", "x"), LATE), (an_entry("npx", "x", hosts=("*",)), LATE),
+    (an_entry("npx", "x", on_host=True), LATE), (an_entry("npx", "x"), "npx: command not found"),
+    (an_entry(kind="http", url="https://x.example"), "getaddrinfo failed"),
+])  # fmt: skip
 def test_where_a_network_would_not_help_none_is_advised(entry: ServerEntry, said: str) -> None:
     assert advice(entry, said) == ""
 

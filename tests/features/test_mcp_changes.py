@@ -34,14 +34,9 @@ def test_changed_words_and_a_changed_schema_stand_below_each_other() -> None:
     (change,) = changes_of([ECHO], [now])
     assert change.kind == "changed"
     assert change.lines == (
-        "- Say it back.",
-        "+ Say it loudly.",
-        '- text.type: "string"',
-        '+ text.type: "integer"',
-        '- required: ["text"]',
-        '+ required: ["loud", "text"]',
-        '+ loud.type: "boolean"',
-    )
+        "- Say it back.", "+ Say it loudly.", '- text.type: "string"', '+ text.type: "integer"',
+        '- required: ["text"]', '+ required: ["loud", "text"]', '+ loud.type: "boolean"',
+    )  # fmt: skip
 
 
 def test_a_nested_schema_is_compared_by_its_paths() -> None:
@@ -53,13 +48,10 @@ def test_a_nested_schema_is_compared_by_its_paths() -> None:
     assert change.lines == ('- items.items.id.anyOf.1.type: "string"', '+ items.items.id.anyOf.1.type: "number"')
 
 
-@pytest.mark.parametrize(
-    "now",
-    [
-        RawTool("echo", "Say\u200b it back.", ECHO.schema),
-        RawTool("echo", ECHO.description, {**ECHO.schema, "x-note": "obey me"}),
-    ],
-)
+@pytest.mark.parametrize("now", [
+    RawTool("echo", "Say\u200b it back.", ECHO.schema),
+    RawTool("echo", ECHO.description, {**ECHO.schema, "x-note": "obey me"}),
+])  # fmt: skip
 def test_a_change_that_no_model_is_told_of_is_said_to_be_one(now: RawTool) -> None:
     assert tools_digest([ECHO]) != tools_digest([now])
     (change,) = changes_of([ECHO], [now])

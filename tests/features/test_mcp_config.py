@@ -42,11 +42,8 @@ def only(path: Path, folder: Path, /, **entry: Any) -> ServerEntry:
 def test_a_program_has_its_words_variables_and_folder(home: Path, workspace: Path) -> None:
     entry = only(home / "mcp.json", workspace, command="npx", args=["-y", "pkg", 3], env={"K": "v", "N": 1}, cwd="sub")
     assert (entry.kind, entry.command, entry.env, entry.cwd) == (
-        "stdio",
-        ("npx", "-y", "pkg", "3"),
-        (("K", "v"), ("N", "1")),
-        "sub",
-    )
+        "stdio", ("npx", "-y", "pkg", "3"), (("K", "v"), ("N", "1")), "sub",
+    )  # fmt: skip
     assert entry.is_own
     assert not entry.needs_yes
 
@@ -94,28 +91,19 @@ def test_the_folder_overrules_the_user_and_its_own_file_comes_first(home: Path, 
     read(workspace / ".mcp.json", workspace, {"mcpServers": {"a": {"command": "shared"}, "b": {"command": "shared"}}})
     files = read(workspace / ".lmagent" / "mcp.json", workspace, {"mcpServers": {"a": {"command": "own"}}})
     assert [(entry.name, entry.command, entry.needs_yes) for entry in files.entries] == [
-        ("a", ("own",), True),
-        ("b", ("shared",), True),
-        ("c", ("user",), False),
-    ]
+        ("a", ("own",), True), ("b", ("shared",), True), ("c", ("user",), False),
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("entry", "words"),
-    [
-        ({}, "no command"),
-        ({"command": ""}, "no command"),
-        ({"command": 3}, "command cannot be 3"),
-        ({"command": "x", "args": "y"}, "args cannot be 'y'"),
-        ({"command": "x", "env": ["A"]}, "env cannot be"),
-        ({"type": "carrier pigeon"}, "type 'carrier pigeon'"),
-        ({"type": "http"}, "no address"),
-        ({"url": "ftp://x"}, "no address"),
-        ({"command": "x", "sandbox": "none"}, "sandbox cannot be 'none'"),
-        ({"command": "x", "timeout_s": 0}, "timeout_s cannot be 0"),
-        ("x", "is not an object"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "words"), [
+    ({}, "no command"), ({"command": ""}, "no command"), ({"command": 3}, "command cannot be 3"),
+    ({"command": "x", "args": "y"}, "args cannot be 'y'"),
+    ({"command": "x", "env": ["A"]}, "env cannot be"),
+    ({"type": "carrier pigeon"}, "type 'carrier pigeon'"), ({"type": "http"}, "no address"),
+    ({"url": "ftp://x"}, "no address"),
+    ({"command": "x", "sandbox": "none"}, "sandbox cannot be 'none'"),
+    ({"command": "x", "timeout_s": 0}, "timeout_s cannot be 0"), ("x", "is not an object"),
+])  # fmt: skip
 def test_an_error_names_file_server_and_way_out_and_leaves_the_others(
     home: Path, workspace: Path, entry: object, words: str
 ) -> None:
@@ -147,18 +135,11 @@ def test_a_link_of_the_folder_is_not_followed(home: Path, workspace: Path) -> No
     assert read_servers(workspace).entries == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("${A}", "one"),
-        ("x-${A}-${B:-two}", "x-one-two"),
-        ("${EMPTY:-three}", "three"),
-        ("${B:-}", ""),
-        ("$A ${1} {A}", "$A ${1} {A}"),
-        ("${workspaceFolder}/a", "/w/a"),
-        ("${WORKSPACE}", "/w"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("${A}", "one"), ("x-${A}-${B:-two}", "x-one-two"), ("${EMPTY:-three}", "three"),
+    ("${B:-}", ""), ("$A ${1} {A}", "$A ${1} {A}"), ("${workspaceFolder}/a", "/w/a"),
+    ("${WORKSPACE}", "/w"),
+])  # fmt: skip
 def test_variables_are_put_in(text: str, expected: str) -> None:
     assert expand(text, {"A": "one", "EMPTY": ""}, Path("/w"), "here") == expected
 

@@ -46,22 +46,17 @@ def test_what_else_is_in_the_file_stays(workspace: Path) -> None:
     assert own() == {**before, "mcpServers": {"a": {"command": "a"}, "web": web}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["add"], 64, "no server is named"),
-        (["add", "x"], 64, "either a command or an address"),
-        (["add", "x", "--url", "https://a.example", "--", "y"], 64, "either a command or an address"),
-        (["add", "x", "--url", "ftp://a.example"], 64, "http:// or https://"),
-        (["add", "x", "--env", "A", "--", "y"], 64, "'A' is not NAME=VALUE"),
-        (["add", "folders", "--", "y"], 0, ""),
-        (["remove", "folders"], 64, ".mcp.json. Take it out there"),
-        (["remove", "none"], 64, "no MCP server 'none'"),
-        (["get", "none"], 64, "no MCP server 'none'"),
-        (["set", "folders"], 64, "nothing is chosen"),
-        (["set", "none", "--where", "host"], 64, "no MCP server 'none'"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "words"), [
+    (["add"], 64, "no server is named"), (["add", "x"], 64, "either a command or an address"),
+    (["add", "x", "--url", "https://a.example", "--", "y"], 64, "either a command or an address"),
+    (["add", "x", "--url", "ftp://a.example"], 64, "http:// or https://"),
+    (["add", "x", "--env", "A", "--", "y"], 64, "'A' is not NAME=VALUE"),
+    (["add", "folders", "--", "y"], 0, ""),
+    (["remove", "folders"], 64, ".mcp.json. Take it out there"),
+    (["remove", "none"], 64, "no MCP server 'none'"), (["get", "none"], 64, "no MCP server 'none'"),
+    (["set", "folders"], 64, "nothing is chosen"),
+    (["set", "none", "--where", "host"], 64, "no MCP server 'none'"),
+])  # fmt: skip
 def test_what_cannot_be_is_said(
     arguments: list[str], code: int, words: str, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,32 +89,22 @@ async def test_prompts_are_slash_commands_with_their_arguments(workspace: Path, 
     assert server.brings == "2 prompts, 3 resources"
 
 
-@pytest.mark.parametrize(
-    ("words", "sent"),
-    [
-        ("locks", {"topic": "locks"}),
-        ("'all locks' short", {"topic": "all locks", "style": "short"}),
-        ("style=short locks", {"topic": "locks", "style": "short"}),
-        ("topic=a=b", {"topic": "a=b"}),
-        ("a b c d", {"topic": "a", "style": "b c d"}),
-        ("other=1", {"topic": "other=1"}),
-    ],
-)
+@pytest.mark.parametrize(("words", "sent"), [
+    ("locks", {"topic": "locks"}), ("'all locks' short", {"topic": "all locks", "style": "short"}),
+    ("style=short locks", {"topic": "locks", "style": "short"}), ("topic=a=b", {"topic": "a=b"}),
+    ("a b c d", {"topic": "a", "style": "b c d"}), ("other=1", {"topic": "other=1"}),
+])  # fmt: skip
 async def test_arguments_are_typed_by_position_or_name(workspace: Path, start: Start, words: str, sent: dict[str, str]) -> None:
     room = await start("offers=1")
     found = await typed(workspace, room, f"/mcp__paper__review {words}")
     assert f"Review {json.dumps(sent, sort_keys=True)}." in found.pieces[1].text
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("/mcp__paper__review", "/mcp__paper__review needs topic. Type: /mcp__paper__review <topic> [style]"),
-        ("/mcp__paper__review style=x", "needs topic"),
-        ("/mcp__paper__review topic=", "needs topic"),
-        ("/mcp__paper__talk now", "/mcp__paper__talk has no place for 'now'. Type: /mcp__paper__talk"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("/mcp__paper__review", "/mcp__paper__review needs topic. Type: /mcp__paper__review <topic> [style]"),
+    ("/mcp__paper__review style=x", "needs topic"), ("/mcp__paper__review topic=", "needs topic"),
+    ("/mcp__paper__talk now", "/mcp__paper__talk has no place for 'now'. Type: /mcp__paper__talk"),
+])  # fmt: skip
 async def test_a_missing_argument_is_said_and_nothing_is_asked(workspace: Path, start: Start, text: str, said: str) -> None:
     room = await start("offers=1", "asked=asked.txt")
     with pytest.raises(McpError) as caught:
@@ -202,10 +192,9 @@ async def test_other_prompts_are_heard_of(start: Start) -> None:
 async def test_resources_are_listed_and_read(start: Start) -> None:
     room = await start("offers=1")
     assert [(each.uri, each.title, each.is_template) for each in room.resources()] == [
-        ("note://one", "The first note", False),
-        ("note://dot", "dot", False),
+        ("note://one", "The first note", False), ("note://dot", "dot", False),
         ("note://long/{size}", "long", True),
-    ]
+    ]  # fmt: skip
     assert (await read(room, "note://one")).text == "inside note://one </resource>"
     drawn = await read(room, "note://dot")
     assert [image.media_type for image in drawn.images] == ["image/png"]

@@ -60,13 +60,12 @@ def test_resources_and_sounds_are_told() -> None:
     sound = types.AudioContent(data="AAAA", mime_type="audio/wav")
     found = as_result("t", result(inside, blob, drawn, link, sound))
     assert found.text.splitlines() == [
-        "[resource file:///b]",
-        "inside b",
+        "[resource file:///b]", "inside b",
         "[resource file:///c, application/zip, 3 bytes of data]",
         f"[picture 1, image/png, {len(base64.b64decode(PIXEL))} bytes]",
         "[resource file:///a (a): a file]",
         "[a sound, audio/wav, 3 bytes: it cannot be played here]",
-    ]
+    ]  # fmt: skip
 
 
 def test_structured_content_is_told_once() -> None:

@@ -20,18 +20,12 @@ def two_hundred() -> list[McpTool]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("create a ticket", "create_ticket"),
-        ("delete invoices", "delete_invoice"),
-        ("exporting metrics", "export_metric"),
-        ("merge branch", "merge_branch"),
-        ("archive_photo", "archive_photo"),
-        ("countRecipes", "count_recipe"),
-        ("mcp__shop__update_sensor", "update_sensor"),
-    ],
-)
+@pytest.mark.parametrize(("query", "expected"), [
+    ("create a ticket", "create_ticket"), ("delete invoices", "delete_invoice"),
+    ("exporting metrics", "export_metric"), ("merge branch", "merge_branch"),
+    ("archive_photo", "archive_photo"), ("countRecipes", "count_recipe"),
+    ("mcp__shop__update_sensor", "update_sensor"),
+])  # fmt: skip
 def test_the_right_one_of_two_hundred_stands_first(query: str, expected: str) -> None:
     assert search(query, two_hundred())[0].own_name == expected
 

@@ -45,16 +45,11 @@ def test_an_odd_name_says_what_its_tools_are_called(name: str, words: str) -> No
     assert words in found
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        ({"mcpServer": {}}, 'did you mean "mcpServers"?'),
-        ({"servers": {}}, 'did you mean "mcpServers"?'),
-        ({"inputs": []}, ""),
-        ({"mcpServers": {}, "mcpServer": {}}, ""),
-        ({}, ""),
-    ],
-)
+@pytest.mark.parametrize(("found", "words"), [
+    ({"mcpServer": {}}, 'did you mean "mcpServers"?'),
+    ({"servers": {}}, 'did you mean "mcpServers"?'), ({"inputs": []}, ""),
+    ({"mcpServers": {}, "mcpServer": {}}, ""), ({}, ""),
+])  # fmt: skip
 def test_a_file_whose_one_key_is_misspelt_says_so(found: dict[str, object], words: str) -> None:
     assert words in file_warning(found)
     assert bool(words) == bool(file_warning(found))

@@ -87,30 +87,21 @@ def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
     assert (tool.name, tool.function, tool.description) == ("skill__shorten", "shorten", "Shorten a text.")
     head, _, body = tool.source.partition("\n\n\n")
     assert head.splitlines() == [
-        "from __future__ import annotations",
-        "from typing import Literal",
-        "from typing import Optional",
-        "import json",
-        "import os.path as p",
-    ]
+        "from __future__ import annotations", "from typing import Literal",
+        "from typing import Optional", "import json", "import os.path as p",
+    ]  # fmt: skip
     assert body.startswith("def shorten(")
     assert body.endswith("how, parts])\n")
-    assert tool.parameters == {
-        "type": "object",
-        "properties": {
-            "text": {"type": "string"},
-            "how": {"enum": ["a", "b"]},
-            "most": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-            "parts": {
-                "anyOf": [
-                    {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
-                    {"type": "null"},
-                ]
-            },
+    assert tool.parameters == {"type": "object", "properties": {
+        "text": {"type": "string"}, "how": {"enum": ["a", "b"]},
+        "most": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "parts": {
+            "anyOf": [
+                {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
+                {"type": "null"},
+            ]
         },
-        "additionalProperties": False,
-        "required": ["text"],
-    }
+    }, "additionalProperties": False, "required": ["text"]}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["skill__cut", "cut", " Cut "])
@@ -118,31 +109,27 @@ def test_it_goes_by_the_name_that_was_asked_for(name: str) -> None:
     assert a_tool(name).name == "skill__cut"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("def f() -> int: return 1", "no docstring"),
-        ('def f():\n    "Do."', "its result has no type hint"),
-        ('def f(a) -> int:\n    "Do."', "argument a has no type hint"),
-        ('def f(a: bytes) -> int:\n    "Do."', "argument a has a type that JSON has not: bytes"),
-        ('def f(a: dict[int, str]) -> int:\n    "Do."', "dict[int, str]"),
-        ('def f(a: "set[str]") -> int:\n    "Do."', "set[str]"),
-        ('def f(*a: int) -> int:\n    "Do."', "no name"),
-        ('def f(a: int, /) -> int:\n    "Do."', "no name"),
-        ('def f(a: int = len("x")) -> int:\n    "Do."', "a default is not a plain value"),
-        ('@cache\ndef f() -> int:\n    "Do."', "it is decorated"),
-        ('X = []\ndef f() -> int:\n    "Do."\n    X.append(1)\n    return 1', "it uses X, which is outside of it"),
-        ('X = 1\ndef f() -> int:\n    "Do."\n    global X\n    X = 2\n    return X', "it keeps state in X"),
-        ('def f() -> int:\n    "Do."\n    yield 1', "it yields"),
-        ('from . import helper\ndef f() -> int:\n    "Do."\n    return helper.x', "it imports from the program around it"),
-        ('def f() -> int:\n    "Do."\n    return 1\ndef f() -> int:\n    "Do."\n    return 2', "no one function"),
-        ('class C:\n    def f(self) -> int:\n        "Do."\n        return 1', "no one function"),
-        ("def f(:", "cannot be read as Python"),
-        ("x = (" * 300, "cannot be read as Python"),
-        ("\0", "cannot be read as Python"),
-        ('def f() -> str:\n    "Do."\n    return "' + "x" * 30_000 + '"', "more than 24,000"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    ("def f() -> int: return 1", "no docstring"),
+    ('def f():\n    "Do."', "its result has no type hint"),
+    ('def f(a) -> int:\n    "Do."', "argument a has no type hint"),
+    ('def f(a: bytes) -> int:\n    "Do."', "argument a has a type that JSON has not: bytes"),
+    ('def f(a: dict[int, str]) -> int:\n    "Do."', "dict[int, str]"),
+    ('def f(a: "set[str]") -> int:\n    "Do."', "set[str]"),
+    ('def f(*a: int) -> int:\n    "Do."', "no name"),
+    ('def f(a: int, /) -> int:\n    "Do."', "no name"),
+    ('def f(a: int = len("x")) -> int:\n    "Do."', "a default is not a plain value"),
+    ('@cache\ndef f() -> int:\n    "Do."', "it is decorated"),
+    ('X = []\ndef f() -> int:\n    "Do."\n    X.append(1)\n    return 1', "it uses X, which is outside of it"),
+    ('X = 1\ndef f() -> int:\n    "Do."\n    global X\n    X = 2\n    return X', "it keeps state in X"),
+    ('def f() -> int:\n    "Do."\n    yield 1', "it yields"),
+    ('from . import helper\ndef f() -> int:\n    "Do."\n    return helper.x', "it imports from the program around it"),
+    ('def f() -> int:\n    "Do."\n    return 1\ndef f() -> int:\n    "Do."\n    return 2', "no one function"),
+    ('class C:\n    def f(self) -> int:\n        "Do."\n        return 1', "no one function"),
+    ("def f(:", "cannot be read as Python"), ("x = (" * 300, "cannot be read as Python"),
+    ("\0", "cannot be read as Python"),
+    ('def f() -> str:\n    "Do."\n    return "' + "x" * 30_000 + '"', "more than 24,000"),
+])  # fmt: skip
 def test_what_cannot_be_a_tool_says_why(text: str, reason: str) -> None:
     with pytest.raises(ToolError) as found:
         _ = check("a.py", text, "f", "")

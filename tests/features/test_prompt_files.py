@@ -86,11 +86,8 @@ def test_the_front_matter_is_read(places: Places) -> None:
     places.put("review.md", text)
     file = places.usable()["review"]
     assert (file.description, file.label, file.model, file.body) == (
-        "Review: all",
-        "/review [file] [count]",
-        "big",
-        "Review $1.",
-    )
+        "Review: all", "/review [file] [count]", "big", "Review $1.",
+    )  # fmt: skip
     assert file.allowed == ("Shell(git log *)", "Read")
 
 

@@ -11,20 +11,10 @@ from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, rea
 from lmtui.tools.registry import ToolRegistry
 
 CANONICAL = ToolRegistry().canonical
-LINES = st.sampled_from(
-    [
-        "---",
-        "name: a",
-        "description: b: c",
-        "allowed-tools: [Read, {a: b}]",
-        "- x",
-        "&a *a",
-        "? !!python/object:os.system x",
-        "|",
-        "\t",
-        "{",
-    ]
-)
+LINES = st.sampled_from([
+    "---", "name: a", "description: b: c", "allowed-tools: [Read, {a: b}]", "- x", "&a *a",
+    "? !!python/object:os.system x", "|", "\t", "{",
+])  # fmt: skip
 
 
 def front(text: str, body: str = "Do it.") -> bytes:
@@ -37,34 +27,25 @@ def test_a_skill_is_read() -> None:
     assert (found.allowed, found.warnings) == ("Read Bash(git:*)", ())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "name: a\ndescription: Use when: it rains",
-        'name: a\ndescription: Use when: it\'s raining, "hard"',
-        "name: a\ndescription: >\n  Use when:\n  it rains",
-        "name: a\ndescription: 'Use when: it rains'\nmetadata:\n  when: 2025-13-45",
-        "\ufeffname: a\ndescription: Use when: it rains",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "name: a\ndescription: Use when: it rains",
+    'name: a\ndescription: Use when: it\'s raining, "hard"',
+    "name: a\ndescription: >\n  Use when:\n  it rains",
+    "name: a\ndescription: 'Use when: it rains'\nmetadata:\n  when: 2025-13-45",
+    "\ufeffname: a\ndescription: Use when: it rains",
+])  # fmt: skip
 def test_colons_in_a_description_are_taken_as_they_were_meant(text: str) -> None:
     found = read_skill(front(text.removeprefix("\ufeff")), "a")
     assert found.description.startswith("Use when: it")
 
 
-@pytest.mark.parametrize(
-    ("data", "line", "why"),
-    [
-        (b"# A skill\n", 1, "does not begin"),
-        (b"---\nname: a\n", 1, "no end"),
-        (front("name: a"), 2, "no description"),
-        (front("- a\n- b"), 2, "key: value"),
-        (front("name: a\ndescription: [b"), 3, "expected"),
-        (front("name: a\nmore: {x: [}\ndescription: b"), 3, "expected"),
-        (front("[" * 3000), 2, ""),
-        (front("a: b\n" * 5000), 2, "characters"),
-    ],
-)
+@pytest.mark.parametrize(("data", "line", "why"), [
+    (b"# A skill\n", 1, "does not begin"), (b"---\nname: a\n", 1, "no end"),
+    (front("name: a"), 2, "no description"), (front("- a\n- b"), 2, "key: value"),
+    (front("name: a\ndescription: [b"), 3, "expected"),
+    (front("name: a\nmore: {x: [}\ndescription: b"), 3, "expected"), (front("[" * 3000), 2, ""),
+    (front("a: b\n" * 5000), 2, "characters"),
+])  # fmt: skip
 def test_a_front_matter_that_cannot_be_read_says_where_and_why(data: bytes, line: int, why: str) -> None:
     with pytest.raises(BrokenSkill) as found:
         _ = read_skill(data, "a")
@@ -72,16 +53,13 @@ def test_a_front_matter_that_cannot_be_read_says_where_and_why(data: bytes, line
     assert found.value.line == line
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "warning"),
-    [
-        ("name: Tidy Up\ndescription: b", "Tidy-Up", "is not made of"),
-        ("name: other\ndescription: b", "other", "not that of its folder"),
-        ("description: b", "tidy", "goes by its folder's"),
-        ("name: a--b\ndescription: b", "a--b", "is not made of"),
-        (f"name: tidy\ndescription: {'b' * 2000}", "tidy", "more than 1,024"),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "warning"), [
+    ("name: Tidy Up\ndescription: b", "Tidy-Up", "is not made of"),
+    ("name: other\ndescription: b", "other", "not that of its folder"),
+    ("description: b", "tidy", "goes by its folder's"),
+    ("name: a--b\ndescription: b", "a--b", "is not made of"),
+    (f"name: tidy\ndescription: {'b' * 2000}", "tidy", "more than 1,024"),
+])  # fmt: skip
 def test_what_is_wrong_and_harmless_warns_and_loads(text: str, name: str, warning: str) -> None:
     found = read_skill(front(text), "tidy")
     assert found.name == name
@@ -89,19 +67,11 @@ def test_what_is_wrong_and_harmless_warns_and_loads(text: str, name: str, warnin
     assert any(warning in each for each in found.warnings)
 
 
-@pytest.mark.parametrize(
-    ("front", "allowed"),
-    [
-        ("", None),
-        ("allowed-tools:\n", ""),
-        ("allowed-tools: ''\n", ""),
-        ("tools: []\n", ""),
-        ("allowed_tools: {Read: yes}\n", ""),
-        ("allowed-tools: [[Read]]\n", ""),
-        ("allowed-tools: Read\n", "Read"),
-        ("allowed-tools:\ntools: Read\n", ""),
-    ],
-)
+@pytest.mark.parametrize(("front", "allowed"), [
+    ("", None), ("allowed-tools:\n", ""), ("allowed-tools: ''\n", ""), ("tools: []\n", ""),
+    ("allowed_tools: {Read: yes}\n", ""), ("allowed-tools: [[Read]]\n", ""),
+    ("allowed-tools: Read\n", "Read"), ("allowed-tools:\ntools: Read\n", ""),
+])  # fmt: skip
 def test_a_key_for_tools_that_is_there_limits_to_what_it_names(front: str, allowed: str | None) -> None:
     found = read_skill(f"---\nname: tidy\ndescription: Tidy up.\n{front}---\nDo it.\n".encode(), "tidy")
     assert found.allowed == allowed
@@ -130,19 +100,14 @@ def test_whatever_lies_there_is_a_skill_or_a_broken_one(data: bytes) -> None:
             assert "\n" not in found.description
 
 
-@pytest.mark.parametrize(
-    ("text", "rules"),
-    [
-        ("Read Grep", ("Read", "Grep")),
-        ("Read, Bash(git add *), mcp__time__now", ("Read", "Shell(git add *)", "mcp__time__now")),
-        ("Bash(git:*)", ("Shell(git *)",)),
-        ("Bash(npm run test:*) Edit(src/**)", ("Shell(npm run test *)", "Edit(src/**)")),
-        ("MultiEdit NotebookEdit TodoWrite", ("Edit", "Todo_add")),
-        ("skill__count_words", ("Skill__count_words",)),
-        ("*", ("*",)),
-        ("", ()),
-    ],
-)
+@pytest.mark.parametrize(("text", "rules"), [
+    ("Read Grep", ("Read", "Grep")),
+    ("Read, Bash(git add *), mcp__time__now", ("Read", "Shell(git add *)", "mcp__time__now")),
+    ("Bash(git:*)", ("Shell(git *)",)),
+    ("Bash(npm run test:*) Edit(src/**)", ("Shell(npm run test *)", "Edit(src/**)")),
+    ("MultiEdit NotebookEdit TodoWrite", ("Edit", "Todo_add")),
+    ("skill__count_words", ("Skill__count_words",)), ("*", ("*",)), ("", ()),
+])  # fmt: skip
 def test_words_for_tools_become_rules(text: str, rules: tuple[str, ...]) -> None:
     assert allowed_rules(text, CANONICAL) == (rules, ())
 

@@ -195,19 +195,10 @@ def test_what_is_public_is_told_by_the_name(text: str, place: str, *, is_public:
     assert (address.place, address.is_public) == (place, is_public)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ftp://a.example.com",
-        "file:///etc/passwd",
-        "https://",
-        "https://me:pw@a.example.com",
-        "http://a b/",
-        "http://x:99999/",
-        "",
-        "http://exämple.com/",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "ftp://a.example.com", "file:///etc/passwd", "https://", "https://me:pw@a.example.com",
+    "http://a b/", "http://x:99999/", "", "http://exämple.com/",
+])  # fmt: skip
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(ToolError):
         read_address(text)
@@ -321,15 +312,10 @@ async def test_what_a_page_gives_is_cut_at_a_length() -> None:
     assert len(await to_markdown(f"<p>{'x' * 6_000_000}</p>")) == 5_000_000
 
 
-@pytest.mark.parametrize(
-    ("selector", "text"),
-    [
-        ("h2", "## List"),
-        ("p, h2", "## List\n\nssh is **22**"),
-        ("p b", "**22**"),
-        ("body, p", "## List\n\nssh is **22**"),
-    ],
-)
+@pytest.mark.parametrize(("selector", "text"), [
+    ("h2", "## List"), ("p, h2", "## List\n\nssh is **22**"), ("p b", "**22**"),
+    ("body, p", "## List\n\nssh is **22**"),
+])  # fmt: skip
 async def test_a_selector_gives_what_it_matches_in_a_page(selector: str, text: str) -> None:
     internet = Internet()
     internet.pages["https://a.example.com/"] = answer(PAGE, "text/html")

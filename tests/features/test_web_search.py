@@ -155,23 +155,18 @@ async def test_a_program_gets_the_query_as_one_argument_without_a_shell_and_prin
     assert hits == [WebResult("['--site', 'a b', \"all '; touch /tmp/x' $(id)\"]", "http://a/", f"{Path.home()}False")]
     lines = "print('http://a/\\tOne\\tfirst\\twith a tab\\n\\nhttp://b/\\tTwo\\nno address')"
     assert await searched(script(tmp_path, lines)) == [
-        WebResult("One", "http://a/", "first with a tab"),
-        WebResult("Two", "http://b/"),
-    ]
+        WebResult("One", "http://a/", "first with a tab"), WebResult("Two", "http://b/"),
+    ]  # fmt: skip
     assert await searched(script(tmp_path, "pass")) == ()
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("print('a'); print('first', file=sys.stderr); sys.exit('the last\\x1b[31m line')", "exit code 1: the last line"),
-        ("while True: print('x' * 1000)", "more than 1,000,000 bytes"),
-        ("while True: print('x' * 1000, file=sys.stderr)", "did not answer|exit code"),
-        ("print('hello')", "printed neither"),
-        ("print('[1, 2')", "is not JSON"),
-        ("time.sleep(60)", "did not answer within 0.6 s"),
-    ],
-)
+@pytest.mark.parametrize(("body", "why"), [
+    ("print('a'); print('first', file=sys.stderr); sys.exit('the last\\x1b[31m line')", "exit code 1: the last line"),
+    ("while True: print('x' * 1000)", "more than 1,000,000 bytes"),
+    ("while True: print('x' * 1000, file=sys.stderr)", "did not answer|exit code"),
+    ("print('hello')", "printed neither"), ("print('[1, 2')", "is not JSON"),
+    ("time.sleep(60)", "did not answer within 0.6 s"),
+])  # fmt: skip
 async def test_a_program_that_fails_floods_or_hangs_is_ended_and_named(tmp_path: Path, body: str, why: str) -> None:
     backend = parse_search_backend(script(tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n{body}"))
     assert backend is not None

@@ -74,7 +74,6 @@ async def test_a_host_that_a_command_asks_for_has_a_row_of_its_own() -> None:
     rows = list(audit_rows(rig.session.history()))
     assert [(row.tool, row.what, row.ruling.decision, row.ruling.by, row.ok) for row in rows] == [
         ("shell", "fetch https://pypi.org", "mode", "", False),
-        ("network", "pypi.org:443", "no", "user", False),
-        ("connection", "pypi.org", "", "", False),
-    ]
+        ("network", "pypi.org:443", "no", "user", False), ("connection", "pypi.org", "", "", False),
+    ]  # fmt: skip
     assert "pypi.org  –  refused" in as_audit_text(rig.session.history())

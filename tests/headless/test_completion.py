@@ -14,18 +14,13 @@ def completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["ru"], {"run"}),
-        (["run", "--output-"], {"--output-schema", "--output-last-message"}),
-        (["run", "--mode", ""], {"manual", "normal", "auto", "try", "plan"}),
-        (["--plain", "run", "--mode", "p"], {"plan"}),
-        (["sandbox", "ex"], {"explain"}),
-        (["completion", ""], {"bash", "zsh", "fish", "--help"}),
-        (["run", "--workspace", "/us"], {"/usr"}),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), [
+    (["ru"], {"run"}), (["run", "--output-"], {"--output-schema", "--output-last-message"}),
+    (["run", "--mode", ""], {"manual", "normal", "auto", "try", "plan"}),
+    (["--plain", "run", "--mode", "p"], {"plan"}), (["sandbox", "ex"], {"explain"}),
+    (["completion", ""], {"bash", "zsh", "fish", "--help"}),
+    (["run", "--workspace", "/us"], {"/usr"}),
+])  # fmt: skip
 def test_bash_completes_commands_options_and_values(
     words: list[str], expected: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

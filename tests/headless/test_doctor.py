@@ -87,15 +87,11 @@ async def test_a_folder_that_cannot_be_worked_in_is_a_row_and_a_failure(
     assert code == 2
 
 
-@pytest.mark.parametrize(
-    ("working", "state", "words"),
-    [
-        ("bubblewrap landlock files", "ok", ""),
-        ("podman files", "ok", ""),
-        ("landlock process files", "warning", "only landlock works"),
-        ("process files", "failure", "no sandbox works"),
-    ],
-)
+@pytest.mark.parametrize(("working", "state", "words"), [
+    ("bubblewrap landlock files", "ok", ""), ("podman files", "ok", ""),
+    ("landlock process files", "warning", "only landlock works"),
+    ("process files", "failure", "no sandbox works"),
+])  # fmt: skip
 def test_what_the_backends_are_worth_together(working: str, state: str, words: str) -> None:
     names = ("docker", "podman", "bubblewrap", "landlock", "process", "files")
     found = sandbox_rows([BackendReport(name, name in working.split(), "no", "Mend it.", Isolation(), 1) for name in names])

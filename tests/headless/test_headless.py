@@ -104,16 +104,10 @@ def test_an_answer_of_blanks_prints_nothing() -> None:
     assert stage.out.getvalue() == ""
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"),
-    [
-        (TurnReason.DONE, 0),
-        (TurnReason.ERROR, 1),
-        (TurnReason.LIMIT, 2),
-        (TurnReason.BLOCKED, 3),
-        (TurnReason.INTERRUPTED, 130),
-    ],
-)
+@pytest.mark.parametrize(("reason", "code"), [
+    (TurnReason.DONE, 0), (TurnReason.ERROR, 1), (TurnReason.LIMIT, 2), (TurnReason.BLOCKED, 3),
+    (TurnReason.INTERRUPTED, 130),
+])  # fmt: skip
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
 def test_the_exit_code_is_the_turns_in_every_form(output: str, reason: TurnReason, code: int) -> None:
     assert Stage(output).play(ended(reason, exit_code=code)) == code

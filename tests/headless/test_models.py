@@ -57,9 +57,8 @@ def test_a_server_tells_whether_it_saves_prompt_caches(saves: bool | None, words
     server = replace(SERVERS[0], saves_prompts=saves)
     assert next(iter(as_table((server,)))).partition("11434")[2].strip() == words
     assert server_offer(server).partition("models")[2].rpartition("; ")[2].strip() in (
-        words,
-        ", loaded: qwen (window 8,192 of 32,768)",
-    )
+        words, ", loaded: qwen (window 8,192 of 32,768)",
+    )  # fmt: skip
 
 
 def test_json_has_every_field() -> None:
@@ -82,15 +81,12 @@ def test_sizes_are_written_as_model_pages_do(size_bytes: int, text: str) -> None
     assert size_text(size_bytes) == text
 
 
-@pytest.mark.parametrize(
-    ("model", "words", "short"),
-    [
-        (QWEN, "window 8,192 of 32,768", "loaded 8k tools vision thinks"),
-        (ServedModel("m"), "window unknown", "window?"),
-        (ServedModel("m", max_window_tokens=32_768), "window unknown, up to 32,768", "≤32k"),
-        (ServedModel("m", 5000, load=LoadState.UNLOADED, max_window_tokens=5000), "window 5,000", "5,000"),
-    ],
-)
+@pytest.mark.parametrize(("model", "words", "short"), [
+    (QWEN, "window 8,192 of 32,768", "loaded 8k tools vision thinks"),
+    (ServedModel("m"), "window unknown", "window?"),
+    (ServedModel("m", max_window_tokens=32_768), "window unknown, up to 32,768", "≤32k"),
+    (ServedModel("m", 5000, load=LoadState.UNLOADED, max_window_tokens=5000), "window 5,000", "5,000"),
+])  # fmt: skip
 def test_the_window_that_is_served_comes_before_what_could_be(model: ServedModel, words: str, short: str) -> None:
     assert window_words(model) == words
     assert short_details(model) == short

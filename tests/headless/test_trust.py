@@ -130,16 +130,13 @@ def test_a_broken_hook_before_tools_waits_for_a_yes_like_the_others(folder: Fold
     assert folder.trust(yes=True) == 0
 
 
-@pytest.mark.parametrize(
-    ("front", "words"),
-    [
-        ("description: |-\n  Tidy the\n  desk", "tidy: Tidy the desk"),
-        ('description: "Tidy up"', "tidy: Tidy up"),
-        (f"description: {'x' * 121}", f"tidy: {'x' * 120}…"),
-        (f"description: {'x' * 120}", f"tidy: {'x' * 120}"),
-        ("description: 'Tidy\nname: [", "tidy: 'Tidy"),
-    ],
-)
+@pytest.mark.parametrize(("front", "words"), [
+    ("description: |-\n  Tidy the\n  desk", "tidy: Tidy the desk"),
+    ('description: "Tidy up"', "tidy: Tidy up"),
+    (f"description: {'x' * 121}", f"tidy: {'x' * 120}…"),
+    (f"description: {'x' * 120}", f"tidy: {'x' * 120}"),
+    ("description: 'Tidy\nname: [", "tidy: 'Tidy"),
+])  # fmt: skip
 def test_a_skill_is_shown_by_its_description(folder: Folder, front: str, words: str) -> None:
     (folder.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(f"---\nname: tidy\n{front}\n---\nTidy.\n")
     folder.trust()

@@ -45,20 +45,17 @@ async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
     assert (await begun("/skill changelog for 0.2")).skills.begun == [("changelog", "for 0.2")]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("/mcp", "/mcp needs a screen. Use `lmtui mcp`."),
-        ("/skill", "/skill needs a screen. Use `/skill NAME`; `lmtui skills` lists them."),
-        ("/init", "/init needs a screen. Use `lmtui` (or `lmtui --plain`)."),
-        ("/skill nothing", "no skill 'nothing'. There are others."),
-        ("/reveiw x", "no command /reveiw. Did you mean /review?"),
-        ("/nosuchthing", "no command /nosuchthing. To send it as text, put a space before it"),
-        ("/goal Stop", "/goal Stop is not a command. /goal lists the goals, /goal pause"),
-        ("/goal echo 'unbalanced", "the goal is not a complete command: No closing quotation"),
-        ("/empty", "/empty cannot be used: .lmagent/commands/empty.md: it says nothing"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("/mcp", "/mcp needs a screen. Use `lmtui mcp`."),
+    ("/skill", "/skill needs a screen. Use `/skill NAME`; `lmtui skills` lists them."),
+    ("/init", "/init needs a screen. Use `lmtui` (or `lmtui --plain`)."),
+    ("/skill nothing", "no skill 'nothing'. There are others."),
+    ("/reveiw x", "no command /reveiw. Did you mean /review?"),
+    ("/nosuchthing", "no command /nosuchthing. To send it as text, put a space before it"),
+    ("/goal Stop", "/goal Stop is not a command. /goal lists the goals, /goal pause"),
+    ("/goal echo 'unbalanced", "the goal is not a complete command: No closing quotation"),
+    ("/empty", "/empty cannot be used: .lmagent/commands/empty.md: it says nothing"),
+])  # fmt: skip
 async def test_what_cannot_be_done_says_the_way_out(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         await begun(text)

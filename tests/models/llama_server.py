@@ -31,14 +31,12 @@ class LlamaServer(FakeServer):
 
     def __post_init__(self) -> None:
         self.answers |= {
-            "/v1/models": ok(LLAMA_CPP_LIST),
-            "/props": lambda _: ok(self.props),
+            "/v1/models": ok(LLAMA_CPP_LIST), "/props": lambda _: ok(self.props),
             "/slots": lambda _: ok(
                 [{"id": 0, "is_processing": False, **({"n_prompt_tokens": self.tokens} if self.held else {})}]
             ),
-            "/slots/0": self._slot,
-            "/v1/chat/completions": self._chat,
-        }
+            "/slots/0": self._slot, "/v1/chat/completions": self._chat,
+        }  # fmt: skip
 
     @property
     def tokens(self) -> int:
@@ -86,10 +84,9 @@ class LlamaServer(FakeServer):
         prompt = self._tokens(text)
         self.held = text
         usage = {
-            "prompt_tokens": prompt,
-            "completion_tokens": ANSWER_TOKENS,
+            "prompt_tokens": prompt, "completion_tokens": ANSWER_TOKENS,
             "prompt_tokens_details": {"cached_tokens": cached},
-        }
+        }  # fmt: skip
         chunks = [
             {
                 "model": "qwen",

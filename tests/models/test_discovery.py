@@ -85,15 +85,11 @@ async def test_a_server_that_still_loads_is_there_and_says_so(serve: Serve) -> N
     assert "still loading" in found.note
 
 
-@pytest.mark.parametrize(
-    ("answers", "words"),
-    [
-        ({"/v1/models": listing()}, "lists no models"),
-        ({"/api/tags": {"models": None}, "/api/ps": {"models": []}, "/v1/models": listing()}, "ollama pull"),
-        ({"/api/v1/models": {"models": []}}, "download one in LM Studio"),
-    ],
-    ids=["plain", "Ollama", "LM Studio"],
-)
+@pytest.mark.parametrize(("answers", "words"), [
+    ({"/v1/models": listing()}, "lists no models"),
+    ({"/api/tags": {"models": None}, "/api/ps": {"models": []}, "/v1/models": listing()}, "ollama pull"),
+    ({"/api/v1/models": {"models": []}}, "download one in LM Studio"),
+], ids=["plain", "Ollama", "LM Studio"])  # fmt: skip
 async def test_an_empty_list_says_what_to_do(serve: Serve, answers: dict[str, Any], words: str) -> None:
     found = await look(await serve(answers))
     assert found.models == ()

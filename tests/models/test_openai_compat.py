@@ -64,9 +64,8 @@ async def test_streams_thinking_text_and_calls() -> None:
     done = completion(pieces)
     assert (done.message.text, done.message.thinking) == ("I will look.", "hmm, where")
     assert [(call.name, json.loads(call.arguments)) for call in done.message.tool_calls] == [
-        ("ls", {"path": "."}),
-        ("read", {"path": "ä"}),
-    ]
+        ("ls", {"path": "."}), ("read", {"path": "ä"}),
+    ]  # fmt: skip
     assert done.finish_reason is FinishReason.TOOL_CALLS
     assert done.usage is not None
     assert done.usage.prompt_tokens > 0

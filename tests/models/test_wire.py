@@ -9,26 +9,21 @@ import pytest
 from lmtui.core.messages import Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
 from lmtui.models.request_encoding import RequestWriter
 
-READ = ToolSpec(
-    "read",
-    "Read a file.",
-    {
-        "type": "object",
-        "properties": {"path": {"type": "string"}, "offset": {"type": "integer", "description": "first line"}},
-        "required": ["path"],
-    },
-)
+READ = ToolSpec("read", "Read a file.", {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "offset": {"type": "integer", "description": "first line"}},
+    "required": ["path"],
+})  # fmt: skip
 STATUS = ToolSpec("git_status", "Show what changed.", {"type": "object", "properties": {}})
 MESSAGES = (
-    Message(Role.SYSTEM, "You are lmtui."),
-    Message(Role.USER, "what is in a.txt?"),
+    Message(Role.SYSTEM, "You are lmtui."), Message(Role.USER, "what is in a.txt?"),
     Message(
         Role.ASSISTANT, "I look.", tool_calls=(ToolCall("c1", "read", '{"path": "a.txt"}'), ToolCall("c2", "read", "broken {"))
     ),
     Message(Role.TOOL, "forty-two", call_id="c1"),
     Message(Role.TOOL, "not understood", call_id="c2"),
     Message(Role.ASSISTANT, "It says forty-two."),
-)
+)  # fmt: skip
 REQUEST = ModelRequest(MESSAGES, (STATUS, READ), "m")
 
 

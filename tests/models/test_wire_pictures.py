@@ -13,12 +13,11 @@ from lmtui.models.request_encoding import RequestWriter
 SHOT = Image("shot.png", "image/png", b"\x89PNG\r\n\x1a\n")
 PLOT = Image("plot.gif", "image/gif", b"GIF89a")
 TALK = (
-    Message(Role.SYSTEM, "You help."),
-    Message(Role.USER, "compare", images=(PLOT,)),
+    Message(Role.SYSTEM, "You help."), Message(Role.USER, "compare", images=(PLOT,)),
     Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c1", "look", '{"path": "shot.png"}'), ToolCall("c2", "ls", "{}"))),
     Message(Role.TOOL, "The picture shot.png is attached.", call_id="c1", images=(SHOT,)),
     Message(Role.TOOL, "shot.png", call_id="c2"),
-)
+)  # fmt: skip
 REQUEST = ModelRequest(TALK, (), "model")
 
 

@@ -78,9 +78,8 @@ def test_the_rules_to_keep_are_named_with_how_far_they_reach() -> None:
 
 PARTS = (
     EffectPart("old.txt", EffectKind.DELETED, is_tracked=False),
-    EffectPart("a\x1b[2J.py", EffectKind.CHANGED, "", 3),
-    EffectPart("new.txt", EffectKind.CREATED),
-)
+    EffectPart("a\x1b[2J.py", EffectKind.CHANGED, "", 3), EffectPart("new.txt", EffectKind.CREATED),
+)  # fmt: skip
 
 
 def test_an_effect_offers_its_parts_and_says_that_yes_deletes() -> None:

@@ -42,10 +42,9 @@ def test_only_rounds_with_several_models_count_for_who_won() -> None:
         result("r3", "none"),
     ])  # fmt: skip
     assert found == [
-        ModelRecord("large", 1, 1, 1, 1, 9, 10.0),
-        ModelRecord("small", 2, 2, 1, 0, 4, 10.0),
+        ModelRecord("large", 1, 1, 1, 1, 9, 10.0), ModelRecord("small", 2, 2, 1, 0, 4, 10.0),
         ModelRecord("none", 1, 0, 0, 0, 7, 10.0),
-    ]
+    ]  # fmt: skip
 
 
 def test_where_nothing_can_be_written_nothing_is_raised(tmp_path: Path) -> None:

@@ -40,9 +40,8 @@ def test_a_folder_is_kept_once_with_all_of_its_tags_and_its_last_use(tmp_path: P
     store.put(tmp_path / "two", tags=("work", "rust"))
     found, told = ProjectStore().read()
     assert ([(each.name, each.last_used, each.tags) for each in found], told) == (
-        [("two", NOW + timedelta(hours=1), ("work", "rust")), ("one", NOW, ())],
-        [],
-    )
+        [("two", NOW + timedelta(hours=1), ("work", "rust")), ("one", NOW, ())], [],
+    )  # fmt: skip
     store.remove(found[0])
     assert [each.name for each in ProjectStore().read()[0]] == ["one"]
 
@@ -98,10 +97,9 @@ def test_plans_and_waiting_sessions_are_told_and_the_folder_stays_as_it_is(tmp_p
     session_id, sessions = new_session_id(NOW), SessionStore(folder)
     log = sessions.create(session_id)
     events = (
-        SessionOpened(workspace=str(folder), version="1"),
-        TurnStarted(turn_id="t"),
+        SessionOpened(workspace=str(folder), version="1"), TurnStarted(turn_id="t"),
         ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="rm x"),
-    )
+    )  # fmt: skip
     for seq, event in enumerate(events, 1):
         log.append(Envelope(seq, NOW, session_id, event))
     before = sorted(each.name for each in (folder / ".lmagent").iterdir())

@@ -62,22 +62,15 @@ async def test_a_recorded_session_goes_on_where_it_ended(name: str) -> None:
     rig = Rig(provider, past=past)
     session = rig.session
     state = {
-        "mode": str(session.mode),
-        "rules": [str(rule) for rule in session.rules],
-        "plan": session.plans.open is not None,
-        "form": str(session.calls.in_use().form),
-    }
+        "mode": str(session.mode), "rules": [str(rule) for rule in session.rules],
+        "plan": session.plans.open is not None, "form": str(session.calls.in_use().form),
+    }  # fmt: skip
     assert list(session.history())[: len(past)] == past
     await rig.run("once more")
-    messages = [
-        [
-            str(each.role),
-            reworded(each.text) if each.role != "system" else "",
-            [call.id for call in each.tool_calls],
-            each.call_id,
-        ]
-        for each in provider.requests[0].messages
-    ]
+    messages = [[
+        str(each.role), reworded(each.text) if each.role != "system" else "",
+        [call.id for call in each.tool_calls], each.call_id,
+    ] for each in provider.requests[0].messages]  # fmt: skip
     before = RESUMED[name]
     assert state == {"mode": before["mode"], "rules": before["rules"], "plan": bool(before["plan"]), "form": before["form"]}
     assert messages == [[role, reworded(text), *calls] for role, text, *calls in before["messages"]]

@@ -67,10 +67,8 @@ def test_a_file_written_by_hand_is_read() -> None:
     rules_file().parent.mkdir(parents=True)
     rules_file().write_text('["/w"]\nallow = "Shell(make)"\nask = ["Shell(git push)"]\n["*"]\ndeny = ["Read(.env)"]\n')
     assert [(rule.effect, rule.text) for rule in read_rules(Path("/w"))] == [
-        (Effect.ALLOW, "Shell(make)"),
-        (Effect.ASK, "Shell(git push)"),
-        (Effect.DENY, "Read(.env)"),
-    ]
+        (Effect.ALLOW, "Shell(make)"), (Effect.ASK, "Shell(git push)"), (Effect.DENY, "Read(.env)"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

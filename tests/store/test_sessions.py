@@ -25,13 +25,11 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def story() -> list[Envelope]:
     call = ToolCall("c1", "read", '{"path": "ä\\ud800"}')
     events = [
-        SessionOpened(workspace="/w", version="0.1.0"),
-        SessionRenamed(title="Fix the bug"),
-        TurnStarted(turn_id="turn_1"),
-        MessageAdded(role=Role.USER, text="fix\nit ☃ \ud800"),
+        SessionOpened(workspace="/w", version="0.1.0"), SessionRenamed(title="Fix the bug"),
+        TurnStarted(turn_id="turn_1"), MessageAdded(role=Role.USER, text="fix\nit ☃ \ud800"),
         MessageAdded(role=Role.ASSISTANT, text="looking at it", thinking="hm", tool_calls=(call,)),
         TurnEnded(turn_id="turn_1", reason=TurnReason.DONE, status="done", usage=Usage(1, 2, 3), files_changed=("a",)),
-    ]
+    ]  # fmt: skip
     return [Envelope(number, NOW, ID, event) for number, event in enumerate(events, 1)]
 
 

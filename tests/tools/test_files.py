@@ -160,12 +160,11 @@ async def test_preview_of_a_write_shows_the_diff_and_changes_nothing() -> None:
 async def test_shell_tells_how_a_command_ended() -> None:
     bench = Bench()
     bench.sandbox.commands = {
-        "good": ExecResult(0, "out\n", 4, 5),
-        "silent": ExecResult(0, "", 0, 5),
+        "good": ExecResult(0, "out\n", 4, 5), "silent": ExecResult(0, "", 0, 5),
         "bad": ExecResult(2, "err\n", 4, 5),
         "slow": ExecResult(124, "half\n", 5, 3000, is_timed_out=True),
         "long": ExecResult(0, "head … tail", 9_999_999, 5, saved_path="/tmp/out-1"),
-    }
+    }  # fmt: skip
     assert (await bench.call("shell", command="good")).text == "out"
     assert (await bench.call("shell", command="silent")).text == "(no output)"
     bad = await bench.call("shell", command="bad")

@@ -39,10 +39,8 @@ async def test_a_difference_leaves_out_secret_files_that_were_not_named() -> Non
     bench = GitBench("a.py", "conf/.env", '"\\303\\251 \\"x.py"', '"\\303\\251.pem"')
     result = await bench.call("git_diff")
     assert result.text.splitlines() == [
-        "+a.py",
-        '+\u00e9 "x.py',
-        "(2 files left out: secrets, or forbidden; git_diff of one asks)",
-    ]
+        "+a.py", '+\u00e9 "x.py', "(2 files left out: secrets, or forbidden; git_diff of one asks)",
+    ]  # fmt: skip
     assert (await GitBench(".env").call("git_diff")).text.startswith("no differences")
     assert (await bench.call("git_diff", path="conf/.env")).text == "+conf/.env"
 

@@ -17,10 +17,9 @@ from tests.fakes import FakeSandbox
 
 PICTURES = {
     "a.png": (b"\x89PNG\r\n\x1a\n...", "image/png"),
-    "b.jpg": (b"\xff\xd8\xff\xe0...", "image/jpeg"),
-    "c.gif": (b"GIF89a...", "image/gif"),
+    "b.jpg": (b"\xff\xd8\xff\xe0...", "image/jpeg"), "c.gif": (b"GIF89a...", "image/gif"),
     "d.webp": (b"RIFF0000WEBP...", "image/webp"),
-}
+}  # fmt: skip
 
 
 def context(**files: bytes) -> ToolContext:

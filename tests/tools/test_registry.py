@@ -42,10 +42,8 @@ def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
     specs = {spec.name: spec for spec in REGISTRY.specs(ToolSet.LEAN)}
     assert list(specs) == ["read", "write", "edit", "grep", "ls", "shell"]
     assert specs["shell"].parameters == {
-        "type": "object",
-        "properties": {"command": {"type": "string"}},
-        "required": ["command"],
-    }
+        "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"],
+    }  # fmt: skip
     assert REGISTRY.prepare("shell", '{"command": "ls", "timeout": 5}').arguments == {"command": "ls", "timeout": 5}
     assert REGISTRY.prepare("todo_list", "{}").tool == "todo_list"
 

@@ -95,10 +95,8 @@ async def test_files_of_long_ago_and_more_than_eight_are_removed(packed: tuple[b
     archive, digest = packed
     now = time.time()
     ages_s = {f"{number:032}": number * 60 for number in range(1, 11)} | {
-        "e" * 32: 8 * 86_400,
-        ".draft": 2 * 86_400,
-        ".new": 60,
-    }
+        "e" * 32: 8 * 86_400, ".draft": 2 * 86_400, ".new": 60,
+    }  # fmt: skip
     for name, age_s in ages_s.items():
         folder = kept(tmp_path, name)
         folder.mkdir(parents=True)
@@ -178,16 +176,11 @@ def test_a_workspace_with_too_many_files_is_not_sent_in_part(tmp_path: Path) -> 
         pack(tmp_path, [str(number) for number in range(100_001)])
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"status": "waiting"}, "invalid result"),
-        ({"tokens": "many"}, "invalid result"),
-        ({"files": None}, "invalid result"),
-        ({"checks": ["a"]}, "invalid result"),
-        ({"added": 1e400}, "invalid result"),
-    ],
-)
+@pytest.mark.parametrize(("change", "error"), [
+    ({"status": "waiting"}, "invalid result"), ({"tokens": "many"}, "invalid result"),
+    ({"files": None}, "invalid result"), ({"checks": ["a"]}, "invalid result"),
+    ({"added": 1e400}, "invalid result"),
+])  # fmt: skip
 def test_an_invalid_answer_is_a_failed_task(change: dict[str, Any], error: str) -> None:
     result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD) | change), b"patch"))
     assert (result.id, result.status, patch) == ("a-1", "failed", b"")

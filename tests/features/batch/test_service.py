@@ -14,14 +14,11 @@ from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("tasks.jsonl", (["tasks.jsonl"], "")),
-        ('--glob "src/*.py" Fix {file}', (["Fix {file}"], "src/*.py")),
-        ("--glob=*.py 'Fix {file}, please'", (["Fix {file}, please"], "*.py")),
-    ],
-)
+@pytest.mark.parametrize(("words", "found"), [
+    ("tasks.jsonl", (["tasks.jsonl"], "")),
+    ('--glob "src/*.py" Fix {file}', (["Fix {file}"], "src/*.py")),
+    ("--glob=*.py 'Fix {file}, please'", (["Fix {file}, please"], "*.py")),
+])  # fmt: skip
 def test_the_words_of_the_command_are_a_file_or_a_pattern_and_a_task(words: str, found: tuple[list[str], str]) -> None:
     assert parse_words(words) == found
 
@@ -93,14 +90,11 @@ def test_tries_have_to_be_positive() -> None:
         parse_options({"tries": 0})
 
 
-@pytest.mark.parametrize(
-    ("words", "retries_failed", "has_all", "told"),
-    [
-        (["tasks.jsonl"], True, False, "--retry-failed is a flag of resume"),
-        (["resume"], False, True, "--all is a flag of apply"),
-        (["status", "one", "two"], False, False, "status takes one batch"),
-    ],
-)
+@pytest.mark.parametrize(("words", "retries_failed", "has_all", "told"), [
+    (["tasks.jsonl"], True, False, "--retry-failed is a flag of resume"),
+    (["resume"], False, True, "--all is a flag of apply"),
+    (["status", "one", "two"], False, False, "status takes one batch"),
+])  # fmt: skip
 def test_what_an_action_does_not_take_is_refused(words: list[str], retries_failed: bool, has_all: bool, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         check_action(words, retries_failed=retries_failed, has_all=has_all)
@@ -112,9 +106,8 @@ def test_the_line_of_a_server_is_short_and_says_what_is_wrong(tmp_path: Path) ->
         PoolRow("http://gpu2:8080/v1", is_up=False, slots=1, problem="connection refused"),
     )
     assert ProgressReport(BatchFolder(tmp_path), lambda: rows).server_lines() == [
-        "● gpu1:8080  1/2 busy · 20 tok/s",
-        "○ gpu2:8080  down  connection refused",
-    ]
+        "● gpu1:8080  1/2 busy · 20 tok/s", "○ gpu2:8080  down  connection refused",
+    ]  # fmt: skip
 
 
 def test_two_batches_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:

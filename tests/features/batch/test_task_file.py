@@ -14,25 +14,19 @@ def test_a_line_is_an_object_a_text_or_a_json_text() -> None:
     lines = ['{"id": "a-1", "task": "Fix a.py", "files": ["a.py"], "checks": "pytest -q"}', "Fix b.py", '"Fix c.py"', ""]
     tasks, problems = read_tasks("\n".join(lines))
     assert tasks == [
-        BatchTask("a-1", "Fix a.py", ("a.py",), ("pytest -q",)),
-        BatchTask("2", "Fix b.py"),
+        BatchTask("a-1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix b.py"),
         BatchTask("3", "Fix c.py"),
-    ]
+    ]  # fmt: skip
     assert problems == []
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("{broken", "line 2: not valid JSON"),
-        ("[1, 2]", "line 2: A line is text"),
-        ('{"task": 3}', "line 2: no task text"),
-        ('{"task": " "}', "line 2: no task text"),
-        ('{"task": "x", "id": "../x"}', "line 2: the id '../x' may only contain"),
-        ('{"task": "x", "checks": [1]}', "line 2: checks must be a list of strings"),
-        ("[" * 100_000, "line 2: not valid JSON"),
-    ],
-)
+@pytest.mark.parametrize(("line", "words"), [
+    ("{broken", "line 2: not valid JSON"), ("[1, 2]", "line 2: A line is text"),
+    ('{"task": 3}', "line 2: no task text"), ('{"task": " "}', "line 2: no task text"),
+    ('{"task": "x", "id": "../x"}', "line 2: the id '../x' may only contain"),
+    ('{"task": "x", "checks": [1]}', "line 2: checks must be a list of strings"),
+    ("[" * 100_000, "line 2: not valid JSON"),
+])  # fmt: skip
 def test_a_broken_line_is_named_and_the_others_are_taken(line: str, words: str) -> None:
     tasks, problems = read_tasks(f"one\n{line}\nthree")
     assert [task.text for task in tasks] == ["one", "three"]
@@ -53,9 +47,8 @@ def test_a_number_that_a_task_has_as_its_id_is_not_given_to_another() -> None:
 def test_each_file_of_a_pattern_is_a_task() -> None:
     tasks = tasks_for_files("Add types to {file}", ["a.py", "b {x}.py"])
     assert [(task.text, task.files) for task in tasks] == [
-        ("Add types to a.py", ("a.py",)),
-        ("Add types to b {x}.py", ("b {x}.py",)),
-    ]
+        ("Add types to a.py", ("a.py",)), ("Add types to b {x}.py", ("b {x}.py",)),
+    ]  # fmt: skip
     with pytest.raises(UsageError, match=r"does not contain .file."):
         tasks_for_files("Add types", ["a.py"])
     with pytest.raises(UsageError, match="no file matches"):
@@ -82,15 +75,10 @@ def test_a_line_ends_at_a_newline_and_nowhere_else() -> None:
     assert problems == []
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"\xff\xfe\x00", "x is not UTF-8 text"),
-        (b"a\0b", "x is not a text file"),
-        (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
-    ],
-    ids=["not UTF-8", "with a zero byte", "too large"],
-)
+@pytest.mark.parametrize(("data", "words"), [
+    (b"\xff\xfe\x00", "x is not UTF-8 text"), (b"a\0b", "x is not a text file"),
+    (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
+], ids=["not UTF-8", "with a zero byte", "too large"])  # fmt: skip
 def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         decoded(data, "x")

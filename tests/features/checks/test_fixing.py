@@ -121,20 +121,15 @@ def test_a_test_that_only_its_name_tells_of_is_found_too() -> None:
     assert "middle" in [each.name for each in found]
 
 
-@pytest.mark.parametrize(
-    ("answer", "draft"),
-    [
-        (MIDDLE, "    @staticmethod\n    def middle(values):\n        return sorted(values)[len(values) // 2]\n"),
-        ("def middle(values):\n    return 1", "    def middle(values):\n        return 1\n"),
-        (
-            "```python\nclass Stats:\n    def middle(values):\n        return 1\n```",
-            "    def middle(values):\n        return 1\n",
-        ),
-        ("```python\ndef other(): ...\n```", ""),
-        ("```python\ndef middle(values:\n```", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("answer", "draft"), [
+    (MIDDLE, "    @staticmethod\n    def middle(values):\n        return sorted(values)[len(values) // 2]\n"),
+    ("def middle(values):\n    return 1", "    def middle(values):\n        return 1\n"),
+    (
+        "```python\nclass Stats:\n    def middle(values):\n        return 1\n```",
+        "    def middle(values):\n        return 1\n",
+    ),
+    ("```python\ndef other(): ...\n```", ""), ("```python\ndef middle(values:\n```", ""), ("", ""),
+])  # fmt: skip
 def test_a_definition_is_taken_out_of_an_answer_and_put_at_its_depth(answer: str, draft: str) -> None:
     assert draft_of(answer, candidate("middle")) == draft
 

@@ -154,23 +154,19 @@ async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path
     assert "sums up" in check.text
 
 
-@pytest.mark.parametrize(
-    ("files", "command"),
-    [
-        ({"Makefile": "check: lint\n\ttrue\n"}, "make check"),
-        ({"Makefile": "check := 1\ntest:\n\ttrue\n"}, "make test"),
-        ({"justfile": "test:\n  true\n"}, "just test"),
-        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "python3 -m pytest -q -p no:cacheprovider"),
-        ({"package.json": '{"scripts": {"test": "vitest"}}'}, "npm test --silent"),
-        ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, None),
-        ({"go.mod": "module x\n"}, "go build ./... && go vet ./... && go test ./..."),
-        ({"Cargo.toml": "[package]\n"}, "cargo test --quiet"),
-        ({"Package.swift": "// swift-tools-version:5.9\n"}, "swift build && swift test"),
-        ({"test_a.py": "def test_a(): pass\n"}, "python3 -m pytest -q -p no:cacheprovider"),
-        ({"pyproject.toml": "not [ toml", "package.json": "[1"}, None),
-        ({"readme.txt": "x"}, None),
-    ],
-)
+@pytest.mark.parametrize(("files", "command"), [
+    ({"Makefile": "check: lint\n\ttrue\n"}, "make check"),
+    ({"Makefile": "check := 1\ntest:\n\ttrue\n"}, "make test"),
+    ({"justfile": "test:\n  true\n"}, "just test"),
+    ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "python3 -m pytest -q -p no:cacheprovider"),
+    ({"package.json": '{"scripts": {"test": "vitest"}}'}, "npm test --silent"),
+    ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, None),
+    ({"go.mod": "module x\n"}, "go build ./... && go vet ./... && go test ./..."),
+    ({"Cargo.toml": "[package]\n"}, "cargo test --quiet"),
+    ({"Package.swift": "// swift-tools-version:5.9\n"}, "swift build && swift test"),
+    ({"test_a.py": "def test_a(): pass\n"}, "python3 -m pytest -q -p no:cacheprovider"),
+    ({"pyproject.toml": "not [ toml", "package.json": "[1"}, None), ({"readme.txt": "x"}, None),
+])  # fmt: skip
 async def test_what_decides_is_inferred_from_the_files(
     runner: Runner, tmp_path: Path, files: dict[str, str], command: str | None
 ) -> None:
@@ -229,15 +225,12 @@ def test_without_any_known_form_the_last_lines_are_told() -> None:
     assert isinstance(CheckRan(rung=Rung.LINT, outcome=CheckOutcome.PASSED), CheckRan)
 
 
-@pytest.mark.parametrize(
-    ("command", "outcome", "said"),
-    [
-        ("false", CheckOutcome.FAILED, "goal: false failed: exit code 1"),
-        ("exit 127", CheckOutcome.FAILED, "goal: exit 127 failed: exit code 127"),
-        ("nosuchcmd", CheckOutcome.NOT_RUN, "nosuchcmd: command not found"),
-        ("sleep 60", CheckOutcome.NOT_RUN, "goal: sleep 60 did not finish in 1 s"),
-    ],
-)
+@pytest.mark.parametrize(("command", "outcome", "said"), [
+    ("false", CheckOutcome.FAILED, "goal: false failed: exit code 1"),
+    ("exit 127", CheckOutcome.FAILED, "goal: exit 127 failed: exit code 127"),
+    ("nosuchcmd", CheckOutcome.NOT_RUN, "nosuchcmd: command not found"),
+    ("sleep 60", CheckOutcome.NOT_RUN, "goal: sleep 60 did not finish in 1 s"),
+])  # fmt: skip
 async def test_a_goal_says_in_words_what_came_of_it(runner: Runner, command: str, outcome: CheckOutcome, said: str) -> None:
     check = await Ladder(limit_s=1).meets(runner, command)
     assert (check.outcome, said in check_words(check)) == (outcome, True), check_words(check)

@@ -53,59 +53,49 @@ def code(lines: int) -> str:
 STUB_CLASS = 'class Stack:\n    def pop(self):\n        """Take one."""\n        raise NotImplementedError\n'
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "line", "kind"),
-    [
-        ("a.py", "def f():\n    pass  # implement\n", 2, "stub"),
-        ("a.py", "def f():\n    pass  # TODO: implement this\n", 2, "stub"),
-        ("a.py", "def f():\n    raise NotImplementedError\n", 2, "stub"),
-        ("a.py", "def f():\n    raise NotImplementedError('not implemented yet')\n", 2, "stub"),
-        ("a.py", STUB_CLASS, 4, "stub"),
-        ("a.py", "x = 1\n# ... rest of the code unchanged ...\n", 2, "elided code"),
-        ("a.js", "f()\n// the rest of the file is unchanged\n", 2, "elided code"),
-        ("a.py", "def f():\n    return 1  # TODO: the real sum\n", 2, "placeholder"),
-        ("a.py", "def f():\n    # your code here\n    return 1\n", 2, "placeholder"),
-        ("a.ts", 'function f() {\n  throw new Error("Not implemented");\n}\n', 2, "stub"),
-        ("a.go", 'func f() {\n\tpanic("not implemented")\n}\n', 2, "stub"),
-        ("a.rs", "fn f() -> u8 {\n    todo!()\n}\n", 2, "stub"),
-        ("a.js", "// FIXME: fails for 0\nf()\n", 1, "placeholder"),
-    ],
-)
+@pytest.mark.parametrize(("path", "text", "line", "kind"), [
+    ("a.py", "def f():\n    pass  # implement\n", 2, "stub"),
+    ("a.py", "def f():\n    pass  # TODO: implement this\n", 2, "stub"),
+    ("a.py", "def f():\n    raise NotImplementedError\n", 2, "stub"),
+    ("a.py", "def f():\n    raise NotImplementedError('not implemented yet')\n", 2, "stub"),
+    ("a.py", STUB_CLASS, 4, "stub"),
+    ("a.py", "x = 1\n# ... rest of the code unchanged ...\n", 2, "elided code"),
+    ("a.js", "f()\n// the rest of the file is unchanged\n", 2, "elided code"),
+    ("a.py", "def f():\n    return 1  # TODO: the real sum\n", 2, "placeholder"),
+    ("a.py", "def f():\n    # your code here\n    return 1\n", 2, "placeholder"),
+    ("a.ts", 'function f() {\n  throw new Error("Not implemented");\n}\n', 2, "stub"),
+    ("a.go", 'func f() {\n\tpanic("not implemented")\n}\n', 2, "stub"),
+    ("a.rs", "fn f() -> u8 {\n    todo!()\n}\n", 2, "stub"),
+    ("a.js", "// FIXME: fails for 0\nf()\n", 1, "placeholder"),
+])  # fmt: skip
 async def test_text_that_stands_for_work_is_a_finding_that_holds_a_turn_up(path: str, text: str, line: int, kind: str) -> None:
     (found,) = await found_in({}, {path: text}, "write f")
     assert (found.file, found.line, found.issue_class) == (path, line, kind)
     assert GATE.blocks(found)
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("docs/plan.md", "TODO: write this\n"),
-        ("README.md", "for now, a placeholder\n"),
-        ("tests/test_a.py", "def test_f():\n    pass  # TODO\n"),
-        ("tests/data/a.py", "# TODO: x\n"),
-        ("src/test_a.py", "# TODO: x\n"),
-        ("src/a.test.js", "// TODO: x\n"),
-        ("examples/a.py", "# TODO: x\n"),
-        ("a.json", '{"note": "# TODO: x"}\n'),
-        ("a.py", "text = '# TODO: x'\nnote = 'placeholder'\n"),
-        ("a.py", "class Todo:\n    todo = 1  # the todo of a user\n"),
-        ("a.js", "const url = 'http://x // TODO: no comment';\n"),
-        ("a.tsx", '<input placeholder="Your name" />\n'),
-        ("a.py", "class Shape:\n    def area(self):\n        raise NotImplementedError\nclass Square(Shape):\n    side = 1\n"),
-        ("a.py", "import abc\nclass A(abc.ABC):\n    def f(self):\n        raise NotImplementedError\n"),
-        ("a.py", "def f(x):\n    if x:\n        return 1\n    raise NotImplementedError\n"),
-        ("a.py", "def f(x):\n    raise NotImplementedError('Windows has no fork')\n"),
-        ("a.py", "try:\n    f()\nexcept OSError:\n    pass  # implemented elsewhere, and it may be gone\n"),
-        ("a.py", "# Implement the parser as a table.\nTABLE = 1\n"),
-        ("a.py", "def f(*args):\n    # The rest of the arguments go to the parent.\n    return args\n"),
-        ("a.py", "def f():\n    return  # nothing to do\n"),
-        ("a.py", "# This can happen while\n# the same code runs elsewhere here\nf()\n"),
-        ("a.py", "class AbstractShape:\n    def area(self):\n        raise NotImplementedError\n"),
-        ("a.py", "# Other transport exceptions...\nclass A(Exception):\n    pass\n"),
-        ("a.sql", "-- a note\nselect 1;\n"),
-    ],
-)
+@pytest.mark.parametrize(("path", "text"), [
+    ("docs/plan.md", "TODO: write this\n"), ("README.md", "for now, a placeholder\n"),
+    ("tests/test_a.py", "def test_f():\n    pass  # TODO\n"), ("tests/data/a.py", "# TODO: x\n"),
+    ("src/test_a.py", "# TODO: x\n"), ("src/a.test.js", "// TODO: x\n"),
+    ("examples/a.py", "# TODO: x\n"), ("a.json", '{"note": "# TODO: x"}\n'),
+    ("a.py", "text = '# TODO: x'\nnote = 'placeholder'\n"),
+    ("a.py", "class Todo:\n    todo = 1  # the todo of a user\n"),
+    ("a.js", "const url = 'http://x // TODO: no comment';\n"),
+    ("a.tsx", '<input placeholder="Your name" />\n'),
+    ("a.py", "class Shape:\n    def area(self):\n        raise NotImplementedError\nclass Square(Shape):\n    side = 1\n"),
+    ("a.py", "import abc\nclass A(abc.ABC):\n    def f(self):\n        raise NotImplementedError\n"),
+    ("a.py", "def f(x):\n    if x:\n        return 1\n    raise NotImplementedError\n"),
+    ("a.py", "def f(x):\n    raise NotImplementedError('Windows has no fork')\n"),
+    ("a.py", "try:\n    f()\nexcept OSError:\n    pass  # implemented elsewhere, and it may be gone\n"),
+    ("a.py", "# Implement the parser as a table.\nTABLE = 1\n"),
+    ("a.py", "def f(*args):\n    # The rest of the arguments go to the parent.\n    return args\n"),
+    ("a.py", "def f():\n    return  # nothing to do\n"),
+    ("a.py", "# This can happen while\n# the same code runs elsewhere here\nf()\n"),
+    ("a.py", "class AbstractShape:\n    def area(self):\n        raise NotImplementedError\n"),
+    ("a.py", "# Other transport exceptions...\nclass A(Exception):\n    pass\n"),
+    ("a.sql", "-- a note\nselect 1;\n"),
+])  # fmt: skip
 async def test_what_only_looks_like_it_is_no_finding(path: str, text: str) -> None:
     assert await found_in({}, {path: text}, "write f") == ()
 
@@ -156,38 +146,31 @@ BEFORE = "def kept():\n    pass\ndef gone():\n    pass\n"
 AFTER = "def kept():\n    pass\n"
 
 
-@pytest.mark.parametrize(
-    ("path", "importer", "text", "line"),
-    [
-        ("pkg/a.py", "main.py", "import os\nfrom pkg.a import gone\n", 2),
-        ("pkg/a.py", "pkg/b.py", "from .a import kept, gone as other\n", 1),
-        ("pkg/a.py", "pkg/sub/b.py", "from ..a import (\n    kept,\n    gone,\n)\n", 3),
-        ("src/pkg/a.py", "tests/test_a.py", "from pkg.a import gone\n", 1),
-        ("pkg/__init__.py", "pkg/b.py", "from . import gone\n", 1),
-        ("a.py", "b.py", "def f():\n    from a import gone\n", 2),
-    ],
-)
+@pytest.mark.parametrize(("path", "importer", "text", "line"), [
+    ("pkg/a.py", "main.py", "import os\nfrom pkg.a import gone\n", 2),
+    ("pkg/a.py", "pkg/b.py", "from .a import kept, gone as other\n", 1),
+    ("pkg/a.py", "pkg/sub/b.py", "from ..a import (\n    kept,\n    gone,\n)\n", 3),
+    ("src/pkg/a.py", "tests/test_a.py", "from pkg.a import gone\n", 1),
+    ("pkg/__init__.py", "pkg/b.py", "from . import gone\n", 1),
+    ("a.py", "b.py", "def f():\n    from a import gone\n", 2),
+])  # fmt: skip
 async def test_an_import_of_a_name_that_is_gone_is_critical(path: str, importer: str, text: str, line: int) -> None:
     (found,) = await found_in({path: BEFORE, importer: text}, {path: AFTER, importer: text})
     assert (found.severity, found.file, found.line) == (Severity.CRITICAL, importer, line)
     assert "gone" in found.message
 
 
-@pytest.mark.parametrize(
-    ("after", "text"),
-    [
-        (AFTER, "from pkg.a import kept\n"),
-        (AFTER, "from other.a import gone\n"),
-        (AFTER, "try:\n    from pkg.a import gone\nexcept ImportError:\n    gone = None\n"),
-        (AFTER, "from pkg.a import never_there\n"),
-        (AFTER + "def __getattr__(name):\n    return 1\n", "from pkg.a import gone\n"),
-        (AFTER + "from pkg.c import *\n", "from pkg.a import gone\n"),
-        (AFTER + "globals()['gone'] = 1\n", "from pkg.a import gone\n"),
-        (AFTER + "if True:\n    from pkg.c import gone\n", "from pkg.a import gone\n"),
-        (AFTER + "[gone] = [1]\n", "from pkg.a import gone\n"),
-        ("def kept(:\n", "from pkg.a import gone\n"),
-    ],
-)
+@pytest.mark.parametrize(("after", "text"), [
+    (AFTER, "from pkg.a import kept\n"), (AFTER, "from other.a import gone\n"),
+    (AFTER, "try:\n    from pkg.a import gone\nexcept ImportError:\n    gone = None\n"),
+    (AFTER, "from pkg.a import never_there\n"),
+    (AFTER + "def __getattr__(name):\n    return 1\n", "from pkg.a import gone\n"),
+    (AFTER + "from pkg.c import *\n", "from pkg.a import gone\n"),
+    (AFTER + "globals()['gone'] = 1\n", "from pkg.a import gone\n"),
+    (AFTER + "if True:\n    from pkg.c import gone\n", "from pkg.a import gone\n"),
+    (AFTER + "[gone] = [1]\n", "from pkg.a import gone\n"),
+    ("def kept(:\n", "from pkg.a import gone\n"),
+])  # fmt: skip
 async def test_an_import_that_is_right_or_cannot_be_judged_is_no_finding(after: str, text: str) -> None:
     assert await found_in({"pkg/a.py": BEFORE, "main.py": text}, {"pkg/a.py": after, "main.py": text}) == ()
 
@@ -206,20 +189,16 @@ async def test_an_import_of_a_module_that_was_deleted_is_critical(text: str) -> 
 SCHEMA = '{"type": "object", "properties": {"port": {"type": "integer"}}, "additionalProperties": false}'
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "count"),
-    [
-        ("conf/a.json", '{\n"$schema": "./s.json",\n"port": "x"}', 1),
-        ("conf/a.json", '{"$schema": "s.json", "port": 1}', 0),
-        ("conf/a.yaml", '$schema: s.json\nport: "x"\n', 1),
-        ("conf/a.yaml", '# yaml-language-server: $schema=s.json\nport: "x"\n', 1),
-        ("conf/a.json", '{"$schema": "https://example.com/s.json", "port": "x"}', 0),
-        ("conf/a.json", '{"$schema": "../../s.json", "port": "x"}', 0),
-        ("conf/a.json", '{"$schema": "missing.json", "port": "x"}', 0),
-        ("conf/a.json", '{"$schema": "s.json", "port": ', 0),
-        ("conf/a.json", "[1]", 0),
-    ],
-)
+@pytest.mark.parametrize(("path", "text", "count"), [
+    ("conf/a.json", '{\n"$schema": "./s.json",\n"port": "x"}', 1),
+    ("conf/a.json", '{"$schema": "s.json", "port": 1}', 0),
+    ("conf/a.yaml", '$schema: s.json\nport: "x"\n', 1),
+    ("conf/a.yaml", '# yaml-language-server: $schema=s.json\nport: "x"\n', 1),
+    ("conf/a.json", '{"$schema": "https://example.com/s.json", "port": "x"}', 0),
+    ("conf/a.json", '{"$schema": "../../s.json", "port": "x"}', 0),
+    ("conf/a.json", '{"$schema": "missing.json", "port": "x"}', 0),
+    ("conf/a.json", '{"$schema": "s.json", "port": ', 0), ("conf/a.json", "[1]", 0),
+])  # fmt: skip
 async def test_a_file_that_names_a_schema_of_the_workspace_has_to_fit_it(path: str, text: str, count: int) -> None:
     old = {"conf/s.json": SCHEMA, "../s.json": SCHEMA}  # the second one is not in the workspace
     found = await found_in(old, {**old, path: text})
@@ -257,10 +236,9 @@ async def test_python_nested_too_deep_for_the_parser_says_nothing() -> None:
 
 async def test_an_import_that_may_mean_a_nearer_module_of_that_name_says_nothing() -> None:
     old = {
-        "utils.py": "def a(): ...\ndef b(): ...\n",
-        "tools/utils.py": "def b(): ...\n",
+        "utils.py": "def a(): ...\ndef b(): ...\n", "tools/utils.py": "def b(): ...\n",
         "tools/main.py": "from utils import b\n",
-    }
+    }  # fmt: skip
     new = {**old, "utils.py": "def a(): ...\n"}
     assert await found_in(old, new) == ()
     del old["tools/utils.py"], new["tools/utils.py"]

@@ -65,12 +65,8 @@ def test_a_stop_by_hand_is_no_crash_and_the_next_run_goes_on_where_it_began() ->
     assert job.history.begun_seq == 7  # it goes on with what began there
     job = next(leases.ended([job], "2.0", "done", START))
     assert (job.history.begun_session, job.history.begun_seq, job.history.last_session, job.history.runs, job.due) == (
-        "",
-        0,
-        "session",
-        1,
-        None,
-    )
+        "", 0, "session", 1, None,
+    )  # fmt: skip
 
 
 def test_who_lost_a_claim_changes_nothing_any_more() -> None:

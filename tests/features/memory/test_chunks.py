@@ -57,10 +57,8 @@ def test_a_chunk_names_all_that_it_defines() -> None:
 def test_markdown_is_cut_at_headings_which_are_not_those_in_code() -> None:
     text = "# Guide\n\nhello\n\n## Install\n\n```sh\n# not a heading\n```\n\n# Other\n"
     assert [(chunk.first, chunk.last, chunk.title) for chunk in cut("a.md", text)] == [
-        (1, 3, "Guide"),
-        (5, 9, "Guide > Install"),
-        (11, 11, "Other"),
-    ]
+        (1, 3, "Guide"), (5, 9, "Guide > Install"), (11, 11, "Other"),
+    ]  # fmt: skip
 
 
 def test_a_file_that_is_ever_more_indented_is_cut_all_the_same() -> None:

@@ -90,14 +90,10 @@ async def test_what_has_no_word_in_common_is_found_by_its_vector(make: Callable[
     assert len(server.posted) == 3
 
 
-@pytest.mark.parametrize(
-    ("model", "query", "document"),
-    [
-        ("intfloat/e5-small-v2", "query: x", "passage: x"),
-        ("bge-m3", "x", "x"),
-        ("Nomic-Embed", "search_query: x", "search_document: x"),
-    ],
-)
+@pytest.mark.parametrize(("model", "query", "document"), [
+    ("intfloat/e5-small-v2", "query: x", "passage: x"), ("bge-m3", "x", "x"),
+    ("Nomic-Embed", "search_query: x", "search_document: x"),
+])  # fmt: skip
 async def test_prefixes_are_those_of_the_model(model: str, query: str, document: str) -> None:
     asked: list[str] = []
 
@@ -171,19 +167,13 @@ async def test_vectors_of_text_that_stayed_are_kept_when_a_file_changes(make: Ca
     assert sum(len(body["input"]) for _, body in server.posted) == count + 1
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        b"no json",
-        b"[]",
-        b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}]}',
-        b'{"data": [{"index": 0, "embedding": []}]}',
-        b'{"data": [{"index": 0, "embedding": "AAAA"}]}',
-        b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}]}',
-        b'{"data": ' + b"[" * 50_000,
-        json.dumps({"data": [{"index": 0, "embedding": [1.0] * 20_000}]}).encode(),
-    ],
-)
+@pytest.mark.parametrize("reply", [
+    b"no json", b"[]", b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}]}',
+    b'{"data": [{"index": 0, "embedding": []}]}', b'{"data": [{"index": 0, "embedding": "AAAA"}]}',
+    b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}]}',
+    b'{"data": ' + b"[" * 50_000,
+    json.dumps({"data": [{"index": 0, "embedding": [1.0] * 20_000}]}).encode(),
+])  # fmt: skip
 async def test_answers_that_are_no_vectors_are_refused(make: Callable[..., Any], reply: bytes) -> None:
     corpus, _ = await make((200, reply))
     with pytest.raises(ProviderError) as caught:

@@ -22,28 +22,21 @@ def texts(inbox: ProposalLog) -> list[str]:
     return [each.text for each in inbox.state().waiting.values()]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (RULE, "Tests are run with pytest -q tests rather than make test."),
-        (RULE, "run THE tests with `pytest -q tests`, not `make test`!"),
-        ("Always use uv for packages", "Please use uv for the packages"),
-        ("Commit messages begin with an area prefix", "Commit messages begin with an area prefix, such as docs"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), [
+    (RULE, "Tests are run with pytest -q tests rather than make test."),
+    (RULE, "run THE tests with `pytest -q tests`, not `make test`!"),
+    ("Always use uv for packages", "Please use uv for the packages"),
+    ("Commit messages begin with an area prefix", "Commit messages begin with an area prefix, such as docs"),
+])  # fmt: skip
 def test_statements_in_other_words_say_the_same(one: str, other: str) -> None:
     assert says_same(one, other)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Use pytest, not make test", "Use make test, not pytest"),
-        ("Never run make docs", "Run make docs"),
-        ("Use tabs", "Use spaces"),
-        ("The server listens on port 8080", "The server listens on port 9090"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), [
+    ("Use pytest, not make test", "Use make test, not pytest"),
+    ("Never run make docs", "Run make docs"), ("Use tabs", "Use spaces"),
+    ("The server listens on port 8080", "The server listens on port 9090"),
+])  # fmt: skip
 def test_statements_that_differ_do_not_say_the_same(one: str, other: str) -> None:
     assert not says_same(one, other)
 

@@ -37,10 +37,9 @@ async def reviewed(memory: FakeMemory, *answers: str) -> list[tuple[object, ...]
 
 async def test_each_proposal_is_decided_in_its_turn(memory: FakeMemory) -> None:
     assert await reviewed(memory, "y", "n", "", "?", "y") == [
-        ("keep", "p1", "", MemoryScope.PROJECT),
-        ("discard", "p2"),
+        ("keep", "p1", "", MemoryScope.PROJECT), ("discard", "p2"),
         ("keep", "p4", AGENTS, MemoryScope.PROJECT),
-    ]
+    ]  # fmt: skip
 
 
 async def test_the_text_and_the_scope_can_be_others(memory: FakeMemory) -> None:

@@ -84,10 +84,9 @@ async def test_files_notes_and_sessions_are_found_with_their_places(corpus: Corp
     name = write_session(corpus.folder, "Cache grows", ("Why does the cache grow?", "It was never emptied."))
     hits = await corpus.find("cache")
     assert {(hit.source, hit.place) for hit in hits} == {
-        (SearchSource.CODE, "src/cache.py:1-5"),
-        (SearchSource.MEMORY, "user"),
+        (SearchSource.CODE, "src/cache.py:1-5"), (SearchSource.MEMORY, "user"),
         (SearchSource.SESSION, name),
-    }
+    }  # fmt: skip
     assert places(await corpus.find("evict_oldest"))[0] == "src/cache.py:1-5"
     guide = await corpus.find("oldest", SearchSource.DOC)
     assert [(hit.place, hit.title) for hit in guide] == [("docs/guide.md:3-5", "Guide > Eviction")]
@@ -272,9 +271,8 @@ async def test_facts_say_what_is_indexed_and_make_no_index(corpus: Corpus) -> No
 async def test_a_message_recalls_the_notes_that_it_is_about_and_no_others(corpus: Corpus) -> None:
     corpus.notes = [
         Note("When the database migration fails: drop orders_tmp first."),
-        Note("Deployments go through the staging cluster."),
-        Note("Run the tests with make check."),
-    ]
+        Note("Deployments go through the staging cluster."), Note("Run the tests with make check."),
+    ]  # fmt: skip
     await corpus.search.refresh(30)
 
     async def recalled(message: str) -> list[str]:

@@ -39,47 +39,34 @@ DRAFTS = [
 WHOLE = json.dumps({"tasks": [A, B]})
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        WHOLE,
-        f'<think>{{"tasks": [</think>Here it is:\n```json\n{WHOLE}\n```\nDone [x].',
-        json.dumps([A, B]),
-        f"{json.dumps(A)}\n{json.dumps(B)}",
-        json.dumps({"plan": {"tasks": [A, B]}}),
-        json.dumps({"title": "The plan", "steps": [A, B]}),
-        json.dumps({"tasks": {"1": A, "2": B}}),
-        WHOLE.replace('"after": [1]', '"dependencies": "add  A"'),
-        WHOLE.replace('"after": [1]', '"depends_on": ["Task 1"]'),
-        WHOLE.replace("]}", "],}"),
-        WHOLE.replace('["b.py"]', '"./b.py"'),
-        json.dumps({"tasks": [A | {"id": 7}, B | {"id": 8, "after": ["7"]}]}),
-        json.dumps({"tasks": [A | {"check": "Run `pytest -q` and see that it passes."}, B | {"title": "2. Add b"}]}),
-        json.dumps({"tasks": [A, B, A]}),
-        f"{FORM}\n{WHOLE}",
-        json.dumps(
-            {"Tasks": [{"name": "Add a", "details": "Make a.", "file_paths": ["a.py"], "verification": "`pytest -q`"}, B]}
-        ),
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    WHOLE, f'<think>{{"tasks": [</think>Here it is:\n```json\n{WHOLE}\n```\nDone [x].',
+    json.dumps([A, B]), f"{json.dumps(A)}\n{json.dumps(B)}",
+    json.dumps({"plan": {"tasks": [A, B]}}), json.dumps({"title": "The plan", "steps": [A, B]}),
+    json.dumps({"tasks": {"1": A, "2": B}}),
+    WHOLE.replace('"after": [1]', '"dependencies": "add  A"'),
+    WHOLE.replace('"after": [1]', '"depends_on": ["Task 1"]'), WHOLE.replace("]}", "],}"),
+    WHOLE.replace('["b.py"]', '"./b.py"'),
+    json.dumps({"tasks": [A | {"id": 7}, B | {"id": 8, "after": ["7"]}]}),
+    json.dumps({"tasks": [A | {"check": "Run `pytest -q` and see that it passes."}, B | {"title": "2. Add b"}]}),
+    json.dumps({"tasks": [A, B, A]}), f"{FORM}\n{WHOLE}",
+    json.dumps(
+        {"Tasks": [{"name": "Add a", "details": "Make a.", "file_paths": ["a.py"], "verification": "`pytest -q`"}, B]}
+    ),
+])  # fmt: skip
 def test_forms_of_an_answer(answer: str) -> None:
     assert read_tasks(answer) == DRAFTS
 
 
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        ("", "no tasks"),
-        ("First we add a parser, then we test it.", "no tasks"),
-        ('{"tasks": []}', "no tasks"),
-        (WHOLE[:-40], "not complete"),
-        (f'{{"plan": [{WHOLE}, {{"tasks": [', "not complete"),
-        (json.dumps({"tasks": [A | {"after": [2]}, B]}), "wait for each other"),
-        (json.dumps({"tasks": [A | {"description": "x" * 9_000}]}), "characters"),
-        ("[" * 100_000, "not complete"),
-        ('{"tasks": [{"title": "x", "id": ' + "9" * 5_000 + "}]}", "not complete"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "problem"), [
+    ("", "no tasks"), ("First we add a parser, then we test it.", "no tasks"),
+    ('{"tasks": []}', "no tasks"), (WHOLE[:-40], "not complete"),
+    (f'{{"plan": [{WHOLE}, {{"tasks": [', "not complete"),
+    (json.dumps({"tasks": [A | {"after": [2]}, B]}), "wait for each other"),
+    (json.dumps({"tasks": [A | {"description": "x" * 9_000}]}), "characters"),
+    ("[" * 100_000, "not complete"),
+    ('{"tasks": [{"title": "x", "id": ' + "9" * 5_000 + "}]}", "not complete"),
+])  # fmt: skip
 def test_what_is_wrong_is_told_with_the_form(answer: str, problem: str) -> None:
     with pytest.raises(ToolError, match=problem) as caught:
         read_tasks(answer)
@@ -88,10 +75,9 @@ def test_what_is_wrong_is_told_with_the_form(answer: str, problem: str) -> None:
 
 def test_paths_outside_and_unknown_tasks_become_notes_and_checks_in_prose_go() -> None:
     task = A | {
-        "files": ["/etc/passwd", "a.py", "../b", ".git/config"],
-        "after": ["Sing", 1],
+        "files": ["/etc/passwd", "a.py", "../b", ".git/config"], "after": ["Sing", 1],
         "check": ["Make sure it works.", "make test"],
-    }
+    }  # fmt: skip
     spec = joined([read_tasks(json.dumps([task]))])[1]
     assert spec.files == ("a.py",)
     assert spec.checks == ("make test",)
@@ -164,15 +150,11 @@ Each has an area, too.
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "excerpt"),
-    [
-        ("circle.py", "## Circle\ncircle.py has an area.\n- It is round."),
-        ("lib/square.py", "## Others\nEach has an area, too.\n- `src/square.py` has four corners."),
-        ("lib/all.py", "# Shapes\nWords about them, in `all.py`."),
-        ("none.py", PLAN.strip()),
-    ],
-)
+@pytest.mark.parametrize(("path", "excerpt"), [
+    ("circle.py", "## Circle\ncircle.py has an area.\n- It is round."),
+    ("lib/square.py", "## Others\nEach has an area, too.\n- `src/square.py` has four corners."),
+    ("lib/all.py", "# Shapes\nWords about them, in `all.py`."), ("none.py", PLAN.strip()),
+])  # fmt: skip
 def test_a_task_gets_what_the_plan_says_of_its_files(path: str, excerpt: str) -> None:
     (draft,) = with_excerpts([TaskDraft(TaskSpec("Add it", "Words.", (path,)))], PLAN)
     assert draft.spec.text == f"Words.\n\nFrom the plan (do only this task):\n\n{excerpt}"
@@ -181,20 +163,9 @@ def test_a_task_gets_what_the_plan_says_of_its_files(path: str, excerpt: str) ->
 
 
 LINES = [
-    "# A\n",
-    "## B\n",
-    "### C\n",
-    "- item\n",
-    "1. item\n",
-    "\n",
-    "```\n",
-    "words and words\n",
-    "\r\n",
-    "x" * 30,
-    "é",
-    "\u2028",
-    " ",
-]
+    "# A\n", "## B\n", "### C\n", "- item\n", "1. item\n", "\n", "```\n", "words and words\n",
+    "\r\n", "x" * 30, "é", "\u2028", " ",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=60).map("".join), st.integers(0, 40))
@@ -293,18 +264,12 @@ async def test_a_part_whose_answer_is_cut_is_asked_about_in_halves() -> None:
     assert len(model.prompts) == 4
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "is empty"),
-        (" \n", "is empty"),
-        ("x" * (MAX_PLAN_BYTES + 1), "1,000,001 bytes"),
-        ("- [ ] a\n  after: 2\n- [ ] b\n  after: 1", "wait for each other"),
-        ("- [ ] a\n  files: ../b", "not in the workspace"),
-        ("- [x] a\n", "no tasks"),
-        ("- [ ] a\n" * 1_001, "at most 1000"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("", "is empty"), (" \n", "is empty"), ("x" * (MAX_PLAN_BYTES + 1), "1,000,001 bytes"),
+    ("- [ ] a\n  after: 2\n- [ ] b\n  after: 1", "wait for each other"),
+    ("- [ ] a\n  files: ../b", "not in the workspace"), ("- [x] a\n", "no tasks"),
+    ("- [ ] a\n" * 1_001, "at most 1000"),
+])  # fmt: skip
 async def test_plans_that_cannot_be(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         await decompose(text, no_model, 8_000, bytes_by_four)
@@ -325,11 +290,10 @@ def test_preflight_says_what_is_known() -> None:
     rows = preflight("- [ ] a\n  check: look at it\n- [ ] BLOCKING: why?\n", 8_000, bytes_by_four)
     assert rows == [
         ("tokens", "13 of 8,000 in the window"),
-        ("task list", "yes: no model is needed to plan it"),
-        ("tasks", "1"),
+        ("task list", "yes: no model is needed to plan it"), ("tasks", "1"),
         ("questions", "1, 1 open"),
         ("problem", "the check of task 1 does not look like a command that can fail: look at it"),
-    ]
+    ]  # fmt: skip
     rows = preflight(sections(20), 1_600, bytes_by_four)
     assert ("fits", "no: the model is asked about 4 parts") in rows
     assert ("tasks", "not known yet") in rows
@@ -340,21 +304,9 @@ def test_preflight_says_what_is_known() -> None:
 
 
 JSON_PIECES = [
-    '{"tasks": [',
-    '{"title": "a"',
-    '"after": [1]',
-    '"files": "',
-    "}",
-    "]",
-    ",",
-    '"',
-    "```json\n",
-    "<think>",
-    "</think>",
-    "\ud800",
-    "…",
-    "\\u",
-]
+    '{"tasks": [', '{"title": "a"', '"after": [1]', '"files": "', "}", "]", ",", '"', "```json\n",
+    "<think>", "</think>", "\ud800", "…", "\\u",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(JSON_PIECES) | st.text(max_size=4), max_size=30).map("".join))

@@ -19,14 +19,11 @@ PLAN = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSp
 EVENTS = (
     UsageUpdated(agent="plan", usage=Usage(100, 20)),
     ModelLoaded(model="big", role="planner", unloaded=("small",), elapsed_s=2.5),
-    TurnStarted(turn_id="1"),
-    UsageUpdated(agent=ROOT, usage=Usage(1_000, 50, 900)),
-    UsageUpdated(agent="fix", usage=Usage(10, 5)),
-    ModelLoaded(model="small", elapsed_s=1.25),
+    TurnStarted(turn_id="1"), UsageUpdated(agent=ROOT, usage=Usage(1_000, 50, 900)),
+    UsageUpdated(agent="fix", usage=Usage(10, 5)), ModelLoaded(model="small", elapsed_s=1.25),
     ModelLoaded(model="big", role="reviewer", ok=False),
-    UsageUpdated(agent="review", usage=Usage(7, 3)),
-    UsageUpdated(agent="title", usage=Usage(1, 1)),
-)
+    UsageUpdated(agent="review", usage=Usage(7, 3)), UsageUpdated(agent="title", usage=Usage(1, 1)),
+)  # fmt: skip
 
 
 def some_report(**changes: Any) -> dict[str, Any]:
@@ -37,11 +34,9 @@ def test_requests_tokens_and_loads_are_counted_by_role() -> None:
     found = usage_by_role(EVENTS)
     names = ("requests", "prompt_tokens", "completion_tokens", "loads", "unloads", "load_s")
     assert {role: tuple(each[name] for name in names) for role, each in found.items()} == {
-        "planner": (1, 100, 20, 1, 1, 2.5),
-        "coder": (2, 1_010, 55, 1, 0, 1.2),
-        "reviewer": (1, 7, 3, 0, 0, 0),
-        "other": (1, 1, 1, 0, 0, 0),
-    }
+        "planner": (1, 100, 20, 1, 1, 2.5), "coder": (2, 1_010, 55, 1, 0, 1.2),
+        "reviewer": (1, 7, 3, 0, 0, 0), "other": (1, 1, 1, 0, 0, 0),
+    }  # fmt: skip
 
 
 def test_they_are_a_table_for_people() -> None:
@@ -59,16 +54,13 @@ def test_this_version_and_the_one_before_can_be_read() -> None:
     assert "| role |" not in report_markdown(earlier)
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"schema_version": 0}, "schema version 0, not 2"),
-        ({"schema_version": 3}, "schema version 3, not 2"),
-        ({"usage": None}, "usage is missing or has the wrong type"),
-        ({"tasks": [{}]}, "task 1: id is missing"),
-        ({"tasks": [some_report()["tasks"][0] | {"attempts": ["one"]}]}, "task 1: attempt 1: it is not an object"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "problem"), [
+    ({"schema_version": 0}, "schema version 0, not 2"),
+    ({"schema_version": 3}, "schema version 3, not 2"),
+    ({"usage": None}, "usage is missing or has the wrong type"),
+    ({"tasks": [{}]}, "task 1: id is missing"),
+    ({"tasks": [some_report()["tasks"][0] | {"attempts": ["one"]}]}, "task 1: attempt 1: it is not an object"),
+])  # fmt: skip
 def test_what_is_wrong_with_others_is_said(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_report(json.dumps(some_report(**changes)).encode())

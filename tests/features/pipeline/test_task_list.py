@@ -47,25 +47,20 @@ def test_a_list_is_read_whole() -> None:
     assert read_task_list(LIST) == [
         TaskSpec("Add a tokenizer", text, ("src/tok.py", "tests/test_tok.py"), (), checks, "parser"),
         TaskSpec("Add a parser", "", ("src/parser.py",), (1,), (), "parser"),
-        TaskSpec("Répondre aux erreurs", "", (), (2,), (), "parser"),
-        TaskSpec("文档"),
-    ]
+        TaskSpec("Répondre aux erreurs", "", (), (2,), (), "parser"), TaskSpec("文档"),
+    ]  # fmt: skip
     assert read_task_list(LIST.replace("\n", "\r\n")) == read_task_list(LIST)
 
 
-@pytest.mark.parametrize(
-    ("text", "titles"),
-    [
-        ("1. Add a\n   files: a.py\n2. Add b\n   after: 1\n", ["Add a", "Add b"]),
-        (
-            "### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n\n- [ ] write\n\n### Task 2: Add b\nafter: 1\n",
-            ["Add a", "Add b"],
-        ),
-        ("- [ ] Parser\n  - [ ] tokens\n  - [x] grammar\n- [ ] Printer", ["Parser", "Printer"]),
-        ("- [ ] BLOCKING: which database?\n- [ ] Add a", ["Add a"]),
-        ("- [x] Done\n", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "titles"), [
+    ("1. Add a\n   files: a.py\n2. Add b\n   after: 1\n", ["Add a", "Add b"]),
+    (
+        "### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n\n- [ ] write\n\n### Task 2: Add b\nafter: 1\n",
+        ["Add a", "Add b"],
+    ),
+    ("- [ ] Parser\n  - [ ] tokens\n  - [x] grammar\n- [ ] Printer", ["Parser", "Printer"]),
+    ("- [ ] BLOCKING: which database?\n- [ ] Add a", ["Add a"]), ("- [x] Done\n", []),
+])  # fmt: skip
 def test_forms_of_a_list(text: str, titles: list[str]) -> None:
     specs = read_task_list(text)
     assert specs is not None
@@ -93,34 +88,22 @@ def test_a_field_goes_on_below_its_name_until_something_else_comes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Write a parser.\n\nIt reads files: all of them.",
-        "1. First do this\n2. Then do that\n3. Check: it works",
-        "## 1. Introduction\nWords.\n## 2. Design\nWords.\n",
-        "- one\n- two",
-        "- [a](b)\n- [ ]\n",
-        "Words.\n" * 50 + "## Done when\n- [ ] it works\n- [ ] it is fast\n",
-        "```\n- [ ] a\n  files: b\n```",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "", "Write a parser.\n\nIt reads files: all of them.",
+    "1. First do this\n2. Then do that\n3. Check: it works",
+    "## 1. Introduction\nWords.\n## 2. Design\nWords.\n", "- one\n- two", "- [a](b)\n- [ ]\n",
+    "Words.\n" * 50 + "## Done when\n- [ ] it works\n- [ ] it is fast\n",
+    "```\n- [ ] a\n  files: b\n```",
+])  # fmt: skip
 def test_prose_is_no_list(text: str) -> None:
     assert read_task_list(text) is None
 
 
-@pytest.mark.parametrize(
-    ("line", "budget"),
-    [
-        ("budget: 20 steps", (20, 0)),
-        ("- **Budget:** 20 steps, 5,000 tokens", (20, 5_000)),
-        ("budget: 1.5k tokens", (0, 1_500)),
-        ("budget: 20 steps\n  budget: 50k tokens", (20, 50_000)),
-        ("Budget: $500", (0, 0)),
-        ("budget: 2h", (0, 0)),
-    ],
-)
+@pytest.mark.parametrize(("line", "budget"), [
+    ("budget: 20 steps", (20, 0)), ("- **Budget:** 20 steps, 5,000 tokens", (20, 5_000)),
+    ("budget: 1.5k tokens", (0, 1_500)), ("budget: 20 steps\n  budget: 50k tokens", (20, 50_000)),
+    ("Budget: $500", (0, 0)), ("budget: 2h", (0, 0)),
+])  # fmt: skip
 def test_a_budget_has_steps_and_tokens(line: str, budget: tuple[int, int]) -> None:
     found = read_task_list(f"- [ ] Add a\n  files: a.py\n  {line}\n")
     assert found is not None
@@ -143,18 +126,11 @@ def test_an_unknown_task_is_named_with_its_line() -> None:
         read_task_list("- [ ] Add a\n- [ ] Add b\n  after: 1, Sing\n")
 
 
-@pytest.mark.parametrize(
-    ("value", "paths"),
-    [
-        ("a.py, b/c.py", ["a.py", "b/c.py"]),
-        ("`my file.py` and `b.py`", ["my file.py", "b.py"]),
-        ("a.py b.py", ["a.py", "b.py"]),
-        ("./src//a.py (new); b\\c.py:10-20", ["src/a.py", "b/c.py"]),
-        ("my file.py", ["my file.py"]),
-        ("None", []),
-        ("../x", ["../x"]),
-    ],
-)
+@pytest.mark.parametrize(("value", "paths"), [
+    ("a.py, b/c.py", ["a.py", "b/c.py"]), ("`my file.py` and `b.py`", ["my file.py", "b.py"]),
+    ("a.py b.py", ["a.py", "b.py"]), ("./src//a.py (new); b\\c.py:10-20", ["src/a.py", "b/c.py"]),
+    ("my file.py", ["my file.py"]), ("None", []), ("../x", ["../x"]),
+])  # fmt: skip
 def test_paths(value: str, paths: list[str]) -> None:
     assert paths_in(value) == paths
 
@@ -168,36 +144,17 @@ def test_open_questions_wherever_they_are_marked() -> None:
         "### BLOCKING\nWhere?\nAnswer: here\n"
     )
     assert open_questions(text) == (
-        OpenQuestion("Which database?", "SQLite"),
-        OpenQuestion("Which port?"),
-        OpenQuestion("Which *name*?"),
-        OpenQuestion("Who pays?"),
-        OpenQuestion("Which key?"),
-        OpenQuestion("How long?", "an hour"),
-        OpenQuestion("Why?"),
-        OpenQuestion("When?"),
+        OpenQuestion("Which database?", "SQLite"), OpenQuestion("Which port?"),
+        OpenQuestion("Which *name*?"), OpenQuestion("Who pays?"), OpenQuestion("Which key?"),
+        OpenQuestion("How long?", "an hour"), OpenQuestion("Why?"), OpenQuestion("When?"),
         OpenQuestion("Where?", "here"),
-    )
+    )  # fmt: skip
 
 
 PIECES = [
-    "- [ ] ",
-    "# ",
-    "### Task 1: ",
-    "1. ",
-    "files:",
-    "after: 1",
-    "check:",
-    "```",
-    "\n",
-    "\n",
-    "\t",
-    " ",
-    "é",
-    "\ud800",
-    "x",
-    "BLOCKING",
-]
+    "- [ ] ", "# ", "### Task 1: ", "1. ", "files:", "after: 1", "check:", "```", "\n", "\n", "\t",
+    " ", "é", "\ud800", "x", "BLOCKING",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=40).map("".join))
@@ -213,24 +170,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 HOSTILE = [
-    "- [ ",
-    "- [ ] ",
-    "- [ ] a\n",
-    "#",
-    "# ",
-    "`",
-    "```\n",
-    "*",
-    "- ",
-    " ",
-    "\t",
-    "1. ",
-    "**BLOCKING",
-    "- BLOCKING\n",
-    "(",
-    "> ",
-    "|",
-]
+    "- [ ", "- [ ] ", "- [ ] a\n", "#", "# ", "`", "```\n", "*", "- ", " ", "\t", "1. ",
+    "**BLOCKING", "- BLOCKING\n", "(", "> ", "|",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("piece", HOSTILE)

@@ -31,20 +31,17 @@ def test_what_is_left_out_stays() -> None:
     assert read_spec('title = "Other"', SPEC).checks == SPEC.checks
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("# a\ntitle = Nested", "line 2"),
-        ('title = "a"\nfiles = "b"', "line 2: files has to be a list of texts in quotes"),
-        ('after = ["3"]', "line 1: after has to be a list of numbers"),
-        ("after = [true]", "line 1: after has to be a list of numbers"),
-        ('\n\ncheck = ["x"]', "line 3: a task has no 'check', only title"),
-        ("title = 3", "line 1: title has to be a text in quotes"),
-        ("max_steps = -1", "line 1: max_steps has to be a number of 0 or more"),
-        ("max_tokens = true", "line 1: max_tokens has to be a number of 0 or more"),
-        ("after = " + "[" * 2000, "TOML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("# a\ntitle = Nested", "line 2"),
+    ('title = "a"\nfiles = "b"', "line 2: files has to be a list of texts in quotes"),
+    ('after = ["3"]', "line 1: after has to be a list of numbers"),
+    ("after = [true]", "line 1: after has to be a list of numbers"),
+    ('\n\ncheck = ["x"]', "line 3: a task has no 'check', only title"),
+    ("title = 3", "line 1: title has to be a text in quotes"),
+    ("max_steps = -1", "line 1: max_steps has to be a number of 0 or more"),
+    ("max_tokens = true", "line 1: max_tokens has to be a number of 0 or more"),
+    ("after = " + "[" * 2000, "TOML"),
+])  # fmt: skip
 def test_a_wrong_text_says_which_line(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         _ = read_spec(text, SPEC)

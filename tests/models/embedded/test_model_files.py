@@ -34,11 +34,9 @@ def test_the_files_of_every_program_are_found(tmp_path: Path) -> None:
     put_ollama(tmp_path / ".ollama/models", "qwen2.5-coder", "7b")
     found = {file.name: (file.place, file.quantisation) for file in find_files(tmp_path, {})}
     assert found == {
-        "Qwen3-8B-Q4_K_M": ("LM Studio", "Q4_K_M"),
-        "b-IQ3_XXS": ("hub", "IQ3_XXS"),
-        "ggml-org_gemma_gemma-q8_0": ("llama.cpp", "Q8_0"),
-        "qwen2.5-coder:7b": ("Ollama", ""),
-    }
+        "Qwen3-8B-Q4_K_M": ("LM Studio", "Q4_K_M"), "b-IQ3_XXS": ("hub", "IQ3_XXS"),
+        "ggml-org_gemma_gemma-q8_0": ("llama.cpp", "Q8_0"), "qwen2.5-coder:7b": ("Ollama", ""),
+    }  # fmt: skip
 
 
 def test_the_environment_says_where_else(tmp_path: Path) -> None:

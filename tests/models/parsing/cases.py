@@ -450,15 +450,13 @@ EXAMPLES = (
     Case("config", '{"type": "object", "properties": {"path": {"type": "string"}}}'),
     Case("shell block", "Run this:\n\n```bash\nls -la\nread(path='x')\n```"),
     Case("json of code", '```javascript\nconst call = {"name": "read", "arguments": {"path": "a"}};\n```'),
-    Case("don't", f"Do not run this:\n```json\n{J_ECHO}\n```"),
-    Case("plain", "It is 4."),
-    Case("empty", ""),
-    Case("blank", "  \n\n"),
+    Case("don't", f"Do not run this:\n```json\n{J_ECHO}\n```"), Case("plain", "It is 4."),
+    Case("empty", ""), Case("blank", "  \n\n"),
     Case("table", "| a | b |\n|---|---|\n| `{` | [x] |"),
     Case("code", "```python\nif x < 1 and y[0] == {}:\n    pass\n```\nok"),
     Case("leading space", "\n\n  hi"),
     Case("markdown", "# Title\n\n- [ ] one\n- `two`\n\n> three <b>four</b> {five}"),
-)
+)  # fmt: skip
 
 SCHEMA = (
     Case("schema call", J_READ, (READ,), form=ToolCallFormat.SCHEMA),

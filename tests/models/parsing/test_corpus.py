@@ -15,10 +15,9 @@ from tests.sets import depth, for_each
 CORPUS = Path(__file__).parents[2] / "corpus"
 FOUR = (tool("ls", "", "path"), tool("read", "path"), tool("write", "path content"), tool("shell", "command"))
 SCHEMAS: dict[str, tuple[ToolSpec, ...]] = {
-    "t4": FOUR,
-    "t5d": (*FOUR, tool("done", "answer")),
+    "t4": FOUR, "t5d": (*FOUR, tool("done", "answer")),
     "t6": (*FOUR, tool("edit", "path old new"), tool("grep", "pattern", "path")),
-}
+}  # fmt: skip
 
 
 def rows(name: str) -> dict[str, Any]:

@@ -7,26 +7,21 @@ from typing import Any
 from tests.models.fake_server import listing
 
 LM_STUDIO_LOADED: dict[str, Any] = {
-    "type": "llm",
-    "publisher": "google",
-    "key": "google/gemma-4-26b-a4b",
-    "display_name": "Gemma 4 26B A4B",
-    "architecture": "gemma4",
-    "quantization": {"name": "Q4_K_M", "bits_per_weight": 4},
-    "size_bytes": 17_990_911_801,
+    "type": "llm", "publisher": "google", "key": "google/gemma-4-26b-a4b",
+    "display_name": "Gemma 4 26B A4B", "architecture": "gemma4",
+    "quantization": {"name": "Q4_K_M", "bits_per_weight": 4}, "size_bytes": 17_990_911_801,
     "params_string": "26B-A4B",
     "loaded_instances": [
         {"id": "google/gemma-4-26b-a4b", "config": {"context_length": 4096, "parallel": 4, "flash_attention": True}}
     ],
-    "max_context_length": 262_144,
-    "format": "gguf",
+    "max_context_length": 262_144, "format": "gguf",
     "capabilities": {
         "vision": True,
         "trained_for_tool_use": True,
         "reasoning": {"allowed_options": ["off", "on"], "default": "on"},
     },
     "description": None,
-}
+}  # fmt: skip
 LM_STUDIO_UNLOADED: dict[str, Any] = {
     "type": "llm", "publisher": "qwen", "key": "qwen2.5-coder-7b", "quantization": {"name": "Q4_K_M", "bits_per_weight": 4},
     "size_bytes": 4_683_073_536, "loaded_instances": [], "max_context_length": 32_768, "format": "gguf",

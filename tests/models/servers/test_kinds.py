@@ -186,16 +186,10 @@ async def test_a_sleeping_model_is_not_loaded(serve: Serve) -> None:
     assert ((found.models[0].is_loaded, found.saves_prompts), server.posted) == ((False, None), [])
 
 
-@pytest.mark.parametrize(
-    ("reply", "saves"),
-    [
-        ((400, b'{"error": {"message": "Invalid filename"}}'), True),
-        ((501, b"{}"), False),
-        (NO_ROUTE, False),
-        ((503, b"{}"), None),
-    ],
-    ids=["with the flag", "without it", "an old one", "busy"],
-)
+@pytest.mark.parametrize(("reply", "saves"), [
+    ((400, b'{"error": {"message": "Invalid filename"}}'), True), ((501, b"{}"), False),
+    (NO_ROUTE, False), ((503, b"{}"), None),
+], ids=["with the flag", "without it", "an old one", "busy"])  # fmt: skip
 async def test_llama_cpp_tells_whether_it_saves_prompt_caches(serve: Serve, reply: Reply, saves: bool | None) -> None:
     found = await look(serve, {"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST, "/slots/0": reply})
     assert found.saves_prompts is saves
@@ -204,10 +198,9 @@ async def test_llama_cpp_tells_whether_it_saves_prompt_caches(serve: Serve, repl
 async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none(serve: Serve) -> None:
     listed = listing(router_item("big:Q4", "loaded"), router_item("small", "unloaded"), router_item("next", "loading"))
     answers = {
-        "/v1/models": listed,
-        "/props": ROUTER_PROPS,
+        "/v1/models": listed, "/props": ROUTER_PROPS,
         "/props?model=big%3AQ4&autoload=false": LLAMA_CPP_PROPS | {"default_generation_settings": {"n_ctx": 16_384}},
-    }
+    }  # fmt: skip
     server = await serve(answers)
     found = await look_at(server.url, limit_s=20)
     assert found is not None

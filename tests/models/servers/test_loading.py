@@ -324,15 +324,11 @@ async def test_a_router_unloads(serve: Serve) -> None:
 # -- what cannot be -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("answers", "words"),
-    [
-        ({"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST}, "started without -m"),
-        ({"/v1/models": listing({"id": "qwen", "max_model_len": 8192})}, "started with"),
-        ({"/api/v0/models": LM_STUDIO_OLD}, "0.4"),
-    ],
-    ids=["llama.cpp", "vLLM", "older LM Studio"],
-)
+@pytest.mark.parametrize(("answers", "words"), [
+    ({"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST}, "started without -m"),
+    ({"/v1/models": listing({"id": "qwen", "max_model_len": 8192})}, "started with"),
+    ({"/api/v0/models": LM_STUDIO_OLD}, "0.4"),
+], ids=["llama.cpp", "vLLM", "older LM Studio"])  # fmt: skip
 async def test_a_server_that_loads_nothing_says_what_to_do_instead(serve: Serve, answers: dict[str, Any], words: str) -> None:
     server = await serve(answers)
     with pytest.raises(ProviderError, match="does not load or unload") as caught:
