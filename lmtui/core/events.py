@@ -252,17 +252,12 @@ class PrefillProgress(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProgress(Event):
-    """The model writes a tool call; `size_chars` of its arguments have arrived, `text` since the event before.
-
-    `index` tells the calls of one answer apart.
-    """
+    """The model writes a tool call; `size_chars` of its arguments have arrived."""
 
     kind: ClassVar[str] = "call_progress"
     durable: ClassVar[bool] = False
     tool: str
     size_chars: int
-    text: str = ""
-    index: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

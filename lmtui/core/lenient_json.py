@@ -91,25 +91,6 @@ def without_commas(text: str) -> str:
     return "".join((*parts, _COMMA.sub("", text[end:])))
 
 
-_STRINGS = re.compile(r'"((?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*+)("(\s*:)?)?')
-
-
-def strings_so_far(text: str) -> tuple[dict[str, str], str]:
-    """Return the strings of an object that is still being written, by name, and the name of one that is not finished."""
-    found: dict[str, str] = {}
-    name = unfinished = ""
-    for each in _STRINGS.finditer(text):
-        if each[3]:
-            name = each[1]
-        elif name:
-            try:
-                found[name] = fit_text(json.loads(f'"{each[1]}"', strict=False))
-            except ValueError:
-                found[name] = each[1]
-            name, unfinished = "", "" if each[2] else name
-    return found, unfinished
-
-
 def first_of(given: Mapping[str, object], names: Iterable[str]) -> object:
     """Return the first value, of an object's keys in any case, that is neither missing nor empty; None where there is none."""
     lowered = {str(key).lower(): value for key, value in given.items()}

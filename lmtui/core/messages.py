@@ -234,12 +234,10 @@ class ThinkingChunk:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallChunk:
-    """A tool call is being written: `size_chars` of its arguments have arrived so far, `text` are the newest of them."""
+    """A tool call is being written: `size_chars` of its arguments have arrived so far."""
 
-    index: int
     name: str
     size_chars: int
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,9 +270,9 @@ def _show(agent: Agent, piece: StreamChunk) -> None:
             agent.emit(events.TextDelta(agent=agent.id, text=text))
         case ThinkingChunk(text=text):
             agent.emit(events.ThinkingDelta(agent=agent.id, text=text))
-        case ToolCallChunk(index, name, size_chars, text):
+        case ToolCallChunk(name, size_chars):
             agent.services.start_sandbox()
-            agent.emit(events.CallProgress(agent=agent.id, tool=name, size_chars=size_chars, text=text, index=index))
+            agent.emit(events.CallProgress(agent=agent.id, tool=name, size_chars=size_chars))
         case PrefillChunk(ratio=ratio):
             agent.emit(events.PrefillProgress(agent=agent.id, ratio=ratio))
         case QueuedChunk(before=before):

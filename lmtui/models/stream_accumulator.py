@@ -294,7 +294,7 @@ class StreamAccumulator:
         parts = self._calls.setdefault(key, _CallParts())
         if isinstance(call.get("id"), str) and not parts.id:
             parts.id = str(call["id"])
-        function, text = call.get("function"), ""
+        function = call.get("function")
         if isinstance(function, dict):
             name, arguments = function.get("name"), function.get("arguments")
             if isinstance(name, str) and name and not parts.name:
@@ -302,10 +302,9 @@ class StreamAccumulator:
             if isinstance(arguments, dict):
                 arguments = json.dumps(arguments)
             if isinstance(arguments, str):
-                text = arguments
-                parts.arguments.append(text)
-                parts.size_chars += len(text)
-        return ToolCallChunk(key, parts.name, parts.size_chars, text)
+                parts.arguments.append(arguments)
+                parts.size_chars += len(arguments)
+        return ToolCallChunk(parts.name, parts.size_chars)
 
     def _key(self, index: int, call_id: object) -> int:
         """Return where a call is collected: some servers send index 0 for every call, then a new id begins a new one."""

@@ -138,7 +138,7 @@ def tail_start(history: Sequence[Envelope]) -> int:
     return last
 
 
-BUSY_FACTOR = 3
+_BUSY_FACTOR = 3
 MAX_PIECE_CHARS = 65_536
 MOST_AT_ONCE = 800
 LOAD_SLICE_S = 0.006
@@ -176,10 +176,12 @@ def _joined(last: Event, event: Event) -> Event | None:
             last.call_id == event.call_id and len(last.text) < MAX_PIECE_CHARS
         ):
             return replace(event, text=last.text + event.text)
-        case (events.PrefillProgress(), events.PrefillProgress()) | (ModelLoading(), ModelLoading()):
+        case (
+            (events.PrefillProgress(), events.PrefillProgress())
+            | (ModelLoading(), ModelLoading())
+            | (events.CallProgress(), events.CallProgress())
+        ):
             return event
-        case events.CallProgress(), events.CallProgress() if last.index == event.index:
-            return replace(event, text=last.text + event.text)
         case _:
             return None
 
@@ -312,7 +314,7 @@ class Router:
         if self.active is not None:
             self.active.draw(self.shared)
         self._on_change()
-        pause_s = max(self._frame_s, BUSY_FACTOR * (time.thread_time() - started))
+        pause_s = max(self._frame_s, _BUSY_FACTOR * (time.thread_time() - started))
         self._free_at = time.monotonic() + pause_s
         if self.active is not None and self.active.is_behind:
             self._wake()

@@ -255,28 +255,11 @@ class SessionModel:
 
 
 @dataclass(slots=True)
-class CallDraft:
-    """A tool call as far as the model has written it; `parts` is the text of its arguments."""
-
-    tool: str = ""
-    index: int = -1
-    parts: list[str] = field(default_factory=list)
-
-    def apply(self, event: events.CallProgress) -> None:
-        """Take what was added; another call starts from empty."""
-        if event.index != self.index:
-            self.index, self.parts = event.index, []
-        self.tool = event.tool
-        self.parts.append(event.text)
-
-
-@dataclass(slots=True)
 class TurnProgress:
     """Whether a turn is under way, what it does, how the last one ended, and when a session that waits continues."""
 
     is_running: bool = False
     activity: Activity = field(default_factory=Activity)
-    draft: CallDraft = field(default_factory=CallDraft)
     reason: TurnReason | None = None
     error: str = ""
     doubt: str = ""
@@ -307,7 +290,6 @@ class TurnProgress:
             case events.CallProgress():
                 self._enter(ActivityKind.WRITING_CALL, time)
                 self.activity.detail, self.activity.chars = sanitize_line(event.tool), event.size_chars
-                self.draft.apply(event)
             case events.ToolCallStarted():
                 self._running_tools[event.call_id] = (sanitize_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
                 self._resume(time)
@@ -321,13 +303,10 @@ class TurnProgress:
                 self._resume(time)
             case events.RetryScheduled():
                 self.activity = Activity(ActivityKind.RETRYING, sanitize_line(event.reason), time, wait_s=event.wait_s)
-                self.draft = CallDraft()
             case _:
                 self._apply_turn(event, time)
 
     def _apply_turn(self, event: events.Event, time: datetime) -> None:
-        if self.draft.parts and isinstance(event, events.TurnStarted | events.TurnEnded | events.MessageAdded):
-            self.draft = CallDraft()
         match event:
             case events.TurnStarted():
                 self.is_running, self.reason, self.error, self.wakes = True, None, "", None

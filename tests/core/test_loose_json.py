@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.lenient_json import objects_in, read_loose_json, strings_so_far
+from lmtui.core.lenient_json import objects_in, read_loose_json
 from tests.sets import for_each
 
 
@@ -48,20 +47,3 @@ def test_no_text_breaks_the_reading(text: str) -> None:
     except ValueError:
         return
     assert found is None or isinstance(found, str | int | float | list | dict)
-
-
-def test_the_strings_of_an_object_are_known_while_it_is_written() -> None:
-    text = '{"name": "write", "arguments": {"path": "a.py", "is": true, "content": "x = \\"path\\": \\u00e9\\n  y'
-    found = {"name": "write", "path": "a.py", "content": 'x = "path": é\n  y'}
-    assert strings_so_far(text) == (found, "content")
-    for cut in ("\\", "\\u00", "\\u"):
-        assert strings_so_far(text + cut) == (found, "content")
-    assert (strings_so_far(text + '"}}'), strings_so_far('{"path": "a.')) == ((found, ""), ({"path": "a."}, "path"))
-    assert strings_so_far('{"path": "a.py", "cont') == ({"path": "a.py"}, "")
-
-
-@given(st.dictionaries(st.text(max_size=4), st.text(), max_size=4), st.integers(0, 200))
-def test_what_is_known_of_an_object_is_the_beginning_of_what_it_says(value: dict[str, str], size: int) -> None:
-    found, _ = strings_so_far(json.dumps(value)[:size])
-    for name, text in found.items():
-        assert next(text_of for key, text_of in value.items() if json.dumps(key)[1:-1] == name).startswith(text[:-1])

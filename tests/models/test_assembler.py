@@ -129,7 +129,7 @@ def test_a_call_piece_tells_how_far_a_call_in_the_text_is() -> None:
     taken = assembler()
     taken.feed(chunk(content='<tool_call>{"name": "read", '))
     pieces: list[StreamChunk] = taken.feed(chunk(content='"arguments": {'))
-    assert pieces == [ToolCallChunk(0, "read", 31, '"arguments": {')]
+    assert pieces == [ToolCallChunk("read", 31)]
 
 
 async def test_the_server_is_left_as_soon_as_the_answer_is_over() -> None:

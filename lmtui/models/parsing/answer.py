@@ -77,9 +77,8 @@ class SchemaReader:
             self._head += text
             self._look()
         if self._name:
-            told = text if self._size else self.raw
             self._size += len(text)
-            self._out.pieces.append(ToolCallChunk(0, self._name, self._size, told))
+            self._out.pieces.append(ToolCallChunk(self._name, self._size))
 
     def _look(self) -> None:
         start = self._head.lstrip()

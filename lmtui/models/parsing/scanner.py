@@ -449,13 +449,10 @@ class Scanner:
         zone, tape = self._zone, self._tape
         if zone is None:
             return False
-        count, before, item = len(zone.entries), tape.at, zone.item
-        is_told = item is not None and item.spec is not None
+        count = len(zone.entries)
         tape.at = zone.feed(tape.text, tape.at, is_final=is_final, is_cut=is_cut)
         if zone.item is not None and zone.item.spec is not None:
-            index = self._call_count + len(zone.entries)
-            text = tape.text[before : tape.at] if is_told and zone.item is item else zone.item.raw
-            self._out.pieces.append(ToolCallChunk(index, zone.item.spec.name, zone.item.size_chars, text))
+            self._out.pieces.append(ToolCallChunk(zone.item.spec.name, zone.item.size_chars))
         if zone.returned:
             tape.rewind(zone.returned)
             zone.returned = ""

@@ -271,7 +271,6 @@ class ChangeController:
                 files,
                 turns,
                 lambda: session.is_running,
-                lambda: active.state.turn.draft,
                 self._workbench.now,
             )
 

@@ -197,15 +197,6 @@ class HunkScroller(LineScroller):
         self._diff.jump(self._diff.source.top_of(path))
         self.note_place()
 
-    def go_to_end_of_first(self) -> int:
-        """Bring the last lines of the first file into view, and return where that is."""
-        self._diff.sync()
-        tops = self._diff.source.layout.file_tops
-        end = tops[1] if len(tops) > 1 else self._diff.source.total()
-        self._diff.jump(max(0, end - self._diff.size.height))
-        self.note_place()
-        return self._diff.scroll_offset.y
-
     def _set_hunk(self, hunk: int) -> None:
         if hunk != self.hunk:
             self.hunk = hunk

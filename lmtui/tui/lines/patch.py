@@ -1,4 +1,4 @@
-"""Unified diffs as values, read leniently (git's and difflib's), and pairs of texts turned into the same values."""
+"""Unified diffs as values, read leniently (git's and difflib's)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
@@ -202,40 +201,6 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
         note = f"{counts}  (the rest is not shown)" if len(change.diff) >= _LONGEST_DIFF else counts if word else ""
         found += [replace(patch, path=path, note=note) for patch in patches] or [FilePatch(path, (), f"{word}{_NOTHING}")]
     return tuple(found)
-
-
-def compared(path: str, old: Sequence[str], new: Sequence[str], note: str = "") -> FilePatch:
-    """Return the patch between two texts, given as their lines."""
-    hunks: list[Hunk] = []
-    last = 0
-    for spans in hunks_of(compare(old, new)):
-        hunks.append(Hunk(tuple(_run_of(old, new, span) for span in spans), skipped=spans[0].old_start - last))
-        last = spans[-1].old_end
-    return FilePatch(sanitize_path(path), tuple(hunks), note)
-
-
-def _run_of(old: Sequence[str], new: Sequence[str], span: Span) -> Run:
-    old_at, new_at = span.old_start + 1, span.new_start + 1
-    if span.is_equal:
-        return Run(NONE, TextLines(" ", new, span.new_start, span.new_end, old=old_at, new=new_at))
-    before = TextLines("-", old, span.old_start, span.old_end, old=old_at, new=0)
-    return Run(before, TextLines("+", new, span.new_start, span.new_end, old=0, new=new_at))
-
-
-def draft_patch(path: str, arguments: Mapping[str, str], text: str | None) -> FilePatch | None:
-    """Return what an edit does as far as it is written to the text of a file (None: there is none); None where it is not known.
-
-    A text that is written whole is compared with as many lines of the old one.
-    """
-    if "content" in arguments:
-        new = split_lines(arguments["content"])
-        old = split_lines(text or "")[: len(new)]
-        return compared(path, old, new, "writing" if text is not None else "new file  writing")
-    search = arguments.get("search", "")
-    if text is None or not search or text.count(search) != 1:
-        return None
-    new_text = text.replace(search, arguments.get("replace", ""))
-    return compared(path, split_lines(text), split_lines(new_text), "writing")
 
 
 def with_context(file: FilePatch, lines: Sequence[str]) -> FilePatch | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from posixpath import normpath
-from time import perf_counter
 
 from textual import events
 from textual.app import ComposeResult
@@ -16,14 +13,8 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
 
-from lmtui.core.errors import LmtuiError
-from lmtui.core.lenient_json import strings_so_far
-from lmtui.core.workspace import Files
 from lmtui.tui.commands import Command, Scope, bindings, closing, command
 from lmtui.tui.key_bindings import first_key
-from lmtui.tui.lines.patch import FilePatch, draft_patch
-from lmtui.tui.router import BUSY_FACTOR
-from lmtui.tui.session_state import CallDraft
 from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
 from lmtui.tui.widgets.prompt import Prompt
@@ -31,7 +22,6 @@ from lmtui.tui.widgets.prompt import Prompt
 TABS = {"Changes": "side.changes", "File": "side.file", "Output": "side.output"}
 HEADER_FROM_ROWS, TITLE_FROM_ROWS, ROOMY_FROM_ROWS = 9, 13, 24
 MOST_KEYS = 8
-WRITING_TOOLS, DRAFT_S = ("edit", "write"), 0.1
 _ALWAYS = (("app.palette", "commands"), ("app.help", "help"))
 
 
@@ -52,56 +42,6 @@ def tab_part(name: str, each: Command, *, is_here: bool) -> Part:
     """Return a tab with its key; a click on it shows it."""
     text = Content.assemble((f"{first_key(each)} ", "$text-muted"), (name, "bold underline $accent" if is_here else "$text"))
     return Part(text if is_here else text.stylize(Style.from_meta({"verb": each.action})))
-
-
-class DraftFollower:
-    """Turns an edit that is being written into its patch: the old text is read once, and not more often than can be drawn.
-
-    `after` calls something in so many seconds, `drawn` is called with each new patch.
-    """
-
-    def __init__(
-        self, files: Files | None, read: Callable[[], CallDraft], after: Callable[[float, Callable[[], object]], object]
-    ) -> None:
-        self.patch: FilePatch | None = None
-        self._files, self._read, self._after = files, read, after
-        self._is_due = False
-        self._pause_s = DRAFT_S
-        self._old: tuple[str, str | None] = "", None
-
-    def wake(self, draw: Callable[[], object]) -> None:
-        """Draw soon, if that is not to be done already."""
-        if not self._is_due:
-            self._is_due = True
-            self._after(self._pause_s, draw)
-
-    def end(self) -> bool:
-        """Forget the edit; True if there was one."""
-        was, self.patch, self._old = self.patch, None, ("", None)
-        return was is not None
-
-    async def take(self) -> bool:
-        """Make the patch of what is written by now; True if there is another one."""
-        self._is_due = False
-        started, draft = perf_counter(), self._read()
-        if self._files is None or draft.tool.partition("_")[0] not in WRITING_TOOLS:
-            return False
-        arguments, unfinished = strings_so_far("".join(draft.parts))
-        path = normpath(arguments.get("path", "").removeprefix("/workspace/"))
-        if "path" not in arguments or unfinished == "path":
-            return False
-        if self._old[0] != path:
-            try:
-                data = (await self._files.read(path)).data
-            except LmtuiError:
-                data = None
-            self._old = path, data.decode("utf-8", "replace") if data is not None else None
-        patch = await asyncio.to_thread(draft_patch, path, arguments, self._old[1])
-        self._pause_s = max(DRAFT_S, BUSY_FACTOR * (perf_counter() - started))
-        if patch is None or draft is not self._read():  # it is written by now
-            return False
-        self.patch = patch
-        return True
 
 
 class BesideChat(Screen[bool | None]):

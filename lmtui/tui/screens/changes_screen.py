@@ -19,14 +19,11 @@ from lmtui.commands.work_commands import NO_CHANGES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import (
     ROOT,
-    CallProgress,
     Envelope,
     FilesChanged,
     FilesRestored,
     MessageAdded,
-    RetryScheduled,
     Rewound,
-    ToolCallFinished,
     TurnEnded,
     TurnStarted,
 )
@@ -39,8 +36,7 @@ from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
 from lmtui.tui.lines.styled_text import Line, fit, fit_path, pad, row
 from lmtui.tui.lines.table import Table
-from lmtui.tui.screens.beside import BesideChat, DraftFollower, keys_of, tab_part
-from lmtui.tui.session_state import CallDraft
+from lmtui.tui.screens.beside import BesideChat, keys_of, tab_part
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner
 from lmtui.tui.widgets.columns import Columns
@@ -180,7 +176,6 @@ class ChangeSources:
     files: Files | None = None
     turns: Sequence[Turn] = ()
     is_running: Callable[[], bool] = lambda: False
-    draft: Callable[[], CallDraft] = CallDraft
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def listed(self, view: ChangeView) -> Listed:
@@ -370,7 +365,6 @@ class ChangesScreen(BesideChat):
         self._said = Static("", id="changes-note", markup=False)
         self._counts = ""
         self._followed_to = 0
-        self._draft = DraftFollower(self._sources.files, self._sources.draft, self.set_timer)
 
     def content(self) -> Iterable[Widget]:
         """Return the list, the difference and what is said."""
@@ -383,7 +377,6 @@ class ChangesScreen(BesideChat):
         self._ticker = self.set_interval(TICK_S, self.draw_head, pause=not self._sources.is_running())
         if self._listen is not None:
             self.end = self._listen(self._heard)
-            self._draft.wake(self._draw_draft)
 
     def placed(self) -> None:
         """Show the list where there is room for it, else all changes of its first part."""
@@ -407,29 +400,17 @@ class ChangesScreen(BesideChat):
         """Show what changed; a reader who did not scroll is taken to it."""
         event = envelope.event
         match event:
-            case CallProgress():
-                if event.agent == ROOT and self.is_beside and self._is_following:
-                    self._draft.wake(self._draw_draft)
             case FilesChanged() | FilesRestored() if self.is_beside:
                 if event.files and self._is_following:
                     self._path = event.files[-1]
-                _ = self._draft.end()
                 self._load()
             case TurnStarted():
                 self._ticker.resume()
-            case TurnEnded() | RetryScheduled() | ToolCallFinished():
-                if isinstance(event, TurnEnded):
-                    self._ticker.pause()
-                if self._draft.end():
-                    self._show_diff()
+            case TurnEnded():
+                self._ticker.pause()
             case _:
                 return
         self.draw_head()
-
-    @work(group="changes-draft", exclusive=True)
-    async def _draw_draft(self) -> None:
-        if await self._draft.take() and self.is_beside and self._is_following:
-            self._show_diff()
 
     @property
     def _is_following(self) -> bool:
@@ -537,8 +518,8 @@ class ChangesScreen(BesideChat):
             total, path = len(self.diff.source.layout.file_tops), self.diff.source.place_of(0)[0]
             files = fit_path(path, max(12, self.columns - 32)) if total == 1 and path else pluralize(total, "file")
             shown = Content.assemble((files, "bold"), (f"  +{added}", "$success"), (f" {MINUS}{removed}", "$error"))
-            words = "This turn" if self._draft.patch or self._sources.is_newest_turn(rows) else "An earlier turn"
-            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows or self._draft.patch else [], right)
+            words = "This turn" if self._sources.is_newest_turn(rows) else "An earlier turn"
+            self._head.show([Part(words, "$text-muted"), Part(shown)] if rows else [], right)
         else:
             self._head.show([Part(self._view.value, "$text-muted", 2)], [*right, Part(self._counts, "$text-muted", 1)])
         is_live = self.is_beside and self._sources.is_running() and self._is_following
@@ -559,15 +540,9 @@ class ChangesScreen(BesideChat):
         changes: Sequence[FileChange] = row.changes if row is not None else ()
         if self.is_beside and rows:
             changes = rows[0].changes if self._view.is_grouped else [each for row in rows for each in row.changes]
-        top, is_following, draft = self.diff.scroll_offset.y, self._is_following, self._draft.patch
-        if draft is not None and self.is_beside:
-            changes = changes if self._sources.is_newest_turn(rows) or self._view is not ChangeView.TURNS else ()
-            self.diff.show_patches((draft, *patches_of(changes)))
-        else:
-            self.diff.show_patches(patches_of(changes))
-        if draft is not None and is_following and self.is_beside:
-            self._followed_to = self.diff.scroller.go_to_end_of_first()
-        elif self._path or is_following or not self.is_beside:
+        top, is_following = self.diff.scroll_offset.y, self._is_following
+        self.diff.show_patches(patches_of(changes))
+        if self._path or is_following or not self.is_beside:
             self.diff.scroller.go_to_file(self._path if self.is_beside else "")
             self._followed_to = self.diff.scroll_offset.y
         else:

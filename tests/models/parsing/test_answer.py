@@ -149,7 +149,7 @@ def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
     parser = AnswerParser(TOOLS)
     assert (text_of(parser.feed("I will")), text_of(parser.feed(" read it."))) == ("I will", " read it.")
     assert parser.feed("\n<tool") == []
-    assert parser.feed('_call>{"name": "read", "argu') == [ToolCallChunk(0, "read", 22, '{"name": "read", "argu')]
+    assert parser.feed('_call>{"name": "read", "argu') == [ToolCallChunk("read", 22)]
     parser.feed('ments": {"path": "notes.txt"}}</tool_call>')
     last, answer = parser.finish()
     assert (text_of(last), answer.text) == ("", "I will read it.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import TextDelta
@@ -210,42 +208,6 @@ async def the_changes_follow_what_is_written_until_the_reader_scrolls(driver: Dr
     await driver.until(lambda: "3 files" in driver.text("#changes-head"))
     assert "two 3" in driver.text("#changes-diff")
     assert "live" not in driver.text("#side-tabs")
-
-
-@cases.at(WIDE)
-async def an_edit_is_followed_while_it_is_written(driver: Driver) -> None:
-    def write(text: str) -> None:
-        driver.host.session.emit(events.CallProgress(tool="edit", size_chars=len(text), text=text))
-
-    _ = FakeChanges(driver.host.session)
-    driver.host.session.begin_turn("Count the depth.")
-    await driver.press("f10")
-    write('{"path": "parser/lexer.py", "search": "        depth = 1\\n", "rep')
-    await driver.until(lambda: "parser/lexer.py" in driver.text("#changes-diff"))
-    assert re.search(r"3 +− +depth = 1", driver.text("#changes-diff"))
-    assert "⠋ live" in driver.text("#side-tabs")
-    write('lace": "        nesting = 1\\n        whi')
-    await driver.until(lambda: re.search(r"4 \+\s+whi\b", driver.text("#changes-diff")) is not None)
-    assert "This turn  parser/lexer.py  +2 −1" in driver.text("#changes-head")
-    write("le nesting:" + "\\n            step()" * 60)
-    await driver.until(lambda: re.search(r"64 \+\s+step\(\)", driver.text("#changes-diff")) is not None)
-    await driver.press("up")
-    write("\\n            last()")
-    await driver.settle()
-    assert "last()" not in driver.text("#changes-diff")
-    assert "live" not in driver.text("#side-tabs")
-    driver.host.session.end_turn()
-    await driver.until(lambda: "parser/lexer.py" not in driver.text("#changes-diff"))
-
-
-@cases.at(WIDE)
-async def a_new_file_is_followed_in_one_column_and_an_edit_that_was_begun_before_the_pane_opened(driver: Driver) -> None:
-    driver.host.session.begin_turn("Write the docs.")
-    text = '{"path": "docs/grammar.md", "content": "# Grammar\\n\\nComments ne'
-    driver.host.session.emit(events.CallProgress(tool="write", size_chars=len(text), text=text))
-    await driver.press("f10")
-    await driver.until(lambda: re.search(r"3 \+ Comments ne", driver.text("#changes-diff")) is not None)
-    assert "new file" in driver.text("#changes-diff")
 
 
 @cases.at(WIDE)
