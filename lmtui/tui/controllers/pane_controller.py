@@ -113,7 +113,10 @@ class LayoutController:
         if panes.layout_of_user == layout:
             return
         panes.use_layout(layout)
-        await self.keep(layout)
+        try:
+            await asyncio.to_thread(save_layout, self._folder, layout)
+        except OSError as error:
+            self._workbench.say(f"the layout could not be kept: {error}", "warning")
 
     async def restore(self) -> None:
         """Arrange the panes as they were kept; a broken file is said."""
@@ -121,13 +124,6 @@ class LayoutController:
             self._workbench.panes.use_layout(await asyncio.to_thread(read_layout, self._folder))
         except LayoutError as error:
             self._workbench.say(str(error), "error")
-
-    async def keep(self, layout: PaneLayout) -> None:
-        """Write the layout down."""
-        try:
-            await asyncio.to_thread(save_layout, self._folder, layout)
-        except OSError as error:
-            self._workbench.say(f"the layout could not be kept: {error}", "warning")
 
     async def _toggle(self, pane: str) -> None:
         panes = self._workbench.panes

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from lmtui.tui.open_sessions import OpenSessions
     from lmtui.tui.ready import Ready
     from lmtui.tui.router import SessionView
-    from lmtui.tui.widgets.columns import Columns
     from lmtui.tui.widgets.panes import Panes
 
 TICK_S = 0.25
@@ -385,10 +384,6 @@ class Workbench(Screen[None]):
             self.ready.approvals.sync()
         if not found:
             self.say(f"no tab {number + 1}; F2 lists all sessions")
-
-    async def on_columns_dragged(self, event: Columns.Dragged) -> None:
-        """Keep the layout that the mouse made."""
-        await self.ready.layout.keep(event.layout)
 
     def on_file_tree_listing_wanted(self, event: FileTree.ListingWanted) -> None:
         """List a folder for the tree."""

@@ -1,4 +1,4 @@
-"""The columns of the main screen: how wide each is, which are shown, which one fills all, and dragging their edges."""
+"""The columns of the main screen: how wide each is, which are shown, and which one fills all."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from textual import events
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.widget import Widget
 
 FILE_NAME = "layout.json"
@@ -145,12 +143,6 @@ class Columns(Horizontal):
     The files come with the session's first message, and so does the right column; both stay, so that nothing moves in a turn.
     """
 
-    @dataclass
-    class Dragged(Message):
-        """An edge was dragged to where the user wants it."""
-
-        layout: PaneLayout
-
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self.layout_of_user = PaneLayout()
@@ -167,7 +159,6 @@ class Columns(Horizontal):
         self.side_tabs: dict[str, Callable[[], Callable[[], Any] | None]] = {}  # what makes each tab's screen; None: no content
         self._beside: dict[Widget, Widget | None] = {}  # what is at the right, and what had the focus before
         self._zoomed = ""
-        self._dragged = ""
 
     @property
     def plan_rows(self) -> int:
@@ -308,48 +299,6 @@ class Columns(Horizontal):
     def on_resize(self) -> None:
         """Keep the columns within the screen."""
         self.place_columns()
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of an edge."""
-        edge = self._edge_at(event.screen_x, event.screen_y)
-        if edge and not self._zoomed:
-            self._dragged = edge
-            self.capture_mouse()
-            event.stop()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Move the edge along."""
-        if self._dragged:
-            event.stop()
-            self.use_layout(self._dragged_layout(event.screen_x, event.screen_y))
-
-    def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Leave the edge where it is."""
-        if self._dragged:
-            event.stop()
-            self._dragged = ""
-            self.release_mouse()
-            self.post_message(self.Dragged(self.layout_of_user))
-
-    def _edge_at(self, x: int, y: int) -> str:
-        files, side, log = self.files_pane.region, self.side_pane.region, self.log_pane.region
-        if self.files_pane.has_class("-docked") and x in (files.right - 1, files.right):
-            return "files"
-        if self.side_pane.has_class("-docked") and x in (side.x - 1, side.x):
-            return "side"
-        is_between = self.plan_pane.region.height and log.height and log.x <= x < log.right
-        return "plan" if is_between and y == log.y else ""
-
-    def _dragged_layout(self, x: int, y: int) -> PaneLayout:
-        layout = self.layout_of_user
-        match self._dragged:
-            case "files":
-                return layout.with_width("files", x - self.region.x + 1)
-            case "side":
-                return layout.with_width("side", self.region.right - x)
-            case _:
-                side = self.side_pane.region
-                return layout.with_plan(round(100 * (y - side.y) / max(1, side.height)))
 
 
 def _set_width(pane: Widget, cells: int) -> None:

@@ -155,20 +155,6 @@ async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one() -> Non
         assert 0 < width(driver, "files") <= 80
 
 
-@cases
-async def an_edge_is_dragged_by_the_mouse_and_kept(driver: Driver) -> None:
-    await begin(driver)
-    panes = driver.app.workbench.panes
-    assert panes is not None
-    edge = panes.files_pane.region.right
-    await driver.pilot.mouse_down(offset=(edge, 10))
-    await driver.pilot.hover(offset=(edge + 9, 10))
-    await driver.pilot.mouse_up(offset=(edge + 9, 10))
-    await driver.settle()
-    assert width(driver, "files") == edge + 10
-    assert kept().files_cells == edge + 10
-
-
 async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
     paths.state_dir().mkdir(parents=True)
     (paths.state_dir() / "layout.json").write_text("{")
