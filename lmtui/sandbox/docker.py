@@ -38,7 +38,7 @@ from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, image_name
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
-from lmtui.sandbox.supervisor_client import InstanceKind, Link
+from lmtui.sandbox.supervisor_client import InstanceKind, Link, StreamLink
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -47,43 +47,28 @@ if TYPE_CHECKING:
 _BUFFER_BYTES = 2_097_152
 _PIECE_BYTES = 262_144
 _STDOUT = 1
-_DIAGNOSIS_BYTES = 4096
 _ANSWER_S = 10.0
 _MAX_HEADER_BYTES = 16_384
 
 
-class ContainerLink:
+class ContainerLink(StreamLink):
     """The attached streams of one container."""
 
     def __init__(self, raw: asyncio.StreamReader, writer: asyncio.StreamWriter, remove: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(writer)
         self.reader = asyncio.StreamReader(limit=_BUFFER_BYTES)
-        self._writer = writer
         self._remove = remove
-        self._tail = bytearray()
         self._pumping = asyncio.create_task(self._pump(raw))
         self._is_closed = False
-
-    def write(self, data: bytes) -> None:
-        """Send bytes; those that it does not take yet are kept."""
-        self._writer.write(data)
-
-    async def drain(self) -> None:
-        """Wait until it took most of what was sent."""
-        await self._writer.drain()
-
-    def diagnosis(self) -> str:
-        """Return the last of what it said next to the frames, on one line."""
-        lines = self._tail.decode("utf-8", "replace").strip().splitlines()
-        return sanitize_line(lines[-1]) if lines else ""
 
     async def close(self) -> None:
         """Close its input, which ends it, and see that the container is gone."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._writer.close()
+        self._input.close()
         with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+            await self._input.wait_closed()
         self._pumping.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._pumping
@@ -109,8 +94,7 @@ class ContainerLink:
         if kind == _STDOUT:
             self.reader.feed_data(piece)
         else:
-            self._tail += piece
-            del self._tail[:-_DIAGNOSIS_BYTES]
+            self._note(piece)
 
 
 async def attach(socket_path: str, container_id: str, remove: Callable[[], Awaitable[None]]) -> ContainerLink:

@@ -86,18 +86,12 @@ class Link(Protocol):
         """End it with everything in it; idempotent."""
 
 
-class ProcessLink:
-    """A supervisor that is a child process of lmtui (or the child of one, as with bubblewrap)."""
+class StreamLink:
+    """What is the same in every link: the input, and the end of what was said next to the frames."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._process = process
-        self._input = process.stdin
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._input = writer
         self._tail = bytearray()
-        self._errors = asyncio.create_task(self._collect(process.stderr))
-        self.reader = process.stdout
 
     def write(self, data: bytes) -> None:
         """Send bytes; those that it does not take yet are kept."""
@@ -111,6 +105,23 @@ class ProcessLink:
         """Return the last of what it said next to the frames, on one line."""
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
         return sanitize_line(lines[-1]) if lines else ""
+
+    def _note(self, piece: bytes) -> None:
+        self._tail += piece
+        del self._tail[:-_DIAGNOSIS_BYTES]
+
+
+class ProcessLink(StreamLink):
+    """A supervisor that is a child process of lmtui (or the child of one, as with bubblewrap)."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        super().__init__(process.stdin)
+        self._process = process
+        self._errors = asyncio.create_task(self._collect(process.stderr))
+        self.reader = process.stdout
 
     async def close(self) -> None:
         """Close its input, which ends it; kill it where that takes too long."""
@@ -135,8 +146,7 @@ class ProcessLink:
 
     async def _collect(self, errors: asyncio.StreamReader) -> None:
         while piece := await errors.read(_DIAGNOSIS_BYTES):
-            self._tail += piece
-            del self._tail[:-_DIAGNOSIS_BYTES]
+            self._note(piece)
 
 
 async def spawn(arguments: Sequence[str], environment: Mapping[str, str]) -> ProcessLink:

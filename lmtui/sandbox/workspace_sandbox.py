@@ -56,7 +56,7 @@ _MASKED_BY_RULE = "[masked, as a rule denies it: {paths}]"
 _MASKED_BY_NAME = "[masked, as it may hold secrets: {paths}. A command that names the file asks the user to show it.]"
 _ENDS = {
     "memory": "[killed: it used more than {memory_mb:,} MB of memory; {memory_hint}]",
-    "processes": "[killed: it started more than {processes:,} processes; the setting command_processes is the limit]",
+    "processes": "[killed: it started more than {limits.processes:,} processes; the setting command_processes is the limit]",
     "killed": "[killed]",
 }
 # What a command says when it meets a limit that does not kill it.
@@ -66,12 +66,15 @@ _NO_NETWORK = re.compile(
 )
 _HOW_TO_INSTALL = "[no network here; to install packages call shell again with network=true, which asks the user]"
 _TOOLS_CHANGED = "[the sandbox has other tools of this project now: run the command again]"
-_LIMITS_MET = (
-    (re.compile(r"can't start new thread|Resource temporarily unavailable|EAGAIN"),
-     "[at most {processes:,} processes and threads (the setting command_processes)]"),
-    (re.compile(r"File too large|EFBIG|File size limit"), "[at most {file_mb:,} MB a file (the setting command_file_mb)]"),
-    (re.compile(r"No space left on device|ENOSPC"), "[/tmp holds {tmp_mb:,} MB (the setting command_tmp_mb)]"),
-)  # fmt: skip
+_LIMITS_MET = {
+    re.compile(r"can't start new thread|Resource temporarily unavailable|EAGAIN"): (
+        "[at most {limits.processes:,} processes and threads (the setting command_processes)]"
+    ),
+    re.compile(r"File too large|EFBIG|File size limit"): (
+        "[at most {limits.file_mb:,} MB a file (the setting command_file_mb)]"
+    ),
+    re.compile(r"No space left on device|ENOSPC"): "[/tmp holds {limits.tmp_mb:,} MB (the setting command_tmp_mb)]",
+}
 
 
 Connect = Callable[[str, Proxy, Mapping[str, str]], Backend]
@@ -423,17 +426,9 @@ class WorkspaceSandbox:
         limits = self.limits
         is_lower = memory_mb < limits.memory_mb
         hint = f"memory_mb can be up to {limits.memory_mb:,}" if is_lower else "the setting command_memory_mb is the limit"
-        facts = {
-            "memory_mb": memory_mb,
-            "memory_hint": hint,
-            "processes": limits.processes,
-            "file_mb": limits.file_mb,
-            "tmp_mb": limits.tmp_mb,
-        }
-        if ending := _ENDS.get(reason, ""):
-            return _with_note(result, ending.format(**facts))
-        met = [note for words, note in _LIMITS_MET if result.exit_code and words.search(result.output[-_TAIL_CHARS:])]
-        return _with_note(result, met[0].format(**facts)) if met else result
+        met = [note for words, note in _LIMITS_MET.items() if result.exit_code and words.search(result.output[-_TAIL_CHARS:])]
+        notes = [_ENDS[reason]] if reason in _ENDS else met
+        return _with_note(result, notes[0].format(limits=limits, memory_mb=memory_mb, memory_hint=hint)) if notes else result
 
     def _view(self, kind: InstanceKind, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
         """Return another way to the same instances, without what starts programs."""
