@@ -128,29 +128,22 @@ async def test_bubblewrap_works_for_an_ordinary_user(open_sandbox: OpenSandbox) 
     await (await open_sandbox("bubblewrap")).close()  # skips where it cannot work
     packages = Path(psutil.__file__).parents[1]
     python = _python_for_all(packages)
-    folder = Path("/var/tmp") / f"lmtui-nobody-{os.getpid()}"
-    folder.mkdir()
+    base = Path("/var/tmp") / f"lmtui-nobody-{os.getpid()}"
+    folder = base / "workspace"
+    folder.mkdir(parents=True)
     try:
-        shutil.chown(folder, 65534, 65534)
-        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{Path.cwd()}:{packages}", "HOME": "/nonexistent"}
-        process = await asyncio.create_subprocess_exec(
-            python,
-            "-B",
-            "-c",
-            _AS_NOBODY,
-            str(folder),
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        output, errors = await asyncio.wait_for(process.communicate(), 60)
-        assert process.returncode == 0, errors.decode()
-        lines = output.decode().split("\n")
+        for path in (base, folder):
+            shutil.chown(path, 65534, 65534)
+        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{Path.cwd()}:{packages}", "HOME": str(base)}
+        command = [python, "-B", "-c", _AS_NOBODY, str(folder)]
+        ended = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 0, ended.stderr
+        lines = ended.stdout.split("\n")
         assert lines[:2] == ["bubblewrap, no network", "1000"]
         assert "124 True" in lines  # the 129th process was refused
         assert (folder / "made").stat().st_uid == 65534
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(base)
 
 
 async def test_auto_takes_the_strongest_that_works(workspace: Path) -> None:
