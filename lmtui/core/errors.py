@@ -67,7 +67,6 @@ class Fault(StrEnum):
     CUT = "cut"
     GARBAGE = "garbage"
     STREAM_ERROR = "stream_error"
-    EMPTY = "empty"
     TIMEOUT = "timeout"
     OVERFLOW = "overflow"
 

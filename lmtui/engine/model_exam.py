@@ -15,7 +15,7 @@ from lmtui.core.servers import ModelProfile, ServedModel
 from lmtui.engine.context import system_prompt
 from lmtui.engine.tool_call_policy import ToolCallPolicy
 
-FATAL = (Fault.UNREACHABLE, Fault.KEY_REFUSED, Fault.UNKNOWN_MODEL, Fault.NOT_A_MODEL_SERVER, Fault.LOADING)
+_FATAL = (Fault.UNREACHABLE, Fault.KEY_REFUSED, Fault.UNKNOWN_MODEL, Fault.NOT_A_MODEL_SERVER, Fault.LOADING)
 _TASK = "Make a file hello.txt that holds the word hello."
 _ANSWER_LIMIT_S = 20.0
 _ANSWER_TOKENS = 1_000  # one that thinks needs most of them
@@ -27,7 +27,8 @@ async def wake(provider: Provider, model: str) -> None:
     Raises:
         ProviderError: the model does not answer.
     """
-    _ = await _ask(provider, ModelRequest((Message(Role.USER, "Answer with the one word: ready"),), (), model, max_tokens=16))
+    talk = (Message(Role.USER, "Answer with the one word: ready"),)
+    _ = await _ask(provider, ModelRequest(talk, (), model, max_tokens=16, urgency=Priority.SUBAGENT))
 
 
 async def find_call_form(
@@ -73,7 +74,7 @@ async def _problem(provider: Provider, toolbox: Toolbox, model: str, form: ToolC
         problem = f"no complete answer within {_ANSWER_LIMIT_S:.0f} s"
         raise ProviderError(Fault.TIMEOUT, problem, "A session finds the form out during work.") from error
     except ProviderError as error:
-        if error.fault in FATAL:
+        if error.fault in _FATAL:
             raise
         return str(error)
     except ToolError as error:

@@ -331,7 +331,7 @@ async def a_test_is_given_up(driver: Driver) -> None:
 
 @cases
 async def a_model_that_cannot_be_tested_says_why(driver: Driver) -> None:
-    driver.host.servers.error = ProviderError(Fault.EMPTY, "the model answers nothing", "Look at its log.")
+    driver.host.servers.error = ProviderError(Fault.REJECTED, "the model answers nothing", "Look at its log.")
     await open_models(driver)
     await driver.press("t")
     await driver.until(lambda: "the model answers nothing. Look at its log." in driver.text())
