@@ -2,13 +2,37 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
+from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lmtui.core.errors import UsageError
-from lmtui.core.events import ApprovalResolved, Notice, Outcome, ToolCallFinished
-from lmtui.core.permissions.rules import Effect, GrantScope, Mode, parse_rule
+from lmtui.core.agent_events import AgentFinished
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    Notice,
+    Outcome,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+)
+from lmtui.core.messages import StreamChunk
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.rules import Access, Effect, GrantScope, Mode, Verdict, parse_rule
+from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
+from lmtui.core.workspace import SandboxStatus
+from lmtui.engine.subagent_runs import TeamParts
+from lmtui.headless.listings import as_audit_text
+from lmtui.tools.edit_file import accept
+from lmtui.tools.registry import child_tools
 from tests.engine.seen import question, ran, reply, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
@@ -81,12 +105,6 @@ async def test_an_edited_command_that_a_rule_forbids_does_not_run() -> None:
     assert rig.sandbox.ran == []
 
 
-async def test_a_reduced_sandbox_asks_for_each_command_whatever_the_mode() -> None:
-    rig = Rig(FakeProvider(answer("", SHELL)), FakeSandbox(asks_each_command=True), mode=Mode.AUTO)
-    assert (await question(rig, "go")).text == "make all"
-    await rig.session.close()
-
-
 async def test_a_rule_that_is_taken_back_does_not_hold_any_more_and_not_after_a_resume() -> None:
     log = MemoryLog()
     rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
@@ -109,15 +127,12 @@ async def test_what_was_granted_for_always_and_revoked_since_elsewhere_is_gone_o
     assert kept in Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(kept,)).session.rules
 
 
-async def test_a_rule_of_the_settings_that_was_taken_back_stays_back_after_a_resume() -> None:
+async def test_a_rule_of_the_settings_is_taken_back_also_after_a_resume_and_one_that_forbids_by_no_log() -> None:
     log = MemoryLog()
     rule = parse_rule("Shell(make all)", Effect.ALLOW, "settings")
     rig = Rig(FakeProvider(), mode=Mode.NORMAL, rules=(rule,), log=log)
     rig.session.revoke(rule)
     assert Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(rule,)).session.rules == ()
-
-
-async def test_taking_back_what_forbids_leaves_what_allows_and_no_log_takes_back_what_forbids() -> None:
     log = MemoryLog()
     allow, deny = (parse_rule("Shell(make all)", effect, "settings") for effect in (Effect.ALLOW, Effect.DENY))
     rig = Rig(FakeProvider(), mode=Mode.NORMAL, rules=(allow, deny), log=log)
@@ -136,23 +151,20 @@ async def test_a_yes_that_cannot_be_written_down_is_a_no_and_is_told() -> None:
     assert any(isinstance(event, Notice) and "No space left" in event.text for event in rig.events)
 
 
-async def test_a_link_leads_past_no_rule() -> None:
+async def test_a_link_leads_past_no_rule_and_to_a_secret_it_asks() -> None:
     deny = parse_rule("Read(secrets/**)", Effect.DENY, "settings")
     sandbox = FakeSandbox(files={"notes.md": b"x"}, links={"notes.md": "secrets/key"})
     rig = await ran(Rig(FakeProvider(answer("", ("read", '{"path": "notes.md"}'))), sandbox, rules=(deny,)))
     result = seen(rig, ToolCallFinished)[0]
     assert not result.ok
     assert "forbids" in result.result
-
-
-async def test_a_link_to_a_file_that_may_hold_secrets_asks() -> None:
     sandbox = FakeSandbox(files={"notes.md": b"x"}, links={"notes.md": ".env"})
     rig = Rig(FakeProvider(answer("", ("read", '{"path": "notes.md"}'))), sandbox, mode=Mode.NORMAL)
     assert ".env" in (await question(rig, "go")).why
     await rig.session.close()
 
 
-async def test_a_change_of_an_added_folder_is_asked_about_with_its_whole_path_and_says_that_undo_leaves_it() -> None:
+async def test_only_of_an_added_folder_a_question_has_the_whole_path_and_says_that_undo_leaves_it() -> None:
     write = ("write", json.dumps({"path": "../lib/a.py", "content": "x"}))
     rules = (parse_rule("Write(**)", Effect.ALLOW, "settings"),)
     sandbox = FakeSandbox(links={"../lib/a.py": "/srv/lib/a.py"})
@@ -161,9 +173,6 @@ async def test_a_change_of_an_added_folder_is_asked_about_with_its_whole_path_an
     assert "undo does not cover /srv/lib/a.py" in request.why
     assert request.offered_rules == ()
     await rig.session.close()
-
-
-async def test_a_change_in_the_workspace_says_nothing_of_undo() -> None:
     rig = Rig(FakeProvider(answer("", ("write", json.dumps({"path": "a.py", "content": "x"})))), mode=Mode.NORMAL)
     assert "undo" not in (await question(rig, "go")).why
     await rig.session.close()
@@ -176,3 +185,314 @@ async def test_a_mode_that_is_stricter_by_the_answer_refuses_the_call() -> None:
     await reply(rig, request, Answer(Outcome.ONCE))
     assert "a.txt" not in rig.sandbox.files
     assert "plan mode only reads" in seen(rig, ToolCallFinished)[0].result
+
+
+def shell_call(command: str) -> tuple[str, str]:
+    return "shell", json.dumps({"command": command})
+
+
+def write_call(path: str, text: str) -> tuple[str, str]:
+    return "write", json.dumps({"path": path, "content": text})
+
+
+def questions(rig: Rig) -> list[ApprovalRequested]:
+    return seen(rig, ApprovalRequested)
+
+
+async def rig_asking(count: int, *calls: tuple[str, str], sandbox: FakeSandbox | None = None) -> Rig:
+    rig = Rig(FakeProvider(answer("", *calls), answer("done")), sandbox, mode=Mode.NORMAL)
+    rig.session.submit("go")
+    await rig.until(lambda _: len(questions(rig)) >= count)
+    return rig
+
+
+async def test_calls_of_one_message_are_all_asked_about_at_once() -> None:
+    rig = await rig_asking(3, write_call("x", "1"), shell_call("make a"), shell_call("make b"))
+    assert ([request.text for request in questions(rig)][1:], rig.sandbox.ran) == (["make a", "make b"], [])
+    for request in reversed(questions(rig)):  # in whatever order they are answered
+        rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["make a", "make b"]
+    finished = [event.call_id for event in seen(rig, ToolCallFinished)]
+    assert finished == ["call_0", "call_1", "call_2"]
+
+
+async def test_a_grant_answers_the_questions_that_it_covers() -> None:
+    rig = await rig_asking(3, shell_call("make a"), shell_call("make a"), shell_call("make b"))
+    rig.session.answer(questions(rig)[0].approval_id, Answer(Outcome.SESSION))
+    await rig.until(lambda event: isinstance(event, ToolCallFinished) and event.call_id == "call_1")
+    resolved = [(event.outcome, event.by) for event in seen(rig, ApprovalResolved)]
+    assert resolved == [(Outcome.SESSION, "user"), (Outcome.ONCE, "rule")]
+    rig.session.answer(questions(rig)[2].approval_id, Answer(Outcome.NO))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["make a", "make a"]
+
+
+async def test_a_change_that_depends_on_an_earlier_one_is_asked_about_when_its_turn_comes() -> None:
+    sandbox = FakeSandbox(files={"x": b"one\n"})
+    edit = ("edit", json.dumps({"path": "x", "old_text": "two", "new_text": "three"}))
+    rig = await rig_asking(2, write_call("x", "two\n"), shell_call("make"), edit, sandbox=sandbox)
+    assert len(questions(rig)) == 2
+    for request in questions(rig):
+        rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
+    await rig.until(lambda _: len(questions(rig)) == 3)
+    rig.session.answer(questions(rig)[2].approval_id, Answer(Outcome.ONCE))
+    await rig.session.wait_idle()
+    assert sandbox.files == {"x": b"three\n"}
+
+
+async def test_an_interrupt_ends_every_call_that_was_asked_about() -> None:
+    rig = await rig_asking(3, shell_call("make a"), shell_call("make b"), shell_call("make c"))
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == []
+
+    def ids(kind: type[Event]) -> list[str]:
+        return sorted(str(event.call_id) for event in seen(rig, kind) if hasattr(event, "call_id"))
+
+    assert ids(ToolCallStarted) == ids(ToolCallFinished) == ["call_0", "call_1", "call_2"]
+    assert [event.outcome for event in seen(rig, ApprovalResolved)] == [Outcome.NO] * 3
+
+
+async def test_one_no_leaves_the_others_to_be_answered() -> None:
+    rig = await rig_asking(2, shell_call("make a"), shell_call("make b"))
+    first, second = questions(rig)
+    rig.session.answer(first.approval_id, Answer(Outcome.NO, "not that"))
+    await rig.until(lambda event: isinstance(event, ToolCallFinished))
+    await reply(rig, second, Outcome.ONCE)
+    assert rig.sandbox.ran == ["make b"]
+
+
+class DeadSandbox(FakeSandbox):
+    """A sandbox that does not start."""
+
+    async def status(self) -> SandboxStatus:
+        raise SandboxError("the image is missing", "Build it.")
+
+
+async def test_a_sandbox_that_does_not_start_is_told_with_each_call_and_ends_no_turn() -> None:
+    rig = Rig(
+        FakeProvider(answer("", shell_call("make a"), shell_call("make b")), answer("done")), DeadSandbox(), mode=Mode.NORMAL
+    )
+    await rig.run()
+    finished = seen(rig, ToolCallFinished)
+    assert [(event.ok, event.result) for event in finished] == [(False, "the image is missing. Build it.")] * 2
+    assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.DONE]
+
+
+Pieces = Sequence[StreamChunk | Exception | float]
+
+TEAM = TeamParts(partial(child_tools, ""), Limits(), lambda: 1, 3)
+
+
+def calling(tool: str, **arguments: object) -> tuple[str, str]:
+    return tool, json.dumps(arguments)
+
+
+WRITE = answer("", calling("write", path="a.txt", content="x"))
+SEND = answer("", calling("delegate", objective="think"))
+
+
+def rig_unattended(*answers: Pieces) -> Rig:
+    return Rig(FakeProvider(*answers), mode=Mode.NORMAL, is_attended=False, team=TEAM)
+
+
+def reasons(rig: Rig) -> list[TurnReason]:
+    return [event.reason for event in seen(rig, TurnEnded)]
+
+
+async def test_a_refusal_blocks_its_own_turn_and_no_later_one() -> None:
+    rig = rig_unattended(WRITE, answer("I could not."), answer("It is a text."), WRITE, answer("I could not."))
+    for text in ("write it", "what is it?", "write it again"):
+        await rig.run(text)
+    assert reasons(rig) == [TurnReason.BLOCKED, TurnReason.DONE, TurnReason.BLOCKED]
+    assert rig.session.unattended == ("Write(a.txt)", "Write(a.txt)")
+
+
+async def test_after_a_refused_turn_open_work_is_named_again() -> None:
+    add = answer("", calling("todo_add", description="look"))
+    rig = await ran(rig_unattended(WRITE, answer("I could not."), add, answer("Done."), answer("Done.")), "write it")
+    await rig.run("look at it")
+    assert reasons(rig) == [TurnReason.BLOCKED, TurnReason.UNFINISHED]
+    assert any(event.text.startswith("Not finished yet") for event in seen(rig, Reminder))
+
+
+@pytest.mark.parametrize(("answers", "outcome", "reason"), [
+    ((WRITE, SEND, answer("42"), answer("I could not.")), "done", TurnReason.BLOCKED),
+    ((SEND, WRITE, answer("I could not."), answer("Then it is 42.")), "blocked", TurnReason.DONE),
+])  # fmt: skip
+async def test_a_refusal_blocks_the_agent_that_it_was_told_and_no_other(
+    answers: tuple[Pieces, ...], outcome: str, reason: TurnReason
+) -> None:
+    rig = await ran(rig_unattended(*answers))
+    assert ([event.outcome for event in seen(rig, AgentFinished)], reasons(rig)) == ([outcome], [reason])
+
+
+async def test_once_somebody_is_there_nothing_is_blocked_and_calls_are_asked_about() -> None:
+    rig = await ran(rig_unattended(WRITE, answer("I could not."), WRITE), "write it")
+    rig.session.sleep.attend()
+    assert rig.session.unattended == ()
+    rig.session.submit("write it again")
+    again = await rig.until(lambda event: isinstance(event, ApprovalRequested) and event.approval_id.endswith("_2"))
+    assert isinstance(again, ApprovalRequested)
+    await rig.session.close()
+
+
+async def test_a_turn_that_somebody_comes_to_is_not_blocked_by_what_was_refused_before() -> None:
+    rig = rig_unattended(WRITE, [0.05, *answer("It is a text.")])
+    rig.session.submit("write it")
+    await rig.until(lambda event: event.kind == "tool_call_finished")
+    rig.session.sleep.attend()
+    await rig.session.wait_idle()
+    assert reasons(rig) == [TurnReason.DONE]
+
+
+def offered(rig: Rig) -> set[str]:
+    return {tool.name for tool in rig.provider.requests[-1].tools}
+
+
+@for_each("rule", ["Shell", "Read(**)", "Edit(.)", "git_commit", "Delegate", "*", "Look(*)"])
+async def test_a_tool_that_is_denied_for_all_that_it_may_be_about_is_not_offered(rule: str) -> None:
+    whole = await ran(Rig(FakeProvider(answer("hi"))))
+    rules = (parse_rule(rule, Effect.DENY, "settings"),)
+    rig = await ran(Rig(FakeProvider(answer("hi")), rules=rules))
+    access = {"shell": Access.EXECUTE, "write": Access.WRITE, "edit": Access.WRITE, "git_commit": Access.WRITE}
+    for name in offered(whole):
+        if name == "shell" and rule.startswith(("Read", "Look")):
+            continue  # what a command may read is decided for each one
+        decision = decide_all(name, access.get(name, Access.READ), ("some/odd.txt",), Mode.AUTO, rules)
+        assert (name in offered(rig)) == (decision.verdict is not Verdict.DENY), name
+
+
+@pytest.mark.parametrize("rule", ["Shell(rm *)", "Read(secrets/**)", "Write(*.lock)"])
+async def test_a_tool_that_is_denied_for_some_things_is_offered(rule: str) -> None:
+    rig = await ran(Rig(FakeProvider(answer("hi")), rules=(parse_rule(rule, Effect.DENY, "settings"),)))
+    assert {"shell", "read", "write"} <= offered(rig)
+
+
+OLD = "".join(f"line {number}\r\n" for number in range(60)) + "the end"
+NEW = OLD.replace("line 5\r", "LINE 5\r").replace("line 30\r\n", "").replace("the end", "the end\r\n")
+
+
+def rig_asking_about(*calls: tuple[str, dict[str, object]], files: dict[str, bytes] | None = None) -> Rig:
+    sandbox = FakeSandbox(files={"a.txt": OLD.encode()} if files is None else files)
+    answers = [answer("", *((tool, json.dumps(arguments)) for tool, arguments in calls)), answer("done")]
+    return Rig(FakeProvider(*answers), sandbox, mode=Mode.NORMAL)
+
+
+def written(rig: Rig, path: str = "a.txt") -> str:
+    return rig.sandbox.files[path].decode()
+
+
+def first_result(rig: Rig) -> ToolCallFinished:
+    return seen(rig, ToolCallFinished)[0]
+
+
+async def test_only_the_accepted_hunks_are_written_and_the_model_is_told_which_were_not() -> None:
+    rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
+    request = await question(rig, "go")
+    assert request.hunks == 3
+    await reply(rig, request, Answer(Outcome.ONCE, hunks=(0, 2)))
+    assert written(rig) == OLD.replace("line 5\r", "LINE 5\r").replace("the end", "the end\r\n")
+    told = first_result(rig)
+    assert told.ok
+    assert told.result.startswith("the user accepted 2 of 3 hunks")
+    assert "-line 30" in told.result
+    assert "LINE 5" not in told.result
+    assert told.summary == "+2 −2"
+    resolved = seen(rig, ApprovalResolved)[0]
+    assert (resolved.outcome, resolved.hunks) == (Outcome.ONCE, (0, 2))
+    assert "2 of 3 hunks by user" in as_audit_text(rig.session.history())
+
+
+async def test_an_edit_of_many_places_is_applied_in_part() -> None:
+    files = {"a.txt": "".join(f"{'x' if number % 20 == 0 else number}\n" for number in range(60)).encode()}
+    rig = rig_asking_about(("edit", {"path": "a.txt", "search": "x", "replace": "y", "all": True}), files=files)
+    request = await question(rig, "go")
+    assert request.hunks == 3
+    await reply(rig, request, Answer(Outcome.ONCE, hunks=(1,)))
+    assert [line for line in written(rig).split("\n") if line in ("x", "y")] == ["x", "y", "x"]
+
+
+SMALL = [f"line {number}" for number in range(20)]
+CLOSE = ["LINE 3" if number == 3 else "LINE 8" if number == 8 else "LINE 13" if number == 13 else line
+         for number, line in enumerate(SMALL)]  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["write", "edit"])
+async def test_changes_with_few_lines_between_them_are_hunks_of_their_own(tool: str) -> None:
+    old, new = "\n".join(SMALL), "\n".join(CLOSE)
+    arguments = {"content": new} if tool == "write" else {"search": old, "replace": new}
+    rig = rig_asking_about((tool, {"path": "a.txt", **arguments}), files={"a.txt": old.encode()})
+    request = await question(rig, "go")
+    assert request.hunks == 3
+    await reply(rig, request, Answer(Outcome.ONCE, hunks=(0, 2)))
+    assert written(rig) == new.replace("LINE 8", "line 8")
+    assert "-line 8\n+LINE 8" in first_result(rig).result
+
+
+async def test_no_hunk_at_all_is_a_no_and_all_of_them_are_a_plain_yes() -> None:
+    for hunks, outcome in (((), Outcome.NO), ((2, 1, 0), Outcome.ONCE)):
+        rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
+        request = await question(rig, "go")
+        await reply(rig, request, Answer(Outcome.ONCE, hunks=hunks))
+        resolved = seen(rig, ApprovalResolved)[0]
+        assert (resolved.outcome, resolved.hunks) == (outcome, None)
+        assert written(rig) == (OLD if outcome is Outcome.NO else NEW)
+
+
+async def test_hunks_grant_nothing_for_later() -> None:
+    rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
+    request = await question(rig, "go")
+    await reply(rig, request, Answer(Outcome.ALWAYS, hunks=(0,)))
+    assert (rig.session.rules, first_result(rig).decision) == ((), "once")
+
+
+@pytest.mark.parametrize(("call", "files"), [
+    (("shell", {"command": "make"}), {}),
+    (("write", {"path": "new.txt", "content": "a\n"}), {}),
+    (("write", {"path": "a.txt", "content": NEW}), {"a.txt": b"\0binary"}),
+])  # fmt: skip
+async def test_what_cannot_be_divided_is_refused_where_hunks_are_named(
+    call: tuple[str, dict[str, object]], files: dict[str, bytes]
+) -> None:
+    rig = rig_asking_about(call, files=files)
+    request = await question(rig, "go")
+    with pytest.raises(UsageError, match="no such hunks"):
+        rig.session.answer(request.approval_id, Answer(Outcome.ONCE, hunks=(1,)))
+    await reply(rig, request, Answer(Outcome.ONCE, hunks=()))
+    assert (rig.sandbox.ran, rig.sandbox.files) == ([], files)
+    assert not first_result(rig).ok
+
+
+@pytest.mark.parametrize("tool", ["write", "edit"])
+async def test_a_file_that_changed_while_the_question_was_open_stays_as_it_is(tool: str) -> None:
+    files = {"a.txt": ("x\n" + "-\n" * 20 + "x\n").encode()}
+    arguments = {"search": "x", "replace": "y", "all": True} if tool == "edit" else {"content": "y\n" + "-\n" * 20 + "y\n"}
+    rig = rig_asking_about((tool, {"path": "a.txt", **arguments}), files=files)
+    request = await question(rig, "go")
+    assert request.hunks == 2
+    mine = files["a.txt"] + b"mine\n"
+    rig.sandbox.files["a.txt"] = mine
+    await reply(rig, request, Answer(Outcome.ONCE, hunks=(0,)))
+    assert rig.sandbox.files["a.txt"] == mine
+    assert "changed since" in first_result(rig).result
+
+
+async def test_bytes_of_another_encoding_and_the_byte_order_mark_stay() -> None:
+    old = "\ufeff" + "".join(f"ä{number}\n" for number in range(40))
+    new = "".join(f"{'B' if number in (3, 30) else 'ä'}{number}\n" for number in range(40))
+    rig = rig_asking_about(("write", {"path": "a.txt", "content": new}), files={"a.txt": old.encode("utf-16-le")})
+    request = await question(rig, "go")
+    await reply(rig, request, Answer(Outcome.ONCE, hunks=(1,)))
+    assert rig.sandbox.files["a.txt"] == old.replace("ä30", "B30").encode("utf-16-le")
+
+
+LINES = st.lists(st.sampled_from(["a", "b\r", "\x1b[2J", "", "\u202e"]), max_size=60).map("\n".join)
+
+
+@given(LINES, LINES, st.sets(st.integers(0, 5)))
+def test_what_the_model_is_told_is_bounded_and_clean(old: str, new: str, chosen: set[int]) -> None:
+    words = accept("a.txt", old, new + "\nx" * 500, chosen).words
+    assert len(words) < 4000
+    assert not {"\x1b", "\r", "\u202e"} & set(words)

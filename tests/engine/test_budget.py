@@ -1,11 +1,32 @@
 from __future__ import annotations
 
+import json
 import random
 
-from lmtui.core.messages import Completion, FinishReason, Image, Message, Role, Timings, ToolCall, ToolSpec, Usage
+import pytest
+
+from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
+from lmtui.core.instruction_values import GuidanceRead, GuidanceSource, Instructions
+from lmtui.core.messages import (
+    Completion,
+    FinishReason,
+    Image,
+    Message,
+    ModelRequest,
+    Role,
+    Timings,
+    ToolCall,
+    ToolCallFormat,
+    ToolSpec,
+    Usage,
+)
+from lmtui.core.model_events import Compacted
 from lmtui.core.servers import ModelProfile
-from lmtui.core.window import bytes_by_four
-from lmtui.engine.context_budget import Budget
+from lmtui.core.window import WindowItem, bytes_by_four
+from lmtui.engine.context_budget import Budget, PromptCacheTracker, PromptCacheUsage
+from lmtui.engine.session import RequestParts
+from tests.engine.seen import seen
+from tests.fakes import FakeProvider, Rig
 from tests.sets import for_each
 
 TOOLS = tuple(ToolSpec(f"tool{number}", "does something with a file " * 4, {"type": "object"}) for number in range(12))
@@ -100,26 +121,20 @@ def test_a_counter_that_gets_better_counts_everything_anew() -> None:
     assert (budget.raw(messages, ()), budget.generation, budget.token_ratio) == (202, before + 1, 1.1)
 
 
-def test_calls_pictures_and_tools_are_counted() -> None:
+def test_calls_pictures_and_tools_are_counted_and_broken_arguments_as_they_are_sent() -> None:
     budget = Budget()
     plain = budget.size(Message(Role.ASSISTANT, "hello"))
     assert budget.size(Message(Role.USER, "hello", images=(Image("a", "image/png", b"1"),))) == plain + 1000
     assert budget.size(Message(Role.ASSISTANT, "hello", tool_calls=(ToolCall("c", "read", '{"path": "a.py"}'),))) > plain + 8
     assert budget.tools_size(TOOLS) > 12 * 25
-
-
-def test_broken_arguments_are_counted_as_they_are_sent() -> None:
     broken = Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "read", "[" * 100_000),))
     assert Budget().size(broken) < 20
 
 
-def test_speeds_are_the_servers_own_where_it_tells_them() -> None:
+def test_speeds_are_the_servers_own_or_follow_from_the_wait_for_the_first_token() -> None:
     budget = Budget()
     budget.learn_speed(completion(first_s=9.0, decode_s=9.0, timings=Timings(800, 2.0, 200, 60, 3.0)), 1000)
     assert (budget.read_tokens_per_s, budget.write_tokens_per_s) == (400.0, 20.0)
-
-
-def test_else_they_follow_from_the_wait_for_the_first_token() -> None:
     budget = Budget()
     budget.learn_speed(completion(wrote=51, first_s=2.0, decode_s=5.0), 1000)
     assert (budget.read_tokens_per_s, budget.write_tokens_per_s) == (500.0, 10.0)
@@ -134,3 +149,256 @@ def test_a_result_gets_a_quarter_of_the_window_and_twenty_seconds_of_reading(win
     budget = Budget()
     budget.use("model", ModelProfile(read_tokens_per_s=speed))
     assert budget.result_chars(window) == chars
+
+
+ONE_TOOL = (ToolSpec("read", "reads", {}),)
+ALL = tuple(Message(Role.USER, f"message {number}") for number in range(10))
+
+
+def request(
+    *messages: Message,
+    model: str = "m",
+    form: ToolCallFormat = ToolCallFormat.NATIVE,
+    tools: tuple[ToolSpec, ...] = ONE_TOOL,
+) -> ModelRequest:
+    return ModelRequest(messages, tools, model, call_form=form)
+
+
+class Book:
+    """A ledger in which every message has 100 tokens and the tools 200; the server counts as we do."""
+
+    def __init__(self, *, is_slow: bool = False) -> None:
+        self.sized = 0
+        self.ledger = PromptCacheTracker(self._size)
+        self.is_slow = is_slow
+
+    def _size(self, _: Message) -> int:
+        self.sized += 1
+        return 100
+
+    def send(self, sent: ModelRequest, told: int | None = None, revision: int = 0, change: str = "") -> PromptCacheUsage:
+        total = self.ledger.begin(sent, 200, revision, change).total
+        return self.ledger.settle(total, told, scaled=lambda size: size, is_slow=lambda _: self.is_slow)
+
+    def sent(self, count: int, told: int | None = None) -> Book:
+        self.send(request(*ALL[:count]), told)
+        return self
+
+
+def test_what_was_sent_before_is_reused_and_the_first_request_is_new() -> None:
+    assert Book().send(request(*ALL[:3])) == PromptCacheUsage(0, 0, 500, is_told=False, miss="first request")
+    book = Book().sent(3)
+    before = book.sized
+    assert (book.send(request(*ALL[:5])), book.sized) == (PromptCacheUsage(500, 0, 200, is_told=False, miss=""), before + 2)
+
+
+def test_what_the_server_tells_counts_unless_it_always_tells_zero() -> None:
+    book = Book().sent(3, 0)
+    assert book.send(request(*ALL[:6]), 590) == PromptCacheUsage(590, 0, 210, is_told=True, miss="")
+    assert book.send(request(*ALL[:7]), 795) == PromptCacheUsage(795, 0, 105, is_told=True, miss="")
+    assert Book().sent(3, 0).send(request(*ALL[:5]), 0) == PromptCacheUsage(500, 0, 200, is_told=False, miss="")
+
+
+@pytest.mark.parametrize(("told", "cause"), [(0, "restart or unload"), (300, "slot was taken")])
+def test_a_server_that_reused_less_than_it_could_names_the_cause(told: int, cause: str) -> None:
+    book = Book().sent(3, 0)
+    book.send(request(*ALL[:5]), 500)
+    assert book.send(request(*ALL[:7]), told) == PromptCacheUsage(told, 700 - told, 200, is_told=True, miss=cause)
+
+
+def test_a_picture_on_the_way_is_named() -> None:
+    book = Book()
+    seen = Message(Role.USER, "look", images=(Image("a", "image/png", b"1"),))
+    book.send(request(ALL[0], seen), 100)
+    assert book.send(request(ALL[0], seen, ALL[1]), 200).miss == "picture"
+
+
+@pytest.mark.parametrize(("changed", "cause"), [
+    (request(*ALL[:5], model="other"), "model changed"),
+    (request(*ALL[:5], form=ToolCallFormat.TEXT), "call form changed"),
+    (request(*ALL[:5], tools=()), "tools changed"),
+])  # fmt: skip
+def test_what_stands_before_the_messages_costs_all_of_them(changed: ModelRequest, cause: str) -> None:
+    assert Book().sent(3).send(changed) == PromptCacheUsage(0, 500, 200, is_told=False, miss=cause)
+
+
+def test_what_was_made_smaller_costs_the_reading_of_what_stayed_behind_it() -> None:
+    book = Book().sent(6)
+    shorter = Message(Role.USER, "[left out]")
+    found = book.send(request(*ALL[:2], shorter, *ALL[3:7]), revision=1, change="compaction")
+    assert found == PromptCacheUsage(400, 300, 200, is_told=False, miss="compaction")
+    assert book.send(request(*ALL[:2], shorter, *ALL[3:8]), revision=1, change="compaction").miss == ""
+
+
+def test_a_rewind_costs_nothing_but_what_is_new() -> None:
+    book = Book().sent(6)
+    assert book.send(request(*ALL[:3], ALL[8]), revision=1, change="rewound") == PromptCacheUsage(
+        500, 0, 100, is_told=False, miss="rewound"
+    )
+
+
+def test_a_reading_that_took_far_too_long_was_one_of_everything() -> None:
+    book = Book(is_slow=True).sent(6)
+    assert book.send(request(*ALL[:7])) == PromptCacheUsage(0, 800, 100, is_told=False, miss="unknown")
+
+
+def test_sizes_of_another_way_of_counting_are_counted_anew() -> None:
+    book = Book().sent(3)
+    before = book.sized
+    book.ledger.size_anew()
+    assert (book.sized, book.send(request(*ALL[:5]))) == (before + 3, PromptCacheUsage(500, 0, 200, is_told=False, miss=""))
+
+
+def test_what_the_server_counted_for_the_request_before_is_what_it_can_reuse() -> None:
+    ledger = PromptCacheTracker(lambda _: 100)
+    found = PromptCacheUsage(0, 0, 0, is_told=False, miss="")
+    for messages, counted in ((ALL[:3], 900), (ALL[:5], 1150)):
+        ledger.begin(request(*messages), 200, 0, "")
+        found = ledger.settle(counted, None, scaled=lambda size: size, is_slow=lambda _: False)
+    assert (found.reused, found.reread, found.new) == (900, 0, 250)
+
+
+CALL = ToolCall("c1", "read", '{"path": "a.py"}')
+
+
+def begin(rig: Rig) -> RequestParts:
+    """Let a session hold a task, a call and its result of about 250 tokens."""
+    for event in (
+        TurnStarted(turn_id="turn_1"),
+        MessageAdded(role=Role.USER, text="y" * 80),
+        MessageAdded(role=Role.ASSISTANT, text="I look.", tool_calls=(CALL,)),
+        ToolCallStarted(call_id="c1", tool="read", arguments={}, title="a.py"),
+        ToolCallFinished(call_id="c1", tool="read", ok=True, result="line of it\n" * 90, elapsed_ms=1),
+        MessageAdded(role=Role.ASSISTANT, text="Done."),
+    ):
+        rig.session.emit(event)
+    return rig.session.window_use
+
+
+def item_of(window: RequestParts) -> WindowItem:
+    (item,) = next(part.items for part in window.parts() if part.name == "results of read")
+    return item
+
+
+def test_a_request_is_counted_by_parts_and_single_messages() -> None:
+    window = begin(Rig(FakeProvider()))
+    parts = {part.name: part for part in window.parts()}
+    assert list(parts) == ["system prompt", "tools", "you", "answers", "tool calls", "results of read"]
+    assert parts["answers"].count == 2
+    assert all(part.tokens == sum(item.tokens for item in part.items) for part in parts.values())
+    assert item_of(window).title == "a.py"
+    assert 240 < item_of(window).tokens < item_of(window).reread_tokens < 270
+    (you,) = parts["you"].items
+    assert (you.id, you.title) == ("", "y" * 80)
+
+
+def test_instructions_have_a_part_of_their_own_with_where_they_are_from() -> None:
+    rig = Rig(FakeProvider())
+    source = GuidanceSource("instructions", "AGENTS.md", 200)
+    rig.session.emit(GuidanceRead(guidance=Instructions(instructions="use tabs " * 90, sources=(source,))))
+    before, after = (next(part for part in window.parts() if part.name == "system prompt").tokens for window in (
+        begin(Rig(FakeProvider())), begin(rig),
+    ))  # fmt: skip
+    (part,) = (part for part in rig.session.window_use.parts() if part.name == "instructions")
+    assert [item.title for item in part.items] == ["AGENTS.md"]
+    assert 150 < part.tokens < 260
+    assert abs(before - after) < 10
+
+
+def test_what_changes_early_costs_the_reading_of_all_behind_it() -> None:
+    parts = {part.name: part for part in begin(Rig(FakeProvider())).parts()}
+    whole = sum(part.tokens for part in parts.values()) - parts["tools"].tokens
+    assert abs(parts["system prompt"].items[0].reread_tokens - whole) < 10
+
+
+def test_a_result_is_folded_left_out_and_brought_back() -> None:
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    whole = item_of(window).tokens
+    window.fold("c1")
+    folded = item_of(window)
+    assert (folded.state, folded.id) == ("folded", "c1")
+    assert folded.tokens < whole
+    window.leave_out("c1")
+    assert item_of(window).state == "left out"
+    assert item_of(window).tokens < folded.tokens / 3
+    window.bring_back("c1")
+    assert (item_of(window).state, item_of(window).tokens) == ("", whole)
+    told = seen(rig, Compacted)
+    assert [event.why for event in told] == ["you folded it", "you left it out"]
+    assert told[0].tokens_before - told[0].tokens_after == whole - folded.tokens
+
+
+def test_a_result_is_pinned_and_let_go_and_what_is_not_there_is_left_alone() -> None:
+    window = begin(Rig(FakeProvider()))
+    window.pin("c1")
+    assert item_of(window).is_pinned
+    window.pin("c1", is_pinned=False)
+    assert not item_of(window).is_pinned
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    before: list[Event] = rig.events
+    for change in (window.fold, window.leave_out, window.bring_back, window.pin):
+        change("c9")
+        change("")
+    assert rig.events == before
+
+
+async def test_the_next_request_has_what_was_left_out_as_a_line() -> None:
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    window.leave_out("c1")
+    await rig.run("go on")
+    texts = [message.text for message in rig.provider.requests[-1].messages]
+    assert texts[3] == "[result of read a.py, 248 tokens, left out; read it again if you need it]"
+
+
+async def test_what_was_changed_by_hand_is_the_same_after_a_resume() -> None:
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    for change in (window.fold, window.leave_out, window.bring_back, window.fold, window.pin):
+        change("c1")
+    await rig.run("go on")
+    again = Rig(FakeProvider(), past=rig.log.events)
+    assert (item_of(again.session.window_use), item_of(window).state) == (item_of(window), "folded")
+    await again.run("more")
+    sent = [message.text for message in again.provider.requests[-1].messages]
+    assert sent[: len(rig.provider.requests[-1].messages)] == [message.text for message in rig.provider.requests[-1].messages]
+
+
+def begin_long(rig: Rig) -> RequestParts:
+    """Let a session hold a call with long arguments."""
+    call = ToolCall("c1", "write", json.dumps({"path": "a.py", "content": "line of it\n" * 200}))
+    for event in (
+        MessageAdded(role=Role.USER, text="write it"),
+        MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)),
+        ToolCallStarted(call_id="c1", tool="write", arguments={}, title="a.py"),
+        ToolCallFinished(call_id="c1", tool="write", ok=True, result="written", elapsed_ms=1),
+    ):
+        rig.session.emit(event)
+    return rig.session.window_use
+
+
+def call_of(window: RequestParts) -> WindowItem:
+    (item,) = next(part.items for part in window.parts() if part.name == "tool calls")
+    return item
+
+
+def test_long_arguments_of_a_call_are_left_out_and_brought_back() -> None:
+    window = begin_long(Rig(FakeProvider()))
+    whole = call_of(window)
+    window.leave_out(whole.id)
+    assert call_of(window).state == "left out"
+    assert call_of(window).tokens < whole.tokens / 5
+    window.bring_back(whole.id)
+    assert call_of(window) == whole
+
+
+def test_long_arguments_are_pinned_together_with_the_result() -> None:
+    window = begin_long(Rig(FakeProvider()))
+    window.pin(call_of(window).id)
+    assert call_of(window).is_pinned
+    (result,) = next(part.items for part in window.parts() if part.name == "results of write")
+    assert result.is_pinned
+    window.pin(result.id, is_pinned=False)
+    assert not call_of(window).is_pinned

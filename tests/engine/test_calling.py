@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
-from lmtui.core.events import MessageAdded, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.events import MessageAdded, ModelChanged, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import (
     Completion,
     FinishReason,
@@ -21,7 +22,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.tool_call_policy import Sizes, ToolCallPolicy, sizes_of
+from lmtui.engine.tool_call_policy import KnownModel, Sizes, ToolCallPolicy, sizes_of
 from tests.engine.seen import ran, seen
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -92,13 +93,10 @@ def test_a_model_that_has_called_natively_stays_there() -> None:
     assert calling.worked
 
 
-def test_a_template_that_drops_tools_begins_in_text() -> None:
+def test_a_template_that_drops_tools_begins_in_text_unless_more_is_known_of_the_model() -> None:
     change = ToolCallPolicy().begin(ModelProfile(), replace(SERVED, drops_tools=True))
     assert change is not None
     assert change.form is ToolCallFormat.TEXT
-
-
-def test_what_is_known_of_a_model_comes_before_what_its_template_says() -> None:
     assert ToolCallPolicy().begin(ModelProfile(ToolCallFormat.NATIVE), replace(SERVED, drops_tools=True)) is None
 
 
@@ -152,12 +150,6 @@ def test_a_server_that_takes_no_schema_is_not_asked_for_one_again() -> None:
     assert (found, calling.take_hold()) == ([None] * 5, ToolChoice.AUTO)
 
 
-def test_an_answer_is_held_only_once() -> None:
-    calling = ToolCallPolicy()
-    calling.hold_next(ToolChoice.REQUIRED)
-    assert [calling.take_hold(), calling.take_hold()] == [ToolChoice.REQUIRED, ToolChoice.AUTO]
-
-
 async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_again() -> None:
     overflow = ContextOverflow("too large", window_tokens=4000)
     files = FakeSandbox({f"{name}.txt": b"some words in a line\n" * 300 for name in "abc"})
@@ -196,12 +188,6 @@ def test_sizes_are_those_of_what_is_sent() -> None:
 # -- in a session -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_model_that_writes_its_calls_as_text_is_told_of_tools_in_text() -> None:
-    rig = await ran(rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("all is read"))))
-    assert (forms(rig)[0], forms(rig)[2]) == (ToolCallFormat.NATIVE, ToolCallFormat.TEXT)
-    assert changes(rig) == [("text", "it writes its calls as text")]
-
-
 async def test_the_next_session_begins_with_the_form_that_worked() -> None:
     profiles = KeptProfiles()
     await rig_for(Asked(recovered("a.txt"), recovered("b.txt"), recovered("c.txt"), answer("done")), profiles).run()
@@ -227,13 +213,6 @@ async def test_in_another_form_a_request_that_is_too_large_is_made_smaller() -> 
     assert seen(rig, Compacted)
 
 
-async def test_a_template_that_drops_tools_is_never_asked_natively() -> None:
-    model = Asked(answer("done"), answer("done"))
-    model.told = replace(SERVED, drops_tools=True)
-    rig = await ran(rig_for(model))
-    assert set(forms(rig)) == {ToolCallFormat.TEXT}
-
-
 async def test_a_malformed_call_is_answered_with_the_wanted_form_and_the_retry_is_held() -> None:
     rig = await ran(rig_for(Asked(malformed(), recovered(), answer("done"))))
     assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
@@ -255,12 +234,6 @@ async def test_after_the_same_result_three_times_the_model_is_held_to_an_answer(
         ToolChoice.AUTO, ToolChoice.AUTO, ToolChoice.AUTO, ToolChoice.NONE,
     ]  # fmt: skip
     assert [event.text for event in seen(rig, MessageAdded)][-1] == "It says a.txt."
-
-
-async def test_the_setting_stays_though_the_model_does_otherwise() -> None:
-    rig = await ran(rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), call_form=ToolCallFormat.NATIVE))
-    assert (set(forms(rig)), changes(rig)) == ({ToolCallFormat.NATIVE}, [])
-    assert rig.session.calls.in_use().is_by_hand
 
 
 async def test_set_by_hand_it_holds_at_once_and_in_the_next_session() -> None:
@@ -330,3 +303,130 @@ async def test_a_model_that_is_asked_for_a_call_is_held_to_one_that_looks() -> N
     rig = rig_for(Asked(answer("The file is fine."), answer("done")), call_form=ToolCallFormat.TEXT)
     await rig.run("Fix the file a.txt.")
     assert [request.hold for request in rig.provider.requests][:2] == [ToolChoice.AUTO, ToolChoice.LOOK]
+
+
+URL = "http://fake/v1"
+TOLD = ServedModel("model", 8_000, quantisation="Q4_K_M", template="abc")
+
+
+def test_a_profile_belongs_to_server_model_quantisation_and_template() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles)
+    _ = model.learn(URL, "", TOLD)
+    model.keep(token_ratio=1.2)
+    assert profiles.kept == {ModelKey(URL, "model", "Q4_K_M", "abc"): ModelProfile(token_ratio=1.2)}
+
+
+def test_what_was_kept_of_just_this_model_is_known_again() -> None:
+    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(ToolCallFormat.TEXT, token_ratio=1.2)})
+    model = KnownModel(profiles)
+    change = model.learn(URL, "model", None)
+    assert model.profile.token_ratio == 1.2
+    assert change is not None
+    assert change.form is ToolCallFormat.TEXT
+    assert model.learn(URL, "model", TOLD) is None
+
+
+def test_nothing_is_kept_before_the_model_is_known_and_without_a_place_it_holds_for_the_session() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles)
+    model.keep(token_ratio=1.2)
+    assert profiles.kept == {}
+    _ = model.learn(URL, "model", None)
+    model.keep(token_ratio=0.0)
+    assert profiles.kept == {}
+    model = KnownModel()
+    _ = model.learn(URL, "model", None)
+    model.keep(token_ratio=1.3)
+    assert model.profile.token_ratio == 1.3
+
+
+def test_what_was_learned_does_not_replace_what_was_set_by_hand() -> None:
+    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(ToolCallFormat.NATIVE, source="hand", note="you set it")})
+    model = KnownModel(profiles)
+    _ = model.learn(URL, "model", None)
+    model.keep(call_form=ToolCallFormat.TEXT, note="learned otherwise", token_ratio=1.5)
+    kept = profiles.get(ModelKey(URL, "model"))
+    assert (kept.call_form, kept.note, kept.token_ratio) == (ToolCallFormat.NATIVE, "you set it", 1.5)
+    model.keep(call_form=None, source="learned", note="")
+    assert profiles.get(ModelKey(URL, "model")).call_form is None
+
+
+def test_a_form_that_the_settings_name_is_not_kept_as_learned() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles, ToolCallFormat.TEXT)
+    _ = model.learn(URL, "model", None)
+    model.keep(call_form=ToolCallFormat.TEXT, note="the settings say so", token_ratio=1.1)
+    assert profiles.get(ModelKey(URL, "model")) == ModelProfile(token_ratio=1.1)
+
+
+async def test_who_asks_waits_until_the_server_was_asked() -> None:
+    model = KnownModel()
+    await model.ready()
+    model.forget()
+    waiting = asyncio.create_task(model.ready())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    _ = model.learn(URL, "model", TOLD)
+    await waiting
+    assert model.served is TOLD
+
+
+def test_forgotten_it_is_nobodys() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles)
+    _ = model.learn(URL, "model", TOLD)
+    model.keep(token_ratio=1.2)
+    model.forget()
+    assert (model.served, model.profile) == (None, ModelProfile())
+    model.keep(token_ratio=1.3)
+    assert list(profiles.kept.values()) == [ModelProfile(token_ratio=1.2)]
+
+
+def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> None:
+    key = ModelKey("u", "m")
+    profiles = KeptProfiles({key: ModelProfile(call_form=ToolCallFormat.TEXT, source="exam", note="text 3 of 4")})
+    for _ in range(3):
+        known = KnownModel(profiles)
+        known.learn("u", "m", None)
+        known.keep(read_tokens_per_s=50.0)
+        known.keep(call_form=ToolCallFormat.SCHEMA, note="held")
+    kept = profiles.get(key)
+    assert (kept.call_form, kept.source, kept.note) == (ToolCallFormat.TEXT, "exam", "text 3 of 4")
+
+
+def test_a_schema_and_another_form_than_is_known_are_kept_after_two_sessions() -> None:
+    profiles, kept = KeptProfiles(), []
+    for form in (
+        ToolCallFormat.SCHEMA,
+        ToolCallFormat.SCHEMA,
+        ToolCallFormat.TEXT,
+        ToolCallFormat.NATIVE,
+        ToolCallFormat.NATIVE,
+    ):
+        known = KnownModel(profiles)
+        known.learn("u", "m", None)
+        for _ in range(3):
+            known.keep(call_form=form, note="so it went")
+        kept.append(profiles.get(ModelKey("u", "m")).call_form)
+    assert kept == [None, ToolCallFormat.SCHEMA, ToolCallFormat.SCHEMA, ToolCallFormat.SCHEMA, ToolCallFormat.NATIVE]
+
+
+async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:
+    live = await ran(Rig(FakeProvider(answer("one"), answer("two")), call_form=ToolCallFormat.TEXT), "one")
+    live.session.calls.use(None)
+    live.session.set_model("other")
+    await live.run("two")
+    again = await ran(Rig(FakeProvider(answer("three")), call_form=ToolCallFormat.TEXT, past=live.log.events), "three")
+    assert [request.call_form for request in live.provider.requests] == [ToolCallFormat.TEXT, ToolCallFormat.NATIVE]
+    assert again.provider.requests[0].call_form is ToolCallFormat.NATIVE
+
+
+async def test_the_default_model_is_named_once_the_server_has_said_it() -> None:
+    class Naming(FakeProvider):
+        async def served(self, model: str) -> ServedModel | None:
+            return TOLD
+
+    rig = Rig(Naming(answer("ok")))
+    rig.session.set_model("")
+    await rig.until(lambda event: isinstance(event, ModelChanged) and event.default_model == "model")

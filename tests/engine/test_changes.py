@@ -1,20 +1,37 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, FilesRestored, MessageAdded, Notice
+from lmtui.core.events import (
+    ROOT,
+    CheckpointCreated,
+    FilesChanged,
+    FilesRestored,
+    MessageAdded,
+    Notice,
+    ToolCallFinished,
+    TurnEnded,
+    TurnReason,
+)
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan
+from lmtui.core.ports import Snapshot
+from lmtui.core.sanitize import sanitize
 from lmtui.core.workspace import Changes
 from lmtui.engine.context import Conversation
+from lmtui.engine.file_changes import parse_hunks, take_back
 from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
 from tests.engine.seen import ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+from tests.sets import for_each
 
 
 def write(path: str, content: str) -> tuple[str, str]:
@@ -59,12 +76,8 @@ async def test_undo_takes_back_the_last_step_only() -> None:
     assert [change.path for change in plan.changes] == ["b.txt"]
     await changes.apply(plan)
     assert (scene.sandbox.files, [step.is_undone for step in changes.steps()]) == ({"a.txt": b"one\n"}, [False, True])
-
-
-async def test_undo_of_several_steps_goes_to_the_first_ones_beginning() -> None:
-    scene, changes = await played(("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n"})
-    await changes.apply(await changes.plan_undo(3))
-    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+    event = seen(scene.rig, FilesRestored)[0]
+    assert (event.action, event.files, event.calls) == ("undo", ("b.txt",), (changes.steps()[1].id,))
 
 
 async def test_redo_brings_steps_back_one_by_one() -> None:
@@ -114,15 +127,6 @@ async def test_a_change_between_two_steps_by_another_hand_is_a_conflict_and_stay
     with pytest.raises(SandboxError, match=r"in the meantime: a\.txt"):
         await changes.apply(plan)
     assert scene.sandbox.files["a.txt"] == b"mine\n"
-
-
-async def test_what_was_changed_after_the_plan_was_shown_stays() -> None:
-    scene, changes = await played(("a.txt", "one\n"))
-    plan = await changes.plan_undo()
-    scene.sandbox.files["a.txt"] = b"mine\n"
-    with pytest.raises(SandboxError, match="in the meantime"):
-        await changes.apply(plan)
-    assert scene.sandbox.files == {"a.txt": b"mine\n"}
 
 
 async def test_one_file_goes_back_and_that_is_a_step_of_its_own() -> None:
@@ -237,13 +241,6 @@ async def test_the_total_is_the_difference_from_the_beginning() -> None:
     assert [change.path for change in total] == ["a.txt", "b.txt"]
     assert "-zero" in total[0].diff
     assert "+two" in total[0].diff
-
-
-async def test_what_was_put_back_is_an_event() -> None:
-    scene, changes = await played(("a.txt", "one\n"))
-    await changes.apply(await changes.plan_undo())
-    event = seen(scene.rig, FilesRestored)[0]
-    assert (event.action, event.files, event.calls) == ("undo", ("a.txt",), (changes.steps()[0].id,))
 
 
 async def test_what_a_foreign_log_tells_of_is_shown_and_cannot_be_undone() -> None:
@@ -423,3 +420,107 @@ async def test_what_cannot_be_kept_is_known_after_a_resume() -> None:
     rig = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints)
     assert rig.session.changes is not None
     assert (await rig.session.changes.plan_undo()).unkept == ("a.txt",)
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "", "@@", "--- x", "+++ y"]), max_size=30)
+
+
+def diff_of(old: str, new: str) -> str:
+    return "\n".join(difflib.unified_diff(old.split("\n"), new.split("\n"), "a/x", "b/x", lineterm=""))
+
+
+@given(LINES, LINES)
+def test_taking_every_hunk_back_from_the_last_on_gives_the_old_text(old_lines: list[str], new_lines: list[str]) -> None:
+    old, new = "\n".join(old_lines), "\n".join(new_lines)
+    diff = diff_of(old, new)
+    text = new
+    for index in range(len(parse_hunks(diff)) - 1, -1, -1):
+        text = take_back(diff, index, text, old)
+    assert text == old
+
+
+def test_a_hunk_is_found_where_it_has_moved_to_and_windows_line_ends_stay() -> None:
+    diff = diff_of("1\n2\n3\n4\n5", "1\n2\nX\n4\n5")
+    assert take_back(diff, 0, "0\n0\n1\n2\nX\n4\n5", "1\n2\n3\n4\n5") == "0\n0\n1\n2\n3\n4\n5"
+    assert take_back(diff_of("1\n2\n3", "1\nX\n3"), 0, "1\r\nX\r\n3", "1\r\n2\r\n3") == "1\r\n2\r\n3"
+
+
+@for_each(("diff", "index", "text", "old", "why"), [
+    (diff_of("1\n2\n3", "1\nX\n3"), 0, "1\nY\n3", "1\n2\n3", "changed since"),
+    (diff_of("1\n2\n3", "1\nX\n3"), 0, "0\n1\nX\n3\n1\nX\n3", "1\n2\n3", "more than once"),
+    (diff_of("1", "2"), 1, "2", "1", "no hunk 2"),
+    ("\n".join(diff_of("\n".join("abcdef"), "\n".join("aXYZf")).split("\n")[:5]) + "\n…", 0,
+     "\n".join("aXYZf"), "\n".join("abcdef") + "\nmore", "take the whole file back"),
+    ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", 0, "a\n", "a", "take the whole file back"),
+])  # fmt: skip
+def test_what_cannot_be_taken_back_for_sure_is_refused(diff: str, index: int, text: str, old: str, why: str) -> None:
+    with pytest.raises(SandboxError, match=why):
+        take_back(diff, index, text, old)
+
+
+@pytest.mark.parametrize("line", ["a\u200bb", "a\x1b[31mb", "left\rright", "\u202eabc"])
+def test_lines_that_a_diff_cannot_show_as_they_are_are_not_taken_from_it(line: str) -> None:
+    old, new = f"1\n{line}\n3", "1\nX\n3"
+    with pytest.raises(SandboxError, match="take the whole file back"):
+        take_back(sanitize(diff_of(old, new)), 0, new, old)
+
+
+WRITE = ("write", json.dumps({"path": "a.txt", "content": "one\n"}))
+AGAIN = ("write", json.dumps({"path": "b.txt", "content": "two\n"}))
+
+
+class SlowCheckpoints(FakeCheckpoints):
+    """Takes its time for each state, and says when one is being kept."""
+
+    def __init__(self, sandbox: FakeSandbox) -> None:
+        super().__init__(sandbox)
+        self.began: list[asyncio.Event] = [asyncio.Event() for _ in range(4)]
+        self.count = 0
+
+    async def snapshot(self) -> Snapshot:
+        self.began[self.count].set()
+        self.count += 1
+        await asyncio.sleep(0.05)
+        return await super().snapshot()
+
+
+async def test_what_a_call_changed_is_told_though_it_is_stopped_twice_meanwhile() -> None:
+    sandbox = FakeSandbox()
+    checkpoints = SlowCheckpoints(sandbox)
+    rig = Rig(FakeProvider(answer("", WRITE), answer("done")), sandbox, checkpoints=checkpoints)
+    rig.session.submit("go")
+    await checkpoints.began[1].wait()  # the state after the call
+    for _ in range(3):
+        rig.session.interrupt()
+        await asyncio.sleep(0.01)
+    await rig.session.wait_idle()
+    changed = seen(rig, FilesChanged)
+    assert [event.files for event in changed] == [("a.txt",)]
+    assert changed[0].after
+    ended = seen(rig, TurnEnded)[0]
+    assert (ended.reason, ended.files_changed) == (TurnReason.INTERRUPTED, ("a.txt",))
+
+
+async def test_a_call_stopped_before_it_ran_is_said_not_to_have_run() -> None:
+    sandbox = FakeSandbox()
+    checkpoints = SlowCheckpoints(sandbox)
+    rig = Rig(FakeProvider(answer("", WRITE), answer("done")), sandbox, checkpoints=checkpoints)
+    rig.session.submit("go")
+    await checkpoints.began[0].wait()  # the state before the call
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert (sandbox.files, seen(rig, ToolCallFinished)[0].summary) == ({}, "not run")
+
+
+async def test_a_store_that_fails_once_is_told_once_and_tried_again() -> None:
+    sandbox = FakeSandbox()
+    checkpoints = FakeCheckpoints(sandbox)
+    checkpoints.problem = SandboxError("another lmtui is at the checkpoints")
+    rig = Rig(FakeProvider(answer("", WRITE, WRITE), answer("", AGAIN), answer("done")), sandbox, checkpoints=checkpoints)
+    rig.session.submit("go")
+    await rig.until(lambda event: isinstance(event, ToolCallFinished) and event.call_id == "call_1")
+    checkpoints.problem = None
+    await rig.session.wait_idle()
+    told = [event.text for event in seen(rig, Notice)]
+    assert told == ["What changes now cannot be undone: another lmtui is at the checkpoints"]
+    assert [event.call_id for event in seen(rig, CheckpointCreated)] == ["call_0_2"]

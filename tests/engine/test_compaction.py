@@ -3,13 +3,14 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from collections.abc import AsyncGenerator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.errors import ContextOverflow
+from lmtui.core.errors import ContextOverflow, ToolError
 from lmtui.core.events import (
     Event,
     MessageAdded,
@@ -22,13 +23,18 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.model_events import Compacted, Pinned, ToolSetChanged
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.context_fit import RoomNeeded, compact
+from lmtui.engine.context_fit import RoomNeeded, compact, summed_up
+from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short, is_bulky
+from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
+from lmtui.models.request_encoding import worked_example
+from lmtui.tools.registry import ToolRegistry
 from tests.engine.seen import ending, ran, seen
-from tests.fakes import FakeProvider, FakeSandbox, Rig
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import depth, for_each
 
 RATIO, OVERHEAD = 1.3, 60
@@ -239,14 +245,6 @@ def test_old_results_go_first_and_the_last_ones_stay() -> None:
     assert all("some line" in message.text for message in talk.messages[-5:] if message.role is Role.TOOL)
 
 
-def test_the_last_results_stay_as_long_as_the_rest_makes_room() -> None:
-    talk = talk_of(12, "some line of text\n" * 20)
-    event = made_smaller(talk, 900)
-    kept = [message for message in talk.messages if message.role is Role.TOOL and message.text.startswith("some line")]
-    assert [message.call_id for message in kept] == ["c11", "c12"]
-    assert not {"c11", "c12"} & set(event.elided)
-
-
 def test_when_that_is_not_enough_the_beginning_is_summed_up() -> None:
     talk = talk_of(60, "12 chars of.")
     event = made_smaller(talk, 400)
@@ -254,15 +252,6 @@ def test_when_that_is_not_enough_the_beginning_is_summed_up() -> None:
     assert talk.messages[1].text.startswith("make it work\n\n[The conversation up to here was left out")
     assert "files you read: f" in talk.messages[1].text
     assert len(talk.messages) == 2 + len(talk.entries) - event.kept_from
-
-
-def test_what_is_pinned_stays_word_for_word_with_its_call() -> None:
-    talk = talk_of(60)
-    talk.apply(Pinned(part="c2"))
-    made_smaller(talk, 1500)
-    kept = talk.messages[2:4]
-    assert ([call.id for call in kept[0].tool_calls], kept[1].call_id) == (["c2"], "c2")
-    assert kept[1].text.startswith("some line of text")
 
 
 def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
@@ -312,17 +301,239 @@ def test_whatever_is_made_smaller_stays_a_conversation_that_servers_take(kinds: 
     assert [message.text for message in kept] == [message.text for message in before]
 
 
-def test_a_long_conversation_is_looked_through_once() -> None:
-    counted = 0
+LOG = "\n".join(
+    ["==== test session starts", *(f"test {number} passed" for number in range(400)), "E   assert 1 == 2", "1 failed"]
+)
 
-    def counting(message: Message) -> int:
-        nonlocal counted
-        counted += 1
-        return size_of(message)
 
-    talk = talk_of(2000, "short")
-    room = RoomNeeded.of(4000, 0, 100)
-    event = compact(talk, Plan(), counting, sum(map(size_of, talk.messages)), room=room, why="test")
-    assert event is not None
-    assert event.kept_from > 2000
-    assert counted < 10 * len(talk.entries)
+def size_with_calls(message: Message) -> int:
+    return bytes_by_four(message.text) + sum(bytes_by_four(call.arguments) for call in message.tool_calls) + 4
+
+
+class Talk:
+    """A conversation of one task, made call by call."""
+
+    def __init__(self, task: str = "make it work", attached: str = "") -> None:
+        self.talk = Conversation("root", lambda *_: "prompt")
+        self.say(task, attached)
+        self.count = 0
+
+    def say(self, text: str, attached: str = "") -> None:
+        self.talk.apply(TurnStarted(turn_id=f"t{len(self.talk.entries)}"))
+        self.talk.apply(MessageAdded(role=Role.USER, text=text, attached=attached))
+
+    def call(self, tool: str, subject: str, result: str, *, ok: bool = True, summary: str = "") -> None:
+        self.count += 1
+        call = ToolCall(f"c{self.count}", tool, "{}")
+        self.talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)))
+        self.talk.apply(ToolCallStarted(call_id=call.id, tool=tool, arguments={}, title=subject))
+        end = ToolCallFinished(call_id=call.id, tool=tool, ok=ok, result=result, elapsed_ms=1, summary=summary)
+        self.talk.apply(end)
+
+    def fill(self, count: int, chars: int = 800) -> None:
+        for number in range(count):
+            self.call("read", f"f{self.count}.py", f"line {number}\n" * (chars // 8))
+
+    def make_room(self, window: int) -> Compacted:
+        tokens = sum(map(size_with_calls, self.talk.messages))
+        room = RoomNeeded.of(window, 0, sum(map(size_with_calls, self.talk.messages[:2])))
+        event = compact(self.talk, Plan(), size_with_calls, tokens, room=room, why="test")
+        assert event is not None
+        self.talk.apply(event)
+        assert sum(map(size_with_calls, self.talk.messages)) <= room.limit
+        return event
+
+    def result(self, number: int) -> str:
+        return next(message.text for message in self.talk.messages if message.call_id == f"c{number}")
+
+
+def test_of_a_failure_that_nothing_mended_the_lines_that_decide_stay() -> None:
+    talk = Talk()
+    talk.call("shell", "pytest -q", LOG, ok=False, summary="exit 1")
+    talk.fill(8)
+    assert "c1" in talk.make_room(3_000).folded
+    assert talk.result(1).startswith("==== test session starts")
+    assert talk.result(1).endswith("E   assert 1 == 2\n1 failed")
+    assert len(talk.result(1)) <= 600
+
+
+def test_of_a_failure_that_went_well_since_a_line_stays() -> None:
+    talk = Talk()
+    talk.call("shell", "pytest -q", LOG, ok=False, summary="exit 1")
+    talk.call("shell", "pytest -q", "400 passed")
+    talk.fill(8)
+    talk.make_room(3_000)
+    assert talk.result(1).startswith("[result of shell pytest -q, exit 1, ")
+    assert "E   assert" not in talk.result(1)
+
+
+def test_what_is_mended_later_becomes_a_line_later() -> None:
+    talk = Talk()
+    talk.call("shell", "pytest -q", LOG, ok=False, summary="exit 1")
+    talk.fill(8)
+    talk.make_room(3_000)
+    talk.call("shell", "pytest -q", "400 passed")
+    talk.fill(4)
+    talk.make_room(2_000)
+    assert talk.talk.folding.kept_from > 0 or talk.result(1).startswith("[result of shell")
+    assert "E   assert" not in "".join(message.text for message in talk.talk.messages)
+
+
+@pytest.mark.parametrize(("tool", "ok", "words"), [
+    ("read", True, "left out; read it again if you need it]"), ("write", True, "left out; the file has it]"),
+    ("edit", True, "left out; the file has it]"), ("grep", True, "left out; call it again if you need it]"),
+])  # fmt: skip
+def test_a_line_says_how_to_get_back_what_was_left_out(tool: str, ok: bool, words: str) -> None:
+    talk = Talk()
+    talk.call(tool, "a.py", "one line of it\n" * 100, ok=ok)
+    talk.fill(8)
+    talk.make_room(2_000)
+    assert talk.result(1).endswith(words)
+
+
+FILE = "<file>" + "a line of the file\n" * 150 + "</file>"
+
+
+def test_what_came_with_the_users_last_words_is_out_when_they_are_summed_up() -> None:
+    talk = Talk()
+    talk.say("look at this", FILE)
+    talk.fill(30, 400)
+    assert talk.make_room(2_000).kept_from > 3
+    assert "look at this" in talk.talk.messages[1].text
+    assert "a line of the file" not in talk.talk.messages[1].text
+
+
+def test_what_came_with_words_that_were_summed_up_before_can_go_later() -> None:
+    talk = Talk()
+    talk.say("look at this", FILE)
+    talk.fill(4)
+    talk.talk.apply(Compacted(why="", tokens_before=2, tokens_after=1, kept_from=5, summary="[summary]"))
+    assert "a line of the file" in talk.talk.messages[1].text
+    talk.fill(8)
+    assert "message_2" in talk.make_room(2_400).elided
+    assert "look at this" in talk.talk.messages[1].text
+    assert "a line of the file" not in talk.talk.messages[1].text
+
+
+def test_a_summary_in_letters_that_take_more_tokens_is_no_larger() -> None:
+    gist = TranscriptSummary(said=["任务", *(f"第{number}句话" * 30 for number in range(40)), "最后"], answer="完成了" * 500)
+    room = RoomNeeded.of(8_000, 0, 500)
+    text = summed_up(gist, Plan(), room, lambda message: len(message.text))
+    assert len(text) <= room.shares.total / 3.5 * 1.1
+    assert "第39句话" in text or "第38句话" in text
+
+
+@for_each("limit", [1, 20, 80, 300, 5_000, 100_000])
+def test_an_excerpt_is_no_longer_than_it_may_be_and_has_the_end(limit: int) -> None:
+    text = truncate_middle(LOG, limit)
+    assert len(text) <= max(limit, 10)
+    assert text.endswith("failed"[-1])
+    assert (text == LOG) == (limit >= len(LOG))
+
+
+MARK = "[left out by lmtui to save room: "
+
+
+def given_call(name: str, **arguments: object) -> ToolCall:
+    return ToolCall("c1", name, json.dumps(arguments))
+
+
+def given_to(short: ToolCall) -> dict[str, object]:
+    found = json.loads(short.arguments)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_written_file_is_told_by_its_name_and_lines_and_a_short_call_stays_the_same_object() -> None:
+    short = given_to(in_short(given_call("write", path="src/a.py", content="value = 1\n" * 500)))
+    assert short["path"] == "src/a.py"
+    assert str(short["content"]).startswith(f"{MARK}500 lines, 5,000 characters;")
+    small = given_call("edit", path="a.py", old="x" * LONG_ARGUMENT_CHARS, new="y" * LONG_ARGUMENT_CHARS)
+    assert in_short(small) is small
+    assert not is_bulky((small,))
+    assert is_bulky((given_call("write", content="x" * 1000),))
+
+
+def test_texts_within_lists_and_long_lists_become_short_and_short_ones_stay() -> None:
+    edits = [{"old": "x" * 900, "new": "y"}]
+    short = given_to(
+        in_short(given_call("edit", path="a.py", edits=edits, names=[f"f{number}" for number in range(100)], flag=True))
+    )
+    assert short["edits"] == [{"old": f"{MARK}1 line, 900 characters; the tool got all of it. Never write this.]", "new": "y"}]
+    names = short["names"]
+    assert isinstance(names, list)
+    assert names[:3] == ["f0", "f1", "f2"]
+    assert str(names[3]).startswith(f"{MARK}97 items")
+    assert short["flag"] is True
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=600),
+    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=9), inner, max_size=5),
+    max_leaves=40,
+)
+
+
+@given(st.dictionaries(st.text(max_size=9), JSON, max_size=6))
+def test_whatever_was_given_stays_an_object_with_the_same_names(arguments: dict[str, object]) -> None:
+    before = ToolCall("c1", "any", json.dumps(arguments))
+    short = in_short(before)
+    assert (given_to(short).keys(), (short.id, short.name)) == (arguments.keys(), ("c1", "any"))
+    assert max(map(len, re.findall(r'"(?:[^"\\]|\\.)*"', short.arguments)), default=0) < 6 * LONG_ARGUMENT_CHARS + 3
+    assert short is before or given_to(short) != arguments
+
+
+@pytest.mark.parametrize("arguments", ["{", "[" * 5000, '"' + "x" * 900 + '"', '{"a": "\\ud800' + "x" * 900 + '"}'])
+def test_what_is_no_object_or_half_a_character_is_taken_too(arguments: str) -> None:
+    assert isinstance(json.loads(in_short(ToolCall("c", "t", arguments)).sent_arguments), dict)
+    in_short(ToolCall("c", "t", arguments)).arguments.encode()
+
+
+def test_the_word_that_stands_for_a_text_is_refused_as_a_text() -> None:
+    short = in_short(given_call("write", path="a.py", content="value = 1\n" * 500))
+    with pytest.raises(ToolError, match="give the text itself"):
+        check_copied(short)
+    check_copied(given_call("write", path="a.py", content="[left out by lmtui to save room: {things}"))
+
+
+async def test_a_model_that_writes_large_files_does_not_fill_its_window_with_them() -> None:
+    texts = [f"row {number} of the table\n" * 300 for number in range(12)]
+    writes = [answer("", ("write", json.dumps({"path": f"t{n}.txt", "content": text}))) for n, text in enumerate(texts)]
+    rig = Rig(FakeProvider(*writes, answer("all are written")), FakeSandbox(), mode=Mode.AUTO)
+    rig.session.emit(ModelChanged(model="model", url=rig.provider.url, window_tokens=8_192))
+    await rig.run("write the tables")
+    assert any(part.startswith("args_") for event in seen(rig, Compacted) for part in event.elided)
+    assert [rig.sandbox.files[f"t{number}.txt"].decode() for number in range(12)] == texts
+    for request in rig.provider.requests:
+        given = [json.loads(each.arguments) for message in request.messages for each in message.tool_calls]
+        assert all(each["path"].startswith("t") for each in given)
+        whole = [each for each in given if each["content"] in texts]
+        assert len(whole) <= 4
+        assert not given or given[-1]["content"] in texts  # the last one is always whole
+
+
+async def test_a_copied_word_never_becomes_a_file() -> None:
+    copied = in_short(given_call("write", path="a.txt", content="line\n" * 500)).arguments
+    rig = Rig(FakeProvider(answer("", ("write", copied)), answer("I will look again.")), FakeSandbox(), mode=Mode.AUTO)
+    await rig.run()
+    ended = seen(rig, ToolCallFinished)[0]
+    assert not ended.ok
+    assert "give the text itself" in ended.result
+    assert not rig.sandbox.files
+    assert [message.role for message in rig.provider.requests[-1].messages].count(Role.TOOL) == 1
+
+
+async def test_a_call_with_a_file_of_the_worked_example_is_refused() -> None:
+    shown = worked_example(ToolRegistry().specs())
+    (path,) = {json.loads(each.arguments)["path"] for message in shown for each in message.tool_calls if each.name == "read"}
+    command = next(each.arguments for message in shown for each in message.tool_calls if each.name == "shell")
+    provider = FakeProvider(
+        answer("", ("write", json.dumps({"path": path, "content": "x"})), ("shell", command)), answer("done")
+    )
+    rig = await ran(Rig(provider, FakeSandbox(), mode=Mode.AUTO))
+    results = [event.result for event in seen(rig, ToolCallFinished)]
+    assert [result.partition(" ")[2] for result in results] == [
+        "is only in the example and does not exist. Look with ls for the files of this task."
+    ] * 2
+    assert rig.sandbox.files == {}
+    check_copied(given_call("write", path="notes.md", content=f"{path} is the example"))

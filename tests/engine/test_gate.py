@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from lmtui.core.events import MessageAdded, PlanChanged, TurnReason
-from lmtui.core.messages import Role
+from lmtui.core.agent_events import WaitSet
+from lmtui.core.events import Event, MessageAdded, PlanChanged, ToolCallFinished, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus
+from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus, adopt_steps
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.stop_policy import _first_sentences
+from lmtui.engine.loop_detection import Loop
+from lmtui.engine.open_work import TaskSteps
+from lmtui.engine.repair import CUT_OFF
+from lmtui.engine.stop_policy import Continue, Done, Stop, StopPolicy, _first_sentences
 from lmtui.engine.turn_outcome import goes_on, reason_of, without_token
 from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
@@ -141,12 +147,6 @@ async def test_a_question_a_blocked_line_and_plan_mode_are_no_end_of_the_work(
     assert ending(rig).reason is reason
 
 
-async def test_a_turn_that_began_nothing_costs_no_look_at_the_disk() -> None:
-    sandbox = FakeSandbox({"a": b"x"})
-    rig = await ran(Rig(FakeProvider(answer("", ("ls", "{}")), answer("One file.")), sandbox))
-    assert (ending(rig).reason, ending(rig).iterations) == (TurnReason.DONE, 2)
-
-
 @pytest.mark.parametrize(("text", "shown"), [
     ("It is done.\nTASK_COMPLETE", "It is done."), ("**TASK_COMPLETE**\nIt is done.", "It is done."),
     ("I will say TASK_COMPLETE after the tests pass.", "I will say TASK_COMPLETE after the tests pass."),
@@ -209,3 +209,205 @@ def test_a_failure_is_cut_at_the_end_of_a_sentence() -> None:
     text = "old_string was not found in a.py. It begins like line 3. Use edit for a change, or " + "write " * 20
     assert _first_sentences(text) == "old_string was not found in a.py. It begins like line 3."
     assert (_first_sentences("short one"), _first_sentences("x" * 200)) == ("short one", "x" * 120 + "…")
+
+
+def completion(text: str = "", calls: int = 0, *, problem: str = "", reason: FinishReason = FinishReason.STOP) -> Completion:
+    made = tuple(ToolCall(f"c{number}", "read", "{}") for number in range(calls))
+    return Completion(Message(Role.ASSISTANT, text, tool_calls=made), reason, None, problem=problem)
+
+
+CUT = FinishReason.LENGTH
+
+
+def test_a_call_goes_on_words_end_it_and_a_problem_is_told() -> None:
+    watch = StopPolicy()
+    assert (watch.judge(completion("I look.", 1)), watch.judge(completion("There are two files."))) == (Continue(), Done())
+    assert StopPolicy().judge(completion("", 1, problem="the second was none")) == Continue("the second was none")
+
+
+def test_empty_answers_are_asked_about_until_there_are_too_many() -> None:
+    watch = StopPolicy(most_empty=3)
+    first, second, third = (watch.judge(completion(text)) for text in ("", "  \n", ""))
+    assert isinstance(first, Continue)
+    assert "empty" in first.reminder
+    assert isinstance(second, Continue)
+    assert isinstance(third, Stop)
+    assert third.reason is TurnReason.ERROR
+    assert "3 times" in third.error
+
+
+def test_a_whole_call_between_makes_the_counts_begin_anew() -> None:
+    watch = StopPolicy()
+    _ = watch.judge(completion())
+    _ = watch.judge(completion("", 1))
+    assert isinstance(watch.judge(completion()), Continue)
+    watch = StopPolicy()
+    assert [watch.judge(completion("", 1, reason=each)) for each in (CUT, FinishReason.TOOL_CALLS, CUT)] == [Continue()] * 3
+
+
+@for_each(("given", "count", "reason", "words"), [
+    (completion("{", problem="like this: …"), 4, TurnReason.ERROR, "/calls"),
+    (completion("a long story", reason=CUT), 1, TurnReason.LIMIT, "go on"),
+    (completion("", 1, reason=CUT), 2, TurnReason.LIMIT, "LLM_MAX_TOKENS"),
+    (completion("no", reason=FinishReason.CONTENT_FILTER), 1, TurnReason.ERROR, "content filter"),
+])  # fmt: skip
+def test_what_comes_too_often_ends_the_turn_with_the_way_out(
+    given: Completion, count: int, reason: TurnReason, words: str
+) -> None:
+    watch = StopPolicy()
+    *before, last = [watch.judge(given) for _ in range(count)]
+    assert before == [Continue(given.problem)] * (count - 1)
+    assert isinstance(last, Stop)
+    assert last.reason is reason
+    assert words in last.error
+
+
+def test_a_circle_is_told_and_then_ends_the_turn() -> None:
+    told = Loop("circle", "ls, read", 3, "Do something else.")
+    assert StopPolicy().judge(completion("", 1), told) == Continue("Do something else.")
+    found = StopPolicy().judge(completion("", 1), replace(told, is_over=True))
+    assert isinstance(found, Stop)
+    assert found.reason is TurnReason.LIMIT
+    assert "ls, read" in found.error
+    assert "go on" in found.error
+
+
+def test_a_last_word_ends_the_turn_whatever_came_before_it() -> None:
+    over = Loop("idle", "nothing new", 15, "", is_over=True)
+    watch = StopPolicy()
+    _ = watch.judge(completion("", 1))
+    assert watch.judge(completion("It cannot be done."), over) == Done()
+    assert isinstance(watch.judge(completion(""), over), Stop)
+
+
+def test_words_that_claim_what_no_tool_did_are_doubted_once_and_then_noted() -> None:
+    watch = StopPolicy("Update a.py.")
+    first = watch.judge(completion("I have updated a.py."))
+    assert isinstance(first, Continue)
+    assert "No tool was called" in first.reminder
+    again = watch.judge(completion("The file has been updated."))
+    assert isinstance(again, Done)
+    assert "No tool ran" in again.note
+
+
+def test_words_about_what_tools_did_are_believed() -> None:
+    watch = StopPolicy()
+    _ = watch.judge(completion("", 1))
+    assert watch.judge(completion("I have updated a.py.")) == Done()
+    assert StopPolicy().judge(completion("Hello! What should be done?")) == Done()
+
+
+def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that_may_not_be_able_to() -> None:
+    said = completion("The files are a.py and b.py.")
+    first = StopPolicy("List the files.").judge(said, is_unsure=True)
+    assert isinstance(first, Continue)
+    assert first.needs_call
+    assert StopPolicy("List the files.").judge(said) == Done()
+    assert StopPolicy().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Done()
+
+
+@for_each(("task", "text"), [
+    ("Which editor do you like?", "vim; its settings are in the file .vimrc."),
+    ("Hello", "Hello! I can read files and run scripts such as build.sh. What is to be done?"),
+    ("What is a package.json for?", "The file package.json lists what a project needs."),
+    ("How do I read a file in Python?", "Use open(path).read(): the file is closed at the end of a with block."),
+    ("Explain what setup.py does.", "setup.py has been replaced by pyproject.toml in most projects."),
+    ("Please tell me why files have modes", "So that scripts can be run: chmod +x run.sh."),
+    ("Is imp deprecated?", "Yes: it has been deprecated since 3.4 and has been removed in 3.12."),
+    ("Which Python is current?", "Python 3.14 is now current."),
+])  # fmt: skip
+@for_each("is_unsure", [False, True])
+def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str, *, is_unsure: bool) -> None:
+    assert StopPolicy(task, trusts_words=not is_unsure).judge(completion(text), is_unsure=is_unsure) == Done()
+
+
+@pytest.mark.parametrize(("task", "text"), [
+    ("Create hello.txt", "The file has been created."), ("Fix the bug", "It is now fixed."), ("hi", "I've updated a.py."),
+    ("hi", "I will now read a.py."),
+])  # fmt: skip
+def test_an_answer_that_says_what_was_or_would_be_done_is_doubted(task: str, text: str) -> None:
+    assert isinstance(StopPolicy(task).judge(completion(text)), Continue)
+
+
+def test_answer_to_a_task_about_a_file_is_doubted_once_where_nothing_was_called() -> None:
+    watch = StopPolicy("Read notes.txt and tell me the door code.")
+    first = watch.judge(completion("The door code is 1234."), is_unsure=True)
+    assert isinstance(first, Continue)
+    assert first.needs_call
+    assert isinstance(watch.judge(completion("The door code is 1234."), is_unsure=True), Done)
+    assert isinstance(StopPolicy("How are you?").judge(completion("I am well."), is_unsure=True), Done)
+    assert isinstance(StopPolicy("Read notes.txt").judge(completion("It says 1.")), Done)
+
+
+WRITE_CODE = ("write", call(path="a.py", content="x = 1\n"))
+CHECK = ("shell", call(command="pytest -q"))
+CLAIM = ("plan_complete_step", call(step_id=1, verification_notes="3 passed"))
+
+
+async def played(*calls: tuple[str, str]) -> Rig:
+    sandbox = FakeSandbox({"b.py": b"y\n"})
+    provider = FakeProvider(*[answer("", each) for each in calls], answer("Done."))
+    rig = Rig(provider, sandbox, checkpoints=FakeCheckpoints(sandbox))
+    step = PlanStep(1, "write a.py", verification="pytest -q passes")
+    rig.session.emit(PlanChanged(plan=adopt_steps(Plan(), (step,))))
+    await rig.run("carry it out")
+    return rig
+
+
+def claims(rig: Rig) -> list[ToolCallFinished]:
+    return [event for event in seen(rig, ToolCallFinished) if event.tool == "plan_complete_step"]
+
+
+def result(rig: Rig) -> str:
+    plans = [event.plan for event in seen(rig, PlanChanged)]
+    return plans[-1].steps[0].result
+
+
+async def test_a_step_whose_check_ran_after_the_change_is_completed_at_once() -> None:
+    rig = await played(WRITE_CODE, CHECK, CLAIM)
+    assert ([each.ok for each in claims(rig)], result(rig)) == ([True], "3 passed [`pytest -q`: exit 0]")
+
+
+async def test_a_check_before_the_change_does_not_count() -> None:
+    rig = await played(CHECK, WRITE_CODE, CLAIM, CHECK, CLAIM)
+    assert [each.ok for each in claims(rig)] == [False, True]
+    assert "pytest was not run since the last change" in claims(rig)[0].result
+    assert result(rig) == "3 passed [`pytest -q`: exit 0]"
+
+
+async def test_who_insists_is_believed_whatever_was_called_in_between() -> None:
+    rig = await played(WRITE_CODE, CLAIM, CLAIM)
+    assert ([each.ok for each in claims(rig)], result(rig)) == ([False, True], "3 passed [not run: pytest]")
+    rig = await played(WRITE_CODE, CLAIM, ("read", call(path="b.py")), CLAIM)
+    assert [each.ok for each in claims(rig)] == [False, True]
+
+
+async def test_a_change_after_a_doubt_is_doubted_again() -> None:
+    rig = await played(WRITE_CODE, CLAIM, ("write", call(path="c.py", content="z = 1\n")), CLAIM, CHECK, CLAIM)
+    assert [each.ok for each in claims(rig)] == [False, False, True]
+
+
+SAID = MessageAdded(role=Role.ASSISTANT, text="")
+WAIT = WaitSet(until=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def begun(text: str) -> list[Event]:
+    return [TurnStarted(turn_id="t"), MessageAdded(role=Role.USER, text=text)]
+
+
+def counted(*events: Event) -> int:
+    steps = TaskSteps()
+    for event in events:
+        steps = steps.apply(event)
+    return steps.count
+
+
+def test_a_task_that_was_cut_off_counts_on_and_another_one_begins_anew() -> None:
+    cut = (*begun("do it"), SAID, SAID, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED, error=CUT_OFF))
+    assert (counted(*cut, *begun("go on"), SAID), counted(*cut, *begun("now the docs"), SAID)) == (3, 1)
+
+
+def test_what_is_done_after_a_wait_begins_anew() -> None:
+    end, wake = TurnEnded(turn_id="t", reason=TurnReason.WAITING), Reminder(text="You waited.", turn_id="t")
+    assert counted(*begun("do it"), SAID, SAID, WAIT, end) == 0
+    assert counted(*begun("do it"), SAID, SAID, WAIT, end, TurnStarted(turn_id="t"), wake, SAID) == 1

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
 from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
@@ -166,3 +168,50 @@ async def test_rules_about_folders_of_tools_decide_without_asking() -> None:
         assert await gate.may_show(folder, "") is is_shown, rules
         assert rig.of("approval_requested") == []
         await rig.session.close()
+
+
+INSTALL = ("shell", json.dumps({"command": "npm ci", "network": True}))
+
+
+def rig_installing(*rules: str, mode: Mode = Mode.AUTO, call: tuple[str, str] = INSTALL, is_attended: bool = True) -> Rig:
+    given = tuple(parse_rule(rule, Effect.ALLOW, "settings") for rule in rules)
+    return Rig(FakeProvider(answer("", call), answer("done")), FakeSandbox(), mode=mode, rules=given, is_attended=is_attended)
+
+
+def first_end(rig_installing: Rig) -> ToolCallFinished:
+    return seen(rig_installing, ToolCallFinished)[0]
+
+
+@pytest.mark.parametrize(("mode", "rules"), [(Mode.AUTO, ()), (Mode.AUTO, ("Shell(npm *)",)), (Mode.NORMAL, ("Shell(npm *)",))])
+async def test_the_network_is_asked_about_in_every_mode(mode: Mode, rules: tuple[str, ...]) -> None:
+    opened = rig_installing(*rules, mode=mode)
+    request = await question(opened, "go")
+    assert (request.text, request.why, request.offered_rules) == ("npm ci", "it reaches the package indexes", ())
+    assert request.limits.endswith("; reaches index.example and where it keeps its files")
+    await reply(opened, request, Outcome.ONCE)
+    assert opened.sandbox.with_packages
+    assert first_end(opened).ok
+    assert len(opened.of("approval_requested")) == 1
+
+
+async def test_with_a_rule_for_every_host_an_allowed_command_passes_and_another_needs_its_own_rule() -> None:
+    opened = await ran(rig_installing("Network(*)", "Shell(npm *)", mode=Mode.NORMAL, is_attended=False))
+    assert (first_end(opened).ok, opened.sandbox.with_packages) == (True, True)
+    opened = await ran(rig_installing("Network(*)", mode=Mode.NORMAL, is_attended=False))
+    assert opened.session.unattended == ("Shell(npm ci)",)
+
+
+@pytest.mark.parametrize("rules", [(), ("Shell",), ("Network(index.example)",)])
+async def test_where_nobody_is_there_nothing_is_installed(rules: tuple[str, ...]) -> None:
+    opened = await ran(rig_installing(*rules, is_attended=False))
+    assert not first_end(opened).ok
+    assert (opened.sandbox.ran, opened.session.unattended) == ([], ("Network(*)",))
+
+
+async def test_neither_a_background_command_nor_plan_mode_has_the_network() -> None:
+    call = ("shell", json.dumps({"command": "npm start", "network": True, "background": True}))
+    opened = await ran(rig_installing("Network(*)", call=call))
+    assert "a background command has no network" in first_end(opened).result
+    opened = await ran(rig_installing("Network(*)", "Shell(npm *)", mode=Mode.PLAN))
+    assert not first_end(opened).ok
+    assert opened.sandbox.ran == []

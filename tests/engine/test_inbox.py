@@ -1,37 +1,48 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.events import InboxChanged, MessageAdded, Notice
+from lmtui.core.agent_events import WaitSet
+from lmtui.core.events import (
+    Envelope,
+    FilesChanged,
+    InboxChanged,
+    MessageAdded,
+    Notice,
+    Outcome,
+    PlanChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
 from lmtui.core.messages import Image, Role
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.prompt_text import PromptFile, fill
+from lmtui.core.workspace import ExecResult
 from lmtui.engine.inbox import UserInput, read_said
-from tests.engine.seen import seen
-from tests.fakes import FakeProvider, Rig, answer
+from tests.engine.seen import question, ran, reply, seen
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
 TEXTS = st.text("! /ab") | st.sampled_from(["/compact", " /compact it", "! test -f x", "  !make", "!!"])
 
 
-@given(TEXTS)
-def test_words_stay_words_whatever_they_look_like(text: str) -> None:
-    for said in (UserInput(text), UserInput(text, is_reminder=True)):
+@given(TEXTS, st.booleans())
+def test_what_waits_is_read_back_as_it_was_whatever_it_looks_like(text: str, is_told: bool) -> None:
+    words, bare = (UserInput(text), UserInput(text, is_reminder=True)), text.strip()
+    commands = (UserInput(bare, is_command=True, is_told=is_told),) if bare else ()
+    for said in (*words, *commands, UserInput(bare, is_compaction=True)):
         assert read_said(said.shown, said.kind) == said
-
-
-@given(TEXTS.map(str.strip).filter(bool), st.booleans())
-def test_a_command_is_read_back_as_it_was(text: str, is_told: bool) -> None:
-    said = UserInput(text, is_command=True, is_told=is_told)
-    assert read_said(said.shown, said.kind) == said
-
-
-@given(TEXTS.map(str.strip))
-def test_a_compaction_is_read_back_with_its_focus(text: str) -> None:
-    said = UserInput(text, is_compaction=True)
-    assert read_said(said.shown, said.kind) == said
+    assert read_said(text, "something new") is None
 
 
 @for_each(("shown", "said"), [
@@ -41,10 +52,6 @@ def test_a_compaction_is_read_back_with_its_focus(text: str) -> None:
 ])  # fmt: skip
 def test_logs_that_tell_no_kinds_are_read(shown: str, said: UserInput) -> None:
     assert read_said(shown) == said
-
-
-def test_a_kind_of_a_newer_lmtui_is_not_taken_for_words() -> None:
-    assert read_said("x", "something new") is None
 
 
 async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_nobody() -> None:
@@ -78,3 +85,240 @@ async def test_a_queue_of_one_is_empty_in_the_log_once_it_was_resumed_and_taken_
     rig.session.waiting.go_on()
     await rig.session.wait_idle()
     assert seen(rig, InboxChanged)[-1].queued == ()
+
+
+MAKE = {"make": ExecResult(0, "built\n", 6, 1)}
+
+
+def finished(rig: Rig) -> ToolCallFinished:
+    return seen(rig, ToolCallFinished)[0]
+
+
+async def typed(rig: Rig, command: str, *, is_told: bool = True) -> None:
+    rig.session.waiting.run_command(command, is_told=is_told)
+    await rig.session.wait_idle()
+
+
+def user_texts(rig: Rig) -> list[str]:
+    return [message.text for message in rig.provider.requests[-1].messages if message.role is Role.USER]
+
+
+async def test_a_command_runs_unasked_and_the_model_hears_of_it_with_the_next_message() -> None:
+    rig = Rig(FakeProvider(answer("ok")), FakeSandbox(commands=dict(MAKE)), mode=Mode.NORMAL)
+    await typed(rig, " make ")
+    assert (rig.sandbox.ran, rig.provider.requests) == (["make"], [])
+    assert (finished(rig).decision, finished(rig).why) == ("once", "you typed it")
+    await rig.run("why?")
+    assert user_texts(rig) == ["[The user ran a command: make]\nbuilt", "why?"]
+
+
+async def test_the_model_is_not_told_where_it_should_not_be() -> None:
+    rig = Rig(FakeProvider(answer("ok")), FakeSandbox(commands=dict(MAKE)))
+    await typed(rig, "make", is_told=False)
+    await rig.run("why?")
+    assert user_texts(rig) == ["why?"]
+
+
+async def test_what_it_said_is_told_the_same_after_a_resume() -> None:
+    rig = Rig(FakeProvider(), FakeSandbox(commands={"make": ExecResult(2, "x" * 50_000, 50_000, 1)}))
+    await typed(rig, "make")
+    again = await ran(Rig(FakeProvider(answer("ok")), past=rig.log.events), "why?")
+    assert len(user_texts(again)[0]) < 8_300
+    assert user_texts(again)[0].endswith("(exit code 2)")
+
+
+async def test_a_deny_rule_holds_for_the_user_too() -> None:
+    rules = (parse_rule("Shell(make*)", Effect.DENY, "settings"),)
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), rules=rules)
+    await typed(rig, "make")
+    assert rig.sandbox.ran == []
+    assert "forbids it" in finished(rig).result
+
+
+async def test_plan_mode_runs_it_where_it_changes_nothing() -> None:
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), mode=Mode.PLAN)
+    await typed(rig, "make")
+    assert (rig.sandbox.ran, rig.sandbox.ran_read_only) == (["make"], ["make"])
+
+
+async def test_an_ask_rule_asks_the_user_too() -> None:
+    rules = (parse_rule("Shell(make*)", Effect.ASK, "settings"),)
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), rules=rules)
+    rig.session.waiting.run_command("make")
+    request = await question(rig)
+    assert rig.sandbox.ran == []
+    await reply(rig, request, Outcome.ONCE)
+    assert rig.sandbox.ran == ["make"]
+
+
+async def test_a_reduced_sandbox_does_not_ask_about_what_the_user_typed() -> None:
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE), asks_each_command=True))
+    await typed(rig, "make")
+    assert (rig.of("approval_requested"), rig.sandbox.ran) == ([], ["make"])
+
+
+async def test_while_a_turn_runs_it_waits_its_turn() -> None:
+    rig = Rig(FakeProvider([0.05, *answer("one")]), FakeSandbox(commands=dict(MAKE)))
+    rig.session.submit("go")
+    await asyncio.sleep(0.01)
+    rig.session.waiting.run_command("make", is_told=False)
+    assert (rig.sandbox.ran, [event.queued for event in seen(rig, InboxChanged)][-1]) == ([], ("!!make",))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["make"]
+
+
+async def test_it_can_be_stopped() -> None:
+    rig = Rig(FakeProvider(), FakeSandbox(commands={"sleep 60": 60.0}))
+    rig.session.waiting.run_command("sleep 60")
+    await rig.until(lambda event: isinstance(event, ToolCallStarted))
+    await asyncio.sleep(0.01)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert rig.sandbox.stopped == ["sleep 60"]
+    ended = rig.events[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.reason == "interrupted"
+
+
+async def test_what_it_changes_can_be_undone() -> None:
+    class Touches(FakeSandbox):
+        async def run_command(self, command: str, **options: object) -> ExecResult:
+            self.files["new"] = b"made"
+            return ExecResult(0, "", 0, 1)
+
+    sandbox = Touches()
+    rig = Rig(FakeProvider(), sandbox, checkpoints=FakeCheckpoints(sandbox))
+    await typed(rig, "touch new")
+    assert [event.files for event in seen(rig, FilesChanged)] == [("new",)]
+    changes = rig.session.changes
+    assert changes is not None
+    await changes.apply(await changes.plan_undo())
+    assert sandbox.files == {}
+
+
+async def test_an_interrupt_holds_the_queue_until_the_user_goes_on() -> None:
+    rig = Rig(FakeProvider([60.0], answer("now"), answer("second")))
+    rig.session.submit("first")
+    await asyncio.sleep(0.01)
+    rig.session.submit("second")
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    shown = seen(rig, InboxChanged)[-1]
+    assert (shown.queued, shown.is_paused) == (("second",), True)
+    await rig.run("something else first")
+    assert user_texts(rig)[-1] == "something else first"
+    rig.session.waiting.go_on()
+    await rig.session.wait_idle()
+    assert user_texts(rig)[-1] == "second"
+    assert not seen(rig, InboxChanged)[-1].is_paused
+
+
+@pytest.mark.parametrize("is_command", [True, False])
+async def test_after_a_crash_only_what_was_a_command_runs(is_command: bool) -> None:
+    rig = Rig(FakeProvider([0.05, *answer("one")]), FakeSandbox(commands=dict(MAKE)))
+    rig.session.submit("go")
+    await asyncio.sleep(0.01)
+    if is_command:
+        rig.session.waiting.run_command("make")
+    else:
+        rig.session.submit("!make", typed="[pasted 12 lines #1]")
+    past = list(rig.log.events)
+    await rig.session.close()
+    resumed = await ran(Rig(FakeProvider(answer("a"), answer("b")), FakeSandbox(commands=dict(MAKE)), past=past), "next")
+    assert resumed.sandbox.ran == (["make"] if is_command else [])
+
+
+class FailsInside(MemoryLog):
+    def append(self, envelope: Envelope) -> None:
+        if isinstance(envelope.event, ToolCallStarted):
+            raise RuntimeError("a bug")
+        super().append(envelope)
+
+
+async def test_a_command_that_fails_inside_lmtui_is_not_done() -> None:
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), log=FailsInside())
+    await typed(rig, "make")
+    end = seen(rig, TurnEnded)[0]
+    assert (end.reason, end.exit_code) == (TurnReason.ERROR, 1)
+    assert end.error.startswith("lmtui failed inside")
+
+
+LINE = "The build is not there yet.\nWAIT: 2026-01-01T18:00:00Z: the build"
+UNTIL = datetime(2026, 1, 1, 18, 0, tzinfo=UTC)
+
+
+def ends(rig: Rig) -> list[TurnEnded]:
+    return seen(rig, TurnEnded)
+
+
+async def test_a_wait_line_ends_the_turn_as_waiting_and_says_until_when() -> None:
+    rig = await ran(Rig(FakeProvider(answer(LINE))))
+    assert [(end.reason, end.exit_code) for end in ends(rig)] == [(TurnReason.WAITING, 0)]
+    assert rig.of("wait_set") == [WaitSet(until=UNTIL, why="the build", turn_id="turn_1")]
+    assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(ends(rig)[0])
+    assert len(rig.provider.requests) == 1
+    wait = rig.session.sleep.wait
+    assert wait is not None
+    assert wait.until == UNTIL
+    await rig.session.close()
+
+
+async def test_the_tool_ends_the_turn_behind_the_calls_of_its_message() -> None:
+    calls = (("wait", json.dumps({"until": "2h", "reason": "the build"})), ("todo_add", '{"description": "look"}'))
+    rig = await ran(Rig(FakeProvider(answer("", *calls))))
+    assert ends(rig)[0].reason is TurnReason.WAITING
+    assert [event.plan.todos[0].text for event in seen(rig, PlanChanged)] == ["look"]
+    until = seen(rig, WaitSet)[0].until
+    told = next(event.result for event in seen(rig, ToolCallFinished) if event.tool == "wait")
+    assert f"continues at {until.isoformat(timespec='seconds')}" in told
+    assert timedelta(hours=1, minutes=59) < until - datetime(2026, 1, 1, 12, tzinfo=UTC) < timedelta(hours=2, minutes=1)
+    await rig.session.close()
+
+
+async def test_a_wait_of_more_than_a_year_is_refused_and_the_model_is_told() -> None:
+    far = "WAIT: 2028-01-01T00:00:00Z: the build"
+    rig = await ran(Rig(FakeProvider(answer("", ("wait", '{"until": "900d"}')), answer(far), answer("Then I am done."))))
+    assert ([end.reason for end in ends(rig)], rig.of("wait_set")) == ([TurnReason.DONE], [])
+    assert "a year at most" in seen(rig, ToolCallFinished)[0].result
+    assert any("a year at most" in event.text for event in seen(rig, Reminder))
+    await rig.session.close()
+
+
+async def test_at_its_time_the_session_goes_on_with_a_reminder_and_no_words_of_the_user() -> None:
+    rig = await ran(Rig(FakeProvider(answer(LINE), answer("The build is there now."))))
+    assert rig.session.sleep.wake()
+    await rig.session.wait_idle()
+    assert [end.reason for end in ends(rig)] == [TurnReason.WAITING, TurnReason.DONE]
+    last = rig.provider.requests[-1].messages[-1]
+    assert last.role is Role.USER
+    assert "You waited for: the build" in last.text
+    assert [event.text for event in seen(rig, MessageAdded) if event.role is Role.USER] == ["do it"]
+    assert rig.session.sleep.wait is None
+    await rig.session.close()
+
+
+async def test_what_the_user_says_before_ends_the_wait() -> None:
+    rig = await ran(Rig(FakeProvider(answer(LINE), answer("Then not."))))
+    await rig.run("never mind")
+    assert rig.session.sleep.wait is None
+    assert not rig.session.sleep.wake()
+    await rig.session.close()
+
+
+async def test_a_wait_survives_the_end_of_lmtui() -> None:
+    rig = await ran(Rig(FakeProvider(answer(LINE))))
+    past = tuple(rig.session.history())
+    await rig.session.close()
+    again = Rig(FakeProvider(answer("The build is there now.")), past=past)
+    assert again.session.sleep.wait is not None
+    assert again.session.sleep.wake()
+    await again.session.wait_idle()
+    assert ends(again)[0].reason is TurnReason.DONE
+    assert seen(again, TurnStarted)
+    await again.session.close()
+
+
+async def test_a_wait_in_code_ends_nothing() -> None:
+    rig = await ran(Rig(FakeProvider(answer(f"Say it like this:\n```\n{LINE}\n```"))))
+    assert ends(rig)[0].reason is TurnReason.DONE
+    await rig.session.close()

@@ -24,7 +24,9 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.ports import Limits
+from lmtui.core.workspace import ExecResult
 from lmtui.engine.loop_detection import Loop, LoopDetector, at_depth
 from lmtui.engine.turn_outcome import EXIT_CODES
 from tests.engine.seen import ran, seen
@@ -165,12 +167,17 @@ def test_a_circle_of_so_many_calls_is_told_and_then_stopped(period: int, stop: i
     assert not any(note.is_over for note in notes)
 
 
-def test_a_flip_and_flop_that_changes_files_is_stopped_later() -> None:
+def test_a_flip_and_flop_and_steps_that_bring_nothing_new_are_stopped_later() -> None:
     agent = Agent()
     back, forth = ({"tool": "edit", "arguments": {"path": "a", "to": to}, "result": "edited", "changed": True} for to in "xy")
     number, loop = agent.steps_until_over(back, forth)
     assert number == 12
     assert "in turn" in loop.what
+    listing = "a.py b.py c.py d.py e.py and many more files of this folder"
+    agent = Agent()
+    number, loop = agent.steps_until_over(*({**read(f"./{'./' * each}", listing), "tool": "ls"} for each in range(40)))
+    assert number == 16
+    assert "nothing new" in loop.what
 
 
 def test_edits_of_one_file_that_fail_are_told_and_stopped_though_each_is_another() -> None:
@@ -195,14 +202,6 @@ def test_steps_in_which_all_fails_are_told_and_stopped() -> None:
     mixed = Agent()
     for each in range(20):
         assert mixed.step({**read(f"f{each}", f"f{each}: no such file"), "ok": False}, read(f"g{each}", f"text {each}")) is None
-
-
-def test_steps_that_bring_nothing_new_are_told_and_stopped_whatever_they_call() -> None:
-    listing = "a.py b.py c.py d.py e.py and many more files of this folder"
-    agent = Agent()
-    number, loop = agent.steps_until_over(*({**read(f"./{'./' * each}", listing), "tool": "ls"} for each in range(40)))
-    assert number == 16
-    assert "nothing new" in loop.what
 
 
 def test_the_same_words_again_without_anything_new_are_told_and_stopped() -> None:
@@ -394,12 +393,6 @@ async def test_a_circle_is_told_to_the_model_once_before_it_is_stopped() -> None
     assert (end.reason, end.iterations) == (TurnReason.LIMIT, 8)
 
 
-async def test_a_call_that_is_refused_again_and_again_is_stopped_too() -> None:
-    rig = await ran(Rig(FakeProvider(*[answer("", ("nosuch", "{}")) for _ in range(40)])))
-    (end,) = seen(rig, TurnEnded)
-    assert end.iterations == 3
-
-
 @pytest.mark.parametrize("count", [21, 40, 200])
 async def test_many_different_calls_in_one_message_are_no_loop(count: int) -> None:
     calls = [("shell", json.dumps({"command": f"c{n}"})) for n in range(count)]
@@ -425,3 +418,48 @@ async def test_the_same_call_too_often_in_each_message_is_a_loop_all_the_same() 
     (ended,) = seen(rig, TurnEnded)
     assert ended.reason is TurnReason.LIMIT
     assert "circle" in ended.error
+
+
+def fails(command: str, result: str) -> dict[str, Any]:
+    return {"tool": "shell", "arguments": {"command": command}, "result": result, "ok": False}
+
+
+def test_a_command_that_fails_in_another_way_each_time_is_no_error_of_the_turn() -> None:
+    agent = Agent()
+    assert [agent.step(fails("pytest -q", f"{20 - each} failed, 3 passed in {each}.1 s")) for each in range(15)] == [None] * 15
+    assert [agent.step(fails(f"make part{each}", f"part{each}.c:{each}: error")) for each in range(15)] == [None] * 15
+
+
+def test_a_command_that_fails_in_the_same_way_is_a_loop_all_the_same() -> None:
+    number, loop = Agent().steps_until_over(fails("pytest -q", "2 failed: test_a and test_b, both for want of a value"))
+    assert number == 5
+    assert "same call" in loop.what
+    said = "bash: line 1: the program that was asked for: command not found"
+    number, loop = Agent().steps_until_over(*(fails(f"./tool{each}", said) for each in range(40)))
+    assert number == 6
+    assert "every call failed" in loop.what
+
+
+def test_one_success_between_failures_begins_their_count_anew() -> None:
+    agent = Agent()
+    for each in range(30):
+        step = read(f"f{each}", f"text {each}") if each % 4 == 3 else {**read(f"f{each}", f"f{each} is missing"), "ok": False}
+        loop = agent.step(step)
+        assert loop is None or not loop.is_over
+
+
+async def test_five_calls_of_tools_that_are_not_there_end_the_turn_whatever_their_names() -> None:
+    rig = await ran(Rig(FakeProvider(*[answer("", (f"nosuch{each}", "{}")) for each in range(40)])))
+    (end,) = seen(rig, TurnEnded)
+    assert (end.reason, end.iterations) == (TurnReason.LIMIT, 5)
+    assert "every call failed" in end.error
+
+
+async def test_twelve_test_runs_that_fail_otherwise_each_time_do_not_end_the_turn() -> None:
+    commands: dict[str, ExecResult | float] = {
+        f"pytest test_{each}.py": ExecResult(1, f"test_{each}: assert {each} == 0\n", 9, 20) for each in range(12)
+    }
+    calls = [answer("", ("shell", json.dumps({"command": each}))) for each in commands]
+    rig = await ran(Rig(FakeProvider(*calls, answer("All of them fail.")), FakeSandbox(commands=commands), mode=Mode.AUTO))
+    (end,) = seen(rig, TurnEnded)
+    assert (end.reason, end.iterations) == (TurnReason.DONE, 13)

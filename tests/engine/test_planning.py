@@ -7,18 +7,19 @@ from collections.abc import Sequence
 import pytest
 
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
-from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnReason
+from lmtui.core.events import Envelope, Event, MessageAdded, ModeChanged, PlanChanged, Rewound, ToolCallFinished, TurnReason
 from lmtui.core.hosts import HostApproval
 from lmtui.core.messages import Role, StreamChunk
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.rules import Effect, Mode, Rule
-from lmtui.core.plan import PlanStep, TodoStatus
+from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.ports import OutputSink
 from lmtui.core.proposals import Proposal
 from lmtui.core.workspace import ExecResult, FileContent
+from lmtui.engine.completion import MAX_CHARS, TOPIC, note_text
 from lmtui.engine.planning import CARRY_OUT
-from tests.engine.seen import ending, ran, seen
-from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.engine.seen import call, ending, ran, seen
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
 STEPS = [
@@ -167,9 +168,14 @@ async def test_no_words_of_the_model_end_plan_mode(text: str) -> None:
     assert not any(isinstance(event, ModeChanged | PlanChanged) for event in rig.events)
 
 
-async def test_a_plan_in_the_answer_s_text_is_one_too() -> None:
+async def test_a_plan_in_the_answer_s_text_is_one_too_and_an_answer_of_empty_lines_is_none_and_takes_no_time() -> None:
     rig = await ran(rig_with(answer(f"My plan:\n```json\n{json.dumps(PLAN)}\n```")))
     assert (asked(rig).proposal.title, ending(rig).reason) == ("A module", TurnReason.WAITING)
+    rig = rig_with(answer("\n" * 20_000 + "Hm."))
+    begun = time.process_time()
+    await rig.run()
+    assert time.process_time() - begun < 4.0
+    assert ending(rig).reason is TurnReason.DONE
 
 
 async def test_a_plan_in_words_is_asked_for_as_a_value_twice_at_most() -> None:
@@ -185,12 +191,6 @@ async def test_a_malformed_plan_is_answered_with_the_form() -> None:
     assert "'8', which is not a step" in results(rig)[0].result
     assert '"depends_on"' in results(rig)[0].result
     assert rig.session.plans.open is not None
-
-
-async def test_outside_plan_mode_nothing_is_proposed() -> None:
-    rig = await ran(rig_with(proposing(), answer("Then I do it."), mode=Mode.AUTO))
-    assert rig.session.plans.open is None
-    assert "plan mode is off" in results(rig)[0].result
 
 
 async def test_a_yes_carries_the_plan_out_in_the_mode_before() -> None:
@@ -275,14 +275,6 @@ async def test_an_answer_to_a_plan_that_is_not_open_does_nothing() -> None:
     assert len(rig.events) == before
 
 
-async def test_an_answer_of_empty_lines_in_plan_mode_is_no_list_and_takes_no_time() -> None:
-    rig = rig_with(answer("\n" * 20_000 + "Hm."))
-    begun = time.process_time()
-    await rig.run()
-    assert time.process_time() - begun < 4.0
-    assert ending(rig).reason is TurnReason.DONE
-
-
 @for_each("cut", range(1, 40))
 async def test_killed_anywhere_the_plan_is_there_again_or_was_answered(cut: int) -> None:
     rig = rig_with(proposing(), answer("Carried out."), mode=Mode.NORMAL)
@@ -325,3 +317,140 @@ async def test_after_a_compaction_the_model_hears_of_plan_mode_again() -> None:
     past.append(Envelope(past[-1].seq + 1, past[-1].time, past[-1].session, compacted))
     again = await ran(rig_with(answer("Again."), past=past), "second")
     assert "Plan mode is on" in again.provider.requests[0].messages[-1].text
+
+
+def todo(text: str) -> list[StreamChunk]:
+    return answer("", ("todo_add", json.dumps({"description": text})))
+
+
+def complete(number: int) -> list[StreamChunk]:
+    return answer("", ("todo_complete", json.dumps({"id": number})))
+
+
+def texts(rig: Rig) -> list[str]:
+    changes = seen(rig, PlanChanged)
+    return [f"{each.text} {each.status}" for each in changes[-1].plan.todos]
+
+
+def rig_of(*answers: list[StreamChunk], log: MemoryLog | None = None) -> Rig:
+    sandbox = FakeSandbox()
+    return Rig(FakeProvider(*answers), sandbox, log=log, checkpoints=FakeCheckpoints(sandbox))
+
+
+async def rewind(rig: Rig, turn_id: str) -> None:
+    changes = rig.session.changes
+    assert changes is not None
+    await changes.apply(await changes.plan_rewind(turn_id))
+
+
+WORK = (
+    *(todo("write it"), todo("test it"), answer("BLOCKED: not yet")),
+    *(complete(1), todo("ship it"), answer("BLOCKED: not yet")),
+    *(complete(2), answer("BLOCKED: not yet")),
+)
+
+
+async def test_todos_are_as_they_were_when_the_turn_began() -> None:
+    rig = rig_of(*WORK, answer("BLOCKED: later"))
+    for number in range(3):
+        await rig.run(f"task {number}")
+    assert texts(rig) == ["write it completed", "test it completed", "ship it pending"]
+    await rewind(rig, "turn_2")
+    assert texts(rig) == ["write it pending", "test it pending"]
+    await rig.run("and now?")
+    told = rig.provider.requests[-1].messages[-1].text
+    assert "The state of your work" in told
+    assert "2 test it" in told
+    assert "ship it" not in told
+    await rewind(rig, "turn_1")
+    assert texts(rig) == []
+
+
+async def test_a_resumed_session_holds_the_same_todos_and_rewinds_further() -> None:
+    log = MemoryLog()
+    rig = rig_of(*WORK, log=log)
+    for number in range(3):
+        await rig.run(f"task {number}")
+    await rewind(rig, "turn_3")
+    again = rig_of(todo("look again"), answer("BLOCKED: later"))
+    again = await ran(Rig(again.provider, again.sandbox, past=log.events, checkpoints=FakeCheckpoints(again.sandbox)), "go on")
+    assert texts(again) == ["write it completed", "test it pending", "ship it pending", "look again pending"]
+    await rewind(again, "turn_2")
+    assert texts(again) == ["write it pending", "test it pending"]
+
+
+async def test_what_went_back_holds_up_no_later_turn() -> None:
+    rig = await ran(rig_of(*WORK[:3], complete(1), answer("BLOCKED: not yet"), answer("it is four")), "task 0")
+    await rig.run("task 1")
+    await rewind(rig, "turn_2")
+    await rig.run("what is two and two?")
+    ended = ending(rig)
+    assert (ended.reason, ended.text, ended.iterations) == (TurnReason.DONE, "it is four", 1)
+
+
+def notes(rig: Rig) -> list[str]:
+    return [event.text for event in seen(rig, Reminder) if event.topic == TOPIC]
+
+
+TODO = answer("", ("todo_add", call(description="write it")))
+OPEN = Plan(todos=(Todo(1, "by hand"),), task=TaskState("move", total_count=9, processed_count=4, remaining_queue=("e.md",)))
+
+
+async def test_the_models_own_calls_are_not_told_again() -> None:
+    rig = await ran(Rig(FakeProvider(TODO, answer("", ("todo_complete", call(id=1))), answer("done"))))
+    await rig.run("another")
+    assert notes(rig) == []
+
+
+async def test_what_another_hand_changed_is_told_once_at_the_end_of_the_conversation() -> None:
+    rig = await ran(Rig(FakeProvider(answer("hi"), answer("", ("ls", "{}")), answer("and?"))), "hello")
+    rig.session.emit(PlanChanged(plan=OPEN))
+    await rig.run("now what?")
+    assert len(notes(rig)) == 1
+    assert "by hand" in notes(rig)[0]
+    assert "4 of 9 processed" in notes(rig)[0]
+    first, second, _ = rig.provider.requests
+    assert (second.messages[: len(first.messages)], second.messages[-1].role) == (first.messages, Role.USER)
+    assert second.messages[-1].text == notes(rig)[0]
+
+
+@pytest.mark.parametrize("event", [Compacted(why="full", tokens_before=9, tokens_after=1), Rewound(turn_id="turn_9")])
+async def test_after_a_compaction_and_a_rewind_it_is_told_and_to_look_at_the_disk(event: Event) -> None:
+    rig = Rig(FakeProvider(answer("", ("task_state_update", call(remaining_queue=["a", "b"]))), answer("Which first?")))
+    await rig.run()
+    assert notes(rig) == []
+    rig.session.emit(event)
+    rig.provider.answers[:] = [answer("Which?")]
+    await rig.run("the first")
+    assert len(notes(rig)) == 1
+    assert "do not repeat" in notes(rig)[0]
+
+
+async def test_a_resumed_session_is_told_what_a_crash_cut_short() -> None:
+    rig = Rig(FakeProvider(answer("", ("task_state_update", call(remaining_queue=["a", "b"]))), answer("Which first?")))
+    await rig.run()
+    until = next(place for place, each in enumerate(rig.log.events) if each.event.kind == "plan_changed")
+    past: list[Envelope] = rig.log.events[: until + 2]
+    resumed = await ran(Rig(FakeProvider(answer("Which?")), past=past), "go on")
+    assert "next in the queue: a, b" in notes(resumed)[0]
+    assert "look at the disk" in notes(resumed)[0]
+
+
+async def test_where_nothing_is_open_nothing_is_said() -> None:
+    rig = Rig(FakeProvider(answer("hi"), answer("hi")))
+    rig.session.emit(PlanChanged(plan=Plan(todos=(Todo(1, "x", TodoStatus.COMPLETED),))))
+    rig.session.emit(Compacted(why="full", tokens_before=9, tokens_after=1))
+    await rig.run()
+    assert notes(rig) == []
+
+
+def test_a_note_is_bounded_and_tells_of_all_parts() -> None:
+    many = Plan(
+        todos=tuple(Todo(each, f"todo number {each} " + "x" * 300) for each in range(1, 150)),
+        steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS, verification="pytest -q"), PlanStep(2, "change")),
+        task=TaskState("move", total_count=10_000, remaining_queue=tuple(f"f{each}" for each in range(300)), queue_rest=9_700),
+    )
+    text = note_text(many, is_shaken=True)
+    assert len(text) < MAX_CHARS + 400
+    assert "step 1: look Check: pytest -q" in text
+    assert "todos: 0 of 149 done" in text

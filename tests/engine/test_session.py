@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -25,12 +26,13 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
 )
-from lmtui.core.messages import FinishReason, RetryChunk, Role, TextChunk
+from lmtui.core.messages import FinishReason, RetryChunk, Role, SilenceChunk, TextChunk
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
+from lmtui.engine.repair import ends_for_open_work
 from lmtui.models.request_encoding import RequestWriter
 from tests.engine.seen import call, ending, question, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
@@ -320,20 +322,11 @@ async def test_retries_are_shown() -> None:
     assert (len(rig.of("retry_scheduled")), ending(rig).text) == (1, "whole")
 
 
-async def test_iteration_limit_ends_with_its_own_code() -> None:
+async def test_the_limits_of_steps_and_time_end_a_turn_with_their_own_code() -> None:
     rig = await ran(Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(9)]), limits=Limits(max_iterations=3)))
     assert (ending(rig).reason, ending(rig).exit_code, len(rig.provider.requests)) == (TurnReason.LIMIT, 2, 3)
-
-
-async def test_time_limit_ends_with_its_own_code() -> None:
     rig = await ran(Rig(FakeProvider([5.0]), limits=Limits(timeout_s=0.05)))
     assert (ending(rig).reason, rig.provider.open_streams) == (TurnReason.LIMIT, 0)
-
-
-async def test_answer_cut_at_the_length_limit_is_a_limit() -> None:
-    rig = await ran(Rig(FakeProvider(answer("this is only ha", reason=FinishReason.LENGTH))))
-    assert ending(rig).reason is TurnReason.LIMIT
-    assert "cut" in ending(rig).error
 
 
 async def test_an_empty_answer_is_asked_again_and_five_are_an_error() -> None:
@@ -341,11 +334,6 @@ async def test_an_empty_answer_is_asked_again_and_five_are_an_error() -> None:
     assert (len(rig.provider.requests), ending(rig).reason) == (5, TurnReason.ERROR)
     healed = await ran(Rig(FakeProvider(answer(""), answer("sorry, done"))))
     assert ending(healed).reason is TurnReason.DONE
-
-
-async def test_blocked_line_ends_as_blocked() -> None:
-    rig = await ran(Rig(FakeProvider(answer("I tried.\nBLOCKED: which port?"))))
-    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.BLOCKED, 3)
 
 
 @for_each("room", range(14))
@@ -386,16 +374,6 @@ async def test_repeated_call_ids_are_made_unique() -> None:
     rig = await ran(Rig(FakeProvider(answer("", ("ls", "{}")), answer("", ("ls", "{}")), answer("ok"))))
     ids = [event.call_id for event in seen(rig, ToolCallStarted)]
     assert len(set(ids)) == 2
-
-
-async def test_long_results_are_trimmed_at_both_ends() -> None:
-    sandbox = FakeSandbox(commands={"c": ExecResult(0, "a" * 30_000 + "b" * 30_000, 60_000, 1)})
-    rig = await ran(Rig(FakeProvider(answer("", ("shell", call(command="c"))), answer("ok")), sandbox))
-    result = seen(rig, ToolCallFinished)[0].result
-    assert len(result) < 17_000
-    assert result.startswith("aaa")
-    assert result.endswith("bbb")
-    assert "characters left out" in result
 
 
 async def test_a_subscriber_that_fails_does_not_stop_the_others() -> None:
@@ -440,26 +418,6 @@ async def test_what_changed_while_the_question_was_open_is_not_overwritten() -> 
     await rig.run()
     assert rig.sandbox.files == {"a": b"old by hand", "b": b"x by hand"}
     assert all("changed since" in event.result for event in seen(rig, ToolCallFinished))
-
-
-async def test_a_mode_set_while_the_question_was_open_counts() -> None:
-    rig = Rig(FakeProvider(answer("", ("write", call(path="a", content="x"))), answer("ok")), mode=Mode.NORMAL)
-
-    def plan_then_approve(envelope: Envelope) -> None:
-        if isinstance(envelope.event, ApprovalRequested):
-            rig.session.set_mode(Mode.PLAN)
-            approve(rig, envelope)
-
-    rig.session.subscribe(plan_then_approve)
-    await rig.run()
-    assert rig.sandbox.touched == []
-
-
-async def test_an_approval_hides_nothing_of_the_command() -> None:
-    command = "echo safe \u009d && rm -rf important \x1b]0;x\x07 && more"
-    rig = Rig(FakeProvider(answer("", ("shell", call(command=command))), answer("ok")), mode=Mode.NORMAL, is_attended=False)
-    await rig.run()
-    assert seen(rig, ApprovalRequested)[0].text == "echo safe <U+009D> && rm -rf important ␛]0;x␇ && more"
 
 
 async def test_what_was_queued_at_a_crash_waits_again() -> None:
@@ -526,3 +484,61 @@ async def test_an_edit_that_fails_shows_what_is_nearest_only_of_a_file_that_may_
     result = seen(rig, ToolCallFinished)[0].result
     assert "nothing was changed" in result
     assert ("hunter2" in result) is is_shown
+
+
+@pytest.mark.parametrize("is_attended", [True, False])
+async def test_a_silent_server_is_told_of_and_the_provider_knows_whether_somebody_is_there(*, is_attended: bool) -> None:
+    rig = await ran(Rig(FakeProvider([SilenceChunk(560.0), *answer("hello")]), is_attended=is_attended))
+    told = [event.text for event in seen(rig, Notice)]
+    assert told == ["http://fake/v1 has not answered for 560 s. Wait (it may still be reading the prompt) or stop the turn."]
+    assert rig.provider.requests[0].is_attended == is_attended
+
+
+async def ends_after_a_crash(command: str, mode: Mode) -> list[str]:
+    """Return what is said of the call of a session whose log ends where it asks for the first time."""
+    call = ("shell", json.dumps({"command": command}))
+    rig = Rig(FakeProvider(answer("", call)), mode=mode)
+    rig.session.submit("go")
+    await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    past = tuple(rig.log.events)
+    await rig.session.close()
+    return [event.result for event in ends_for_open_work(past) if isinstance(event, ToolCallFinished)]
+
+
+async def test_only_a_call_that_waited_for_its_approval_did_not_run() -> None:
+    assert await ends_after_a_crash("make", Mode.NORMAL) == ["Not run: lmtui stopped before it was approved."]
+    results = await ends_after_a_crash("fetch https://pypi.org", Mode.AUTO)
+    assert len(results) == 1
+    assert "its effect is unknown" in results[0]
+
+
+async def test_what_was_cut_off_is_told_and_offered_again() -> None:
+    calls = (("shell", json.dumps({"command": "make"})), ("write", json.dumps({"path": "a.txt", "content": "x"})))
+    live = Rig(FakeProvider(answer("", *calls)), mode=Mode.NORMAL)
+    live.session.submit("go")
+    await live.until(lambda event: isinstance(event, ApprovalRequested))
+    past = tuple(live.log.events)
+    await live.session.close()
+    again = Rig(FakeProvider(), past=past)
+    told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
+    assert len(told) == 1
+    assert "waited for your answer and did not run" in told[0]
+    assert "shell make" in told[0]
+    twice = Rig(FakeProvider(), past=again.session.history())
+    assert sum(isinstance(each.event, Notice) for each in twice.session.history()) == 1
+
+
+async def test_a_session_that_closes_with_a_question_tells_it_when_it_is_opened_again_and_another_says_nothing() -> None:
+    live = Rig(FakeProvider(answer("", ("shell", json.dumps({"command": "make"})))), mode=Mode.NORMAL)
+    live.session.submit("go")
+    await live.until(lambda event: isinstance(event, ApprovalRequested))
+    await live.session.close()
+    again = Rig(FakeProvider(), past=tuple(live.log.events))
+    told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
+    assert len(told) == 1
+    assert told[0].startswith("When this session was closed, shell make waited for your answer and did not run.")
+    live = Rig(FakeProvider(answer("Done.")), mode=Mode.NORMAL)
+    live.session.submit("go")
+    await live.session.wait_idle()
+    await live.session.close()
+    assert not [each for each in live.log.events if isinstance(each.event, Notice)]

@@ -101,15 +101,11 @@ async def test_resumed_session_counts_on_and_more_can_be_given() -> None:
     assert sum(isinstance(envelope.event, BudgetSet) for envelope in again.session.history()) == 2
 
 
-async def test_without_a_budget_there_is_no_report() -> None:
-    rig = await ran(Rig(FakeProvider(answer("done"))))
-    assert not rig.of("report_written")
-
-
 async def test_model_is_told_when_the_last_steps_of_a_turn_begin() -> None:
     rig = await ran(Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10)))
     counts = [sum("Only 3 more steps" in message.text for message in request.messages) for request in rig.provider.requests]
     assert (list(itertools.accumulate(counts, max)), counts.index(1)) == (counts, 7)
+    assert not rig.of("report_written"), "there was no budget"
 
 
 async def test_steps_are_counted_by_task_and_not_by_life() -> None:

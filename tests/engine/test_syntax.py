@@ -139,11 +139,6 @@ async def test_a_broken_file_of_an_earlier_turn_holds_up_no_other_question() -> 
     assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.UNFINISHED, TurnReason.DONE]
 
 
-async def test_an_answer_that_says_why_it_is_blocked_is_not_reminded() -> None:
-    rig = await ran(Rig(FakeProvider(BROKEN, answer("BLOCKED: the file is a template"))))
-    assert (nudges(rig), ending(rig).reason) == ([], TurnReason.BLOCKED)
-
-
 async def test_what_only_the_compiler_refuses_does_not_parse_and_a_notebooks_await_does() -> None:
     sandbox = FakeSandbox({"a.py": b"x = 1\nreturn x\n", "b.py": b"await f()\n"})
     found = await unparsed(sandbox, ["a.py", "b.py"])

@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.events import Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
+from lmtui.core.messages import Role, StreamChunk, ToolCall, ToolCallFormat
+from lmtui.core.permissions.rules import Effect, Mode, parse_rule
+from lmtui.core.ports import Sandbox, ToolResult
+from lmtui.core.sanitize import REDACTED, Redactor
+from lmtui.core.workspace import ExecResult, FileContent
+from lmtui.engine.context_budget import truncate_result
+from lmtui.engine.outside_calls import MOST_AT_ONCE
+from tests.engine.seen import call, ran, seen
+from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+from tests.sets import for_each
+
+
+@dataclass
+class Slow(FakeSandbox):
+    """A workspace whose reads take as many steps as `pauses` says; it counts how many work at once, and keeps what was done."""
+
+    pauses: dict[str, int] = field(default_factory=dict)
+    now: int = 0
+    most: int = 0
+    done: list[str] = field(default_factory=list)
+
+    def read_only(self) -> Sandbox:
+        return self
+
+    async def _work(self, name: str) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            for _ in range(self.pauses.get(name, 10)):
+                await asyncio.sleep(0)
+            self.done.append(name)
+        finally:
+            self.now -= 1
+
+    async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
+        await self._work(path)
+        return await super().read_file(path, max_bytes)
+
+    async def run_command(self, command: str, **more: Any) -> ExecResult:
+        await self._work(command)
+        return await super().run_command(command, **more)
+
+
+def folder() -> Slow:
+    return Slow({f"{name}.txt": name.encode() for name in "abcdefghij"})
+
+
+def read(name: str) -> tuple[str, str]:
+    return "read", call(path=f"{name}.txt")
+
+
+def rig_for(sandbox: Slow, *calls: tuple[str, str], **more: Any) -> Rig:
+    return Rig(FakeProvider(answer("", *calls), answer("Done.")), sandbox, **more)
+
+
+def steps(rig: Rig) -> list[str]:
+    """Return starts as `+id` and ends as `-id`, in the order of the log."""
+    found = [event for event in rig.events if isinstance(event, ToolCallStarted | ToolCallFinished)]
+    return [f"{'+' if isinstance(event, ToolCallStarted) else '-'}{event.call_id[5:]}" for event in found]
+
+
+def results(rig: Rig) -> list[str]:
+    return [event.result for event in seen(rig, ToolCallFinished)]
+
+
+async def test_reads_of_one_message_run_side_by_side_and_end_in_their_order() -> None:
+    sandbox = folder()
+    sandbox.pauses = {"a.txt": 50, "b.txt": 30, "c.txt": 1}
+    rig = await ran(rig_for(sandbox, read("a"), read("b"), read("c")))
+    assert (sandbox.done, steps(rig)) == (["c.txt", "b.txt", "a.txt"], ["+0", "+1", "+2", "-0", "-1", "-2"])
+    assert [result.split()[-1] for result in results(rig)] == ["a", "b", "c"]
+    told = [message.text.split()[-1] for message in rig.provider.requests[1].messages if message.role is Role.TOOL]
+    assert told == ["a", "b", "c"]
+
+
+async def test_only_a_few_run_at_once() -> None:
+    sandbox = folder()
+    rig = await ran(rig_for(sandbox, *map(read, "abcdefghij")))
+    assert (sandbox.most, [step for step in steps(rig) if step[0] == "-"]) == (4, [f"-{number}" for number in range(10)])
+
+
+@for_each(("between", "most"), [
+    (("write", call(path="x.txt", content="x")), 2), (("shell", call(command="make")), 2),
+    (("todo_add", call(description="x")), 2), (("nosuch", "{}"), 2), (("read", "{"), 2), (("ls", "{}"), 4),
+    (("get_time", "{}"), 2),
+])  # fmt: skip
+async def test_a_call_that_does_more_than_read_waits_and_is_waited_for(between: tuple[str, str], most: int) -> None:
+    sandbox = folder()
+    rig = await ran(rig_for(sandbox, read("a"), read("b"), between, read("c"), read("d")))
+    assert sandbox.most == most
+    order = steps(rig)
+    if most == 2:
+        assert order == ["+0", "+1", "-0", "-1", "+2", "-2", "+3", "+4", "-3", "-4"]
+    assert sorted(order) == sorted(f"{sign}{number}" for sign in "+-" for number in range(5))
+
+
+async def test_a_read_that_would_be_asked_about_runs_alone() -> None:
+    sandbox = folder()
+    rule = parse_rule("Read(b.txt)", Effect.ASK, "settings")
+    rig = await ran(rig_for(sandbox, read("a"), read("b"), read("c"), rules=(rule,), is_attended=False))
+    assert sandbox.most == 1
+    assert "Not run" in results(rig)[1]
+
+
+async def test_a_read_that_fails_fails_alone() -> None:
+    rig = await ran(rig_for(folder(), read("a"), read("missing"), read("c")))
+    assert [event.ok for event in seen(rig, ToolCallFinished)] == [True, False, True]
+
+
+def is_start(number: int) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, ToolCallStarted) and event.call_id == f"call_{number}"
+
+
+@for_each("number", range(6))
+async def test_a_turn_that_is_stopped_among_reads_ends_each_call_that_began_once(number: int) -> None:
+    sandbox = folder()
+    sandbox.pauses = dict.fromkeys((f"{name}.txt" for name in "bdf"), 100_000)
+    rig = rig_for(sandbox, *map(read, "abcdef"))
+    rig.session.submit("go")
+    await rig.until(is_start(min(number, 3)))
+    for _ in range(number * 7):
+        await asyncio.sleep(0)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    begun = [step[1:] for step in steps(rig) if step[0] == "+"]
+    assert [step[1:] for step in steps(rig) if step[0] == "-"] == begun
+    assert ([event.reason for event in seen(rig, TurnEnded)], sandbox.now) == ([TurnReason.INTERRUPTED], 0)
+
+
+async def test_a_log_that_is_full_among_reads_ends_the_turn_with_its_reason() -> None:
+    rig = rig_for(folder(), *map(read, "abcd"), log=MemoryLog(room=9))
+    rig.session.submit("go")
+    await rig.session.wait_idle()
+    assert "No space left" in str([getattr(event, "error", "") + getattr(event, "text", "") for event in rig.events])
+
+
+async def test_commands_run_one_by_one() -> None:
+    sandbox = folder()
+    await rig_for(sandbox, *(("shell", call(command=command)) for command in ("cat a.txt", "ls -l")), mode=Mode.AUTO).run()
+    assert sandbox.most == 1
+
+
+SECRET = "sk-Abcdefghijklmnop1234567890"
+
+
+def rig_of(mode: Mode = Mode.AUTO, sandbox: FakeSandbox | None = None) -> Rig:
+    sandbox = sandbox or FakeSandbox({"a.txt": f"one {SECRET}\n".encode()})
+    return Rig(FakeProvider(), sandbox, mode=mode, is_attended=False, redactor=Redactor((SECRET,)))
+
+
+async def call_from_outside(rig: Rig, number: int, tool: str, **arguments: object) -> ToolResult:
+    return await rig.session.outside_calls.run(ToolCall(f"mcp_{number}", tool, json.dumps(arguments)), "mcp")
+
+
+async def test_a_call_is_written_down_and_neither_its_result_nor_the_log_holds_a_secret() -> None:
+    rig = rig_of()
+    result = await call_from_outside(rig, 1, "read", path="a.txt")
+    assert (result.ok, REDACTED in result.text, SECRET in result.text) == (True, True, False)
+    (started,), (ended,) = rig.of("tool_call_started"), rig.of("tool_call_finished")
+    assert isinstance(started, ToolCallStarted)
+    assert isinstance(ended, ToolCallFinished)
+    assert (started.by, started.call_id, ended.ok, SECRET in ended.result) == ("mcp", "mcp_1", True, False)
+    assert [event.kind for event in rig.events if event.kind.startswith("turn_")] == ["turn_started", "turn_ended"]
+
+
+async def test_what_needs_approval_does_not_run_and_what_changes_files_is_known() -> None:
+    rig = rig_of(Mode.NORMAL)
+    refused = await call_from_outside(rig, 1, "write", path="b.txt", content="x")
+    assert (refused.ok, refused.text) == (False, "Not run: nobody is there to approve it.")
+    assert "b.txt" not in rig.sandbox.files
+    open_one = rig_of()
+    assert (await call_from_outside(open_one, 1, "write", path="b.txt", content="x")).ok
+    assert open_one.sandbox.files["b.txt"] == b"x"
+
+
+async def test_calls_at_once_are_one_turn_and_no_more_than_a_few_run() -> None:
+    rig = rig_of(sandbox=FakeSandbox(commands={f"sleep {number}": 0.05 for number in range(12)}))
+    running = most = 0
+
+    def count(event: object) -> None:
+        nonlocal running, most
+        running += isinstance(event, ToolCallStarted) - isinstance(event, ToolCallFinished)
+        most = max(most, running)
+
+    _ = rig.session.subscribe(lambda envelope: count(envelope.event))
+    await asyncio.gather(*(call_from_outside(rig, number, "shell", command=f"sleep {number}") for number in range(12)))
+    assert most == MOST_AT_ONCE
+    await call_from_outside(rig, 20, "read", path="nothing")
+    turns = [event.turn_id for event in seen(rig, TurnEnded)]
+    assert (turns, len(rig.of("tool_call_finished"))) == (["turn_1", "turn_2"], 13)
+
+
+async def test_a_call_that_is_cancelled_ends_as_stopped_and_the_next_one_runs() -> None:
+    rig = rig_of(sandbox=FakeSandbox(commands={"sleep 60": 60.0, "true": ExecResult(0, "fine", 4, 1)}))
+    task = asyncio.create_task(call_from_outside(rig, 1, "shell", command="sleep 60"))
+    await rig.until(lambda event: event.kind == "tool_call_started")
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await call_from_outside(rig, 2, "shell", command="true")).ok
+    first, second = (event for event in seen(rig, TurnEnded))
+    assert ((first.reason, second.reason), seen(rig, ToolCallFinished)[0].summary) == (("interrupted", "done"), "stopped")
+
+
+async def test_the_conversation_is_told_nothing_of_them() -> None:
+    rig = Rig(FakeProvider(answer("done")), FakeSandbox({"a.txt": b"one\n"}), is_attended=False)
+    await call_from_outside(rig, 1, "read", path="a.txt")
+    await rig.run("go on")
+    assert "a.txt" not in str(rig.provider.requests[0].messages[1:])
+
+
+OVERWRITES = answer("", ("write", call(path="log.txt", content="done\n")))
+
+
+@pytest.mark.parametrize("form", [ToolCallFormat.TEXT, ToolCallFormat.SCHEMA])
+async def test_weak_model_does_not_replace_a_file_that_it_never_saw(form: ToolCallFormat) -> None:
+    rig = Rig(FakeProvider(OVERWRITES, answer("it is in there")), mode=Mode.NORMAL, call_form=form)
+    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
+    await rig.run()
+    assert not rig.of("approval_requested")
+    assert rig.sandbox.files["log.txt"] == b"one\ntwo\n"
+    assert "log.txt is there already (2 lines) and would be lost" in results(rig)[0]
+
+
+@pytest.mark.parametrize(
+    ("task", "first"), [("do it", answer("", ("read", call(path="log.txt")))), ("look at @log.txt", answer("", ("ls", "{}")))]
+)
+async def test_file_that_it_saw_is_replaced(task: str, first: list[StreamChunk]) -> None:
+    rig = Rig(FakeProvider(first, OVERWRITES, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
+    rig.sandbox.files["log.txt"] = b"one\n"
+    await rig.run(task)
+    assert rig.sandbox.files["log.txt"] == b"done\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "old"), [(ToolCallFormat.NATIVE, b"one\n"), (ToolCallFormat.TEXT, b""), (ToolCallFormat.TEXT, None)]
+)
+async def test_others_write_at_once(form: ToolCallFormat, old: bytes | None) -> None:
+    rig = Rig(FakeProvider(OVERWRITES, answer("ready")), mode=Mode.AUTO, call_form=form)
+    if old is not None:
+        rig.sandbox.files["log.txt"] = old
+    await rig.run()
+    assert rig.sandbox.files["log.txt"] == b"done\n"
+
+
+async def test_a_small_file_comes_with_the_refusal_and_a_write_that_keeps_it_is_taken() -> None:
+    keeps = answer("", ("write", call(path="log.txt", content="one\ntwo\ndone\n")))
+    rig = Rig(FakeProvider(OVERWRITES, OVERWRITES, keeps, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
+    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
+    await rig.run()
+    first, again, last = results(rig)
+    assert first.endswith("The whole file:\none\ntwo\n")
+    assert "would be lost" in again
+    assert last.startswith("ok")
+    assert rig.sandbox.files["log.txt"] == b"one\ntwo\ndone\n"
+
+
+async def test_a_file_with_secrets_does_not_come_with_the_refusal() -> None:
+    writes = answer("", ("write", call(path=".env", content="A=1\n")))
+    rig = Rig(FakeProvider(writes, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
+    rig.sandbox.files[".env"] = b"KEY=secret\n"
+    await rig.run()
+    assert "secret" not in "".join(results(rig))
+
+
+async def test_the_same_refused_write_ends_the_turn_at_the_third() -> None:
+    rig = Rig(FakeProvider(*[OVERWRITES] * 5), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
+    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
+    await rig.run()
+    end = seen(rig, TurnEnded)[0]
+    assert (len(results(rig)), end.reason) == (3, TurnReason.LIMIT)
+    assert "the same call with the same result, 3 times: write log.txt" in end.error
+
+
+@pytest.mark.parametrize(("form", "is_stub"), [(ToolCallFormat.TEXT, True), (ToolCallFormat.NATIVE, False)])
+async def test_a_weak_model_does_not_leave_a_stub_of_a_file_that_it_read(form: ToolCallFormat, *, is_stub: bool) -> None:
+    old = "".join(f"value_{number} = {number}\n" for number in range(30)).encode()
+    read, stub = answer("", ("read", call(path="a.py"))), answer("", ("write", call(path="a.py", content="value = 1\n")))
+    rig = Rig(FakeProvider(read, stub, answer("ready"), answer("ready")), mode=Mode.AUTO, call_form=form)
+    rig.sandbox.files["a.py"] = old
+    await rig.run()
+    assert (rig.sandbox.files["a.py"] == old) is is_stub
+    assert ("a.py has 30 lines, and only 1 would be left" in results(rig)[1]) is is_stub
+
+
+FILE = "\n".join(f"{number:>5}  line of text" for number in range(11, 911)) + "\n(lines 11–910 of 2000)"
+
+
+def test_what_fits_stays_and_of_one_endless_line_another_way_is_told() -> None:
+    assert truncate_result("shell", "short", 5) == "short"
+    assert "use grep" in truncate_result("read", "x" * 5000, 1000)
+
+
+def test_a_file_is_cut_at_a_line_and_says_where_to_go_on() -> None:
+    result = truncate_result("read", FILE, 1000)
+    lines = result.splitlines()
+    last = int(lines[-2].split()[0])
+    assert lines[-2] == f"{last:>5}  line of text"
+    assert f"go on with offset={last + 1}" in lines[-1]
+    assert "(lines 11–910 of 2000)" in lines[-1]
+
+
+def test_of_a_commands_output_the_beginning_stays_and_more_of_the_end() -> None:
+    result = truncate_result("shell", "first\n" + "noise\n" * 5000 + "the error\n", 1200)
+    assert result.startswith("first")
+    assert result.endswith("the error\n")
+    assert "tail" in result
+    assert "characters left out" in result
+
+
+@pytest.mark.parametrize(("tool", "hint"), [("grep", "narrow"), ("glob", "narrow"), ("ls", "folder below")])
+def test_a_listing_loses_its_last_lines(tool: str, hint: str) -> None:
+    result = truncate_result(tool, "\n".join(f"src/file{number}.py" for number in range(500)), 1000)
+    shown = result.count("src/file")
+    assert f"{500 - shown} more lines left out" in result
+    assert hint in result
+
+
+@given(st.sampled_from(["read", "grep", "shell", "git_diff", "other"]), st.text(max_size=4000), st.integers(1000, 2000))
+def test_a_cut_result_is_about_as_long_as_it_may_be(tool: str, text: str, limit: int) -> None:
+    assert len(truncate_result(tool, text, limit)) <= limit + 200
+
+
+async def test_the_model_can_go_on_from_where_a_file_was_cut() -> None:
+    files = {"a.txt": b"".join(b"line %d\n" % number for number in range(1, 5000))}
+    reads = answer("", ("read", '{"path": "a.txt", "limit": 5000}'))
+    rig = await ran(Rig(FakeProvider(reads, answer("ok")), FakeSandbox(files)))
+    sent = rig.provider.requests[-1].messages[-1].text
+    assert len(sent) < 7_500
+    assert "go on with offset=" in sent
