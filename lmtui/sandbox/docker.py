@@ -169,7 +169,6 @@ class DockerBackend:
 
     def __init__(self, workspace: Path, options: Options = Options(), proxy: Proxy | None = None) -> None:
         self._workspace = workspace
-        self._root = path_inside(workspace)
         self._limits = limits = options.limits
         self._runtime = options.runtime
         self._toolchains = options.toolchains
@@ -191,6 +190,10 @@ class DockerBackend:
             cpu=cores_text(limits.cores),
             git=".git and .lmagent read-only",
         )
+
+    @property
+    def _root(self) -> str:
+        return path_inside(self._workspace)
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor in a new container.
@@ -476,10 +479,15 @@ class PodmanBackend(DockerBackend):
     name = "podman"
 
     def _find_socket(self) -> str:
-        return find_podman_socket()
+        runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
+        for path in (Path(runtime, "podman", "podman.sock"), Path(_ROOT_SOCKET)):
+            if path.is_socket():
+                return str(path)
+        hint = "Start it (systemctl --user start podman.socket), or use bubblewrap."
+        raise SandboxUnavailable("no Podman socket is here", hint)
 
     def _more_host_config(self) -> dict[str, Any]:  # Any: the engine's JSON
-        return {"UsernsMode": "keep-id"} if is_rootless(find_podman_socket()) else {}
+        return {"UsernsMode": "keep-id"} if self._find_socket() != _ROOT_SOCKET else {}
 
     def _user(self, engine: object) -> str:
         del engine  # as its own user, whoever runs it
@@ -498,21 +506,3 @@ class PodmanBackend(DockerBackend):
         if not host_config.get("CapDrop"):
             return "CapDrop is empty"
         return super()._differences({**host_config, "CapDrop": ["ALL"]}, network_mode)
-
-
-def find_podman_socket() -> str:
-    """Return the path of Podman's socket.
-
-    Raises:
-        SandboxUnavailable: there is none.
-    """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
-    for path in (Path(runtime, "podman", "podman.sock"), Path(_ROOT_SOCKET)):
-        if path.is_socket():
-            return str(path)
-    raise SandboxUnavailable("no Podman socket is here", "Start it (systemctl --user start podman.socket), or use bubblewrap.")
-
-
-def is_rootless(socket_path: str) -> bool:
-    """Tell whether a socket belongs to a user's own Podman."""
-    return socket_path != _ROOT_SOCKET

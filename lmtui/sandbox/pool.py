@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +48,29 @@ class ChosenBackend:
     status: SandboxStatus
 
 
+@dataclass(slots=True)
+class _Masks:
+    """What is masked: since the sandbox was opened, by each session, and whether git has contents of it.
+
+    `is_cut`: it is more than can be masked.
+    """
+
+    opened: list[MaskExpressions] = field(default_factory=list)
+    of_sessions: dict[int, MaskExpressions] = field(default_factory=dict)
+    tracked: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict)
+    is_cut: bool = False
+
+
+@dataclass(slots=True)
+class _Locks:
+    """What is done by one task at a time."""
+
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    guarding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    freezing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    git_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class SandboxPool:
     """Supervisors by instance.  Each method may be called from several tasks of one event loop at once."""
 
@@ -71,28 +94,22 @@ class SandboxPool:
         self._guard: Client | None = None
         self.instances = InstanceTable(SpareOverlay(workspace, self._open_spare))
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
-        self._opened_with: list[MaskExpressions] = []  # what is masked since the sandbox was opened
-        self._of_sessions: dict[int, MaskExpressions] = {}
-        self._tracked: dict[tuple[str, frozenset[str]], bool] = {}  # whether git has contents of what is masked
-        self._is_cut = False  # it is more than can be masked
-        self._starting = asyncio.Lock()
-        self._guarding = asyncio.Lock()
-        self._freezing = asyncio.Lock()
-        self._git_turn = asyncio.Lock()
+        self._masks = _Masks()
+        self._locks = _Locks()
         self._notice = ""
         self._proxy = proxy
 
     def open_with(self, masks: MaskExpressions) -> None:
         """Mask from the beginning what the rules of whoever opens the sandbox deny."""
-        if masks not in self._opened_with:
-            self._opened_with.append(masks)
+        if masks not in self._masks.opened:
+            self._masks.opened.append(masks)
 
     def mask(self, owner: int, masks: MaskExpressions | None) -> None:
         """Set a session's masks (None: it has ended); the masks of one session apply to all."""
         if masks is None:
-            self._of_sessions.pop(owner, None)
+            self._masks.of_sessions.pop(owner, None)
         else:
-            self._of_sessions[owner] = masks
+            self._masks.of_sessions[owner] = masks
 
     async def started(self) -> ChosenBackend:
         """Choose and start a backend where none runs yet.
@@ -100,7 +117,7 @@ class SandboxPool:
         Raises:
             SandboxError: no backend works here.
         """
-        async with self._starting:
+        async with self._locks.starting:
             return await self._start_first()
 
     async def status(self) -> SandboxStatus:
@@ -111,7 +128,7 @@ class SandboxPool:
             facts += (_HAS_DESCRIPTION,)
         status = replace(chosen.status, facts=facts)
         if chosen.backend.has_mounts:
-            async with self._starting:
+            async with self._locks.starting:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = not layout.is_cut
             is_offline = chosen.backend.network == "none" and self._proxy is None  # what nobody was asked about reaches no host
@@ -145,7 +162,7 @@ class SandboxPool:
             SandboxError: it cannot be started.
         """
         key = (kind, revealed)
-        async with self._starting:
+        async with self._locks.starting:
             await self._start_first()
             instance = self.instances.running.get(key)
             if instance is not None and not instance.client.is_alive:
@@ -176,7 +193,7 @@ class SandboxPool:
         Raises:
             SandboxError: it cannot be started.
         """
-        async with self._guarding:
+        async with self._locks.guarding:
             assert self._chosen is not None
             if self.instances.is_closed:
                 raise SandboxError("the sandbox is closed")
@@ -186,7 +203,7 @@ class SandboxPool:
 
     async def layout(self) -> SandboxLayout:
         """Return the layout with which to open a long-running program now."""
-        async with self._starting:
+        async with self._locks.starting:
             await self._start_first()
             return await self._layout(InstanceKind.SERVER)
 
@@ -230,7 +247,7 @@ class SandboxPool:
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
-        async with self._freezing:
+        async with self._locks.freezing:
             running = [each.client for (kind, _), each in self.instances.running.items() if kind.has_shell]
             serving = [client for client, _ in self._serving.values()]
             clients = [client for client in {*running, *self.instances.retired, *serving} if client.is_alive]
@@ -256,7 +273,7 @@ class SandboxPool:
     async def _guarded(self, findings: list[Findings]) -> AsyncIterator[None]:
         """Look what is left for programs outside during a `with` block."""
         keeps_git = not self._backend.has_mounts
-        async with self._git_turn if keeps_git else contextlib.nullcontext():
+        async with self._locks.git_turn if keeps_git else contextlib.nullcontext():
             began = await self.workspace_guard.begin(keeps_git=keeps_git)
             try:
                 yield
@@ -267,7 +284,7 @@ class SandboxPool:
     async def read_client(self) -> AsyncIterator[Client]:
         """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
         client = await self.client(InstanceKind.READ)
-        if self._is_cut:
+        if self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         with self.instances.using(client):
             yield client
@@ -281,7 +298,7 @@ class SandboxPool:
         async with contextlib.AsyncExitStack() as parts:
             if backend is not None:
                 parts.push_async_callback(backend.close)
-            async with self._starting:
+            async with self._locks.starting:
                 backend = backend or (await self._start_first()).backend
                 layout = await self._layout(InstanceKind.MAIN)
             client = await parts.enter_async_context(self.serving_client(backend, InstanceKind.MAIN, layout))
@@ -314,7 +331,7 @@ class SandboxPool:
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
-        async with self._starting:
+        async with self._locks.starting:
             await self._start_first()
             if not self._backend.has_mounts:
                 raise SandboxUnavailable(f"{self._backend.name} makes no overlays", "Use bubblewrap or Docker.")
@@ -324,7 +341,7 @@ class SandboxPool:
             layout = replace(await self._layout(hiding), overlay=str(overlay))
             if kind is InstanceKind.MAIN and shares_scratch:
                 layout = replace(layout, scratch=str(self.instances.scratch_of(self.workspace)))
-        if kind.is_masked and self._is_cut:
+        if kind.is_masked and self._masks.is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         return layout
 
@@ -350,7 +367,7 @@ class SandboxPool:
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
         """Yield the instance that may change `.git`; what of it git should not have changed is put back afterwards."""
         client = await self.client(InstanceKind.GIT)
-        async with self._git_turn:
+        async with self._locks.git_turn:
             await self.workspace_guard.begin_git()
             try:
                 yield client
@@ -365,7 +382,7 @@ class SandboxPool:
         except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
             self._notice = str(error)
             return False
-        async with self._starting:
+        async with self._locks.starting:
             if tools == backend.tools:
                 return False
             backend.tools = tools
@@ -400,7 +417,7 @@ class SandboxPool:
     async def close(self) -> None:
         """End every supervisor."""
         await self.instances.spare.close()
-        async with self._starting, self._guarding:
+        async with self._locks.starting, self._locks.guarding:
             self.instances.is_closed = True
             await self.instances.close()
             if self._guard is not None:
@@ -444,7 +461,7 @@ class SandboxPool:
             return SandboxLayout()
         masks = self._all_masks()
         layout = await look(await self.guard(), masks, self._outside.writable)
-        self._is_cut = layout.is_cut
+        self._masks.is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.values()):
@@ -460,13 +477,13 @@ class SandboxPool:
     async def _is_tracked(self, paths: frozenset[str], layout: SandboxLayout) -> bool:
         """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known."""
         key = (layout.stamp, paths)
-        if key not in self._tracked:
+        if key not in self._masks.tracked:
             view = self.instances.running.get(_VIEW)
             if view is None or not view.client.is_alive:
                 view = self.instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
             self.instances.postpone_closing(_VIEW)
-            self._tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
-        return self._tracked[key]
+            self._masks.tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
+        return self._masks.tracked[key]
 
     async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> Instance:
         backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
@@ -487,6 +504,6 @@ class SandboxPool:
 
     def _all_masks(self) -> MaskExpressions:
         """Return the masks of all sessions together: what one of them masks is masked."""
-        found = list(dict.fromkeys(self._of_sessions.values())) or self._opened_with or [MaskExpressions()]
-        denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._opened_with, *found)) if each)
+        found = list(dict.fromkeys(self._masks.of_sessions.values())) or self._masks.opened or [MaskExpressions()]
+        denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._masks.opened, *found)) if each)
         return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")

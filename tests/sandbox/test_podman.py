@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
+from lmtui.sandbox import docker
 from lmtui.sandbox.backend import Options
-from lmtui.sandbox.docker import DockerBackend, PodmanBackend, find_podman_socket, is_rootless
+from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import make_backend, select_sandbox
 from tests.sandbox.conftest import LIMITS, OpenSandbox, unavailable
@@ -22,16 +23,6 @@ def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(name)
 
 
-def test_the_user_s_own_socket_is_found_and_is_rootless(runtime_folder: Path) -> None:
-    path = runtime_folder / "podman" / "podman.sock"
-    path.parent.mkdir()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        assert find_podman_socket() == str(path)
-    assert is_rootless(str(path))
-    assert not is_rootless("/run/podman/podman.sock")
-
-
 async def test_without_a_socket_podman_is_refused_by_name(runtime_folder: Path, workspace: Path) -> None:
     if Path("/run/podman/podman.sock").is_socket():
         pytest.skip("the system's Podman runs here")
@@ -41,13 +32,18 @@ async def test_without_a_socket_podman_is_refused_by_name(runtime_folder: Path, 
     await sandbox.close()
 
 
-def test_rootless_containers_keep_the_user_s_ids(runtime_folder: Path, workspace: Path) -> None:
+def test_rootless_containers_keep_the_user_s_ids(
+    runtime_folder: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = runtime_folder / "podman" / "podman.sock"
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         backend = PodmanBackend(workspace)
+        assert backend._find_socket() == str(path)
         assert backend._more_host_config() == {"UsernsMode": "keep-id"}
+        monkeypatch.setattr(docker, "_ROOT_SOCKET", str(path))
+        assert backend._more_host_config() == {}
         owner = workspace.stat()
         assert backend._user(None) == f"{owner.st_uid}:{owner.st_gid}"
 

@@ -180,7 +180,7 @@ def test_drafts_of_a_killed_restore_go_with_the_next_state(tmp_path: Path) -> No
     (tmp_path / "work" / "d").mkdir(parents=True)
     store = store_of(tmp_path)
     store.begin_drafts(["", "d", "missing"])
-    own = [tmp_path / "work" / store.draft_name(1), tmp_path / "work" / "d" / store.draft_name(2)]
+    own = [tmp_path / "work" / f"{folder}{store.draft_prefix}1.tmp" for folder in ("", "d/")]
     others = [tmp_path / "work" / ".lmtui-123456789abc-1.tmp", tmp_path / "work" / "d" / "x.tmp"]
     for path in (*own, *others):
         path.write_text("x")

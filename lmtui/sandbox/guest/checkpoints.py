@@ -119,7 +119,7 @@ class Store:
             "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_CEILING_DIRECTORIES": "/",
         }  # fmt: skip
         self._seen_modes: dict[str, int] = {}
-        self._draft_prefix = ""
+        self.draft_prefix = ""  # of the names of temporary files
         self._prepare()
 
     @contextmanager
@@ -178,17 +178,9 @@ class Store:
 
     def begin_drafts(self, folders: list[str]) -> None:
         """Record where temporary files are about to be written, so that the next call removes what a kill left."""
-        self._draft_prefix = f".lmtui-{os.urandom(6).hex()}-"
-        note = json.dumps({"prefix": self._draft_prefix, "folders": folders})
+        self.draft_prefix = f".lmtui-{os.urandom(6).hex()}-"
+        note = json.dumps({"prefix": self.draft_prefix, "folders": folders})
         (self.folder / _DRAFTS).write_text(note, encoding="utf-8")
-
-    def draft_name(self, number: int) -> str:
-        """Return the name of such a file."""
-        return f"{self._draft_prefix}{number}.tmp"
-
-    def discard_drafts_in(self, parent: str) -> None:
-        """Remove the temporary files of now from one folder."""
-        self._remove_drafts(parent, self._draft_prefix)
 
     def discard_drafts(self) -> None:
         """Remove temporary files that were never moved into place."""
@@ -198,10 +190,11 @@ class Store:
         with suppress(ValueError, TypeError, KeyError):
             found = json.loads(note.read_text(encoding="utf-8"))
             for parent in found["folders"]:
-                self._remove_drafts(str(parent), str(found["prefix"]))
+                self.discard_drafts_in(str(parent), str(found["prefix"]))
         note.unlink(missing_ok=True)
 
-    def _remove_drafts(self, parent: str, prefix: str) -> None:
+    def discard_drafts_in(self, parent: str, prefix: str) -> None:
+        """Remove temporary files from one folder."""
         with suppress(OSError, Refused), self.root.opened(parent, os.O_RDONLY | os.O_DIRECTORY) as (folder, _):
             with os.scandir(folder) as entries:
                 names = [each.name for each in entries if each.name.startswith(prefix) and each.name.endswith(".tmp")]

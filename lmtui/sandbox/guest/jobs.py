@@ -27,7 +27,7 @@ _CANCEL_GRACE_S = 0.7
 _FREEZING_S = 1.0
 
 
-class Output:
+class OutputPipe:
     """One output of a program: what it says goes to `take`, in pieces.  `fd` is -1 once it has ended."""
 
     def __init__(self, selector: selectors.BaseSelector, fd: int, take: Callable[[bytes], None]) -> None:
@@ -89,7 +89,7 @@ class Job:
     def __init__(self, selector: selectors.BaseSelector, identity: int, keeper: int, result_fd: int, timeout_s: float) -> None:
         self.id = identity
         self.keeper = keeper
-        self.outcome = Output(selector, result_fd, self._take_result)
+        self.outcome = OutputPipe(selector, result_fd, self._take_result)
         self.started = time.monotonic()
         self.hard_deadline = self.started + timeout_s + _GRACE_S
         self.capture: Capture | None = None
@@ -162,7 +162,7 @@ class RunningJobs:
         taking, giving = os.pipe() if takes_input else (-1, -1)
         job = self.start(identity, lambda: run(writing, taking), timeout_s, (reading, giving), (writing, taking))
         job.capture, job.input_fd, job.memory_bytes, job.stays = capture, giving, memory_bytes, takes_input
-        job.outputs.append(Output(self._selector, reading, capture.add))
+        job.outputs.append(OutputPipe(self._selector, reading, capture.add))
         if takes_input:
             os.set_blocking(giving, False)
 

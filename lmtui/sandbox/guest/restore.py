@@ -73,7 +73,7 @@ def restore(store: Store, source: str, expected: str, paths: list[str], over: li
     store.begin_drafts(list({path.rpartition("/")[0] for path in wanted}))
     for number, (path, (now, entry)) in enumerate(wanted.items()):
         parent, _, name = path.rpartition("/")
-        draft = _Draft(parent, name, store.draft_name(number), None if path in unkept else now, entry.mode == ABSENT)
+        draft = _Draft(parent, name, f"{store.draft_prefix}{number}.tmp", None if path in unkept else now, entry.mode == ABSENT)
         by_folder.setdefault(parent, []).append((draft, entry))
     try:
         for parent, entries in by_folder.items():
@@ -330,7 +330,7 @@ def _come(store: Store, folder: int, draft: _Draft, done: list[_Draft]) -> bool:
         if error.errno not in _CANNOT:
             raise
     for parent in [each.parent for each in done if f"{each.parent}/".startswith(f"{draft.path}/")]:
-        store.discard_drafts_in(parent)
+        store.discard_drafts_in(parent, store.draft_prefix)
         _remove_empty(store, parent)
     _rename(folder, draft.temporary, draft.name)
     return True

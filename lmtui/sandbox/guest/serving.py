@@ -14,7 +14,7 @@ from importlib import import_module
 
 from . import execute, protocol
 from .beneath import Refused
-from .jobs import Job, Output, RunningJobs
+from .jobs import Job, OutputPipe, RunningJobs
 from .protocol import Message
 from .settings import Settings
 
@@ -36,7 +36,7 @@ class Service:
         self._id = 0
         self._input = -1
         self._waiting = bytearray()
-        self._outputs: list[Output] = []
+        self._outputs: list[OutputPipe] = []
 
     def start(self, identity: int, message: Message, program: bytes) -> None:
         """Start the program.
@@ -62,7 +62,7 @@ class Service:
         job.memory_bytes = int(message["memory_mb"]) << 20
         self._id, self._input = identity, input_w
         os.set_blocking(input_w, False)
-        self._outputs = [Output(self._selector, fd, self._sending(name)) for name, fd in (("out", out_r), ("err", err_r))]
+        self._outputs = [OutputPipe(self._selector, fd, self._sending(name)) for name, fd in (("out", out_r), ("err", err_r))]
         job.outputs += self._outputs
 
     def feed(self, target: int, data: bytes) -> None:
