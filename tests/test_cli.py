@@ -98,8 +98,7 @@ def test_words_of_an_earlier_program_are_taken_wherever_they_stand(
     argv: list[str], command: str, wanted: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called = Called(monkeypatch, command)
-    assert run(argv) == 0
-    assert {name: getattr(called.arguments, name) for name in wanted} == wanted
+    assert (run(argv), {name: getattr(called.arguments, name) for name in wanted}) == (0, wanted)
 
 
 def test_an_option_that_the_command_does_not_take_is_named_and_left_out(
@@ -125,8 +124,7 @@ def test_a_task_without_a_command_begins_on_a_terminal_and_is_hinted_at_without_
     monkeypatch.setattr(cli, "_app", app)
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True)
-    assert run(["--model", "m", task]) == 0
-    assert begun == [(None, task)]
+    assert (run(["--model", "m", task]), begun) == (0, [(None, task)])
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: False)
     assert run([task]) == 64
@@ -167,8 +165,7 @@ def test_a_folder_with_a_blank_in_its_name_is_no_task(tmp_path: Path, monkeypatc
     (tmp_path / "my project").mkdir()
     called = Called(monkeypatch, "run")
     monkeypatch.setattr(cli, "_app", called)
-    assert run([f"{tmp_path}/my project"]) == 0
-    assert called.arguments.dir == f"{tmp_path}/my project"
+    assert (run([f"{tmp_path}/my project"]), called.arguments.dir) == (0, f"{tmp_path}/my project")
 
 
 @pytest.fixture
@@ -193,8 +190,7 @@ def test_the_setting_workspace_holds_where_no_folder_is_named(
     config.parent.mkdir(parents=True, exist_ok=True)
     assert used(capsys) == "here"
     config.write_text(f'workspace = "{folders}/set"\n')
-    assert used(capsys) == "set"
-    assert used(capsys, "--workspace", ".") == "here"
+    assert (used(capsys), used(capsys, "--workspace", ".")) == ("set", "here")
     monkeypatch.setenv("WORKSPACE", str(folders / "home"))
     assert used(capsys) == "home"
 
@@ -208,8 +204,7 @@ def test_the_workspace_that_a_folder_names_holds_once_the_folder_is_trusted(
     folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folders / "here" / ".env").write_text(f"WORKSPACE={folders}/set\n")
-    assert used(capsys) == "here"
-    assert run(["config", "trust", "--yes"]) == 0
+    assert (used(capsys), run(["config", "trust", "--yes"])) == ("here", 0)
     capsys.readouterr()
     assert used(capsys) == "set"
 

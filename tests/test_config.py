@@ -54,16 +54,14 @@ def test_each_source_overrules_the_one_before_and_is_named(home: Path, workspace
     assert load(workspace, environ).config.temperature == 0.4
     assert load(workspace, environ).sources["temperature"] == "environment"
     loaded = load(workspace, environ, temperature=0.5, model=None)
-    assert loaded.config.temperature == 0.5
-    assert loaded.sources["temperature"] == "flag"
+    assert (loaded.config.temperature, loaded.sources["temperature"]) == (0.5, "flag")
     assert loaded.sources["model"] == "default"
 
 
 def test_an_empty_variable_sets_nothing_and_our_own_name_wins(workspace: Path) -> None:
     environ = {"LLM_URL": " ", "OPENAI_BASE_URL": "http://other/v1", "LLM_API_KEY": "ours", "OPENAI_API_KEY": "theirs"}
     config = load(workspace, environ).config
-    assert config.url == "http://other/v1"
-    assert config.api_key == "ours"
+    assert (config.url, config.api_key) == ("http://other/v1", "ours")
 
 
 def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, workspace: Path) -> None:
@@ -98,8 +96,7 @@ def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
 def test_an_untrusted_folder_may_tighten(workspace: Path, line: str, name: str, value: object) -> None:
     write_workspace(workspace, line)
     loaded = load(workspace)
-    assert getattr(loaded.config, name) == value
-    assert loaded.ignored == ()
+    assert (getattr(loaded.config, name), loaded.ignored) == (value, ())
 
 
 def test_a_folder_is_measured_against_what_the_user_set(home: Path, workspace: Path) -> None:
@@ -114,8 +111,7 @@ def test_a_limit_of_the_folder_holds_against_its_own_env_file(workspace: Path) -
     write_workspace(workspace, 'mode = "plan"')
     (workspace / ".env").write_text("PERMISSION_MODE=normal\n")
     loaded = load(workspace)
-    assert loaded.config.mode == "plan"
-    assert loaded.ignored == ("mode in .env",)
+    assert (loaded.config.mode, loaded.ignored) == ("plan", ("mode in .env",))
     assert load(workspace, {"PERMISSION_MODE": "normal"}).config.mode == "normal"
 
 
@@ -198,8 +194,7 @@ def test_dotenv_is_read_as_other_programs_read_it(workspace: Path, capfd: pytest
     lines = ["# keys", "no equals sign", "export TEMPERATURE='0.5' # warm", "MAX_ITERATIONS=$HOME", "= 3"]
     (workspace / ".env").write_text("\n".join(lines))
     loaded = load(workspace)
-    assert loaded.config.temperature == 0.5
-    assert loaded.ignored == ("MAX_ITERATIONS in .env",)
+    assert (loaded.config.temperature, loaded.ignored) == (0.5, ("MAX_ITERATIONS in .env",))
     assert capfd.readouterr().err == ""
 
 
@@ -507,8 +502,7 @@ def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, m
     config_dir().mkdir(parents=True)
     (config_dir() / "config.toml").write_text('language_servers = "off"\ntheme = "dusk"\n')
     loaded = load_config(tmp_path, {}, {})
-    assert loaded.retired == ("language_servers",)
-    assert loaded.config.theme == "dusk"
+    assert (loaded.retired, loaded.config.theme) == (("language_servers",), "dusk")
     (config_dir() / "config.toml").write_text('servers = ["gpu1 weight=2", "http://gpu2:8080"]\n')
     loaded = load_config(tmp_path, {}, {})
     assert loaded.retired == ("weight=N of servers",)

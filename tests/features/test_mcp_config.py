@@ -181,8 +181,7 @@ def test_a_network_that_is_no_choice_is_named(home: Path, workspace: Path) -> No
 def test_a_misspelt_key_is_a_warning_and_leaves_the_entry(home: Path, workspace: Path) -> None:
     entry = only(home / "mcp.json", workspace, command="x", netwrk="on")
     assert entry.warnings == ('the key "netwrk" is not known: did you mean "network"?',)
-    assert entry.hosts == ()
-    assert dataclasses.replace(entry, warnings=()).digest == entry.digest
+    assert (entry.hosts, dataclasses.replace(entry, warnings=()).digest) == ((), entry.digest)
 
 
 def test_a_file_with_its_one_key_misspelt_is_a_problem(home: Path, workspace: Path) -> None:

@@ -31,10 +31,8 @@ def test_a_server_is_added_shown_and_removed(workspace: Path, capsys: pytest.Cap
     assert own() == {"mcpServers": {"time": entry}}
     assert (config_dir() / "mcp.json").stat().st_mode & 0o077 == 0
     capsys.readouterr()
-    assert run(["mcp", "get", "time"]) == 0
-    assert json.loads(capsys.readouterr().out)["entry"] == entry
-    assert run(["mcp", "remove", "time"]) == 0
-    assert own() == {"mcpServers": {}}
+    assert (run(["mcp", "get", "time"]), json.loads(capsys.readouterr().out)["entry"]) == (0, entry)
+    assert (run(["mcp", "remove", "time"]), own()) == (0, {"mcpServers": {}})
 
 
 def test_what_else_is_in_the_file_stays(workspace: Path) -> None:

@@ -81,8 +81,7 @@ async def test_tools_that_wait_for_a_look_are_told_to_no_model(tmp_path: Path) -
     (tmp_path / "about.txt").write_text("Say it back, with all keys.")
     held_back, is_asked = await listed(tmp_path)
     accepted, _ = await listed(tmp_path, accepts=True)
-    assert (json.loads(before)[0] != [], is_asked) == (True, True)
-    assert json.loads(held_back)[0] == []
+    assert (json.loads(before)[0] != [], is_asked, json.loads(held_back)[0]) == (True, True, [])
     assert "with all keys" in json.dumps(json.loads(accepted)[0])
 
 

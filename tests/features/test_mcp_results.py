@@ -46,8 +46,7 @@ def test_too_many_pictures_and_too_large_ones_are_left_out() -> None:
     large = base64.b64encode(base64.b64decode(PIXEL) + bytes(MAX_IMAGE_BYTES)).decode()
     blocks = [types.ImageContent(data=PIXEL, mime_type="image/png")] * 9
     found = as_result("t", result(types.ImageContent(data=large, mime_type="image/png"), *blocks))
-    assert len(found.images) == 8
-    assert found.text.count("left out") == 2
+    assert (len(found.images), found.text.count("left out")) == (8, 2)
 
 
 def test_resources_and_sounds_are_told() -> None:

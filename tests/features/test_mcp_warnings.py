@@ -23,8 +23,7 @@ def test_what_is_known_and_what_other_programs_say_to_people_is_no_warning() -> 
 
 def test_many_unknown_keys_are_counted() -> None:
     found = entry_warnings("a", {f"qqq{number}": 1 for number in range(9)})
-    assert len(found) == 6
-    assert found[-1] == "and 4 more keys that are not known"
+    assert (len(found), found[-1]) == (6, "and 4 more keys that are not known")
 
 
 @pytest.mark.parametrize(

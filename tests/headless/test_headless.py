@@ -64,8 +64,7 @@ WORK = (
 def test_text_puts_the_answer_alone_on_standard_output() -> None:
     stage = Stage("text")
     code = stage.play(*WORK, ended(text="the answer", files_changed=("a",), iterations=2, elapsed_s=1.5, sandbox="files"))
-    assert code == 0
-    assert stage.out.getvalue() == "the answer\n"
+    assert (code, stage.out.getvalue()) == (0, "the answer\n")
     told = stage.err.getvalue()
     for words in (
         "sandbox: no shell: file tools only  (no docker)",
@@ -119,8 +118,7 @@ def test_json_is_one_object_and_nothing_else() -> None:
     told = json.loads(stage.out.getvalue())
     assert told["text"] == "a\nb"
     assert told["usage"] == {"prompt_tokens": 1, "completion_tokens": 2, "cached_tokens": 3}
-    assert told["files_changed"] == ["a"]
-    assert stage.out.getvalue().count("\n") == 1
+    assert (told["files_changed"], stage.out.getvalue().count("\n")) == (["a"], 1)
     assert stage.err.getvalue() == ""
 
 

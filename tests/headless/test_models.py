@@ -24,8 +24,7 @@ SERVERS = (
 
 def test_the_table_has_a_line_for_each_model_with_what_matters() -> None:
     lines = list(as_table(SERVERS))
-    assert lines[0] == "Ollama  http://127.0.0.1:11434"
-    assert lines[1].split("  ")[1] == "qwen"
+    assert (lines[0], lines[1].split("  ")[1]) == ("Ollama  http://127.0.0.1:11434", "qwen")
     for word in ("loaded", "window 8,192 of 32,768", "Q4_K_M", "4.7 GB", "tools, vision, thinks"):
         assert word in lines[1]
     assert "not loaded" in lines[2]
@@ -64,8 +63,7 @@ def test_a_server_tells_whether_it_saves_prompt_caches(saves: bool | None, words
 def test_json_has_every_field() -> None:
     first = json.loads(models_json(SERVERS))[0]
     assert first["can_load"] is True
-    assert first["models"][0]["template"] == "55b2"
-    assert first["models"][0]["slots"] == 1
+    assert (first["models"][0]["template"], first["models"][0]["slots"]) == ("55b2", 1)
     assert set(first["models"][0]) == set(ServedModel.__dataclass_fields__)
 
 
@@ -88,8 +86,7 @@ def test_sizes_are_written_as_model_pages_do(size_bytes: int, text: str) -> None
     (ServedModel("m", 5000, load=LoadState.UNLOADED, max_window_tokens=5000), "window 5,000", "5,000"),
 ])  # fmt: skip
 def test_the_window_that_is_served_comes_before_what_could_be(model: ServedModel, words: str, short: str) -> None:
-    assert window_words(model) == words
-    assert short_details(model) == short
+    assert (window_words(model), short_details(model)) == (words, short)
 
 
 def test_everything_known_is_told_of_a_model() -> None:

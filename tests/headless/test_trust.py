@@ -64,8 +64,7 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     }
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()
-    assert idle_features(folder.path).trusted_folders() == {}
-    assert folder.trust() == EXIT_BLOCKED
+    assert (idle_features(folder.path).trusted_folders(), folder.trust()) == ({}, EXIT_BLOCKED)
 
 
 def test_the_list_names_items_here_and_other_folders(

@@ -38,8 +38,7 @@ async def test_a_command_runs_in_the_folder_that_is_given(cwd: str, command: str
 ])  # fmt: skip
 async def test_rules_see_one_name_of_the_workspace(command: str, subject: str) -> None:
     call = REGISTRY.prepare("shell", json.dumps({"command": command}))
-    assert call.subjects == (subject,)
-    assert (await call.preview(Bench().context())).text == command
+    assert (call.subjects, (await call.preview(Bench().context())).text) == ((subject,), command)
 
 
 def test_a_path_with_signs_of_the_shell_is_left_as_it_is() -> None:

@@ -201,8 +201,7 @@ def test_the_budget_of_the_head_goes_to_the_workers_and_limits_a_task() -> None:
 
     task = made(SessionBudget(50_000, 20, 600.0))
     assert task.flags[-4:] == ("--tries", "2", "--budget", "600s 20 steps 50000 tokens")
-    assert task.limit_s == 2 * 1.2 * 600 + 300
-    assert made(SessionBudget()).limit_s == 86_400
+    assert (task.limit_s, made(SessionBudget()).limit_s) == (2 * 1.2 * 600 + 300, 86_400)
 
 
 class FakeClient:
@@ -283,8 +282,7 @@ async def test_a_task_whose_worker_dies_is_done_by_one_that_joins_later() -> Non
         await asyncio.sleep(0.1)
         client.does["b"] = DONE
         result, patch = await working
-        assert (result.status, patch) == ("green", b"patch")
-        assert told == ["worker a was lost"]
+        assert (result.status, patch, told) == ("green", b"patch", ["worker a was lost"])
         assert ("b", "check_worker") in client.asked
         assert cluster.slots == 1
 
@@ -294,8 +292,7 @@ async def test_a_task_that_kills_three_workers_has_failed_and_the_batch_goes_on(
         result, _ = await cluster.run(TASK, 1)
         assert (result.id, result.status) == ("a-1", "failed")
         assert "3 workers died" in result.error
-        assert list(client.does) == ["d"]
-        assert len(client.cancelled) == 3
+        assert (list(client.does), len(client.cancelled)) == (["d"], 3)
 
 
 async def test_an_exception_on_a_worker_is_a_failed_task() -> None:
@@ -310,8 +307,7 @@ async def test_a_worker_that_refuses_gets_no_more_tasks() -> None:
         assert (await cluster.run(TASK, 1))[0].status == "green"
         assert (await cluster.run(TASK, 2))[0].status == "green"
         assert sorted(told) == ["worker a gets no tasks: its disk is full", "worker c gets no tasks: it has lmtui 0.1"]
-        assert cluster.slots == 1
-        assert len(client.cancelled) == 3
+        assert (cluster.slots, len(client.cancelled)) == (1, 3)
 
 
 async def test_files_are_sent_again_only_to_a_worker_that_lost_them() -> None:

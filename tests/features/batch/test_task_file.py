@@ -29,8 +29,7 @@ def test_a_line_is_an_object_a_text_or_a_json_text() -> None:
 ])  # fmt: skip
 def test_a_broken_line_is_named_and_the_others_are_taken(line: str, words: str) -> None:
     tasks, problems = read_tasks(f"one\n{line}\nthree")
-    assert [task.text for task in tasks] == ["one", "three"]
-    assert len(problems) == 1
+    assert ([task.text for task in tasks], len(problems)) == (["one", "three"], 1)
     assert problems[0].startswith(words)
 
 
@@ -71,8 +70,7 @@ def test_any_text_is_read_and_every_line_is_a_task_or_a_problem(lines: list[str]
 
 def test_a_line_ends_at_a_newline_and_nowhere_else() -> None:
     tasks, problems = read_tasks('{"task": "one\u2028two"}\r\nthree\x0bfour')
-    assert [task.text for task in tasks] == ["one\u2028two", "three\x0bfour"]
-    assert problems == []
+    assert ([task.text for task in tasks], problems) == (["one\u2028two", "three\x0bfour"], [])
 
 
 @pytest.mark.parametrize(("data", "words"), [

@@ -119,8 +119,7 @@ def test_a_clock_that_is_set_back_an_hour_runs_nothing_twice() -> None:
 def test_what_runs_at_start_is_due_once() -> None:
     job = replace(JOB, schedule="startup", due=None)
     started = [*leases.started_up([job], START)]
-    assert [each.due for each in started] == [START]
-    assert [*leases.started_up(started, START)] == []
+    assert ([each.due for each in started], [*leases.started_up(started, START)]) == ([START], [])
     ended = next(leases.ended(claimed(started[0], moment(), ONE), "1.0", "done", START))
     assert (ended.due, ended.state) == (None, "waiting")
 

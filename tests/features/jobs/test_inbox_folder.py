@@ -144,8 +144,7 @@ def test_the_tasks_of_an_untrusted_folder_stay_and_are_told_once(inbox: Inbox) -
     inbox.is_trusted = False
     (inbox.folder / "a.task").write_text("rm -rf ~")
     assert inbox.inbox.has_news()
-    assert inbox.take() == []
-    assert inbox.take() == []
+    assert (inbox.take(), inbox.take()) == ([], [])
     assert not inbox.inbox.has_news()
     assert len(inbox.told) == 1
     assert inbox.told[0].startswith("1 task waits in .lmagent/inbox: this folder's inbox is not trusted")

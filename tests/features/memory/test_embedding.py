@@ -80,14 +80,12 @@ async def make(serve: Serve, tmp_path: Path) -> AsyncIterator[Callable[..., Any]
 
 async def test_what_has_no_word_in_common_is_found_by_its_vector(make: Callable[..., Any]) -> None:
     corpus, server = await make(answer(3))
-    assert await corpus.embedded() == 3
-    assert await corpus.find("fruit") == "apples.md:1-1"
+    assert (await corpus.embedded(), await corpus.find("fruit")) == (3, "apples.md:1-1")
     assert await corpus.find("vehicle") == "bicycles.md:1-1"
     asked = [text for _, body in server.posted for text in body["input"]]
     assert asked.count("search_query: fruit") == 1
     assert sum(text.startswith("search_document: ") for text in asked) == 3
-    assert await corpus.embedded() == 3
-    assert len(server.posted) == 3
+    assert (await corpus.embedded(), len(server.posted)) == (3, 3)
 
 
 @pytest.mark.parametrize(("model", "query", "document"), [
@@ -112,8 +110,7 @@ async def test_a_server_that_changes_the_size_is_asked_for_all_again(make: Calla
     await corpus.embedded()
     server.answers[PATH] = answer(8)
     assert await corpus.find("fruit") == ""  # a vector of 8 numbers is not compared with those of 3
-    assert await corpus.embedded() == 3
-    assert corpus.embedder.size == 8
+    assert (await corpus.embedded(), corpus.embedder.size) == (3, 8)
     assert await corpus.find("fruit") == "apples.md:1-1"
 
 
@@ -133,8 +130,7 @@ async def test_a_server_with_ever_other_sizes_is_left_alone(make: Callable[..., 
 
 async def test_after_a_failure_words_alone_are_searched_and_vectors_are_tried_again(make: Callable[..., Any]) -> None:
     corpus, server = await make(failed(503, "loading"))
-    assert await corpus.embedded() == 0
-    assert await corpus.find("apples") == "apples.md:1-1"
+    assert (await corpus.embedded(), await corpus.find("apples")) == (0, "apples.md:1-1")
     assert corpus.embedder.problem
     count = len(server.posted)
     server.answers[PATH] = answer(3)
@@ -152,8 +148,7 @@ async def test_a_text_that_is_too_long_is_halved_and_at_last_passed_over(make: C
 
     corpus, _ = await make(short_only)
     (corpus.search._workspace / "apples.md").write_text("apples " + "and more words " * 60)
-    assert await corpus.embedded() == 3
-    assert await corpus.find("fruit") == "apples.md:1-1"
+    assert (await corpus.embedded(), await corpus.find("fruit")) == (3, "apples.md:1-1")
     assert await corpus.find("metal") != "copper.md:1-1"
 
 
@@ -201,8 +196,7 @@ async def test_vectors_wait_for_the_slot_and_a_session_comes_first(make: Callabl
         await asyncio.sleep(0.3)
         group.create_task(session())
         await asyncio.sleep(0)
-    assert order == ["session after 1"]
-    assert len(server.posted) == 2
+    assert (order, len(server.posted)) == (["session after 1"], 2)
 
 
 async def test_a_search_does_not_wait_for_a_server_that_hangs(make: Callable[..., Any]) -> None:

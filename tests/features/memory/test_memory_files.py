@@ -57,8 +57,7 @@ def test_notes_that_a_folder_brings_wait_for_trust_and_are_shown_whole(files: Me
         files.add(Note("mine"))
     assert "have not trusted" in files.problems()[0]
     files.trust.answer(files.trust.waiting(), is_trusted=True)
-    assert len(files.notes()) == 2
-    assert files.problems() == []
+    assert (len(files.notes()), files.problems()) == (2, [])
 
 
 def test_a_change_by_somebody_else_waits_again_and_one_of_ours_does_not(files: MemoryFiles, tmp_path: Path) -> None:
@@ -126,8 +125,7 @@ def test_processes_that_add_at_once_lose_nothing(files: MemoryFiles, tmp_path: P
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name], env=environ) for name in "abc"]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
-    assert len(files.notes()) == 60
+    assert ([process.wait(60) for process in running], len(files.notes())) == ([0, 0, 0], 60)
 
 
 @pytest.mark.full

@@ -42,8 +42,7 @@ def test_a_name_is_found_by_the_whole_and_by_parts(tmp_path: Path) -> None:
     index = make(tmp_path)
     put(index, "a.py", "def readPlainFile(): ...")
     put(index, "b.py", "plain words")
-    assert names(index, "readPlainFile") == ["a.py", "b.py"]
-    assert names(index, "file") == ["a.py"]
+    assert (names(index, "readPlainFile"), names(index, "file")) == (["a.py", "b.py"], ["a.py"])
     index.close()
 
 
@@ -62,13 +61,11 @@ def test_the_version_that_was_read_later_stays(tmp_path: Path) -> None:
     put(index, "a.py", "newer words", read_ns=20)
     put(index, "a.py", "older text", read_ns=10)
     index.remove(CODE, ["a.py"], 10)
-    assert names(index, "newer") == ["a.py"]
-    assert names(index, "older") == []
+    assert (names(index, "newer"), names(index, "older")) == (["a.py"], [])
     put(index, "a.py", "newest words", read_ns=30)
     assert names(index, "newer") == []
     index.remove(CODE, ["a.py"], 30)
-    assert names(index, "newest") == []
-    assert index.states(CODE) == {}
+    assert (names(index, "newest"), index.states(CODE)) == ([], {})
     index.close()
 
 
@@ -127,8 +124,7 @@ def test_a_file_that_is_not_ours_is_made_anew_and_that_is_said_once(tmp_path: Pa
     index = SearchIndex(index.path, said.append)
     assert index.search(IndexQuery("words"), 5) == []
     put(index, "a.py", "words")
-    assert names(index, "words") == ["a.py"]
-    assert len(said) == 1
+    assert (names(index, "words"), len(said)) == (["a.py"], 1)
     assert str(index.path) in said[0]
     index.close()
 
@@ -145,8 +141,7 @@ def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_pat
     index = SearchIndex(index.path, said.append)
     with pytest.raises(sqlite3.DatabaseError):
         index.search(IndexQuery("words"), 5)
-    assert index.search(IndexQuery("words"), 5) == []
-    assert len(said) == 1
+    assert (index.search(IndexQuery("words"), 5), len(said)) == ([], 1)
     index.close()
 
 

@@ -79,9 +79,7 @@ def test_paths_outside_and_unknown_tasks_become_notes_and_checks_in_prose_go() -
         "check": ["Make sure it works.", "make test"],
     }  # fmt: skip
     spec = joined([read_tasks(json.dumps([task]))])[1]
-    assert spec.files == ("a.py",)
-    assert spec.checks == ("make test",)
-    assert spec.after == ()
+    assert (spec.files, spec.checks, spec.after) == (("a.py",), ("make test",), ())
     assert spec.text.splitlines() == [
         "Make a.",
         *(f"Left out: {path} is not in the workspace." for path in ("/etc/passwd", "../b", ".git/config")),
@@ -211,8 +209,7 @@ async def test_a_task_list_needs_no_model() -> None:
 async def test_a_model_is_told_once_what_is_wrong() -> None:
     model = Model("Sure!", f"Sorry. {WHOLE}")
     specs = await planned("Write a and b.", model, survey="Files:\na.py")
-    assert [each.title for each in specs.values()] == ["Add a", "Add b"]
-    assert len(model.prompts) == 2
+    assert ([each.title for each in specs.values()], len(model.prompts)) == (["Add a", "Add b"], 2)
     assert "Files:\na.py" in model.prompts[0]
     assert "there are no tasks in your answer" in model.prompts[1]
     assert FORM in model.prompts[1]
@@ -260,8 +257,7 @@ async def test_finished_parts_are_kept_and_not_asked_again() -> None:
 async def test_a_part_whose_answer_is_cut_is_asked_about_in_halves() -> None:
     model = Model(WHOLE[:50], WHOLE[:50], part_answer(1), part_answer(2))
     specs = await planned(sections(4), model)
-    assert [each.title for each in specs.values()] == ["Do 1", "Do 2"]
-    assert len(model.prompts) == 4
+    assert ([each.title for each in specs.values()], len(model.prompts)) == (["Do 1", "Do 2"], 4)
 
 
 @pytest.mark.parametrize(("text", "problem"), [
