@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem
-from lmtui.features.folder_consent import FolderConsent, FolderContent
+from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
 from tests.trusting import say
 
 ITEM = TrustItem("hook", "hooks.json", "Stop: true")
@@ -34,7 +36,8 @@ def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder) 
     assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((ONE,), False, None)
     say(folder.yes, is_trusted=True)
     assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((), True, True)
-    assert folder.other.waiting() == (ONE,)
+    elsewhere = FolderConsent(Path("/elsewhere"), "hooks", lambda: folder.brought)
+    assert (folder.other.waiting(), elsewhere.waiting()) == ((ONE,), (ONE,))
 
 
 def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
@@ -68,3 +71,31 @@ def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder
     with pytest.raises(ConfigError, match="changed meanwhile"):
         folder.yes.answer(shown, is_trusted=True)
     assert (folder.yes.holds("one"), folder.yes.holds("two"), folder.yes.waiting()) == (False, False, (TWO,))
+
+
+def test_a_file_is_for_its_owner_alone_and_no_draft_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "a.json"
+    replace_file(file, "one")
+    file.chmod(0o644)
+    replace_file(file, "two")
+    assert (file.read_text(), file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == ("two", 0o600, 0o700)
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(file, "\ud800")
+    assert (file.read_text(), list(file.parent.iterdir())) == ("two", [file])
+
+
+def test_several_writers_at_once_leave_one_whole_text(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    texts = [json.dumps([str(number)] * (number * 2_000 + 1)) for number in range(8)]
+
+    def write(text: str) -> None:
+        for _ in range(40):
+            replace_file(file, text)
+
+    writers = [threading.Thread(target=write, args=(text,)) for text in texts]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert file.read_text() in texts
+    assert list(tmp_path.iterdir()) == [file]

@@ -93,37 +93,28 @@ def test_a_broken_entry_leaves_the_others_and_one_of_another_event_is_not_unsafe
     put(own(workspace), {"hooks": {"Stop": [{}], "Sleep": [], "PreToolUse": named()["hooks"]["PreToolUse"]}})
     found = read_hooks(workspace)
     assert (len(found.entries), len(found.problems), found.is_unsafe) == (1, 2, False)
-
-
-def test_one_that_is_broken_leaves_its_neighbours_in_the_group(workspace: Path) -> None:
     hooks = [{"type": "command", "command": "one"}, {"type": "prompt"}, {"type": "command", "command": "two"}]
     put(own(workspace), {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]}})
     found = read_hooks(workspace)
     assert ([each.command for each in found.entries], len(found.problems), found.is_unsafe) == (["one", "two"], 1, True)
 
 
-def test_a_long_timeout_is_cut_and_that_is_told(workspace: Path) -> None:
-    put(own(workspace), named(timeout=10**400))
-    found = read_hooks(workspace)
-    assert ([each.limit_s for each in found.entries], found.is_unsafe) == ([600.0], False)
-    assert "its timeout is 600 seconds, which is the most" in found.problems[0]
-
-
-def test_what_is_not_known_of_a_hook_is_named(workspace: Path) -> None:
+def test_what_is_not_known_of_a_hook_or_not_here_is_named_and_a_long_timeout_is_cut(workspace: Path) -> None:
     put(
         own(workspace), named(fields={"async": True, "once": True, "shell": "bash", "statusMessage": "x", "asyncRewake": False})
     )
     found = read_hooks(workspace)
     assert (len(found.entries), found.is_unsafe) == (1, False)
     assert found.problems == (f"{own(workspace)}: PreToolUse, entry 1: async, once is not known and changes nothing",)
-
-
-def test_events_of_the_format_that_are_not_here_are_one_note_and_not_unsafe(workspace: Path) -> None:
     put(own(workspace), {"hooks": {"PostToolUseFailure": [], "PermissionRequest": [], "Setup": [], "Sleep": [], "Nap": []}})
     found = read_hooks(workspace)
     assert (len(found.problems), found.is_unsafe) == (2, False)
     assert "lmtui does not have PostToolUseFailure, PermissionRequest, Setup, so" in found.problems[0]
     assert "no event 'Sleep', 'Nap'.  There are SessionStart" in found.problems[1]
+    put(own(workspace), named(timeout=10**400))
+    found = read_hooks(workspace)
+    assert ([each.limit_s for each in found.entries], found.is_unsafe) == ([600.0], False)
+    assert "its timeout is 600 seconds, which is the most" in found.problems[0]
 
 
 @pytest.mark.parametrize(("name", "is_unsafe"), [("PreToolUsed", True), ("preTool", True), ("PostToolUsed", False)])
@@ -160,7 +151,7 @@ def test_a_yes_for_plain_hooks_holds_on(workspace: Path) -> None:
     assert read_hooks(workspace).digest == hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def test_a_folders_broken_hook_before_tools_is_asked_about_and_its_change_too(workspace: Path) -> None:
+def test_of_a_folder_a_broken_hook_before_tools_is_asked_about_and_a_broken_file_told(workspace: Path) -> None:
     file = workspace / ".lmagent" / "hooks.json"
     put(file, named(type="prompt"))
     found = read_hooks(workspace)
@@ -168,9 +159,6 @@ def test_a_folders_broken_hook_before_tools_is_asked_about_and_its_change_too(wo
     assert "PreToolUse Bash: cannot be read, so each call is asked about" in found.folders[0].words
     put(file, named(timeout=0))
     assert read_hooks(workspace).digest not in ("", found.digest)
-
-
-def test_a_folders_broken_file_is_told_and_nothing_else(workspace: Path) -> None:
     put(workspace / ".lmagent" / "hooks.json", "{")
     found = read_hooks(workspace)
     assert (found.entries, found.is_unsafe, len(found.problems)) == ((), False, 1)

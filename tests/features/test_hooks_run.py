@@ -4,11 +4,14 @@ import asyncio
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lmtui.features.hooks.service import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_on_host
+from lmtui.core.errors import SandboxError
+from lmtui.core.programs import Launch, Served
+from lmtui.features.hooks.service import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_in_lane, run_on_host
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
 
@@ -69,8 +72,10 @@ async def test_it_gets_no_keys_and_stands_in_the_workspace(tmp_path: Path) -> No
     assert text.splitlines()[-1] == str(tmp_path)
 
 
-async def test_input_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
+async def test_input_that_nobody_reads_is_no_error_and_where_it_cannot_be_started_that_is_said(tmp_path: Path) -> None:
     assert await run(tmp_path, "exec <&-; exit 0", b"x" * 1_000_000) == (0, b"", b"", "")
+    code, _, _, problem = await run(tmp_path / "gone", "true")
+    assert (code, problem.startswith("could not be started")) == (-1, True)
 
 
 async def test_one_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
@@ -81,25 +86,17 @@ async def test_one_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> 
     assert await gone(tmp_path / "apart")
 
 
-async def test_one_that_ignores_signals_is_killed_all_the_same(tmp_path: Path) -> None:
+async def test_one_that_ignores_signals_or_is_killed_did_not_end_by_itself(tmp_path: Path) -> None:
     code, _, _, _ = await run(tmp_path, "trap '' TERM INT HUP; while :; do sleep 0.1; done", limit_s=0.5)
     assert code == -1
+    code, _, _, problem = await run(tmp_path, "kill -9 $$")
+    assert (code, problem) == (-1, "was killed by signal 9")
 
 
 async def test_what_it_leaves_running_is_not_waited_for_and_ended(tmp_path: Path) -> None:
     code, out, _, _ = await run(tmp_path, "sleep 600 & echo $! > child; echo done")
     assert (code, out) == (0, b"done\n")
     assert await gone(tmp_path / "child")
-
-
-async def test_one_that_is_killed_did_not_end_by_itself(tmp_path: Path) -> None:
-    code, _, _, problem = await run(tmp_path, "kill -9 $$")
-    assert (code, problem) == (-1, "was killed by signal 9")
-
-
-async def test_ten_megabytes_of_garbage_are_read_and_cut(tmp_path: Path) -> None:
-    code, out, _, _ = await run(tmp_path, "head -c 10000000 /dev/zero")
-    assert (code, len(out)) == (0, MAX_OUTPUT_BYTES)
 
 
 @pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
@@ -113,11 +110,6 @@ async def test_one_that_writes_without_end_is_ended(tmp_path: Path) -> None:
     code, out, _, problem = await run(tmp_path, "echo $$ > own; exec cat /dev/zero", limit_s=60)
     assert (code, len(out), problem) == (-1, MAX_OUTPUT_BYTES, "wrote more than anybody reads")
     assert not Path("/proc", (tmp_path / "own").read_text().strip()).exists(), "it was killed and not waited for"
-
-
-async def test_where_it_cannot_be_started_that_is_said(tmp_path: Path) -> None:
-    code, _, _, problem = await run(tmp_path / "gone", "true")
-    assert (code, problem.startswith("could not be started")) == (-1, True)
 
 
 async def test_one_that_is_cancelled_has_ended_before_that_returns(tmp_path: Path) -> None:
@@ -145,3 +137,80 @@ async def test_the_loop_goes_on_while_one_floods(tmp_path: Path) -> None:
     await run(tmp_path, "head -c 10000000 /dev/zero")
     watching.cancel()
     assert 0 < slowest < 5.0
+
+
+class PaperLane:
+    """Plays what a program in an instance writes; `{mark}` is where its end is told, None hangs."""
+
+    place = "paper"
+
+    def __init__(self, *pieces: bytes | None, error: bytes = b"", problem: str = "") -> None:
+        self.pieces = list(pieces)
+        self.error, self.problem = error, problem
+        self.launch = Launch(())
+        self.fed = b""
+        self.is_closed = False
+
+    async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
+        if self.problem:
+            raise SandboxError(self.problem)
+        self.launch = launch
+        on_error(self.error)
+        return self
+
+    async def read(self) -> bytes:
+        await asyncio.sleep(0)
+        piece = self.pieces.pop(0) if self.pieces else b""
+        if piece is None:
+            await asyncio.Event().wait()
+        return (piece or b"").replace(b"{mark}", self.launch.arguments[5].encode())
+
+    async def write(self, data: bytes) -> None:
+        self.fed += data
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+async def run_in_paper(kind: PaperLane, told: bytes = b"{}", limit_s: float = 5.0) -> tuple[int, bytes, bytes, str]:
+    ran = await run_in_lane("guard", told, kind, can_write=False, limit_s=limit_s)
+    assert kind.is_closed or kind.problem
+    return ran.exit_code, ran.out, ran.err, ran.problem
+
+
+async def test_its_output_words_and_end_are_told_apart() -> None:
+    kind = PaperLane(b'{"a"', b": 1}\n{mark}2", error=b"no\nlmtui: it ended (exit, exit code 0)\n")
+    assert await run_in_paper(kind, b"x" * 200_000) == (2, b'{"a": 1}', b"no\n", "")
+    assert kind.fed == b"x" * 200_000
+    assert (kind.launch.arguments[4], kind.launch.arguments[-1], kind.launch.can_write) == (
+        "200000", "guard", False,
+    )  # fmt: skip
+
+
+async def test_the_words_of_a_program_are_given_to_it_as_they_are() -> None:
+    kind = PaperLane(b"\n{mark}0")
+    _ = await run_in_lane(("bash", "guard.sh", "$(x) y"), b"{}", kind, can_write=False, limit_s=5.0)
+    assert (kind.launch.arguments[6:], kind.launch.program) == (("bash", "guard.sh", "$(x) y"), "bash")
+
+
+@pytest.mark.parametrize("pieces", [(b"some words",), (b"\n{mark}",), (b"\n{mark}x",), ()])
+async def test_without_a_told_end_it_was_killed(pieces: tuple[bytes, ...]) -> None:
+    code, _, _, problem = await run_in_paper(PaperLane(*pieces))
+    assert (code, problem) == (-1, "was killed")
+
+
+@pytest.mark.parametrize(("pieces", "is_cut"), [(1, False), (20, True)])
+async def test_a_lane_tells_whether_an_answer_was_cut(pieces: int, is_cut: bool) -> None:
+    kind = PaperLane(*[b"x" * 65_536] * pieces, b"\n{mark}0")
+    ran = await run_in_lane("guard", b"{}", kind, can_write=False, limit_s=5.0)
+    assert (ran.is_cut, ran.exit_code, len(ran.out)) == (is_cut, 0, min(pieces * 65_536, MAX_OUTPUT_BYTES))
+
+
+async def test_one_that_hangs_or_floods_is_ended() -> None:
+    assert (await run_in_paper(PaperLane(None), limit_s=0.05))[3] == "did not end within 0.05 s"
+    assert (await run_in_paper(PaperLane(*[b"x" * 1_048_576] * 18)))[3] == "wrote more than anybody reads"
+
+
+async def test_where_no_sandbox_works_that_is_said() -> None:
+    code, _, _, problem = await run_in_paper(PaperLane(problem="no shell here"))
+    assert (code, problem) == (-1, "could not be run: no shell here")

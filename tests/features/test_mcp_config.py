@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ConfigError
-from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, expand, read_servers
+from lmtui.features.mcp.mcp_config import (
+    KEYS,
+    ServerEntry,
+    ServerFiles,
+    checked_entry,
+    entry_warnings,
+    expand,
+    file_warning,
+    read_servers,
+)
+from lmtui.features.mcp.server import secrets_of
+from lmtui.features.mcp.server_connection import advice
 from lmtui.features.mcp.service import WAIT_S
 
 
@@ -102,7 +113,8 @@ def test_the_folder_overrules_the_user_and_its_own_file_comes_first(home: Path, 
     ({"type": "carrier pigeon"}, "type 'carrier pigeon'"), ({"type": "http"}, "no address"),
     ({"url": "ftp://x"}, "no address"),
     ({"command": "x", "sandbox": "none"}, "sandbox cannot be 'none'"),
-    ({"command": "x", "timeout_s": 0}, "timeout_s cannot be 0"), ("x", "is not an object"),
+    ({"command": "x", "timeout_s": 0}, "timeout_s cannot be 0"),
+    ({"command": "x", "network": "api.example.com"}, "network cannot be 'api.example.com'"), ("x", "is not an object"),
 ])  # fmt: skip
 def test_an_error_names_file_server_and_way_out_and_leaves_the_others(
     home: Path, workspace: Path, entry: object, words: str
@@ -172,19 +184,10 @@ def test_whatever_stands_there_is_read_or_named(tmp_path_factory: pytest.TempPat
     assert len(files.entries) + len(files.problems) == 1
 
 
-def test_a_network_that_is_no_choice_is_named(home: Path, workspace: Path) -> None:
-    files = read(home / "mcp.json", workspace, {"mcpServers": {"a": {"command": "x", "network": "api.example.com"}}})
-    (problem,) = files.problems
-    assert "network cannot be 'api.example.com'" in problem
-
-
-def test_a_misspelt_key_is_a_warning_and_leaves_the_entry(home: Path, workspace: Path) -> None:
+def test_a_misspelt_key_is_a_warning_and_the_one_key_of_a_file_a_problem(home: Path, workspace: Path) -> None:
     entry = only(home / "mcp.json", workspace, command="x", netwrk="on")
     assert entry.warnings == ('the key "netwrk" is not known: did you mean "network"?',)
     assert (entry.hosts, dataclasses.replace(entry, warnings=()).digest) == ((), entry.digest)
-
-
-def test_a_file_with_its_one_key_misspelt_is_a_problem(home: Path, workspace: Path) -> None:
     files = read(home / "mcp.json", workspace, {"mcpServer": {"a": {"command": "x"}}})
     (problem,) = files.problems
     assert 'the key "mcpServer" is not known: did you mean "mcpServers"?' in problem
@@ -193,3 +196,122 @@ def test_a_file_with_its_one_key_misspelt_is_a_problem(home: Path, workspace: Pa
 @pytest.mark.parametrize("command", ["npx", "uvx", "server"])
 def test_the_list_of_servers_waits_for_as_long_as_a_server_may_take_to_start(command: str) -> None:
     assert checked_entry("a", {"command": command}, "test", is_own=True).start_timeout_s < WAIT_S
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [("netwrk", "network"), ("Command", "command"), ("toolchain", "toolchains"), ("timeout", "timeout_s"), ("envs", "env")],
+)
+def test_a_key_that_is_not_known_is_named_with_the_nearest_one(key: str, near: str) -> None:
+    assert entry_warnings("a", {"command": "x", key: 1}) == (f'the key "{key}" is not known: did you mean "{near}"?',)
+
+
+def test_known_keys_are_no_warning_one_like_no_other_is_passed_over_and_many_are_counted() -> None:
+    assert entry_warnings("a", {"zzz\x1b[2J": 1}) == ('the key "zzz" is not known; it is passed over',)
+    assert entry_warnings("a-b_C9", {**dict.fromkeys(KEYS, 1), "description": "x", "autoApprove": []}) == ()
+    found = entry_warnings("a", {f"qqq{number}": 1 for number in range(9)})
+    assert (len(found), found[-1]) == (6, "and 4 more keys that are not known")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "my server",
+            "its name has other signs than letters, digits, _ and -: its tools, and rules for them, are called mcp__",
+        ),
+        ("a.b", "other signs"),
+        ("zürich", "other signs"),
+        ("a__b", "other signs"),
+        ("a-very-long-name-of-a-server-indeed", "is too long for names of tools"),
+    ],
+)
+def test_an_odd_name_says_what_its_tools_are_called(name: str, words: str) -> None:
+    (found,) = entry_warnings(name, {})
+    assert words in found
+
+
+@pytest.mark.parametrize(("found", "words"), [
+    ({"mcpServer": {}}, 'did you mean "mcpServers"?'),
+    ({"servers": {}}, 'did you mean "mcpServers"?'), ({"inputs": []}, ""),
+    ({"mcpServers": {}, "mcpServer": {}}, ""), ({}, ""),
+])  # fmt: skip
+def test_a_file_whose_one_key_is_misspelt_says_so(found: dict[str, object], words: str) -> None:
+    assert words in file_warning(found)
+    assert bool(words) == bool(file_warning(found))
+
+
+KEY = "hk-4f9a81c2d7e6b5a09384"
+ENVIRON = {"ISSUES_TOKEN": KEY, "GIT_AUTHOR_NAME": "Ada Lovelace of London", "DB": f"postgres://ada:{KEY}@db.example/x"}
+
+
+def an_own_entry(**more: Any) -> ServerEntry:
+    return ServerEntry("a", "f", is_own=True, **more)
+
+
+@pytest.mark.parametrize("entry", [
+    an_own_entry(env=(("API_KEY", KEY),)), an_own_entry(env=(("SOMETHING", KEY),)),
+    an_own_entry(env=(("SOMETHING", "${ISSUES_TOKEN}"),)), an_own_entry(env=(("URL", "${DB}"),)),
+    an_own_entry(env=(("URL", ENVIRON["DB"]),)),
+    an_own_entry(headers=(("Authorization", "Bearer ${ISSUES_TOKEN}"),)),
+    an_own_entry(headers=(("Authorization", f"Bearer {KEY}"),)),
+    an_own_entry(command=("x", "--api-key", KEY)), an_own_entry(command=("x", f"--token={KEY}")),
+    an_own_entry(oauth=(("client_secret", KEY),)),
+    an_own_entry(kind="http", url=f"https://x.example/mcp?api_key={KEY}"),
+    an_own_entry(kind="http", url="https://x.example/mcp?k=${ISSUES_TOKEN}"),
+])  # fmt: skip
+def test_a_key_is_found_wherever_it_stands(entry: ServerEntry) -> None:
+    assert KEY in secrets_of(entry, ENVIRON)
+
+
+@pytest.mark.parametrize("entry", [
+    an_own_entry(env=(("HOME_FOLDER", "/home/ada/.venvs/a-long-name-of-2026"),)),
+    an_own_entry(env=(("SSH_AUTH_SOCK", "/run/user/1000/keyring/ssh"),)),
+    an_own_entry(env=(("AUTH_URL", "https://login.example/path"),)),
+    an_own_entry(env=(("REPORT", "report-2026-07-28-of-the-week.csv"),)),
+    an_own_entry(env=(("NAME", "${GIT_AUTHOR_NAME}"), ("ZONE", "America/Argentina/Buenos_Aires"))),
+    an_own_entry(command=("mcp-server-time", "--local-timezone", "America/Argentina/Buenos_Aires")),
+    an_own_entry(kind="http", url="https://issues.example/mcp"),
+    an_own_entry(env=(("TOKEN", "${NOT_SET}"),)), an_own_entry(kind="http", url="http://[broken"),
+])  # fmt: skip
+def test_names_places_and_words_are_no_secrets(entry: ServerEntry) -> None:
+    assert [value for value in secrets_of(entry, ENVIRON) if len(value) >= 16] == []
+
+
+def a_program(*command: str, name: str = "a", **more: Any) -> ServerEntry:
+    return ServerEntry(name, "f", is_own=True, command=command, **more)
+
+
+LATE = "it was not ready within 30 s"
+
+
+@pytest.mark.parametrize(
+    ("entry", "said", "words"),
+    [
+        (a_program("npx", "-y", "x"), LATE, "It has no network in its sandbox, and npx fetches packages when it starts"),
+        (a_program("/usr/bin/uvx", "x"), LATE, "run `lmtui mcp set a --network on`"),
+        (a_program("npx", "x", hosts=("a.example",)), LATE, "reaches only the hosts of its entry"),
+        (a_program("python3", "x"), "it said last: getaddrinfo EAI_AGAIN a.example", "It has no network in its sandbox:"),
+        (a_program("x", hosts=("a.example",)), "Could not resolve host: b.example", "It may reach only a.example"),
+        (a_program("npx", "x"), "the program npx is not there", "`lmtui mcp set a --where host` lets it run on this machine"),
+        (a_program("/srv/x"), "the program /srv/x is not there", "Its sandbox cannot run the program."),
+        (a_program("/tmp/x"), "/tmp/x exists, but the sandbox does not see /tmp of this machine", "Move it to another folder."),
+        (a_program("x"), "/opt/x: cannot be started: No such file or directory", "Its sandbox cannot run the program."),
+        (a_program("npx", name="a b"), LATE, "`lmtui mcp set 'a b' --network on`"),
+    ],
+)  # fmt: skip
+def test_what_wants_a_network_and_has_none_is_told_how_to_get_it(entry: ServerEntry, said: str, words: str) -> None:
+    assert words in advice(entry, said)
+
+
+@pytest.mark.parametrize(("entry", "said"), [
+    (a_program("python3", "x"), LATE), (a_program("npx", "x", hosts=("*",)), LATE),
+    (a_program("npx", "x", on_host=True), LATE), (a_program("npx", "x"), "npx: command not found"),
+    (a_program(kind="http", url="https://x.example"), "getaddrinfo failed"),
+])  # fmt: skip
+def test_where_a_network_would_not_help_none_is_advised(entry: ServerEntry, said: str) -> None:
+    assert advice(entry, said) == ""
+
+
+def test_where_nothing_is_around_it_no_network_is_missing() -> None:
+    assert advice(a_program("npx", "x"), LATE, "process, not isolated") == ""

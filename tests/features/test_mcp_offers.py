@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import shutil
@@ -10,22 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import types
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import Envelope, ModelChanged
-from lmtui.core.mcp import READ_RESOURCE, McpPrompt, McpTool, ServerState
-from lmtui.core.messages import ToolSet
+from lmtui.core.mcp import READ_RESOURCE, McpPrompt, McpServer, McpTool, ServerState
+from lmtui.core.messages import MAX_IMAGE_BYTES, ToolSet
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.mcp.sdk import as_result
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, RawPrompt, told_prompts, typed_arguments
-from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
+from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox, found_text, search, search_spec
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
+from lmtui.models.tokens import count_tokens
 from lmtui.paths import config_dir
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
+from tests.features.paper_server import OPTIONS, PIXEL, tools
 
 Start = Callable[..., Awaitable[McpRoom]]
 LIMIT_S = 20.0
@@ -278,10 +283,12 @@ async def test_a_large_resource_is_cut(start: Start) -> None:
     assert parts.text.splitlines()[-2:] == ["part 199", "[left out: 9,800 more parts]"]
 
 
-def test_prompts_that_look_alike_get_names_of_their_own() -> None:
+def test_prompts_that_look_alike_get_names_of_their_own_and_words_beyond_the_last_place_join_it() -> None:
     found = told_prompts("s", [RawPrompt("a b"), RawPrompt("a.b"), RawPrompt("x" * 300)])
     assert len({prompt.name for prompt in found}) == 3
     assert all(len(prompt.name) <= 64 for prompt in found)
+    prompt = McpPrompt("mcp__s__p", "s", "s", "p", "", (("a", True), ("b", False)))
+    assert typed_arguments(prompt, "b=2 one two three") == {"a": "one two three", "b": "2"}
 
 
 def test_an_optional_argument_that_cannot_be_typed_is_left_out() -> None:
@@ -289,6 +296,108 @@ def test_an_optional_argument_that_cannot_be_typed_is_left_out() -> None:
     assert found.arguments == (("c", True),)
 
 
-def test_words_beyond_the_last_place_join_it() -> None:
-    prompt = McpPrompt("mcp__s__p", "s", "s", "p", "", (("a", True), ("b", False)))
-    assert typed_arguments(prompt, "b=2 one two three") == {"a": "one two three", "b": "2"}
+def result(*content: types.ContentBlock, **more: object) -> types.CallToolResult:
+    return types.CallToolResult.model_validate({"content": list(content), **more})
+
+
+def test_texts_come_in_their_order_and_cleaned_an_error_is_one_and_nothing_is_said() -> None:
+    found = as_result("t", result(types.TextContent(text="one"), types.TextContent(text="two\x1b[31m red\u202e")))
+    assert (found.text, found.ok, found.summary) == ("one\ntwo red<U+202E>", True, "one")
+    assert not as_result("t", result(types.TextContent(text="no"), is_error=True)).ok
+    assert as_result("t", result()).text == "(the tool returned nothing)"
+
+
+def test_a_picture_is_shown_beside_its_place() -> None:
+    found = as_result("t", result(types.TextContent(text="a dot:"), types.ImageContent(data=PIXEL, mime_type="image/png")))
+    assert found.text == f"a dot:\n[picture 1, image/png, {len(base64.b64decode(PIXEL))} bytes]"
+    assert [(image.name, image.media_type) for image in found.images] == [("t 1", "image/png")]
+
+
+def test_what_is_no_picture_is_none_whatever_it_is_called() -> None:
+    text = base64.b64encode(b"<svg onload=x>").decode()
+    found = as_result(
+        "t", result(types.ImageContent(data=text, mime_type="image/png"), types.ImageContent(data="!", mime_type="x"))
+    )
+    assert found.images == ()
+    assert "cannot be shown (image/png, 14 bytes)" in found.text
+    assert "is not base64" in found.text
+
+
+def test_too_many_pictures_and_too_large_ones_are_left_out() -> None:
+    large = base64.b64encode(base64.b64decode(PIXEL) + bytes(MAX_IMAGE_BYTES)).decode()
+    blocks = [types.ImageContent(data=PIXEL, mime_type="image/png")] * 9
+    found = as_result("t", result(types.ImageContent(data=large, mime_type="image/png"), *blocks))
+    assert (len(found.images), found.text.count("left out")) == (8, 2)
+
+
+def test_resources_and_sounds_are_told() -> None:
+    inside = types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///b", text="inside b"))
+    blob = types.EmbeddedResource(
+        resource=types.BlobResourceContents(uri="file:///c", mime_type="application/zip", blob="AAAA")
+    )
+    drawn = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///d", mime_type="image/png", blob=PIXEL))
+    link = types.ResourceLink(uri="file:///a", name="a", description="a file")
+    sound = types.AudioContent(data="AAAA", mime_type="audio/wav")
+    found = as_result("t", result(inside, blob, drawn, link, sound))
+    assert found.text.splitlines() == [
+        "[resource file:///b]", "inside b",
+        "[resource file:///c, application/zip, 3 bytes of data]",
+        f"[picture 1, image/png, {len(base64.b64decode(PIXEL))} bytes]",
+        "[resource file:///a (a): a file]",
+        "[a sound, audio/wav, 3 bytes: it cannot be played here]",
+    ]  # fmt: skip
+
+
+def test_structured_content_is_told_once_also_beside_a_text_that_no_parser_takes() -> None:
+    text = types.TextContent(text='{"total": 3}')
+    assert as_result("t", result(text, structured_content={"total": 3})).text == '{"total": 3}'
+    assert as_result("t", result(types.TextContent(text="three"), structured_content={"result": "three"})).text == "three"
+    assert as_result("t", result(types.TextContent(text="sum"), structured_content={"total": 3})).text == 'sum\n{"total": 3}'
+    assert as_result("t", result(structured_content={"total": 3})).text == '{"total": 3}'
+    found = as_result("t", result(types.TextContent(text="[" * 100_000), structured_content={"total": 3}))
+    assert found.text.startswith("[[[")
+    assert found.text.endswith('{"total": 3}')
+
+
+def two_hundred() -> list[McpTool]:
+    OPTIONS["tools"] = "200"
+    listed = tools()
+    OPTIONS.pop("tools")
+    return [
+        McpTool(f"mcp__shop__{tool['name']}", "shop", tool["name"], tool["description"], tool["inputSchema"])
+        for tool in listed[-200:]
+    ]
+
+
+@pytest.mark.parametrize(("query", "expected"), [
+    ("create a ticket", "create_ticket"), ("delete invoices", "delete_invoice"),
+    ("exporting metrics", "export_metric"), ("merge branch", "merge_branch"),
+    ("archive_photo", "archive_photo"), ("countRecipes", "count_recipe"),
+    ("mcp__shop__update_sensor", "update_sensor"),
+])  # fmt: skip
+def test_the_right_one_of_two_hundred_stands_first(query: str, expected: str) -> None:
+    assert search(query, two_hundred())[0].own_name == expected
+
+
+def test_what_is_found_comes_with_its_schema_five_at_most_or_it_is_said_that_there_are_none() -> None:
+    text = found_text("create ticket", two_hundred())
+    assert text.startswith("mcp__shop__create_ticket: Create one ticket of the shop, by its id.\n  arguments: {")
+    assert text.count("arguments: {") == 5
+    assert "200 tools in all" in text
+    assert "none is ready" in found_text("ticket", [])
+
+
+@pytest.mark.parametrize("query", ["", "???", "zebra"])
+def test_what_fits_nothing_is_said_with_the_servers(query: str) -> None:
+    assert "No tool fits" in found_text(query, two_hundred())
+    assert "Servers: shop" in found_text(query, two_hundred())
+
+
+@pytest.mark.parametrize("count", [1, 10, 60])
+def test_its_price_does_not_grow_with_servers_or_tools(count: int) -> None:
+    servers = [McpServer(f"a-rather-long-server-name-{i}", "f", ServerState.READY) for i in range(count)]
+    spec = search_spec(servers)
+    told = json.dumps(
+        {"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters}}
+    )
+    assert count_tokens(told) <= 300

@@ -1,17 +1,30 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lmtui.core.errors import UsageError
+from lmtui.core.attempt_values import Attempt
+from lmtui.core.budgets import SessionBudget
+from lmtui.core.errors import Fault, UsageError
+from lmtui.core.events import TurnEnded, TurnReason
+from lmtui.features.batch import batch_runner
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
-from lmtui.features.batch.task_file import BatchTask
+from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
+from lmtui.features.batch.service import BatchService
+from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
+from lmtui.paths import batches_dir
+from tests.sets import for_each
 
 TASKS = [BatchTask("1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix\nb.py")]
 
@@ -21,10 +34,6 @@ def folder(tmp_path: Path) -> BatchFolder:
     found = BatchFolder(tmp_path / "out")
     found.begin(TASKS, {"tries": 2})
     return found
-
-
-def test_tasks_and_options_are_read_as_they_were_written(folder: BatchFolder) -> None:
-    assert folder.read() == (TASKS, {"tries": 2})
 
 
 def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: BatchFolder, tmp_path: Path) -> None:
@@ -81,11 +90,12 @@ def test_results_are_read_on_from_where_they_were_read(folder: BatchFolder) -> N
     assert folder.results()["1"] is folder.results()["1"]
 
 
-def test_a_task_may_have_any_separator_of_lines_in_it(tmp_path: Path) -> None:
-    tasks = [BatchTask("1", "one\u2028two\x85three\nfour")]
+def test_tasks_and_options_are_read_as_they_were_written_whatever_separators_and_names_are_in_them(tmp_path: Path) -> None:
+    odd = BatchTask("3", "Fix caf\udce9.py", ("caf\udce9.py",))
+    tasks = [BatchTask("1", "one\u2028two\x85three\nfour", checks=("pytest -q",)), odd]
     folder = BatchFolder(tmp_path / "other")
-    folder.begin(tasks, {})
-    assert folder.read()[0] == tasks
+    folder.begin(tasks, {"tries": 2})
+    assert folder.read() == (tasks, {"tries": 2})
 
 
 def test_what_runs_is_told_while_somebody_works_on_it(folder: BatchFolder) -> None:
@@ -143,14 +153,166 @@ def test_tasks_that_lmtui_would_not_write_are_refused(folder: BatchFolder, odd: 
         folder.read()
 
 
-def test_a_file_name_that_is_not_utf8_stays_the_same(tmp_path: Path) -> None:
-    task = BatchTask("1", "Fix caf\udce9.py", ("caf\udce9.py",))
-    folder = BatchFolder(tmp_path)
-    folder.begin([task], {})
-    assert folder.read()[0] == [task]
-
-
 def test_a_batch_that_comes_with_the_folder_is_none(folder: BatchFolder, tmp_path: Path) -> None:
     for name in (str(folder.path), folder.path.name, "../out"):
         with pytest.raises(UsageError, match="has no batch"):
             find_batch(tmp_path, name)
+
+
+class FakeHost:
+    """A host whose attempts end as they are told, the last way from then on; `fault` "" is a turn that did nothing."""
+
+    def __init__(self, *faults: str) -> None:
+        self.faults, self.tried, self.workspace = [*faults], 0, Path("/nowhere")
+        self.servers = self.config = SimpleNamespace(pool=list)
+        self.sessions: list[Any] = []
+        self.go = asyncio.Event()
+
+    def new_attempts(self, budget: SessionBudget) -> FakeHost:
+        del budget
+        return self
+
+    async def slot_count(self) -> int:
+        await self.go.wait()
+        return 1
+
+    async def require_sandbox(self) -> None:
+        await asyncio.sleep(0)
+
+    async def try_task(self, *words: object) -> Attempt:
+        del words
+        self.tried += 1
+        fault = self.faults.pop(0) if len(self.faults) > 1 else self.faults[0]
+        reason = TurnReason.ERROR if fault else TurnReason.DONE
+        end = TurnEnded(turn_id="t", reason=reason, exit_code=0 if fault in ("", "red") else 1, fault=fault, error=fault)
+        return Attempt(1, end=end, failing=fault == "red")
+
+    def spent_of(self, attempt: Attempt) -> SessionBudget:
+        del attempt
+        return SessionBudget(0, 1, 0.0)
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+
+
+async def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Any, tries: int = 2) -> Sequence[str]:
+    monkeypatch.setattr(batch_runner, "_FIRST_WAIT_S", 0.0)
+    folder, told = BatchFolder(tmp_path), []
+    tasks = [BatchTask("1", "do it")]
+    folder.begin(tasks, {})
+    host.go.set()
+
+    def tell(result: TaskResult, _: object) -> None:
+        told.append(result.status)
+
+    async with asyncio.timeout(10):
+        await BatchRunner(host, folder, BatchOptions(tries=tries), tell).run(tasks)
+    return told
+
+
+@for_each(("faults", "tries", "told"), [
+    ((Fault.CUT,), 1, [*["unreachable"] * 4, "failed"]),
+    ((*[Fault.UNREACHABLE] * 20, "red"), 1, [*["unreachable"] * 20, "red"]),
+    (("red", Fault.UNREACHABLE, "red"), 2, ["unreachable", "red"]),
+])  # fmt: skip
+async def test_a_task_waits_for_a_server_as_long_as_none_answers_and_fails_where_it_breaks_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: tuple[str, ...], tries: int, told: list[str]
+) -> None:
+    assert await run(tmp_path, monkeypatch, FakeHost(*faults), tries=tries) == told
+
+
+async def test_of_two_batches_that_begin_at_once_the_second_is_left_free(tmp_path: Path) -> None:
+    host: Any = FakeHost("")
+    host.workspace = tmp_path
+    extensions: Any = SimpleNamespace()
+    service = BatchService(host, extensions)
+    folders = [BatchFolder(batches_dir(tmp_path) / name) for name in ("one", "two")]
+    for folder in folders:
+        folder.begin([BatchTask("1", "do it")], {})
+    found = await asyncio.gather(*(service.resume(str(each.path), "") for each in folders), return_exceptions=True)
+    assert sorted(isinstance(each, UsageError) for each in found) == [False, True]
+    assert sorted(each.is_locked() for each in folders) == [False, True]
+    await service.stop()
+    assert not any(each.is_locked() for each in folders)
+
+
+def test_any_text_may_be_asked_for_a_batch() -> None:
+    assert not BatchFolder(Path("x" * 10_000)).exists()
+
+
+def test_a_line_is_an_object_a_text_or_a_json_text_and_ends_at_a_newline_alone() -> None:
+    lines = ['{"id": "a-1", "task": "Fix a.py", "files": ["a.py"], "checks": "pytest -q"}', "Fix b.py", '"Fix c.py"', ""]
+    tasks, problems = read_tasks("\n".join(lines))
+    assert tasks == [
+        BatchTask("a-1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix b.py"),
+        BatchTask("3", "Fix c.py"),
+    ]  # fmt: skip
+    assert problems == []
+    tasks, problems = read_tasks('{"task": "one\u2028two"}\r\nthree\x0bfour')
+    assert ([task.text for task in tasks], problems) == (["one\u2028two", "three\x0bfour"], [])
+
+
+@pytest.mark.parametrize(("line", "words"), [
+    ("{broken", "line 2: not valid JSON"), ("[1, 2]", "line 2: A line is text"),
+    ('{"task": 3}', "line 2: no task text"), ('{"task": " "}', "line 2: no task text"),
+    ('{"task": "x", "id": "../x"}', "line 2: the id '../x' may only contain"),
+    ('{"task": "x", "checks": [1]}', "line 2: checks must be a list of strings"),
+    ("[" * 100_000, "line 2: not valid JSON"),
+])  # fmt: skip
+def test_a_broken_line_is_named_and_the_others_are_taken(line: str, words: str) -> None:
+    tasks, problems = read_tasks(f"one\n{line}\nthree")
+    assert ([task.text for task in tasks], len(problems)) == (["one", "three"], 1)
+    assert problems[0].startswith(words)
+
+
+def test_an_id_that_another_task_has_is_reported_and_its_number_is_not_given_to_another() -> None:
+    tasks, problems = read_tasks('{"id": "x", "task": "a"}\n{"id": "x", "task": "b"}\nc')
+    assert ([task.text for task in tasks], problems) == (["a", "c"], ["line 2: another task has the id x"])
+    tasks, problems = read_tasks('{"id": 2, "task": "a"}\nb\n{"id": null, "task": "c"}\n{"id": "5", "task": "d"}\ne\n')
+    assert ([task.id for task in tasks], problems) == (["2", "6", "3", "5", "7"], [])
+
+
+def test_each_file_of_a_pattern_is_a_task() -> None:
+    tasks = tasks_for_files("Add types to {file}", ["a.py", "b {x}.py"])
+    assert [(task.text, task.files) for task in tasks] == [
+        ("Add types to a.py", ("a.py",)), ("Add types to b {x}.py", ("b {x}.py",)),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match=r"does not contain .file."):
+        tasks_for_files("Add types", ["a.py"])
+    with pytest.raises(UsageError, match="no file matches"):
+        tasks_for_files("Add types to {file}", [])
+
+
+@given(
+    st.lists(st.one_of(st.text(max_size=40), st.builds(json.dumps, st.dictionaries(st.text(max_size=5), st.text(max_size=5)))))
+)
+def test_any_text_is_read_and_every_line_is_a_task_or_a_problem(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    try:
+        tasks, problems = read_tasks(text)
+    except UsageError:
+        return
+    assert len(tasks) + len(problems) == sum(
+        bool(line.strip()) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    )
+
+
+@pytest.mark.parametrize(("data", "words"), [
+    (b"\xff\xfe\x00", "x is not UTF-8 text"), (b"a\0b", "x is not a text file"),
+    (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
+], ids=["not UTF-8", "with a zero byte", "too large"])  # fmt: skip
+def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        decoded(data, "x")
+
+
+def test_ten_thousand_tasks_are_the_most() -> None:
+    lines = "\n".join(f"do {number}" for number in range(MOST_TASKS))
+    assert len(read_tasks(lines)[0]) == MOST_TASKS
+    with pytest.raises(UsageError, match="more than 10,000 tasks"):
+        read_tasks(f"{lines}\none more\nand more")
+
+
+def test_a_misspelled_key_is_reported_and_others_are_ignored() -> None:
+    tasks, problems = read_tasks('{"task": "a", "chekcs": ["pytest"]}\n{"task": "b", "repo": "c"}')
+    assert ([task.text for task in tasks], problems) == (["b"], ["line 1: unknown key 'chekcs'; did you mean 'checks'?"])

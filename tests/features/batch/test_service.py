@@ -33,12 +33,9 @@ def test_overlaps_stay_few_though_all_tasks_changed_one_file() -> None:
     assert ({len(row.overlaps) for row in rows}, mergeable(rows)) == ({MOST_OVERLAPS}, [])
 
 
-def test_green_tasks_are_merged_before_unverified_ones() -> None:
+def test_green_tasks_are_merged_before_unverified_ones_and_never_together() -> None:
     one, two = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("green", "unverified"))
     assert (mergeable([one, two]), mergeable([two])) == ([one], [two])
-
-
-def test_unverified_tasks_are_never_merged_together_where_others_have_checks() -> None:
     kept = BatchRow("1", "", "green", ("a.py",), has_diff=True, decision="accepted")
     red, unverified = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("red", "unverified"))
     assert mergeable([kept, unverified]) == mergeable([red, unverified]) == []

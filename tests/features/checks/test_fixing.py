@@ -128,14 +128,8 @@ def test_a_test_that_only_its_name_tells_of_is_found_too() -> None:
         "```python\nclass Stats:\n    def middle(values):\n        return 1\n```",
         "    def middle(values):\n        return 1\n",
     ),
+    ("```python\n@staticmethod\ndef middle(values):\n    return sorted( values )[0]\n```", ""),  # the same again
     ("```python\ndef other(): ...\n```", ""), ("```python\ndef middle(values:\n```", ""), ("", ""),
 ])  # fmt: skip
 def test_a_definition_is_taken_out_of_an_answer_and_put_at_its_depth(answer: str, draft: str) -> None:
     assert draft_of(answer, candidate("middle")) == draft
-
-
-def test_the_same_definition_again_is_no_draft() -> None:
-    assert (
-        draft_of("```python\n@staticmethod\ndef middle(values):\n    return sorted( values )[0]\n```", candidate("middle"))
-        == ""
-    )

@@ -35,13 +35,10 @@ def test_a_claimed_job_is_nobody_elses_until_its_lease_ends_or_its_owner_is_gone
     assert len(claimed(held, moment(1), OTHER, alive=False)) == 1
 
 
-def test_setting_the_clock_ends_no_lease_on_the_same_machine() -> None:
+def test_setting_the_clock_ends_no_lease_here_and_an_owner_elsewhere_is_not_looked_for() -> None:
     held = claimed(JOB, moment(), ONE)[0]
     assert claimed(held, moment(1, wall_s=7200), OTHER) == []
     assert len(claimed(held, moment(1, wall_s=7200), FAR)) == 1
-
-
-def test_the_owner_on_another_machine_is_not_looked_for_here() -> None:
     held = claimed(JOB, moment(), ONE)[0]
     assert claimed(held, moment(1), FAR, alive=False) == []
 
@@ -76,7 +73,7 @@ def test_who_lost_a_claim_changes_nothing_any_more() -> None:
     assert [*leases.given_back(held, "1.0")] == []
 
 
-def test_a_run_that_was_missed_is_left_out_by_policy_only() -> None:
+def test_missed_runs_are_one_run_or_left_out_by_policy() -> None:
     daily = replace(JOB, schedule="daily 14:02", zone="UTC")
     late = moment(86_400 * 3 + 3600)
     ran = claimed(daily, late, ONE)[0]
@@ -85,9 +82,6 @@ def test_a_run_that_was_missed_is_left_out_by_policy_only() -> None:
     assert (skipped.lease, skipped.due, skipped.history.last_outcome) == (None, START + timedelta(days=4), "missed")
     assert claimed(replace(daily, missed=Missed.SKIP), moment(60), ONE)[0].lease is not None
     assert claimed(replace(JOB, missed=Missed.SKIP), late, ONE)[0].lease is not None  # it has no other time
-
-
-def test_three_days_away_make_one_run() -> None:
     daily = replace(JOB, schedule="daily 14:02", zone="UTC")
     late = moment(86_400 * 3 + 3600)
     job = next(leases.ended(claimed(daily, late, ONE), "1.0", "done", late.wall))
@@ -101,19 +95,19 @@ def test_run_now_during_a_run_is_another_run() -> None:
     assert ended.due == START + timedelta(seconds=5)
 
 
-def test_a_clock_that_was_a_year_ahead_puts_nothing_off() -> None:
+def test_a_clock_that_was_wrong_puts_nothing_off_and_runs_nothing_twice() -> None:
     ahead = START + timedelta(days=365)
     job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ahead + timedelta(days=1), history=JobHistory(last_run=ahead))
     healed = next(leases.healed([job], START))
     assert healed.due == datetime(2026, 3, 15, 9, 0, tzinfo=UTC)
-
-
-def test_a_clock_that_is_set_back_an_hour_runs_nothing_twice() -> None:
     ran = datetime(2026, 3, 14, 9, 0, tzinfo=UTC)
     job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ran + timedelta(days=1), history=JobHistory(last_run=ran))
     assert [*leases.healed([job], ran - timedelta(hours=1))] == []
     wake = replace(JOB, kind=JobKind.WAKE, schedule="at 2026-04-01T00:00:00Z", due=START + timedelta(days=18))
     assert [*leases.healed([wake], START)] == []
+    job = away(JOB, 0.0)
+    assert [each.history.again for each in leases.healed([job], START - timedelta(days=2))] == [START - timedelta(days=2)]
+    assert [*leases.healed([job], START)] == []
 
 
 def test_what_runs_at_start_is_due_once() -> None:
@@ -257,9 +251,3 @@ def test_what_waits_for_the_server_goes_on_as_soon_as_another_job_had_it() -> No
     now = moment(40.0).wall
     assert [each.history.again for each in leases.server_is_back([job], now)] == [now]
     assert [*leases.server_is_back([JOB], now)] == []
-
-
-def test_a_clock_that_was_ahead_puts_no_try_off() -> None:
-    job = away(JOB, 0.0)
-    assert [each.history.again for each in leases.healed([job], START - timedelta(days=2))] == [START - timedelta(days=2)]
-    assert [*leases.healed([job], START)] == []

@@ -33,17 +33,11 @@ def local(moments: list[datetime], zone: tzinfo) -> list[str]:
     return [f"{each.astimezone(zone):%d. %H:%M %z}" for each in moments]
 
 
-def test_a_daily_time_that_the_clocks_skip_comes_once_at_the_next_that_exists() -> None:
+def test_a_daily_time_or_hour_that_the_clocks_skip_or_show_twice_comes_once() -> None:
     found = following("daily 02:30", datetime(2026, 3, 27, 12, tzinfo=UTC), BERLIN, 3)
     assert local(found, BERLIN) == ["28. 02:30 +0100", "29. 03:00 +0200", "30. 02:30 +0200"]
-
-
-def test_a_daily_time_that_the_clocks_show_twice_comes_once() -> None:
     found = following("daily 02:30", datetime(2026, 10, 24, 12, tzinfo=UTC), BERLIN, 2)
     assert local(found, BERLIN) == ["25. 02:30 +0200", "26. 02:30 +0100"]
-
-
-def test_a_cron_line_of_chosen_hours_goes_by_the_face_of_the_clock() -> None:
     found = following("cron 0,30 2 * * *", datetime(2026, 3, 28, 12, tzinfo=UTC), BERLIN, 3)
     assert local(found, BERLIN) == ["29. 03:00 +0200", "30. 02:00 +0200", "30. 02:30 +0200"]
 

@@ -3,21 +3,30 @@ from __future__ import annotations
 import multiprocessing
 import sqlite3
 import stat
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmtui.core.memory_values import SearchSource
-from lmtui.features.memory.chunks import Chunk
+from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, is_generated, source_of, stem, words_of
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
+from lmtui.tools.text import lines_of
 
 CODE, DOC, MEMORY = SearchSource.CODE, SearchSource.DOC, SearchSource.MEMORY
 
 
 def make(tmp_path: Path) -> SearchIndex:
     return SearchIndex(tmp_path / "search" / "index.db")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[SearchIndex]:
+    with closing(make(tmp_path)) as found:
+        yield found
 
 
 def put(index: SearchIndex, name: str, text: str, source: SearchSource = CODE, read_ns: int = 1, title: str = "") -> None:
@@ -28,36 +37,29 @@ def names(index: SearchIndex, text: str, limit: int = 5) -> list[str]:
     return [each.name for each in index.search(IndexQuery(text), limit)]
 
 
-def test_any_of_the_words_is_enough_and_rare_ones_count_more(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_any_of_the_words_is_enough_and_rare_ones_count_more(index: SearchIndex) -> None:
     for number in range(30):
         put(index, f"many{number}.py", "load the file")
     put(index, "one.py", "load the checkpoint")
     assert names(index, "load checkpoint elsewhere")[0] == "one.py"
     assert index.search(IndexQuery("load checkpoint"), 1)[0].score == pytest.approx(1.0)
-    index.close()
 
 
-def test_a_name_is_found_by_the_whole_and_by_parts(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_a_name_is_found_by_the_whole_and_by_parts(index: SearchIndex) -> None:
     put(index, "a.py", "def readPlainFile(): ...")
     put(index, "b.py", "plain words")
     assert (names(index, "readPlainFile"), names(index, "file")) == (["a.py", "b.py"], ["a.py"])
-    index.close()
 
 
-def test_what_defines_a_name_comes_before_what_uses_it(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_what_defines_a_name_comes_before_what_uses_it(index: SearchIndex) -> None:
     for number in range(5):
         put(index, f"user{number}.py", "evict_oldest evict_oldest evict_oldest")
     put(index, "cache.py", "def evict_oldest(self): return self.entries.popitem() or self.other", title="Cache.evict_oldest")
     assert names(index, "evict_oldest")[0] == "cache.py"
     assert names(index, "Cache.evict_oldest")[0] == "cache.py"
-    index.close()
 
 
-def test_the_version_that_was_read_later_stays(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_the_version_that_was_read_later_stays(index: SearchIndex) -> None:
     put(index, "a.py", "newer words", read_ns=20)
     put(index, "a.py", "older text", read_ns=10)
     index.remove(CODE, ["a.py"], 10)
@@ -66,17 +68,14 @@ def test_the_version_that_was_read_later_stays(tmp_path: Path) -> None:
     assert names(index, "newer") == []
     index.remove(CODE, ["a.py"], 30)
     assert (names(index, "newest"), index.states(CODE)) == ([], {})
-    index.close()
 
 
-def test_one_item_has_at_most_two_hits_and_sources_are_chosen(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_one_item_has_at_most_two_hits_and_sources_are_chosen(index: SearchIndex) -> None:
     index.put(DOC, "a.md", (1, 1), [Chunk(at, at, "cache of prompts") for at in range(9)], 1)
     put(index, "b.py", "cache = {}")
     put(index, "project cache", "the cache is warm", MEMORY)
     assert names(index, "cache").count("a.md") == 2
     assert [each.source for each in index.search(IndexQuery("cache"), 5, [MEMORY])] == [MEMORY]
-    index.close()
 
 
 @given(st.text() | st.sampled_from(['"', "a AND b", "NEAR(a b)", "title:x", "a*", "'; DROP TABLE item", "^a", "a - b", "\0"]))
@@ -88,12 +87,10 @@ def test_no_query_is_an_error_or_finds_what_is_not_there(tmp_path_factory: pytes
     assert {each.name for each in found} <= {"a.py"}
 
 
-def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_the_file_is_its_owners_alone(index: SearchIndex) -> None:
     put(index, "a.py", "words")
     assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(index.path.parent.stat().st_mode) == 0o700
-    index.close()
 
 
 def garbage(path: Path) -> None:
@@ -178,15 +175,12 @@ def test_two_processes_index_at_once(tmp_path: Path) -> None:
     index.close()
 
 
-def test_text_with_half_a_character_is_kept_without_it(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_text_with_half_a_character_is_kept_without_it(index: SearchIndex) -> None:
     put(index, "a.py", "word \udcff word")
     assert index.search(IndexQuery("word"), 1)[0].chunk.text == "word ? word"
-    index.close()
 
 
-def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(index: SearchIndex) -> None:
     put(index, "a.py", "apples")
     put(index, "b.py", "bicycles")
     missing = index.without_vector("small/3", 10)
@@ -202,11 +196,9 @@ def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(tmp_path: 
     index.remove(CODE, ["b.py"], 5)
     assert index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5) == []
     assert index.counts()["vectors"] == 1
-    index.close()
 
 
-def test_what_is_nearer_than_the_rest_stands_out_whatever_the_model_calls_near(tmp_path: Path) -> None:
-    index = make(tmp_path)
+def test_what_is_nearer_than_the_rest_stands_out_whatever_the_model_calls_near(index: SearchIndex) -> None:
     for number in range(40):
         put(index, f"{number}.py", f"words {number}")
     put(index, "project near", "apples", MEMORY)
@@ -218,4 +210,98 @@ def test_what_is_nearer_than_the_rest_stands_out_whatever_the_model_calls_near(t
     assert found["project near"] > 6
     assert found["project far"] < 2
     assert index.nearness(IndexQuery("", (1.0, 0.0), "m/2"), MEMORY) == {}
-    index.close()
+
+
+LINES = st.lists(
+    st.sampled_from(
+        ["", "    ", "# Top", "## Below", "```", "class A:", "    def run(self):", "        return 1", "@cached", "x = 2", "}"]
+    )
+    | st.text(max_size=30)
+    | st.integers(1, 4_000).map(lambda count: "z" * count)
+    | st.integers(0, 40).map(lambda indent: " " * indent + "word"),
+    max_size=60,
+)
+TEXTS = st.builds(lambda lines, end: end.join(lines), LINES, st.sampled_from(["\n", "\r\n"]))
+
+
+@given(st.sampled_from(["a.py", "a.md", "a.rs", "a.txt"]), TEXTS)
+def test_each_line_that_is_not_blank_is_in_one_chunk_and_a_long_one_in_several(path: str, text: str) -> None:
+    lines = lines_of(text)
+    found = cut(path, text)
+    seen = 0
+    for at, chunk in enumerate(found):
+        assert len(chunk.text) <= MAX_CHUNK_CHARS
+        if at and (chunk.first, chunk.last) == (found[at - 1].first, found[at - 1].last):
+            continue
+        assert not "".join(lines[seen : chunk.first - 1]).strip()
+        same = [each.text for each in found if (each.first, each.last) == (chunk.first, chunk.last)]
+        assert "".join(same) == "".join(lines[chunk.first - 1 : chunk.last])
+        assert len(same) == 1 or chunk.first == chunk.last
+        seen = chunk.last
+    assert not "".join(lines[seen:]).strip()
+
+
+def test_python_is_cut_at_its_functions_and_a_chunk_names_all_that_it_defines() -> None:
+    method = "".join(f"        self.value_{number} = compute({number})\n" for number in range(30))
+    code = f"LIMIT = 3\n\n\nclass Store:\n    def load(self):\n{method}\n    @cached\n    def save(self):\n{method}\n"
+    titles = [chunk.title for chunk in cut("a.py", code)]
+    assert titles == ["LIMIT", "Store Store.load", "Store.save"]
+    assert cut("a.py", code)[2].text.startswith("    @cached\n    def save")
+    code = "class Parser:\n    LIMIT = 3\n\n    def error(self):\n        total = 1\n\n        def inner():\n            pass\n"
+    assert [chunk.title for chunk in cut("a.py", code)] == ["Parser Parser.error Parser.error.inner"]
+    script = "export async function load(url) {\n  const data = 1\n}\n\nexport const LIMIT = 2\n\nclass Store {\n}\n"
+    assert [chunk.title for chunk in cut("a.ts", script)] == ["load LIMIT Store"]
+
+
+def test_markdown_is_cut_at_headings_which_are_not_those_in_code() -> None:
+    text = "# Guide\n\nhello\n\n## Install\n\n```sh\n# not a heading\n```\n\n# Other\n"
+    assert [(chunk.first, chunk.last, chunk.title) for chunk in cut("a.md", text)] == [
+        (1, 3, "Guide"), (5, 9, "Guide > Install"), (11, 11, "Other"),
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_ever_more_indented_is_cut_all_the_same() -> None:
+    text = "\n\n".join(" " * depth + "begin" for depth in range(1_300))
+    assert len(cut("a.js", text)) > 100
+
+
+@pytest.mark.parametrize("path", sorted(Path("lmtui/core").glob("*.py")), ids=lambda path: path.name)
+def test_chunks_of_real_code_begin_at_a_block(path: Path) -> None:
+    text = path.read_text()
+    lines = text.splitlines()
+    for chunk in cut("a.py", text)[1:]:
+        before = lines[chunk.first - 2]
+        assert not before.strip() or before.lstrip().startswith(("@", "class", '"""')) or lines[chunk.first - 1].strip() != ""
+
+
+def test_a_name_is_found_whole_and_in_its_parts_without_accents_and_japanese_by_two_letters() -> None:
+    assert words_of("core.read_plain(SessionStore)") == [
+        stem("core"), "read_plain", "read", "plain", "core.read_plain", "sessionstore", stem("session"), stem("store"),
+    ]  # fmt: skip
+    assert words_of("Größe café") == [*words_of("Große cafe")]
+    assert words_of("設定画面") == ["設定", "定画", "画面"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("running", "run"), ("cached", "caching"), ("queries", "query"), ("processes", "process"), ("approval", "approved")],
+)
+def test_forms_of_a_word_have_one_stem(one: str, other: str) -> None:
+    assert stem(one) == stem(other)
+
+
+@given(st.text())
+@example("we㏠")
+def test_words_of_any_text_are_plain(text: str) -> None:
+    for word in words_of(text):
+        assert word not in STOP_WORDS
+        assert '"' not in word
+        assert word.strip()
+
+
+def test_data_and_generated_code_are_left_out() -> None:
+    assert source_of("a/poetry.lock") is None
+    assert source_of("docs/guide.md") is SearchSource.DOC
+    assert source_of("src/Main.java") is SearchSource.CODE
+    assert is_generated("var a=1;" * 1_000)
+    assert not is_generated("x = 1\n" * 1_000)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 import time
@@ -10,14 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.errors import SandboxError, ToolError, UsageError
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed
-from lmtui.core.memory_values import MemoryScope, Note, SearchHit, SearchSource
+from lmtui.core.memory_values import MemoryScope, NoMemory, Note, SearchHit, SearchSource
 from lmtui.core.messages import Role
+from lmtui.core.permissions.rules import Verdict
+from lmtui.core.plan import Plan
+from lmtui.core.ports import FeatureServices, ToolContext, ToolResult
 from lmtui.features.memory.chunks import Chunk
-from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch, is_searched
+from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch
 from lmtui.paths import search_dir
 from lmtui.store.session_logs import SessionStore, new_session_id
+from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
+from tests.fakes import FakeSandbox
 
 
 class Corpus:
@@ -230,33 +236,12 @@ async def test_indexing_leaves_the_event_loop_alone_and_ends_at_once(corpus: Cor
     assert time.process_time() - began_s < 1
 
 
-async def test_while_idle_indexing_takes_a_fiftieth_of_a_core(corpus: Corpus) -> None:
-    for number in range(300):
-        corpus.write(f"src/{number}.py", f"def function_{number}():\n    return marker\n\n\n" * 60)
-    task = corpus.search._begin_update()
-    used = await asyncio.get_running_loop().run_in_executor(None, time.process_time)
-    await asyncio.sleep(2)
-    assert not task.done()
-    assert time.process_time() - used < 2 * 0.1  # the loop and a first file are in it too
-
-
 async def test_an_index_that_cannot_be_used_is_said(corpus: Corpus) -> None:
     search_dir(corpus.folder).parent.mkdir(parents=True)
     search_dir(corpus.folder).write_text("in the way")
     with pytest.raises(UsageError, match="could not use"):
         await corpus.find("marker")
     assert corpus.search.problem
-
-
-async def test_a_broken_index_is_filled_again(corpus: Corpus) -> None:
-    corpus.write("a.py", "marker = 1\n")
-    await corpus.find("marker")
-    await corpus.search.close()
-    (search_dir(corpus.folder) / "index.db").write_bytes(b"broken" * 5_000)
-    again = Corpus(corpus.folder)
-    again.paths = corpus.paths
-    assert places(await again.find("marker")) == ["a.py:1-1"]
-    await again.search.close()
 
 
 async def test_facts_say_what_is_indexed_and_make_no_index(corpus: Corpus) -> None:
@@ -286,7 +271,61 @@ async def test_a_message_recalls_the_notes_that_it_is_about_and_no_others(corpus
         assert await recalled(message) == []
 
 
-@pytest.mark.parametrize("path", ["src/.env", "a/.git/x.py", ".lmagent/x.py", "deploy/key.pem", "tab\there.py"])
-def test_names_that_are_never_indexed(path: str) -> None:
-    assert not is_searched(path)
-    assert is_searched("src/main.py")
+TEXT = "import os\n\n\ndef evict(cache):\n    # the oldest entry goes\n    return cache.pop()\n\n\nLAST = 1\n"
+HITS = tuple(
+    SearchHit(SearchSource.CODE, f"{name}.py:1-9", TEXT, 1.0, "evict") for name in ("a", "private/b", "asked/c", "d", "e")
+)
+
+
+class Memory(NoMemory):
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
+        if not query.strip():
+            raise UsageError("the search needs words", "Write some.")
+        assert set(sources) == {SearchSource.DOC, SearchSource.CODE}
+        self.asked.append((query, limit))
+        return HITS[:limit] if "nothing" not in query else ()
+
+
+async def call(name: str, memory: NoMemory | None = None, **arguments: object) -> ToolResult:
+    verdicts = {"private": Verdict.DENY, "asked": Verdict.ASK}
+    context = ToolContext(
+        FakeSandbox(),
+        Plan(),
+        lambda _: None,
+        lambda _: None,
+        lambda: datetime.now(UTC),
+        on_reading=lambda path: verdicts.get(Path(path).parts[0], Verdict.ALLOW),
+        features=FeatureServices(memory=memory or Memory()),
+    )
+    return await ToolRegistry("/work", ALL_TOOLS).prepare(name, json.dumps(arguments)).run(context)
+
+
+async def test_places_are_cited_with_the_lines_that_have_the_words() -> None:
+    result = await call("find_relevant_files", query="oldest entry", top_k=1)
+    assert (
+        result.text
+        == "a.py:1-9  evict\n    def evict(cache):\n        # the oldest entry goes\n        return cache.pop()\n    LAST = 1"
+    )
+
+
+async def test_what_must_not_be_read_or_needs_approval_is_left_out() -> None:
+    result = await call("find_relevant_files", query="cache", top_k=3)
+    assert [line.partition(":")[0] for line in result.text.splitlines() if line[0] != " "] == ["a.py", "d.py", "e.py"]
+
+
+@pytest.mark.parametrize("name", ["codebase_search", "search_chunks", "search_code"])
+async def test_names_and_arguments_of_other_programs_are_taken(name: str) -> None:
+    memory = Memory()
+    await call(name, memory, query="cache", k=2, workspace_path="/elsewhere")
+    assert memory.asked == [("cache", 4)]
+
+
+async def test_nothing_found_and_no_words_are_said() -> None:
+    assert "grep" in (await call("find_relevant_files", query="nothing here")).text
+    with pytest.raises(ToolError, match="needs words"):
+        await call("find_relevant_files", query=" ")
+    with pytest.raises(ToolError, match="memory is off"):
+        await call("find_relevant_files", NoMemory(), query="cache")
