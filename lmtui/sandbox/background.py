@@ -185,8 +185,7 @@ class SandboxBackground:
         if entry.exit_code is not None or entry.client is None:
             raise SandboxError(f"{identity} has ended (exit code {entry.exit_code})")
         data = text.encode("utf-8", "surrogatepass")
-        fields = {"target": entry.number, "is_last": False}
-        facts, _ = await entry.client.call("input", fields, data, limit_s=_INPUT_S)
+        facts, _ = await entry.client.call("input", {"target": entry.number}, data, limit_s=_INPUT_S)
         taken = replies.parse(facts, replies.FedReply).taken
         if taken < len(data):
             raise SandboxError(f"{identity} took {taken:,} of {len(data):,} bytes: it does not read its input")

@@ -30,9 +30,8 @@ _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the sup
 class Command:
     """What to run and its limits; `environment` is whole; `program` is the seccomp filter, empty for none.
 
-    `is_listing`: what it says of errors is dropped; `is_read`: unless it fails, then it follows the output, which code reads.
-    `streams` are the descriptors of its input and its errors, where they are not nothing and its output (errors -1: its output
-    too).
+    `is_read`: code reads its output, so what it says of errors follows behind, and only if it fails.  `streams` are the
+    descriptors of its input and its errors, where they are not nothing and its output (errors -1: its output too).
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Command:
         folder: str,
         program: bytes,
         *,
-        is_listing: bool = False,
         is_read: bool = False,
         streams: tuple[int, int] | None = None,
     ) -> None:
@@ -52,7 +50,6 @@ class Command:
         self.timeout_s = timeout_s
         self.folder = folder
         self.program = program
-        self.is_listing = is_listing
         self.is_read = is_read
         self.streams = streams
 
@@ -132,7 +129,7 @@ def _become(command: Command, output_fd: int, settings: Settings, apart: int) ->
     try:
         os.setsid()
         null = os.open("/dev/null", os.O_RDWR)
-        reading, errors = command.streams or (null, null if command.is_listing else output_fd)
+        reading, errors = command.streams or (null, output_fd)
         os.dup2(reading, 0)
         os.dup2(output_fd, 1)
         os.dup2(apart if apart >= 0 else errors if errors >= 0 else output_fd, 2)

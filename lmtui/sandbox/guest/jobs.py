@@ -166,22 +166,19 @@ class RunningJobs:
         if takes_input:
             os.set_blocking(giving, False)
 
-    def feed(self, identity: int, data: bytes, *, is_last: bool) -> int:
-        """Give a command input; return how many bytes it took.  `is_last` closes its input."""
+    def feed(self, identity: int, data: bytes) -> int:
+        """Give a command input; return how many bytes it took."""
         job = self._jobs.get(identity)
         if job is None or job.input_fd < 0:
             raise Refused("it takes no input: it has ended, or its input is closed")
-        taken = 0
         try:
-            taken = os.write(job.input_fd, data) if data else 0
+            return os.write(job.input_fd, data)
         except BlockingIOError:
-            pass
+            return 0
         except BrokenPipeError:
-            is_last = True
-        if is_last:
             os.close(job.input_fd)
             job.input_fd = -1
-        return taken
+            return 0
 
     def stop(self, identity: int, number: int = execute.SIGNAL_CANCEL) -> None:
         """Ask a keeper to end its job; one that does not in time is ended from here."""

@@ -475,7 +475,7 @@ def _git(arguments: list[str], settings: Settings, program: bytes) -> bytes | No
     except Refused:
         return None
     with tempfile.TemporaryFile() as output:
-        command = execute.Command(whole, environment, _GIT_S, settings.root, program, is_listing=True)
+        command = execute.Command(whole, environment, _GIT_S, settings.root, program, is_read=True)
         ended = execute.run(command, os.dup(output.fileno()), settings)
         if ended["exit"] != 0:
             return None

@@ -227,8 +227,7 @@ class Supervisor:
         self._jobs.start_command(identity, run, Capture(self._spool), timeout_s, memory_bytes, takes_input=takes_input)
 
     def _feed(self, identity: int, message: Message, data: bytes) -> None:
-        taken = self._jobs.feed(int(message["target"]), data, is_last=bool(message["is_last"]))
-        self._answer(identity, {"taken": taken})
+        self._answer(identity, {"taken": self._jobs.feed(int(message["target"]), data)})
 
     def _read(self, identity: int, message: Message, _data: bytes) -> None:
         facts, data = files.read(self._root_of(message), message["path"], int(message["max_bytes"]))
