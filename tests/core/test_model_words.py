@@ -4,10 +4,11 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.core.event_text import calls_words, model_words, set_calls
-from lmtui.core.events import Event, TurnStarted
+from lmtui.core.events import ApprovalResolved, Event, Outcome, TurnStarted
+from lmtui.core.hooks import HookRan, hook_words
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, ModelLoaded, Reminder, ToolSetChanged
-from lmtui.core.sessions import CallsInUse
+from lmtui.core.sessions import CallsInUse, answer_words, refusal_words
 from tests.sets import for_each
 
 
@@ -48,16 +49,13 @@ class HeldCalls:
         self.set.append(form)
 
 
-def test_the_form_of_calls_is_said_with_its_reason_and_set_by_its_name() -> None:
+def test_the_form_of_calls_is_said_with_its_reason_and_set_by_its_name_or_refused_with_those_there_are() -> None:
     calls = HeldCalls()
     assert calls_words(calls) == "calls: text, nothing speaks against it"
     for name in ("text", "auto", "schema"):
         set_calls(calls, name)
     assert calls.set == [ToolCallFormat.TEXT, None, ToolCallFormat.SCHEMA]
     assert calls_words(calls) == "calls: text, you set it"
-
-
-def test_a_form_of_calls_that_is_none_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(UsageError, match="no form of calls 'xml'") as caught:
         set_calls(HeldCalls(), "xml")
     assert caught.value.hint == "There are auto, native, text, schema."
@@ -66,3 +64,39 @@ def test_a_form_of_calls_that_is_none_is_refused_with_those_that_there_are() -> 
 def test_a_loop_is_told_while_it_may_still_end_well() -> None:
     assert model_words(LoopSuspected(what="read a\x1b[2J, 3 times", count=3)) == "this looks like a loop: read a, 3 times"
     assert model_words(LoopSuspected(what="read a", count=5, is_over=True)) == ""
+
+
+@for_each(("by", "outcome", "feedback", "part", "told"), [
+    ("user", Outcome.NO, "use make", "", "no by user: use make"), ("user", Outcome.SESSION, "", "", "session by user"),
+    ("user", Outcome.ONCE, "", "2 of 3 hunks by", "2 of 3 hunks by user"),
+    ("headless", Outcome.NO, "nobody is there to approve it", "", "no: nobody was there to ask"),
+    ("interrupt", Outcome.NO, "", "", "no by interrupt"),
+])  # fmt: skip
+def test_an_answer_says_whose_it_is(by: str, outcome: Outcome, feedback: str, part: str, told: str) -> None:
+    event = ApprovalResolved(approval_id="a", outcome=outcome, by=by, feedback=feedback)
+    assert answer_words(event, part) == told
+
+
+@pytest.mark.parametrize(("by", "told"), [("user", "you: use make"), ("headless", "nobody was there to ask")])
+def test_a_refusal_is_yours_only_where_you_were_there(by: str, told: str) -> None:
+    assert refusal_words(ApprovalResolved(approval_id="a", outcome=Outcome.NO, by=by, feedback="use make")) == told
+
+
+@for_each(("event", "words"), [
+    (HookRan(event="Stop", command="true"), ""),
+    (HookRan(event="Stop", command="true", decision="allow"), ""),
+    (
+        HookRan(event="PreToolUse", command="g", exit_code=2, decision="deny", said="no\nmore"),
+        "hook PreToolUse (g) said no: no",
+    ),
+    (HookRan(event="PreToolUse", command="g", decision="ask"), "hook PreToolUse (g) said ask"),
+    (
+        HookRan(event="Stop", command="g" * 61, exit_code=1, said="x" * 161),
+        f"hook Stop ({'g' * 59}…) failed with exit code 1: {'x' * 159}…",
+    ),
+    (HookRan(event="Stop", command="g", exit_code=1), "hook Stop (g) failed with exit code 1"),
+    (HookRan(event="Stop", command="g", exit_code=-1, said="was killed"), "hook Stop (g) was killed"),
+    (HookRan(event="Stop", command="g\x1b[2J\nx", exit_code=-1), "hook Stop (g⏎x) did not end by itself"),
+])  # fmt: skip
+def test_only_what_blocked_or_failed_is_told(event: HookRan, words: str) -> None:
+    assert hook_words(event) == words

@@ -1,13 +1,25 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.path_patterns import alternatives, can_be_below, escape, literal, matches, normalize
+from lmtui.core.permissions.path_patterns import alternatives, can_be_below, escape, literal, matches, normalize, secret_regex
+from lmtui.core.permissions.rules import (
+    Effect,
+    Rule,
+    escape_glob,
+    literal_of,
+    mask_regex,
+    masking_patterns,
+    matches_glob,
+    parse_rule,
+    revealing_patterns,
+)
 from tests.sets import for_each
 
 PARTS = st.one_of(st.just("**"), st.text("ab?*é", min_size=1, max_size=4).filter(lambda part: "**" not in part))
@@ -78,3 +90,87 @@ def test_an_escaped_path_matches_itself_alone(path: str) -> None:
 ])  # fmt: skip
 def test_a_pattern_that_can_match_below_a_folder_is_known(pattern: str, folder: str, expected: bool) -> None:
     assert can_be_below(pattern, folder) is expected
+
+
+@given(st.text("ab*?", max_size=6), st.text("ab", max_size=8))
+def test_a_glob_matches_as_a_plain_reading_of_it(pattern: str, text: str) -> None:
+    plain = "".join({"*": ".*", "?": "."}.get(char, char) for char in pattern)
+    assert matches_glob(pattern, text) is (re.fullmatch(plain, text) is not None)
+
+
+@given(st.text(max_size=12))
+def test_an_escaped_text_matches_itself_alone(text: str) -> None:
+    assert literal_of(escape_glob(text)) == text
+    assert matches_glob(escape_glob(text), text)
+    assert not matches_glob(escape_glob(text), text + "x")
+    assert matches_glob(f"{escape_glob(text)}*", text + "x")
+
+
+def test_a_glob_has_no_literal_text_and_no_number_of_stars_takes_long() -> None:
+    assert [literal_of(pattern) for pattern in ("a*", "a?", "[a]", r"\*", r"\\*", "a")] == [None, None, None, "*", None, "a"]
+    began = time.process_time()
+    assert not matches_glob("*e" * 40 + "z", "e" * 50_000)
+    assert not matches_glob("*" * 1000 + "z", "e" * 50_000)
+    assert time.process_time() - began < 1
+
+
+def rules(*texts: str) -> tuple[Rule, ...]:
+    split = (text.partition(" ") for text in texts)
+    return tuple(parse_rule(rule, Effect(effect), "settings") for effect, _, rule in split)
+
+
+def hides(source: str, path: str) -> bool:
+    return re.compile(source.encode("ascii")).match(path.encode()) is not None
+
+
+@for_each(("rule", "expected"), [
+    ("deny Read(./secrets/**)", ("secrets/**",)), ("deny Grep(/secrets/)", ("/secrets",)), ("deny *(a)", ("a",)),
+    ("deny Read", ()), ("ask Read(a)", ()), ("allow Read(a)", ()), ("deny Write(a)", ()), ("deny Shell(cat a)", ()),
+])  # fmt: skip
+def test_masks_come_from_deny_rules_for_reading(rule: str, expected: tuple[str, ...]) -> None:
+    assert masking_patterns(rules(rule)) == expected
+
+
+@for_each(("rule", "expected"), [
+    ("allow Read(.env)", (".env",)), ("allow Read(**/*.pem)", ("**/*.pem",)),
+    ("allow Read(conf/{.env,.env.*})", ("conf/{.env,.env.*}",)), ("allow Read(src/**)", ()), ("allow Read(*.toml)", ()),
+    ("allow Read", ()), ("allow Write(.env)", ()),
+])  # fmt: skip
+def test_only_rules_that_name_secrets_reveal_them(rule: str, expected: tuple[str, ...]) -> None:
+    assert revealing_patterns(rules(rule)) == expected
+
+
+def test_a_mask_covers_what_is_in_a_folder() -> None:
+    source = mask_regex(masking_patterns(rules("deny Read(sec*)", "deny Read(a/**)", "deny Read(ä?/[!x])")))
+    for path in ("secrets/", "secrets/k/l", "sec", "a/b", "a/b/c", "äö/y"):
+        assert hides(source, path), path
+    for path in ("x/secrets", "a/", "ab", "äö/x", "äöö/y"):
+        assert not hides(source, path), path
+    assert not hides(mask_regex(()), "a")
+
+
+@for_each(
+    "path", [".env", "a/.ENV", "a/.env.local", "id_rsa", "a/b/k.pem", ".ssh/", "a/.aws/x", ".kube/config", "credentials.json"]
+)
+def test_the_secret_mask_covers_secret_files(path: str) -> None:
+    assert hides(secret_regex(), path)
+
+
+@for_each(
+    "path",
+    [".env.example", "a/.env.sample", "id_rsa.pub", "credentials.py", "src/credentials/", "src/credentials/a.txt", "main.py"]
+    + [f"x/{each}/k.pem" for each in ("node_modules", ".venv", "venv", "site-packages", ".tox", "__pycache__", "vendor")]
+    + [f"{each}/a/.env" for each in ("target", ".cargo", "go/pkg")],
+)
+def test_the_secret_mask_leaves_public_files_and_dependencies(path: str) -> None:
+    assert not hides(secret_regex(), path)
+
+
+def test_no_pattern_takes_more_than_linear_time() -> None:
+    hostile = ("deny Read(**/" + "*a/**/" * 20 + "z*b*c*d)", "deny Read(" + "*e" * 40 + "z)", "deny Read(" + "**/" * 30 + "x)")
+    source = re.compile(mask_regex(masking_patterns(rules(*hostile))).encode())
+    began = time.process_time()
+    for path in (b"a/" * 20_000, b"e" * 40_000, b"zbcd/" * 8_000):
+        source.match(path)
+        re.compile(secret_regex().encode()).match(path)
+    assert time.process_time() - began < 1

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions.decide import decide, decide_all
+from lmtui.core.permissions.decide import SkillScope, decide, decide_all
+from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
+from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.skills import PROMOTE_TOOL
 from tests.sets import for_each
 
@@ -35,12 +37,9 @@ def test_modes(mode: Mode, access: Access, expected: Verdict) -> None:
     assert verdict("tool", access, "x", mode) is expected
 
 
-def test_deny_comes_before_allow_and_before_every_mode() -> None:
+def test_deny_comes_before_every_mode_and_plan_mode_is_not_opened_by_an_allow_rule() -> None:
     for mode in Mode:
         assert verdict("shell", Access.EXECUTE, "rm -rf x", mode, allow("Shell"), deny("Bash(rm *)")) is Verdict.DENY
-
-
-def test_plan_mode_is_not_opened_by_an_allow_rule() -> None:
     assert verdict("write", Access.WRITE, "a", Mode.PLAN, allow("Write")) is Verdict.DENY
 
 
@@ -127,13 +126,6 @@ def test_rules_for_mcp_tools_name_server_and_tool(rule: str, expected: Verdict) 
     assert str(allow(rule)).lower() in (rule.lower(), str(allow(str(allow(rule)))).lower())
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"), [(Mode.MANUAL, Verdict.ASK), (Mode.NORMAL, Verdict.ASK), (Mode.PLAN, Verdict.DENY)]
-)
-def test_calls_to_servers_ask_and_plan_mode_has_none(mode: Mode, expected: Verdict) -> None:
-    assert verdict("mcp__git__list", Access.EXECUTE, "git/list", mode) is expected
-
-
 def test_what_must_not_be_read_must_not_be_searched() -> None:
     assert verdict("grep", Access.READ, "a/b", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
     assert verdict("read", Access.READ, "a/b", Mode.AUTO, deny("Grep(a/**)")) is Verdict.DENY
@@ -144,13 +136,6 @@ def test_what_must_not_be_read_must_not_be_searched() -> None:
 def test_a_function_that_is_to_become_a_tool_takes_no_rule() -> None:
     decision = decide(PROMOTE_TOOL, Access.WRITE, "words.py", Mode.AUTO, (Rule(Effect.ALLOW, PROMOTE_TOOL),))
     assert (decision.verdict, decision.takes_no_rule) == (Verdict.ASK, True)
-
-
-@pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.AUTO])
-def test_a_wide_rule_for_reading_shows_no_secret_file(mode: Mode) -> None:
-    for text, wanted in (("Read", Verdict.ASK), ("Read(**)", Verdict.ASK), ("Read(.env)", Verdict.ALLOW)):
-        rules = (parse_rule(text, Effect.ALLOW, "settings"),)
-        assert decide("read", Access.READ, ".env", mode, rules).verdict is wanted, text
 
 
 @for_each(("rule", "subject", "expected"), [
@@ -204,3 +189,135 @@ def test_the_try_mode_keeps_deny_and_ask_rules_and_shows_no_secrets() -> None:
     assert verdict("shell", Access.EXECUTE, "make", Mode.TRY, parse_rule("Shell(make*)", Effect.ASK, "test")) is Verdict.ASK
     for tool, access, subject in (("read", Access.READ, ".env"), ("shell", Access.EXECUTE, "cat .env")):
         assert decide_all(tool, access, (subject,), Mode.TRY, ()).verdict is Verdict.DENY
+
+
+@for_each(("command", "wider"), [
+    ("pytest -q tests", ["Shell(pytest *)"]), ("git commit -m 'a b'", ["Shell(git commit *)"]),
+    ("npm run build -- --x", ["Shell(npm run build *)"]), ("timeout 60 pytest -q", ["Shell(pytest *)"]),
+    ("python -m pytest", ["Shell(pytest *)"]), ("cd src && make test | tail -3", ["Shell(make test *)"]),
+    ("./run.sh a", ["Shell(./run.sh *)"]), ("ls -la", ["Shell(ls *)"]), ("make a && npm test", []), ("python a.py", []),
+    ("python -c 'x'", []), ("bash a.sh", []), ("sudo ls", []), ("env make test", ["Shell(make test *)"]), ("git push", []),
+    ("git reset --hard", []), ("rm -rf src", []), ("npm publish", []), ("find . -delete", []), ("sed -i s/a/b/ f", []),
+    ("git -c a=b log", []), ("ssh host", []), ("echo $(x)", []), ("make > x", []), ("ls | xargs rm", []), ("npx tsc", []),
+    ("git x", []),
+])  # fmt: skip
+def test_a_wider_rule_is_offered_where_it_is_safe_and_covers_the_command(command: str, wider: list[str]) -> None:
+    exact, *others = suggested_rules("shell", Access.EXECUTE, (command,))
+    assert others == wider
+    for text in (exact, *others):
+        rule = parse_rule(text, Effect.ALLOW, "")
+        assert decide("shell", Access.EXECUTE, command, Mode.NORMAL, (rule,)).verdict is Verdict.ALLOW
+
+
+@for_each(("tool", "subjects", "expected"), [
+    ("write", ("src/a/b.py",), ("Write(src/a/b.py)", "Write(src/a/**)", "Write(src/**)")),
+    ("edit", ("src/b.py",), ("Edit(src/b.py)", "Edit(src/**)")), ("edit", ("b.py",), ("Edit(b.py)",)),
+    ("edit", ("a[1]/b*.py",), (r"Edit(a\[1\]/b\*.py)", r"Edit(a\[1\]/**)")), ("read", ("conf/.env",), ("Read(conf/.env)",)),
+    ("git_add", ("src/a", "src/b/c"), ("Git_add", "Git_add(src/**)")), ("git_add", ("a", "src/b"), ("Git_add",)),
+    ("mcp__github__list_issues", ("github/list issues",), ("mcp__github__list_issues", "mcp__github__*")),
+    ("git_commit", ("fix: x",), ("Git_commit(fix: x)", "Git_commit")),
+])  # fmt: skip
+def test_paths_and_other_subjects_offer_their_folder(tool: str, subjects: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    access = Access.EXECUTE if tool.startswith("mcp__") else Access.WRITE
+    assert suggested_rules(tool, access, subjects) == expected
+    for subject in subjects:
+        for text in expected:
+            rule = parse_rule(text, Effect.ALLOW, "")
+            assert decide(tool, access, subject, Mode.MANUAL, (rule,)).verdict is Verdict.ALLOW
+
+
+ALLOW_ALL = (Rule(Effect.ALLOW, "*", "*", "settings"),)
+
+
+def scope(*texts: str) -> SkillScope:
+    return SkillScope("tidy", tuple(parse_rule(text, Effect.ALLOW, "skill tidy") for text in texts))
+
+
+@for_each(("texts", "tool", "access", "subject", "is_left"), [
+    (("Read",), "read", Access.READ, "a.txt", True), (("Read",), "look", Access.READ, "a.png", True),
+    (("Read",), "grep", Access.READ, "", False), (("Read(src/**)",), "read", Access.READ, "src/a.py", True),
+    (("Read(src/**)",), "read", Access.READ, "b.py", False), (("Write",), "mkdir", Access.WRITE, "x", True),
+    (("Write",), "edit", Access.WRITE, "x", False), (("Shell",), "shell", Access.EXECUTE, "rm -rf x; curl y", True),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git status", True),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git status && rm x", False),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git log | tee x", False),
+    (("Shell(git *)",), "shell", Access.EXECUTE, "git status $(rm x)", False),
+    (("Shell",), "python", Access.EXECUTE, "", False), (("Python",), "python", Access.EXECUTE, "", True),
+    (("mcp__time__*",), "mcp__time__now", Access.EXECUTE, "time/now", True),
+    (("mcp__time__*",), "mcp__mail__send", Access.EXECUTE, "mail/send", False),
+    (("Skill__count",), "skill__count", Access.EXECUTE, "", True), ((), "read", Access.READ, "a.txt", False),
+    ((), "todo_add", Access.NONE, "", True), ((), "skill", Access.NONE, "other", True),
+])  # fmt: skip
+def test_what_a_skill_names_is_left_and_nothing_else(
+    texts: tuple[str, ...], tool: str, access: Access, subject: str, *, is_left: bool
+) -> None:
+    decision = decide_all(tool, access, (subject,), Mode.AUTO, ALLOW_ALL, scopes=(scope(*texts),))
+    assert (decision.verdict is not Verdict.DENY) == is_left
+    assert is_left or "skill tidy is in use until this turn ends" in decision.why
+
+
+def test_a_skill_allows_nothing_that_the_user_does_not() -> None:
+    both = (scope("Write", "Shell"),)
+    deny = (Rule(Effect.DENY, "write", "secret/**", "settings"),)
+    assert decide_all("write", Access.WRITE, ("secret/x",), Mode.AUTO, deny, scopes=both).verdict is Verdict.DENY
+    assert decide_all("write", Access.WRITE, ("x",), Mode.NORMAL, (), scopes=both).verdict is Verdict.ASK
+    assert decide_all("shell", Access.EXECUTE, ("touch x",), Mode.NORMAL, (), scopes=both).verdict is Verdict.ASK
+    assert decide_all("write", Access.WRITE, ("x",), Mode.PLAN, (), scopes=both).verdict is Verdict.DENY
+
+
+def test_of_two_skills_both_hold_and_each_subject_counts() -> None:
+    two = (scope("Read", "Write"), scope("Read"))
+    assert decide_all("read", Access.READ, ("x",), Mode.AUTO, (), scopes=two).verdict is Verdict.ALLOW
+    assert decide_all("write", Access.WRITE, ("x",), Mode.AUTO, (), scopes=two).verdict is Verdict.DENY
+    some = (scope("Read(src/**)"),)
+    assert decide_all("read", Access.READ, ("src/a", "b"), Mode.AUTO, (), scopes=some).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize("mode", [Mode.MANUAL, Mode.NORMAL, Mode.AUTO])
+def test_a_tool_is_promoted_only_by_a_yes_whatever_is_allowed(mode: Mode) -> None:
+    rules = (*ALLOW_ALL, Rule(Effect.ALLOW, PROMOTE_TOOL, "a.py"))
+    assert decide_all(PROMOTE_TOOL, Access.WRITE, ("a.py",), mode, rules).verdict is Verdict.ASK
+    assert decide_all(PROMOTE_TOOL, Access.WRITE, ("a.py",), Mode.PLAN, rules).verdict is Verdict.DENY
+    hidden = (Rule(Effect.DENY, "read", "a.py", "settings"),)
+    assert decide_all(PROMOTE_TOOL, Access.WRITE, ("a.py",), mode, hidden).verdict is Verdict.DENY
+
+
+def test_what_is_forbidden_of_commands_and_files_counts_for_promoted_tools() -> None:
+    for rule, verdict in (("Shell", Verdict.DENY), ("Python", Verdict.DENY), ("Read(secret/**)", Verdict.ASK)):
+        rules = (parse_rule(rule, Effect.DENY, "settings"), parse_rule("Skill__count", Effect.ALLOW, "settings"))
+        assert decide_all("skill__count", Access.EXECUTE, (), Mode.NORMAL, rules).verdict is verdict
+    allowed = (parse_rule("skill__count", Effect.ALLOW, "settings"),)
+    assert decide_all("skill__count", Access.EXECUTE, (), Mode.NORMAL, allowed).verdict is Verdict.ALLOW
+    assert decide_all("skill__other", Access.EXECUTE, (), Mode.NORMAL, allowed).verdict is Verdict.ASK
+
+
+@for_each("path", [
+    ".env", "a/.env", ".env.local", ".env.production", ".ENV", "./.env", "a//.env", ".env/", "\uff0eenv", ".en\u200bv", "x.pem",
+    "x.key", "id_rsa", "id_rsa.bak", "id_ed25519", "ID_RSA", ".netrc", ".npmrc", ".pypirc", "credentials", "credentials.json",
+    "credentials-prod.yaml", "x.p12", "x.pfx", "x.kdbx", "secrets.yaml", "secrets.toml", ".aws/config", "a/.aws/b",
+    ".ssh/known_hosts", ".ssh", ".kube/config", ".docker/config.json", "/proc/self/environ", ".git-credentials",
+    "home/.ssh/x/y",
+])  # fmt: skip
+def test_secret_names(path: str) -> None:
+    assert is_secret_path(path)
+
+
+@for_each("path", [
+    "", ".", "a.py", ".env.example", ".env.sample", ".env.template", "env", "a.env.py", "key.py", "keys/a.py", "id_rsa.pub",
+    "secrets.py", "credentials.ts", "docs/secrets.md", "config.json", ".kube/cache", ".docker/Dockerfile", "environ",
+    "README.md", "monkey", "x.pem.md",
+])  # fmt: skip
+def test_harmless_names(path: str) -> None:
+    assert not is_secret_path(path)
+
+
+def test_reading_a_secret_asks_in_every_mode_and_only_a_rule_that_names_it_helps() -> None:
+    wide, exact = parse_rule("Read", Effect.ALLOW, ""), parse_rule("Read(.env)", Effect.ALLOW, "")
+    for mode in Mode:
+        assert decide("read", Access.READ, ".env", mode, ()).verdict is Verdict.ASK
+        assert decide("grep", Access.READ, ".env", mode, ()).verdict is Verdict.ASK
+        assert decide("read", Access.READ, ".env", mode, (exact,)).verdict is Verdict.ALLOW
+        assert decide("read", Access.READ, ".env", mode, (wide,)).verdict is Verdict.ASK
+    assert decide("ls", Access.READ, ".ssh", Mode.NORMAL, ()).verdict is Verdict.ALLOW
+    everything = (parse_rule("Read(**)", Effect.ALLOW, "settings"),)
+    assert decide("read", Access.READ, ".env", Mode.AUTO, everything).verdict is Verdict.ASK

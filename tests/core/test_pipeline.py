@@ -40,17 +40,11 @@ def states(plan: PipelinePlan) -> list[str]:
     return [str(each.state) for each in plan.tasks]
 
 
-def test_a_retried_task_frees_all_that_failed_because_of_it_whatever_their_numbers() -> None:
+def test_a_retried_or_skipped_task_frees_what_waited_for_it_and_nothing_that_failed_on_its_own() -> None:
     plan = failed_at(plan_of((2,), (3,), ()), 3)
     assert (states(plan), states(changed(plan, after_action(plan, 3, TaskAction.RETRY)))) == (["failed"] * 3, ["ready"] * 3)
-
-
-def test_a_skipped_task_frees_also_those_that_wait_for_it_through_others() -> None:
     plan = failed_at(plan_of((), (1,), (2,), ()), 1)
     assert states(changed(plan, after_action(plan, 1, TaskAction.SKIP))) == ["skipped", "ready", "ready", "ready"]
-
-
-def test_what_failed_on_its_own_stays_failed_when_another_is_skipped() -> None:
     plan = failed_at(failed_at(plan_of((), (), (1, 2)), 1), 2)
     assert changed(plan, after_action(plan, 1, TaskAction.SKIP)).task(2).state is PipelineState.FAILED
 

@@ -109,56 +109,41 @@ def test_a_session_that_begins_in_plan_mode_goes_on_in_normal_mode() -> None:
     assert played(state, *approve(state, Plan())).mode is Mode.NORMAL
 
 
-def test_an_edited_plan_takes_the_place_of_the_proposed_one() -> None:
+def test_an_edited_plan_takes_the_place_of_the_proposed_one_where_it_changes_something_and_can_be() -> None:
     made = approve(asked(), Plan(), edited=TWO)
     assert isinstance(made[-1], PlanDecided)
     assert (made[-1].edited, played(asked(), *made).proposal) == (TWO, TWO)
-
-
-def test_an_edit_that_changes_nothing_is_none() -> None:
     made = approve(asked(), Plan(), edited=ONE)
     assert isinstance(made[-1], PlanDecided)
     assert made[-1].edited is None
-
-
-def test_an_edited_plan_that_cannot_be_leaves_the_question_open() -> None:
     with pytest.raises(ToolError, match="cannot be"):
         approve(asked(), Plan(), edited=Proposal("x", ()))
 
 
-def test_words_and_a_no_stay_in_plan_mode() -> None:
+def test_words_and_a_no_stay_in_plan_mode_also_where_it_was_left() -> None:
     assert played(asked(), *revise(asked(), "shorter")).is_on
     assert played(asked(), *reject(asked())).is_on
     with pytest.raises(ToolError, match="say what"):
         revise(asked(), "  ")
-
-
-def test_a_change_is_asked_for_in_plan_mode_also_where_it_was_left() -> None:
     left = after(asked(), ModeChanged(mode="normal"))
     assert left.asked is not None
     assert played(left, *revise(left, "shorter")).is_on
     assert played(left, *approve(left, Plan())).mode is Mode.NORMAL
 
 
-def test_another_proposal_replaces_the_open_one() -> None:
+def test_another_proposal_replaces_the_open_one_and_outside_plan_mode_there_is_none() -> None:
     made = propose(asked(), TWO, turn_id="turn_2")
     assert isinstance(made[0], PlanDecided)
     assert (made[0].outcome, made[0].by) == (PlanOutcome.REPLACED, "model")
     state = played(asked(), *made)
     assert state.asked is not None
     assert (state.asked.proposal_id, state.asked.proposal) == ("plan_2", TWO)
-
-
-def test_no_plan_is_proposed_outside_plan_mode() -> None:
     with pytest.raises(ToolError, match="plan mode is off"):
         propose(PlanMode(), ONE, turn_id="t")
 
 
-def test_what_a_rewind_takes_back_is_open_no_more() -> None:
+def test_what_a_rewind_takes_back_is_open_no_more_and_an_answer_to_another_changes_nothing() -> None:
     later = after(asked(), TurnStarted(turn_id="turn_2"))
     assert after(later, Rewound(turn_id="turn_2")).asked is not None
     assert after(later, Rewound(turn_id="turn_1")).asked is None
-
-
-def test_an_answer_to_another_proposal_changes_nothing() -> None:
     assert after(asked(), PlanDecided(proposal_id="plan_9", outcome=PlanOutcome.APPROVED)) == asked()

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.errors import ConfigError
+from lmtui.core.connection_profiles import ConnectionProfile, connection_of, find_connection, parse_connections
+from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles, with_role
 from tests.sets import for_each
 
@@ -27,12 +30,9 @@ def test_an_entry_names_a_role_a_model_and_settings_of_its_own(text: str, role: 
     assert parse_roles([text]) == {role: model}
 
 
-def test_a_later_entry_changes_of_a_role_only_what_it_says() -> None:
+def test_a_later_entry_or_another_model_changes_only_what_it_says() -> None:
     found = parse_roles(["planner: a temperature=0.2 context_length=8192", "planner: b seed=3"])
     assert found == {ModelRole.PLANNER: RoleModel("b", 0.2, seed=3, context_length=8192)}
-
-
-def test_another_model_for_a_role_leaves_the_rest_of_the_entries() -> None:
     texts = ("planner: a temperature=0.2", "title: b", "Planner : context_length=8192")
     assert with_role(texts, ModelRole.PLANNER, "c") == ("title: b", "planner: c temperature=0.2 context_length=8192")
     assert with_role(texts, ModelRole.PLANNER, "") == ("title: b", "planner: temperature=0.2")
@@ -73,3 +73,80 @@ def test_what_cannot_be_read_is_named_with_the_way_out(text: str, words: str, hi
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(ConfigError):
         assert len(parse_roles([text])) == 1
+
+
+GPU = "gpu: url=http://gpu:8080 model=qwen3-coder api_key=file:~/.gpu.key"
+LOCAL = "local: model='a model'"
+
+
+def test_a_profile_names_a_server_a_model_and_its_key_and_the_later_of_a_name_holds() -> None:
+    assert parse_connections([GPU, LOCAL]) == {
+        "gpu": ConnectionProfile("gpu", "http://gpu:8080", "qwen3-coder", "file:~/.gpu.key"),
+        "local": ConnectionProfile("local", model="a model"),
+    }
+    assert parse_connections([GPU, "gpu: model=other"])["gpu"].model == "other"
+
+
+@for_each("text", [
+    "", "gpu", "gpu:", "gpu: qwen", "gpu: url=http://gpu colour=red", "gpu: model=a model=b", "gpu: model='a",
+    "gpu: url=ftp://canary", "gpu: url=http://user:canary@gpu", "gpu: url=http://gpu api_key=sk-canary",
+    "gpu: api_key=keyring:canary", "sk-canary", "g p u: model=a",
+])  # fmt: skip
+def test_what_is_no_profile_is_refused_and_no_value_is_shown(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_connections([text])
+    assert "canary" not in caught.value.full_text()
+    assert "api_key=file:" in caught.value.hint
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="no profile 'gqu'") as caught:
+        find_connection([GPU, LOCAL], "gqu")
+    assert caught.value.hint == "There are: gpu, local."
+    with pytest.raises(ConfigError) as caught:
+        find_connection([], "gpu")
+    assert "has none" in caught.value.hint
+
+
+def test_a_server_is_found_in_whatever_form_its_address_has() -> None:
+    found = connection_of([LOCAL, GPU], "gpu:8080/v1")
+    assert found is not None
+    assert found.name == "gpu"
+    assert connection_of([LOCAL, GPU], "http://gpu:8081") is None
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_profile_or_an_error(text: str) -> None:
+    with contextlib.suppress(ConfigError):
+        assert len(parse_connections([text])) == 1
+
+
+@for_each(("address", "expected"), [
+    ("http://localhost:1234", "http://localhost:1234/v1"), ("localhost:1234/", "http://localhost:1234/v1"),
+    ("http://localhost:1234/v1", "http://localhost:1234/v1"),
+    ("http://localhost:1234/v1/chat/completions", "http://localhost:1234/v1"),
+    ("https://host/proxy/v1/models", "https://host/proxy/v1"), ("http://[::1]:8080", "http://[::1]:8080/v1"),
+    ("http://user:secret@host:1/v1?key=1#x", "http://host:1/v1"),
+])  # fmt: skip
+def test_forms_of_an_address(address: str, expected: str) -> None:
+    assert (base_url(address), root_url(address)) == (expected, expected.removesuffix("/v1"))
+
+
+@for_each("address", [
+    "", "ftp://host", "http://", "http://host:notaport", "file:///etc/passwd", "http://host:0", "http://[::1", "http://[x]",
+])  # fmt: skip
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="not a server address"):
+        base_url(address)
+
+
+@for_each(("one", "other", "expected"), [
+    ("http://localhost:1234", "http://127.0.0.1:1234/v1/", True), ("http://[::1]:1234/v1", "127.0.0.1:1234", True),
+    ("http://0.0.0.0:1234/", "http://localhost:1234/v1/models", True), ("https://host/proxy/v1", "https://host/proxy/", True),
+    ("https://host/proxy", "https://host", False), ("http://127.0.0.1:1234", "http://127.0.0.1:1235", False),
+    ("http://host:1", "https://host:1", False), ("gguf:", "http://127.0.0.1:1234", False), ("gguf:", "gguf:", True),
+    ("", "http://127.0.0.1:1234", False), ("", "", True),
+])  # fmt: skip
+def test_one_server_has_many_addresses(one: str, other: str, expected: bool) -> None:
+    assert is_same_server(one, other) is expected
+    assert is_same_server(other, one) is expected

@@ -18,11 +18,13 @@ from tests.tui.lines.stage import envelopes
 FIVE = change_task(None, TaskChange("move them", remaining_queue=("a", "b", "c", "d", "e")))
 
 
-def test_a_queue_is_counted_and_what_is_done_leaves_it() -> None:
+def test_a_queue_is_counted_by_what_leaves_it() -> None:
     assert (FIVE.total_count, FIVE.processed_count, FIVE.is_finished) == (5, 0, False)
     state = change_task(FIVE, TaskChange(done=("b", "./a", "b")))
     assert (state.remaining_queue, state.processed, state.processed_count) == (("c", "d", "e"), ("b", "a"), 2)
     assert change_task(state, TaskChange(done=("c", "d", "e"))).is_finished
+    state = change_task(FIVE, TaskChange(remaining_queue=("d", "e")))
+    assert (state.processed_count, state.total_count, state.processed) == (3, 5, ("a", "b", "c"))
 
 
 def test_nothing_is_counted_twice_and_nothing_that_is_not_there() -> None:
@@ -32,11 +34,6 @@ def test_nothing_is_counted_twice_and_nothing_that_is_not_there() -> None:
     with pytest.raises(ToolError, match="not in the queue: x; nothing was counted") as found:
         mark_done(state, ["b", "x"])
     assert "Next in the queue: b, c, d, e" in found.value.hint
-
-
-def test_a_queue_that_only_got_shorter_counts_what_left_it() -> None:
-    state = change_task(FIVE, TaskChange(remaining_queue=("d", "e")))
-    assert (state.processed_count, state.total_count, state.processed) == (3, 5, ("a", "b", "c"))
 
 
 def test_three_of_five_is_not_finished() -> None:
@@ -93,13 +90,10 @@ def test_the_hash_is_of_the_sorted_paths() -> None:
     assert inventory_hash(["b", "a", "b"]) == hashlib.sha256(b"a\nb").hexdigest()[:16]
 
 
-def test_it_survives_the_log() -> None:
+def test_it_survives_the_log_and_is_told_in_few_lines() -> None:
     state = change_task(mark_done(FIVE, ["a"]), TaskChange(rename_map={"a": "b"}, last_error="no space", next_action="go on"))
     (envelope,) = envelopes([PlanChanged(plan=Plan(task=state))])
     assert decode(encode(envelope)) == envelope
-
-
-def test_it_is_told_in_few_lines() -> None:
     state = change_task(mark_done(FIVE, ["a"]), TaskChange(last_error="no space"))
     assert task_lines(state) == [
         "objective: move them", "count: 1 of 5 processed, 4 left", "next in the queue: b, c, d, e", "last error: no space",

@@ -9,8 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, cycle_of, needs
+from lmtui.core.plan import (
+    MAX_RESULT_CHARS,
+    CommandRun,
+    Plan,
+    PlanStep,
+    StepWork,
+    Todo,
+    TodoStatus,
+    adopt_steps,
+    blocked_by,
+    check_order,
+    complete_step,
+    current_step,
+    cycle_of,
+    evidence,
+    is_run_of,
+    needs,
+    programs_of,
+)
 from lmtui.tools.todo_tools import MAX_TEXT_CHARS, MAX_TODOS, TodoChange, add_todo, change_todo, drop_todo, set_todos
+from tests.sets import for_each
 
 DONE, PENDING, BEGUN = TodoStatus.COMPLETED, TodoStatus.PENDING, TodoStatus.IN_PROGRESS
 
@@ -33,10 +52,16 @@ def test_a_list_has_an_end_and_a_todo_a_text() -> None:
         add_todo(Plan(), "  ")
 
 
-def test_completing_twice_says_so() -> None:
+def test_completing_twice_or_before_what_waits_is_refused() -> None:
     plan = change_todo(add_todo(Plan(), "a"), 1, TodoChange(DONE))
     with pytest.raises(ToolError, match="todo 1 is already completed"):
         change_todo(plan, 1, TodoChange(DONE))
+    plan = plan_of(Todo(1, "a", DONE), Todo(2, "b", DONE, depends_on=(1,)))
+    with pytest.raises(ToolError, match="todo 1 comes before todo 2"):
+        change_todo(plan, 1, TodoChange(PENDING))
+    with pytest.raises(ToolError, match="todo 3 comes before todo 1"):
+        add_todo(plan, "c", parent=1)
+    assert change_todo(change_todo(plan, 2, TodoChange(PENDING)), 1, TodoChange(PENDING)).todos[0].status is PENDING
 
 
 def test_a_parent_is_completed_after_its_parts() -> None:
@@ -71,15 +96,6 @@ def test_what_would_wait_for_itself_is_refused_with_its_ids(todo: int, change: T
     with pytest.raises(ToolError, match="wait for one another") as found:
         change_todo(plan, todo, change)
     assert cycle in str(found.value)
-
-
-def test_an_open_todo_does_not_stand_before_one_that_is_done() -> None:
-    plan = plan_of(Todo(1, "a", DONE), Todo(2, "b", DONE, depends_on=(1,)))
-    with pytest.raises(ToolError, match="todo 1 comes before todo 2"):
-        change_todo(plan, 1, TodoChange(PENDING))
-    with pytest.raises(ToolError, match="todo 3 comes before todo 1"):
-        add_todo(plan, "c", parent=1)
-    assert change_todo(change_todo(plan, 2, TodoChange(PENDING)), 1, TodoChange(PENDING)).todos[0].status is PENDING
 
 
 def test_dropping_takes_the_parts_along_and_frees_what_waited() -> None:
@@ -143,3 +159,119 @@ def test_a_cycle_is_found_where_there_is_one_and_is_one(wanted: dict[int, list[i
 
 def test_a_parent_needs_its_parts() -> None:
     assert needs([Todo(1, "a", depends_on=(3,)), Todo(2, "b", parent=1), Todo(3, "c")]) == {1: (3, 2), 2: (), 3: ()}
+
+
+STEPS = (
+    PlanStep(1, "look", result="left from before"),
+    PlanStep(2, "change", depends_on=(1,), verification="pytest -q"), PlanStep(3, "docs"),
+)  # fmt: skip
+
+
+def test_the_first_step_that_waits_for_nothing_is_begun_and_completing_begins_the_next() -> None:
+    plan = adopt_steps(Plan(), (STEPS[1], STEPS[0], STEPS[2]))
+    assert [step.status for step in plan.steps] == [TodoStatus.PENDING, TodoStatus.IN_PROGRESS, TodoStatus.PENDING]
+    assert plan.steps[1].result == ""
+    work = StepWork((CommandRun("pytest -q"),))
+    plan = complete_step(complete_step(adopt_steps(Plan(), STEPS), 1), 2, " 14 passed " + "x" * 5_000, work)
+    assert plan.steps[1].result.startswith("14 passed")
+    assert plan.steps[1].result.endswith("x [`pytest -q`: exit 0]")
+    assert (len(plan.steps[1].result), current_step(plan)) == (MAX_RESULT_CHARS, plan.steps[2])
+    assert complete_step(plan, 3).open_steps == ()
+
+
+@pytest.mark.parametrize(("step", "notes", "said"), [
+    (2, "ok", "step 2 is not under way; step 1 is"),
+    (3, "", "step 3 is not under way"),
+    (9, "", r"no step 9 \(there are: 1, 2, 3\)"),
+])  # fmt: skip
+def test_out_of_order_is_refused_and_says_what_is_next(step: int, notes: str, said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        complete_step(adopt_steps(Plan(), STEPS), step, notes)
+
+
+def test_a_step_is_not_completed_twice_nor_unchecked_nor_without_a_plan() -> None:
+    plan = complete_step(adopt_steps(Plan(), STEPS), 1)
+    with pytest.raises(ToolError, match="step 1 is already completed"):
+        complete_step(plan, 1)
+    with pytest.raises(ToolError, match="step 2 is to be checked: pytest -q"):
+        complete_step(plan, 2, "  ")
+    with pytest.raises(ToolError, match="no approved plan"):
+        complete_step(Plan(), 1)
+
+
+@pytest.mark.parametrize(("steps", "said"), [
+    ((PlanStep(1, "a"), PlanStep(1, "b")), "step 1 is there twice"),
+    ((PlanStep(1, "a", depends_on=(2,)),), "step 1 refers to 2"),
+    ((PlanStep(1, "a", depends_on=(2,)), PlanStep(2, "b", depends_on=(1,))), "1 → 2 → 1"),
+])  # fmt: skip
+def test_a_plan_that_cannot_be_carried_out_is_not_adopted(steps: tuple[PlanStep, ...], said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        adopt_steps(Plan(), steps)
+
+
+@given(st.lists(st.lists(st.integers(1, 12), max_size=3), min_size=1, max_size=12))
+def test_every_plan_without_a_cycle_can_be_carried_out_to_its_end(wanted: list[list[int]]) -> None:
+    steps = [
+        PlanStep(number, "s", depends_on=tuple(each for each in ids if each < number)) for number, ids in enumerate(wanted, 1)
+    ]
+    plan = adopt_steps(Plan(), steps[::-1])
+    for _ in steps:
+        under_way = current_step(plan)
+        assert under_way is not None
+        assert (sum(step.status is TodoStatus.IN_PROGRESS for step in plan.steps), blocked_by(plan, under_way)) == (1, [])
+        plan = complete_step(plan, under_way.id, "ok")
+    assert plan.open_steps == ()
+
+
+def checked_step(check: str, *commands: str) -> PlanStep:
+    return PlanStep(1, "do it", verification=check, commands=commands)
+
+
+@for_each(("check", "commands", "named"), [
+    ("pytest -q tests/test_lexer.py passes", (), {"pytest"}), ("`make check` is green", (), {"make"}),
+    ("make sure it works", (), set()), ("`def greet(name)` is there", (), set()),
+    ("./scripts/verify.sh says ok", ("./scripts/verify.sh --all",), {"verify.sh"}),
+    ("python3 -m py_compile words.py says nothing", ("python3 -m py_compile words.py",), {"python3", "py_compile"}),
+    ("the test passes", ("python3 -m unittest",), set()), ("go through it and look", (), set()), ("", ("pytest",), set()),
+])  # fmt: skip
+def test_the_programs_that_a_check_names(check: str, commands: tuple[str, ...], named: set[str]) -> None:
+    assert programs_of(checked_step(check, *commands)) == named
+
+
+@for_each("command", [
+    "pytest -q", "cd lib && pytest", "python -m pytest tests", "/usr/bin/pytest x", "A=1 pytest", "pytest 'it' \"unclosed",
+])  # fmt: skip
+def test_a_program_is_found_wherever_a_command_runs_it(command: str) -> None:
+    assert is_run_of(frozenset({"pytest"}), command)
+    assert not is_run_of(frozenset({"pytest"}), command.replace("pytest", "pytests"))
+
+
+@pytest.mark.parametrize(("work", "doubt", "kept"), [
+    (StepWork(), "pytest was not run; the check of step 1 is: pytest -q", "not run: pytest"),
+    (StepWork(has_changed=True, has_looked=True), "pytest was not run since the last change", "not run: pytest"),
+    (StepWork((CommandRun("pytest -q", "exit 1"),)), "`pytest -q` ended with: exit 1", "`pytest -q`: exit 1"),
+    (StepWork((CommandRun("pytest"), CommandRun("pytest -x", "timed out"))), "timed out", "`pytest -x`: timed out"),
+])  # fmt: skip
+def test_a_check_that_was_not_run_or_failed_is_doubted_once_and_kept_as_it_was(work: StepWork, doubt: str, kept: str) -> None:
+    with pytest.raises(ToolError, match=doubt):
+        evidence(checked_step("pytest -q"), work)
+    assert evidence(checked_step("pytest -q"), StepWork(work.runs, work.has_changed, work.has_looked, is_doubted=True)) == kept
+
+
+def test_what_was_run_well_or_refused_is_kept_and_a_check_in_words_wants_a_look() -> None:
+    failed = CommandRun("pytest", "exit 1")
+    assert evidence(checked_step("pytest"), StepWork((failed, CommandRun("pytest  -q\n")))) == "`pytest -q`: exit 0"
+    assert evidence(checked_step("pytest"), StepWork((CommandRun("pytest", "refused"),))) == "`pytest`: refused"
+    words = checked_step("the heading is right")
+    with pytest.raises(ToolError, match="nothing was read or run since the last change"):
+        evidence(words, StepWork(has_changed=True))
+    assert evidence(words, StepWork(has_changed=True, is_doubted=True)) == "nothing was read or run since the last change"
+    assert (evidence(words, StepWork(has_changed=True, has_looked=True)), evidence(words, StepWork())) == ("", "")
+    assert evidence(checked_step(""), StepWork(has_changed=True)) == ""
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=40), max_size=3), st.sampled_from([(0, 0), (0, 1), (1, 0), (1, 1)]))
+def test_nothing_is_doubted_twice(check: str, commands: list[str], done: tuple[int, int]) -> None:
+    runs = tuple(CommandRun(each, "exit 2") for each in commands)
+    work = StepWork(runs, has_changed=bool(done[0]), has_looked=bool(done[1]), is_doubted=True)
+    assert isinstance(evidence(checked_step(check, *commands), work), str)

@@ -100,7 +100,7 @@ def test_an_unknown_range_says_which_there_are() -> None:
     assert "today, 7d, 30d, all" in caught.value.full_text()
 
 
-def test_a_report_in_lines_is_one_table_or_the_beginning_of_all() -> None:
+def test_a_report_in_lines_is_one_table_or_the_beginning_of_all_or_says_what_will_appear() -> None:
     logs = [log(number % 10, (NOW - timedelta(days=number), f"model{number}", ONE)) for number in range(12)]
     report = usage_report(logs, UsageRange.MONTH, NOW, UTC)
     text = "\n".join(usage_lines(report))
@@ -110,9 +110,6 @@ def test_a_report_in_lines_is_one_table_or_the_beginning_of_all() -> None:
     assert len(whole) == 2 + 1 + 12
     assert whole[2].split() == ["model", "requests", "prompt", "cached", "completion", "model", "time"]
     assert "Mon 2026-03-30" in text
-
-
-def test_without_requests_the_lines_say_what_will_appear() -> None:
     assert [*usage_lines(usage_report((), UsageRange.ALL, NOW, UTC))] == [
         "No usage yet. Tokens, requests and time appear here after the first answer of a model."
     ]
