@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -105,6 +106,11 @@ class ToolCall:
     name: str
     arguments: str
     form: str = ""
+
+    @property
+    def sent_name(self) -> str:
+        """Return the name that is sent back: servers refuse a conversation with signs in it that no name has."""
+        return re.sub(r"[^A-Za-z0-9_-]+", "_", self.name)[:64] or "unknown"
 
     @property
     def sent_arguments(self) -> str:

@@ -83,7 +83,7 @@ _EXAMPLES = (
 
 def call_text(call: ToolCall, form: ToolCallFormat) -> str:
     """Return a call as the model should have written it."""
-    body = f'{{"name": {json.dumps(call.name)}, "arguments": {call.sent_arguments}}}'
+    body = f'{{"name": {json.dumps(call.sent_name)}, "arguments": {call.sent_arguments}}}'
     return body if form is ToolCallFormat.SCHEMA else f"```json\n{body}\n```"
 
 
@@ -245,7 +245,7 @@ def wire_message(message: Message) -> dict[str, object]:
     out: dict[str, object] = {"role": str(message.role), "content": _content(message)}
     if message.tool_calls:
         out["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.sent_arguments}}
+            {"id": call.id, "type": "function", "function": {"name": call.sent_name, "arguments": call.sent_arguments}}
             for call in message.tool_calls
         ]
     return out

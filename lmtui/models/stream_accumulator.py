@@ -125,12 +125,63 @@ _DECODER = json.JSONDecoder()
 _MOST = 10**12  # no server counts more tokens or milliseconds
 
 
+_NAMELESS = "Nothing was run: the call has no name. Send the whole call again, with the name of the tool."
+_NO_ARGUMENTS = ("", "{}", "null")
+
+
 @dataclass(slots=True)
 class _CallParts:
+    """One of the server's calls, as far as it has come; `tools` tell a name from a piece of one."""
+
+    tools: ToolNames
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     size_chars: int = 0
+
+    def goes_on(self, call_id: str, name: str, arguments: str) -> bool:
+        """Tell whether a chunk belongs to this call: it has no name, continues what is not whole, or says the same again."""
+        if not name:
+            return True
+        text = self._text
+        if text and arguments.strip() and arguments.lstrip()[0] != "{" and not _is_whole(text):
+            return True
+        if call_id and self.id and call_id != self.id:
+            return False
+        if text:
+            return name == self.name and (
+                arguments.strip() in _NO_ARGUMENTS or not _is_whole(text) or arguments.startswith(text)
+            )
+        is_piece = self.tools.find(self.name + name) or not (self.tools.find(self.name) or self.tools.find(name))
+        return name.startswith(self.name) or bool(is_piece)
+
+    def take(self, call_id: str, name: str, arguments: str) -> ToolCallChunk:
+        """Add a chunk; some servers send all arguments so far in each, or empty ones next to the real ones."""
+        self.id = self.id or call_id
+        text = self._text if name or arguments.strip() in _NO_ARGUMENTS or arguments.startswith("{") else "…"
+        if not text:
+            self.arguments.clear()
+            self.name = name if name.startswith(self.name) else self.name + name
+        self.name = self.name or name
+        if arguments.startswith("{") and arguments.startswith(text):
+            self.arguments = [arguments]
+        elif arguments.strip() not in _NO_ARGUMENTS or (text and not _is_whole(text)):
+            self.arguments.append(arguments)
+        self.size_chars += len(arguments)
+        return ToolCallChunk(self.name, self.size_chars)
+
+    @property
+    def _text(self) -> str:
+        """Return the arguments so far, empty where there are none to speak of."""
+        text = "".join(self.arguments)
+        return "" if text.strip() in _NO_ARGUMENTS else text
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 class StreamAccumulator:
@@ -155,9 +206,10 @@ class StreamAccumulator:
         self._started = now()
         self._first: float | None = None
         self._parser = AnswerParser(tools, form)
-        self._calls: dict[int, _CallParts] = {}
-        self._places: dict[int, int] = {}
+        self._calls: list[_CallParts] = []  # the last is the one that a chunk without index and id belongs to
+        self._by_index: dict[int, _CallParts] = {}
         self._finish: str | None = None
+        self._is_done = False
         self._usage: Usage | None = None
         self._timings: Timings | None = None
         self._model = ""
@@ -178,10 +230,11 @@ class StreamAccumulator:
         Raises:
             ProviderError: it is not JSON, not a chunk, or an error object.
         """
+        data = data.strip()
         if data == "[DONE]":
+            self._is_done = True
             return []
         try:
-            data = data.strip()
             chunk, end = _DECODER.raw_decode(data)
             if end != len(data):
                 chunk = json.loads(data)
@@ -203,15 +256,15 @@ class StreamAccumulator:
         Raises:
             ProviderError: the stream ended without saying why: the connection was cut.
         """
-        if self._finish is None and not self._parser.is_over:
+        if self._finish is None and not self._is_done and not self._parser.is_over:
             raise ProviderError(
                 Fault.CUT,
                 "the server's answer broke off in the middle",
                 "The server may have stopped or run out of memory; look at its log.",
             )
-        is_cut = self._finish in _CUT_SHORT
+        is_cut = self._finish in (*_CUT_SHORT, None)  # without a reason, what is open may have been cut
         pieces, answer = self._parser.finish(is_cut=is_cut)
-        calls = self._sent_calls(is_cut=is_cut) if self._calls else self._found_calls(answer)
+        calls = self._sent_calls(is_cut=is_cut) or self._found_calls(answer)
         ended = self._now()
         first = ended if self._first is None else self._first
         reason = _finish_reason(self._finish or "stop", has_calls=bool(calls))
@@ -222,7 +275,7 @@ class StreamAccumulator:
             first - self._started,
             ended - first,
             self._model,
-            "" if self._calls else answer.problem,
+            _NAMELESS if not calls and any(each.arguments for each in self._calls) else answer.problem,
             answer.stopped,
             self._timings,
             is_unknown_tool=answer.is_unknown_tool,
@@ -236,9 +289,11 @@ class StreamAccumulator:
         return ToolCall(self._new_id(), found.name, found.arguments, found.form)
 
     def _sent_calls(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
-        """Return the server's own calls, each once."""
+        """Return the server's own calls, each once; what has no name calls nothing."""
         calls: dict[tuple[str, str], ToolCall] = {}
-        for _, parts in sorted(self._calls.items()):
+        for parts in self._calls:
+            if not parts.name.strip():
+                continue
             each = mended(parts.name, "".join(parts.arguments), self._parser.names, is_cut=is_cut)
             if (each.name, each.arguments) not in calls:
                 calls[each.name, each.arguments] = ToolCall(parts.id or self._new_id(), each.name, each.arguments)
@@ -280,40 +335,35 @@ class StreamAccumulator:
         for text, is_thinking in (*thoughts, *_parts(content), *_parts(delta.get("refusal"))):
             self._mark()
             pieces += self._parser.feed_thinking(text) if is_thinking else self._parser.feed(text)
-        calls = delta.get("tool_calls")
-        for position, call in enumerate(calls if isinstance(calls, list) else []):
+        sent, older = delta.get("tool_calls"), delta.get("function_call")
+        calls = sent if isinstance(sent, list) else [older]
+        for position, call in enumerate(calls):
             if isinstance(call, dict):
-                pieces.append(self._take_call(call, position))
+                pieces.append(self._take_call(call, position if len(calls) > 1 else None))
         return pieces
 
-    def _take_call(self, call: dict[str, object], position: int) -> ToolCallChunk:
+    def _take_call(self, call: dict[str, object], position: int | None) -> ToolCallChunk:
+        """Take a chunk of a call: that of its index, else of its id, else the last; or a new one, where it begins one."""
         self._mark()
-        self._parser.has_native_calls()
-        index = call.get("index")
-        key = self._key(index if isinstance(index, int) else position, call.get("id"))
-        parts = self._calls.setdefault(key, _CallParts())
-        if isinstance(call.get("id"), str) and not parts.id:
-            parts.id = str(call["id"])
-        function = call.get("function")
-        if isinstance(function, dict):
-            name, arguments = function.get("name"), function.get("arguments")
-            if isinstance(name, str) and name and not parts.name:
-                parts.name = name
-            if isinstance(arguments, dict):
-                arguments = json.dumps(arguments)
-            if isinstance(arguments, str):
-                parts.arguments.append(arguments)
-                parts.size_chars += len(arguments)
-        return ToolCallChunk(parts.name, parts.size_chars)
-
-    def _key(self, index: int, call_id: object) -> int:
-        """Return where a call is collected: some servers send index 0 for every call, then a new id begins a new one."""
-        key = self._places.get(index, index)
-        known = self._calls.get(key)
-        if known is not None and isinstance(call_id, str) and call_id and known.id and known.id != call_id:
-            key = max(self._calls) + 1
-        self._places[index] = key
-        return key
+        inner, place = call.get("function"), call.get("index")
+        function: dict[str, object] = inner if isinstance(inner, dict) else call
+        index = place if isinstance(place, int) else position
+        call_id, name, arguments = (
+            each if isinstance(each, str) else json.dumps(each) if isinstance(each, dict | list) else ""
+            for each in (call.get("id"), function.get("name"), function.get("arguments"))
+        )
+        if name or arguments:
+            self._parser.has_native_calls()
+        by_id = next((each for each in self._calls if call_id and each.id == call_id), None)
+        parts = (self._by_index.get(index) if index is not None else None) or by_id
+        if parts is None and (index is None or not name) and (arguments or not call_id) and self._calls:
+            parts = self._calls[-1]
+        if parts is None or not parts.goes_on(call_id, name, arguments):
+            parts = _CallParts(self._parser.names)
+            self._calls.append(parts)
+        if index is not None:
+            self._by_index[index] = parts
+        return parts.take(call_id, name, arguments)
 
     def _mark(self) -> None:
         if self._first is None:
