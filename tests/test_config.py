@@ -16,6 +16,7 @@ from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
 from lmtui.core.errors import ConfigError
 from lmtui.core.project_checks import parse_profiles
 from lmtui.paths import config_dir, without_keys
+from tests.sets import for_each
 
 KEY = "sk-canary-123"
 
@@ -78,13 +79,15 @@ def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, worksp
     'url = "http://evil.example"', 'api_key = "x"', 'model = "x"', 'allow = ["Shell"]',
     'network = "on"', "network = true", 'sandbox = "process"', 'image = "evil:1"',
     'workspace = "/etc"', 'mode = "auto"', 'mode = "normal"', "max_iterations = 501",
-    "timeout_s = 9.0", "stall_timeout_s = 9.0",
+    "timeout_s = 9.0", "stall_timeout_s = 9.0", 'check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"',
 ])  # fmt: skip
 def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
     write_workspace(workspace, line)
     loaded = load(workspace)
     assert loaded.config == Config()
-    assert loaded.ignored == (f"{line.split(maxsplit=1)[0]} in .lmagent/config.toml",)
+    name = line.partition(" ")[0]
+    assert loaded.ignored == (f"{name} in .lmagent/config.toml",)
+    assert [item.text.partition(" ")[0] for item in loaded.waiting] == [name]
 
 
 @pytest.mark.parametrize(("line", "name", "value"), [
@@ -115,7 +118,7 @@ def test_a_limit_of_the_folder_holds_against_its_own_env_file(workspace: Path) -
     assert load(workspace, {"PERMISSION_MODE": "normal"}).config.mode == "normal"
 
 
-def test_an_env_file_is_read_as_people_write_it(workspace: Path) -> None:
+def test_an_env_file_is_read_as_people_write_it(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = (
         "\ufeffLLM_SEED=3\r\n# LLM_TEMPERATURE=2\nexport LMTUI_THEME = 'pa per#1' # ours\n"
         'LLM_TEMPERATURE=0.1   # cool\nMAX_ITERATIONS="40"\n= nonsense\nLLM_MAX_TOKENS\n'
@@ -123,6 +126,7 @@ def test_an_env_file_is_read_as_people_write_it(workspace: Path) -> None:
     (workspace / ".env").write_text(text, encoding="utf-8")
     config = load(workspace).config
     assert (config.seed, config.theme, config.temperature, config.max_iterations) == (3, "pa per#1", 0.1, 40)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("make", ["missing", "folder", "huge", "bytes"])
@@ -137,23 +141,16 @@ def test_an_env_file_that_is_none_is_passed_over(workspace: Path, make: str) -> 
     assert load(workspace).config == Config()
 
 
-@pytest.mark.parametrize(
-    ("name", "nearest"), [("temprature", "temperature"), ("max_iteration", "max_iterations"), ("sandbx", "sandbox")]
-)
-def test_an_unknown_setting_names_its_nearest(home: Path, workspace: Path, name: str, nearest: str) -> None:
+@for_each(("name", "hint"), [
+    ("temprature", "temperature"), ("max_iteration", "max_iterations"), ("sandbx", "sandbox"), ("zzz", "config show"),
+])  # fmt: skip
+def test_an_unknown_setting_names_its_nearest_or_the_list(home: Path, workspace: Path, name: str, hint: str) -> None:
     home.write_text(f"{name} = 1")
     with pytest.raises(ConfigError) as caught:
         load(workspace)
     assert name in str(caught.value)
     assert str(home) in str(caught.value)
-    assert nearest in caught.value.hint
-
-
-def test_an_unknown_setting_that_is_near_nothing_names_the_list(home: Path, workspace: Path) -> None:
-    home.write_text("zzz = 1")
-    with pytest.raises(ConfigError) as caught:
-        load(workspace)
-    assert "config show" in caught.value.hint
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(("line", "words"), [
@@ -165,7 +162,8 @@ def test_an_unknown_setting_that_is_near_nothing_names_the_list(home: Path, work
     ('mode = "yolo"', "manual, normal, auto, try, plan"),
     ("mode = 1", "manual, normal, auto, try, plan"),
     ('mode = ["auto"]', "manual, normal, auto, try, plan"), ('sandbox = "vm"', "docker"),
-    ("image = 2026-01-01", "a text"),
+    ("image = 2026-01-01", "a text"), ('vision = "yes"', "auto, true, false"),
+    ('vision = "True"', "auto, true, false"), ("vision = 1", "auto, true, false"),
 ])  # fmt: skip
 def test_a_value_that_cannot_be_names_the_setting_the_source_and_the_kind(
     home: Path, workspace: Path, line: str, words: str
@@ -188,14 +186,6 @@ def test_what_another_program_keeps_in_dotenv_stops_nothing(workspace: Path) -> 
     loaded = load(workspace)
     assert loaded.config == Config()
     assert loaded.ignored == ("TEMPERATURE in .env", "MAX_ITERATIONS in .env")
-
-
-def test_dotenv_is_read_as_other_programs_read_it(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = ["# keys", "no equals sign", "export TEMPERATURE='0.5' # warm", "MAX_ITERATIONS=$HOME", "= 3"]
-    (workspace / ".env").write_text("\n".join(lines))
-    loaded = load(workspace)
-    assert (loaded.config.temperature, loaded.ignored) == (0.5, ("MAX_ITERATIONS in .env",))
-    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("line", ["temperature = 99", "max_iterations = 0", "max_retries = -1", "timeout_s = -1"])
@@ -350,13 +340,6 @@ def test_vision_is_one_of_three(workspace: Path, value: str) -> None:
     assert load(workspace, {"VISION_ENABLED": value}).config.vision == value
 
 
-@pytest.mark.parametrize("value", ["yes", "True", "1", "on"])
-def test_vision_is_nothing_else(workspace: Path, value: str) -> None:
-    with pytest.raises(ConfigError, match="vision cannot be") as caught:
-        load(workspace, {"VISION_ENABLED": value})
-    assert "auto, true, false" in caught.value.hint
-
-
 def test_a_folder_with_an_inbox_is_asked_about_and_its_tasks_run_only_once_it_is_trusted(workspace: Path) -> None:
     assert load(workspace).config.inbox == "off"
     (workspace / ".lmagent" / "inbox").mkdir(parents=True)
@@ -404,15 +387,6 @@ def test_a_profile_that_cannot_be_read_names_itself(workspace: Path, entry: str)
     with pytest.raises(ConfigError, match="is not a profile") as caught:
         load_config(workspace, {}, {"check_profiles": (entry,)})
     assert "NAME lint: COMMAND" in caught.value.hint
-
-
-@pytest.mark.parametrize("line", ['check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"'])
-def test_what_decides_on_changes_waits_for_the_trust_of_the_user(workspace: Path, line: str) -> None:
-    (workspace / ".lmagent" / "config.toml").write_text(line + "\n")
-    loaded = load_config(workspace, {}, {})
-    name = line.partition(" ")[0]
-    assert [item.text.partition(" ")[0] for item in loaded.waiting] == [name]
-    assert getattr(loaded.config, name) == getattr(Config(), name)
 
 
 @pytest.mark.parametrize("url", ["full make", "ftp://host", "http://", "http://host:99999"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
+from lmtui.paths import config_dir, sessions_dir, state_dir
 
 
 def test_one_variable_moves_everything_and_keeps_it_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,3 @@ def test_without_the_variable_the_platform_decides(tmp_path: Path, monkeypatch: 
 
 def test_sessions_lie_where_earlier_workspaces_have_them(tmp_path: Path) -> None:
     assert sessions_dir(tmp_path) == tmp_path / ".lmagent" / "sessions"
-
-
-def test_the_themes_are_found_from_a_checkout() -> None:
-    assert list(themes_dir().glob("*.toml"))
