@@ -8,10 +8,12 @@ knows is in its parts: `strips` what is drawn, `frames` when (`timing.py`), `scr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, Unpack
+from typing import Protocol, Unpack
 
 from textual import events, on
 from textual.binding import BindingsMap
+from textual.css.styles import RenderStyles
+from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -272,7 +274,6 @@ class LineScroller:
 class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
     """Shows the lines of a source; `empty_text` is where there are none.  Call `touch` when the content changed."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {STYLE_PREFIX + role for role in ROLES}
     DEFAULT_CSS = """
     VirtualLineView {
         height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1;
@@ -319,9 +320,20 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Draw one row of the screen."""
         return self.strips.strip(y)
 
+    def get_component_styles(self, *names: str) -> RenderStyles:
+        """Style a role when it is first drawn: as component classes, all of them would be styled at each change of a class."""
+        for name in names:
+            if name not in self._component_styles and name.removeprefix(STYLE_PREFIX) in ROLES:
+                role = DOMNode(classes=name)
+                role._attach(self)
+                self.app.stylesheet.apply(role)
+                self._component_styles[name] = role.styles
+        return super().get_component_styles(*names)
+
     def notify_style_update(self) -> None:
         """Forget colours and drawn lines: the theme or the focus changed."""
         super().notify_style_update()
+        self._component_styles.clear()
         self.strips.restyle()
 
     def touch(self, first_line: int | None = None) -> None:
