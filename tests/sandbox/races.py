@@ -45,7 +45,6 @@ MOMENTS = ("command", "read", "git", "checkpoint", "listing", "files", "reveal",
 
 ATTACKER = r"""
 import ctypes, os, sys, time
-from tests.sandbox.conftest import fill, launcher_of
 thing, target, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 libc = ctypes.CDLL(None, use_errno=True)
 def exchange(one, other):
@@ -176,7 +175,8 @@ async def _living(kind: str, sandbox: WorkspaceSandbox, arguments: tuple[str, ..
     """Let the attacker live in an instance."""
     if kind == "server":
         served = await launcher_of(sandbox).open(Launch(arguments), lambda _: None)
-        await served.read()
+        if (said := await served.read()) != b"up\n":
+            raise SystemExit(f"the attacker does not run: {said!r}")
         try:
             yield
         finally:
