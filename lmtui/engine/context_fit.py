@@ -420,9 +420,7 @@ LEAN_WINDOW_TOKENS, LEAN_READ_TOKENS_PER_S = 12_000, 200.0
 _LITTLE_SHARE = 0.1
 _OVERFLOW_SHARE = 0.9
 _MANY_CHARS = 10_000
-_UNKNOWN = (
-    f"The server does not say how large its window is; {ASSUMED_WINDOW_TOKENS:,} tokens are assumed until it refuses a request."
-)
+_UNKNOWN = "The server does not say how large its window is: the conversation grows until the server refuses a request."
 
 
 async def ensure_fits(agent: Agent) -> None:
@@ -515,7 +513,7 @@ def measure(agent: Agent) -> tuple[int, RoomNeeded]:
     tokens = budget.estimate(agent.model.window.sent.of(talk) + tools_tokens)
     kept = (talk.entries[0], *([task] if task else []))
     fixed = budget.estimate(sum(budget.size(entry.message) for entry in kept) + tools_tokens)
-    window = agent.state.model.window_tokens or ASSUMED_WINDOW_TOKENS
+    window = agent.state.model.window_tokens or max(ASSUMED_WINDOW_TOKENS, 2 * tokens)  # unknown: what is sent has room
     return tokens, RoomNeeded.of(
         window, agent.state.model.settings.max_tokens or 0, min(fixed, tokens), agent.model.window.threshold_tokens
     )

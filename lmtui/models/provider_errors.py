@@ -16,11 +16,24 @@ from lmtui.core.sanitize import sanitize_line
 PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_ERROR, Fault.CUT})
 """Faults that pass by themselves: the request may be sent again."""
 
-_OVERFLOW = re.compile(
-    r"context (?:length|size|window)|exceed_context|maximum context|too many tokens|context_length_exceeded"
-    r"|greater than the context",
-    re.IGNORECASE,
+_OWN_LIMIT = re.compile(r"max_(?:completion_|new_|output_)?tokens|(?:completion|output|new) tokens", re.IGNORECASE)
+_CODES = re.compile(r'"(?:code|type)"\s*:\s*"([^"]+)"')
+_UNIT = (
+    r"(?:context|tokens?\b|window|prompt|n ctx|inputs?\b(?! should| image)|(?:model|seq\w*|session|query|current|total) len)"
 )
+_OVER = (
+    r"(?:exceed(?!\w* (?:the )?(?:time|deadline|\d+ ?m?s\b))|overflow|too (?:long|large|many|big)|(?:long|larg|great)er than)"
+)
+_LIMIT = (
+    r"(?:(?:more|less|fewer) than|at most|max|limit|not enough|[<>]=?|only|\[\d+,|too (?:long|large|big) for"
+    r"|context size|n ctx)"
+)
+_TOKENS = r"(?<![\d.])(?<!by )(\d{1,3}(?:,\d{3})+|\d{3,8})(?![\d,]*(?: ?(?:m?s|sec\w*|\w?i?b|bytes?|char\w*)\b| ?>|\d))"
+_OVERFLOW = re.compile(rf"{_UNIT}.{{0,40}}{_OVER}|{_OVER}.{{0,40}}{_UNIT}", re.IGNORECASE)
+_NEAR_LIMIT = re.compile(
+    rf"{_UNIT}.{{0,80}}{_LIMIT}\D{{0,60}}{_TOKENS}|{_LIMIT}\D{{0,60}}{_TOKENS}.{{0,80}}{_UNIT}", re.IGNORECASE
+)
+_WINDOW = re.compile(rf"(?:{_OVER}|{_LIMIT})(?<!too long)(?<!too large)\D{{0,60}}{_TOKENS}", re.IGNORECASE)
 _NO_MODEL = re.compile(r"model.{0,80}(?:not found|does not exist|not loaded|no such|unknown|invalid)|no models? loaded", re.I)
 _LOADING = re.compile(r"loading|is starting|not ready", re.IGNORECASE)
 _NO_MEMORY = re.compile(
@@ -31,9 +44,6 @@ _NO_MEMORY = re.compile(
 _TITLE = re.compile(r"<title[^>]*>([^<]+)", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TOOLS = re.compile(r"does not support tools|requires --jinja|--enable-auto-tool-choice", re.IGNORECASE)
-_WINDOW = re.compile(
-    r"(?:context size \(|maximum context length (?:is|of) |maximum context of |\d\s*>\s*)(\d{3,7})", re.IGNORECASE
-)
 
 
 def unreachable(url: str, why: str) -> ProviderError:
@@ -63,8 +73,8 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if status == 503 and _LOADING.search(said):
         hint = "A large model takes minutes to load."
         return ProviderError(Fault.LOADING, f"{url} is still loading the model", hint)
-    if _OVERFLOW.search(said):
-        return overflow(said, body)
+    if status not in (401, 403, 404) and (full := overflow(said, body)):
+        return full
     if _NO_TOOLS.search(said):
         hint = "Set call_form to text, or start the server with tool calls."
         return ProviderError(Fault.NO_TOOLS, f"{url} takes no tools for {model or 'its model'}: {said}", hint)
@@ -104,15 +114,23 @@ def load_failed(url: str, model: str, status: int, body: str, *, verb: str = "lo
 def stream_error(error: object) -> ProviderError:
     """Return the error for an error object inside a stream that had begun well."""
     said = error_text(json.dumps({"error": error}, default=str))
-    if _OVERFLOW.search(said):
-        return overflow(said, said)
+    if full := overflow(said, json.dumps(error, default=str)):
+        return full
     return ProviderError(Fault.STREAM_ERROR, f"the server broke off with an error: {said}", "Look at the server's log.")
 
 
-def overflow(said: str, body: str) -> ContextOverflow:
-    """Return the error for a request that is larger than the window; the window is read from the text where it is there."""
-    match = re.search(r'"n_ctx"\s*:\s*(\d{1,9})\b', body) or _WINDOW.search(said)
-    window = int(match[1]) if match else 0
+def overflow(said: str, body: str) -> ContextOverflow | None:
+    """Return the error for a request that is larger than the window, None where a text does not speak of that.
+
+    Each server says it otherwise, and in each version: what counts is a word for what is full close to one for too much, or
+    to a limit in tokens.  The number behind the limit is the window.
+    """
+    text = _OWN_LIMIT.sub("", " ".join((said, *_CODES.findall(body)))).replace("_", " ")
+    match = re.search(r'"n_ctx"\s*:\s*(\d{1,9})\b', body)
+    if match is None and not _OVERFLOW.search(text) and not _NEAR_LIMIT.search(text):
+        return None
+    match = match or _WINDOW.search(text)
+    window = int(match[1].replace(",", "")) if match else 0
     size = f" of {window:,} tokens" if window else ""
     return ContextOverflow(
         f"the request does not fit the model's window{size}: {said}",
