@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import math
+import re
 import sys
 import time
 import uuid
@@ -29,7 +30,7 @@ from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models.discovery import known_server, model_of
 from lmtui.models.endpoint import LOCAL_KEY, is_local
 from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
-from lmtui.models.request_encoding import RequestWriter
+from lmtui.models.request_encoding import OPTIONAL_FIELDS, RequestWriter
 from lmtui.models.servers.slot_files import SlotFiles
 from lmtui.models.stream_accumulator import SseDecoder, StreamAccumulator
 
@@ -223,6 +224,7 @@ class OpenAICompatible:
         self._slots_by_hand = slots
         self._context_tokens, self._windows = context_tokens, windows or {}
         self._extra: dict[str, object] = {}
+        self._refused: set[str] = set()
         self._has_answered = False
         self.saves_prompts: bool | None = False
         self.is_router = False  # one that loads a model when it is asked for, and tells how far that is
@@ -263,19 +265,23 @@ class OpenAICompatible:
                     yield piece
 
     async def _answer(self, request: ModelRequest, more: Mapping[str, object]) -> AsyncGenerator[StreamChunk, None]:
-        """Yield the pieces of an answer; a server that refuses a field of its kind is asked once more without it."""
+        """Yield the pieces of an answer; a field that the server refuses is left out, in this request and all later ones."""
         policy = self._retry if not self._has_answered else self._retry.for_known_server()
-        for extra in dict.fromkeys(((*self._extra.items(), *more.items()), ())):
-            body = self._writer(request).write(request, dict(extra))
+        extra = self._extra | dict(more)
+        while True:
+            body = self._writer(request).write(request, extra, without=self._refused)
             try:
                 async with contextlib.aclosing(with_retries(partial(self._attempt, body, request), policy)) as pieces:
                     async for piece in pieces:
                         yield piece
                 return
             except ProviderError as error:
-                if error.fault is not Fault.REJECTED or not extra or request.hold:
+                named = {name for name in (*OPTIONAL_FIELDS, *extra) if re.search(rf"\b{name}\b", str(error))}
+                refused = (named or (set() if request.hold else set(extra))) - self._refused
+                if error.fault not in (Fault.REJECTED, Fault.SERVER_ERROR) or not refused:
                     raise
-                self._extra = {}
+                self._refused |= refused
+                yield RetryChunk(1, 1, 0.0, f"sent again without {', '.join(sorted(refused))}: {error}")
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the server tells of a model; see `core.ports.Provider.served`."""

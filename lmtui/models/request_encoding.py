@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.core.messages import (
@@ -25,6 +25,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions.rules import FileEffect, traits_of
 
+OPTIONAL_FIELDS = ("stream_options", "temperature", "top_p", "seed", "repeat_penalty", "max_tokens")
 DONE = "done"
 _END, _NO_END = "</tool_response>", "<\\/tool_response>"  # what a file holds does not end the result that shows it
 _HOW = {
@@ -157,11 +158,11 @@ class RequestWriter:
         self._told: tuple[ToolCallFormat, tuple[ToolSpec, ...], bool, bool] = (ToolCallFormat.NATIVE, (), True, False)
         self._parts: list[bytes] = []
 
-    def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None) -> bytes:
-        """Return the body of a streaming request; `extra` are fields that only this kind of server knows."""
+    def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None, without: Collection[str] = ()) -> bytes:
+        """Return the body of a streaming request; `extra` are fields of this kind of server, `without` refused ones."""
         self._extend(request)
-        head = _utf8(_dump(_head(request)))
-        tail = _tail(request) | dict(extra or {})
+        head = _utf8(_dump({name: value for name, value in _head(request).items() if name not in without}))
+        tail = _tail(request) | {name: value for name, value in (extra or {}).items() if name not in without}
         end = _utf8(f",{_dump(tail)[1:]}" if tail else "}")
         return b"".join((head[:-1], b',"messages":[', b",".join(self._parts), b"]", end))
 
@@ -286,7 +287,7 @@ def _head(request: ModelRequest) -> dict[str, object]:
         head["model"] = request.model
     head["stream"] = True
     head["stream_options"] = {"include_usage": True}
-    for name in ("temperature", "top_p", "seed", "repeat_penalty", "max_tokens"):
+    for name in OPTIONAL_FIELDS[1:]:
         value = getattr(request, name)
         if value is not None:
             head[name] = value
