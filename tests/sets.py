@@ -26,6 +26,12 @@ def depth(quick: Depth, full: Depth) -> Depth:
     return full if settings().max_examples > 25 else quick
 
 
+def few(values: Iterable[Depth]) -> list[Depth]:
+    """Return the first, the middle and the last of some values, and all of them where `make full` runs."""
+    every = list(values)
+    return every if len(every) <= 3 else depth([every[0], every[len(every) // 2], every[-1]], every)
+
+
 def for_each(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Test], Test]:
     """Run a test for each of some values, as `pytest.mark.parametrize` would, but within one test.
 

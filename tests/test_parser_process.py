@@ -18,6 +18,7 @@ from lmtui.core.errors import ConfigError
 from lmtui.engine.syntax import python_tree, syntax_error
 from lmtui.features.checks import validators
 from lmtui.parser_process import TooComplex, parsed
+from tests.sets import depth, for_each
 
 
 def nested_try(levels: int) -> str:
@@ -51,7 +52,7 @@ def test_the_process_has_little_time_and_memory_and_writes_no_file() -> None:
     assert 0 < parsed("resource:getrlimit", resource.RLIMIT_CPU)[0] < 600
 
 
-@pytest.mark.parametrize("path", LARGE)
+@for_each("path", depth(["a.py", "b.toml", "b.yaml", "b.xml"], list(LARGE)))
 def test_no_file_takes_this_process_long(path: str) -> None:
     began = time.process_time()
     assert isinstance(syntax_error(path, LARGE[path].encode()), str)

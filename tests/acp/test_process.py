@@ -99,6 +99,7 @@ def test_an_editor_that_closes_its_ear_ends_it(start: Start) -> None:
     assert agent.process.wait(10) == 0
 
 
+@pytest.mark.full
 def test_what_a_program_prints_does_not_get_between_the_messages(tmp_path: Path, start: Start) -> None:
     code = tmp_path / "code"
     code.mkdir()
@@ -120,6 +121,7 @@ def test_what_a_program_prints_does_not_get_between_the_messages(tmp_path: Path,
     assert b"standard output" not in b"".join(agent.lines)
 
 
+@pytest.mark.full
 def test_without_a_model_server_a_session_says_how_to_get_one(start: Start) -> None:
     agent = start(server=None)
     agent.initialize()
@@ -131,6 +133,7 @@ def test_without_a_model_server_a_session_says_how_to_get_one(start: Start) -> N
     assert agent.end() < END_S
 
 
+@pytest.mark.full
 def test_a_server_is_found_in_a_folder_that_is_no_workspace(tmp_path: Path, model_server: ScriptedServer) -> None:
     (tmp_path / "work").mkdir()
     agent = Agent(Path("/"), tmp_path / "home", "--url", model_server.url)
@@ -142,6 +145,7 @@ def test_a_server_is_found_in_a_folder_that_is_no_workspace(tmp_path: Path, mode
     agent.close()
 
 
+@pytest.mark.full
 def test_setup_in_a_terminal_chooses_a_model(tmp_path: Path, model_server: ScriptedServer, start: Start) -> None:
     agent = start("--setup", server=None, LLM_URL=model_server.url)
     assert agent.process.stdout is not None

@@ -230,6 +230,7 @@ async def test_single_hunks_of_an_attempt_are_kept_and_undone(workspace: Path, o
     assert [each.number for each in runtime.attempts.listed()] == [2]
 
 
+@pytest.mark.full
 async def test_one_more_attempt_has_a_seed_of_its_own_and_all_can_be_discarded(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -312,6 +313,7 @@ async def test_what_the_user_changes_while_an_attempt_works_is_merged_or_nothing
     assert (workspace / "a.txt").read_text() == mine.replace("3\n", "three\n", 1).replace("\n9\n", "\nnine\n")
 
 
+@pytest.mark.full
 async def test_what_is_used_is_a_step_of_the_session_that_began_and_is_undone_before_another_is_used(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:

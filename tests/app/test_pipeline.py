@@ -92,6 +92,7 @@ async def test_a_phase_of_tasks_loads_each_model_once(open_one: Open, start: Sta
     assert service.is_running is False
 
 
+@pytest.mark.full
 async def test_a_server_that_is_away_costs_no_attempt(
     open_one: Open, serve: Serve, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ async def test_what_the_user_did_not_commit_is_not_swept_into_commits(open_one: 
     assert any("not committed" in each and "a.txt" in each for each in notes)
 
 
+@pytest.mark.full
 async def test_a_blocking_question_holds_the_end_up_until_it_is_answered(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
     service, plan = await worked(open_one, server.url, workspace, f"{plan_of('a.txt')}\nBLOCKING: Which licence?\n")
@@ -219,6 +221,7 @@ async def test_after_an_action_of_the_user_an_old_reason_is_not_said_any_more(
         await service.do(plan.id, 1, TaskAction.PAUSE)
 
 
+@pytest.mark.full
 @pytest.mark.git
 async def test_where_git_does_not_tell_nothing_is_committed(
     open_one: Open, serve: Serve, workspace: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,6 +240,7 @@ async def test_where_git_does_not_tell_nothing_is_committed(
     assert "PLAN: Write a.txt" not in log
 
 
+@pytest.mark.full
 async def test_criteria_of_a_specification_hold_the_end_up(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
     (workspace / "SPEC.md").write_text("# Spec\n\n- AC-1: there is b.txt\n  check: test -s b.txt\n- BLOCKING: Who pays?\n")

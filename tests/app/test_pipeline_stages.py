@@ -94,6 +94,7 @@ async def test_failures_at_the_reviewer_have_a_cap_of_their_own(open_one: Open, 
     assert not (workspace / "a.txt").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("use", ["notes", "off"])
 async def test_findings_of_a_review_that_is_no_gate_are_recorded_and_the_change_is_kept(
     open_one: Open, workspace: Path, use: str
@@ -108,6 +109,7 @@ async def test_findings_of_a_review_that_is_no_gate_are_recorded_and_the_change_
     assert ["the text is bad" in each for each in plan.task(1).findings] == ([True] if use == "notes" else [])
 
 
+@pytest.mark.full
 async def test_a_reviewer_without_a_usable_answer_rejects_nothing_and_that_is_told(open_one: Open, workspace: Path) -> None:
     prose = Scenario((ScriptedTurn("It looks fine to me."),), match="The diff:")
     async with ScriptedServer(prose, does("Write a.txt", "echo good > a.txt")) as server:
@@ -151,6 +153,7 @@ AT_MOST_TEN = f"""# Numbers
 """
 
 
+@pytest.mark.full
 async def test_a_change_that_fails_with_what_was_merged_meanwhile_is_undone_to_the_byte(
     open_one: Open, workspace: Path
 ) -> None:
@@ -367,6 +370,7 @@ async def test_a_full_disk_under_the_overlays_is_told_and_waited_for(
     assert waited[0].startswith("the disk is full: less than 1 GB is left on the disk of the overlays: ")
 
 
+@pytest.mark.full
 async def test_the_folder_of_plans_is_over_when_nothing_of_the_phase_is_left(open_one: Open, workspace: Path) -> None:
     (workspace / "plans").mkdir()
     text = (
@@ -426,6 +430,7 @@ async def test_a_plan_that_a_task_wrote_is_worked_on_only_by_its_name(open_one: 
 BREED = "printf -- '- [ ] Write b.txt\\n  check: test -s b.txt\\n' > plans/two.md"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_a_plan_among_many_files_of_a_task_or_of_one_that_was_killed_is_a_tasks_plan(
     open_one: Open, workspace: Path, *, is_killed: bool
@@ -458,6 +463,7 @@ async def test_what_lmtui_writes_about_a_plan_obeys_a_rule_that_keeps_its_folder
     assert ((workspace / "a.txt").exists(), (workspace / "plans").exists()) == (True, False)
 
 
+@pytest.mark.full
 async def test_what_the_user_changes_while_a_merged_task_is_checked_again_stays(open_one: Open, workspace: Path) -> None:
     mine = workspace / "shared.txt"
     mine.write_text("old\n")

@@ -115,6 +115,7 @@ async def test_what_would_act_outside_the_overlay_is_refused(
     assert (result.ok, "leave try mode (F5 or /mode)" in result.result) == (False, True)
 
 
+@pytest.mark.full
 async def test_leaving_the_mode_keeps_the_overlay_and_entering_again_goes_on_with_it(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -208,6 +209,7 @@ async def test_the_mode_is_not_changed_while_a_turn_runs(workspace: Path, open_o
     assert not (workspace / "a.txt").exists()
 
 
+@pytest.mark.full
 async def test_a_file_that_the_user_replaces_meanwhile_is_seen_and_not_undone_by_a_merge(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -238,6 +240,7 @@ async def test_sub_agents_work_in_the_same_overlay(workspace: Path, open_one: Op
     assert (session.trial.waiting, (workspace / "a.txt").exists()) == (1, False)
 
 
+@pytest.mark.full
 async def test_a_merge_whose_page_is_closed_meanwhile_is_a_step_all_the_same(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -265,6 +268,7 @@ async def test_a_file_that_both_created_is_not_overwritten_by_a_merge(workspace:
     assert (workspace / "new.txt").read_text() == "mine\n"
 
 
+@pytest.mark.full
 async def test_what_a_turn_that_began_during_a_merge_changes_still_waits(
     workspace: Path, open_one: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

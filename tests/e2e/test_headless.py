@@ -15,6 +15,7 @@ import pytest
 from lmtui.core.permissions.rules import exact_rule
 from lmtui.models.demo_scripts import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
+from tests.sets import depth
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
 DONE = ScriptedTurn("All is done.")
@@ -121,7 +122,7 @@ async def test_limits_are_exit_2(program: Program, serve: Serve) -> None:
     assert "limit of 2 steps" in result.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", depth([signal.SIGTERM], [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 @pytest.mark.quick
 async def test_an_interrupt_is_130_and_what_was_done_is_saved(number: signal.Signals, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))

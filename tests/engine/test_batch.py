@@ -34,6 +34,7 @@ class Clerk(FakeProvider):
     """
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        self.check(request)
         self.requests.append(request)
         name, arguments = self._next_call(request.messages)
         calls = (ToolCall("call", name, json.dumps(arguments)),) if name else ()
@@ -169,7 +170,7 @@ def _call(number: int) -> tuple[str, str]:
     return "write", json.dumps({"path": f"out{number}.txt", "content": f"part {number} is here\n"})
 
 
-@pytest.mark.parametrize("window_tokens", [8_192, 1_000_000])
+@pytest.mark.parametrize("window_tokens", depth([8_192], [8_192, 1_000_000]))
 async def test_a_step_asks_for_no_more_work_behind_a_long_session(window_tokens: int) -> None:
     said = {f"./do part{number}": ExecResult(0, f"part {number} has words\n" * 80, 0, 1) for number in range(STEPS)}
     model = CountingModel(STEPS)

@@ -9,7 +9,7 @@ from textual._compositor import Compositor
 
 from tests.tui.quiet import draw_only_whole_frames, let_apps_go, run_counted, wait_for_idle
 
-TESTS_BETWEEN = 25
+TESTS_BETWEEN = 100
 _TESTS = count(1)
 
 
@@ -29,6 +29,12 @@ def _no_sleeping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio.BaseEventLoop, "run_in_executor", run_counted)
     for user in ("textual.app", "textual.pilot"):
         monkeypatch.setattr(f"{user}.wait_for_idle", wait_for_idle)
+
+
+@pytest.fixture(autouse=True)
+def _letters_wait_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A letter that answers waits for another one: half of the time of the tests of questions."""
+    monkeypatch.setattr("lmtui.tui.modals.consent.LETTER_S", 0.05)
 
 
 @pytest.fixture(autouse=True)

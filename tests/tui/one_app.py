@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from lmtui.tui.lines.file_tree import TreeMarks, TreeRows
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.columns import PaneLayout
+from tests.sets import few
 from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fakes import START, FakeHost
 from tests.tui.quiet import PATIENCE_S
@@ -51,10 +52,10 @@ class Cases:
         return self.each((), [()], size)
 
     def each(self, names: str | Sequence[str], values: Iterable[Any], size: Size = WIDE) -> Callable[[Steps], Steps]:
-        """Add a case for each value, as `pytest.mark.parametrize` would; a value named `size` is that of its screen."""
+        """Add a case for each value, or a few of them in the quick suite; a value named `size` is that of its screen."""
 
         def add(steps: Steps) -> Steps:
-            for value in values:
+            for value in few(values):
                 given = {names: value} if isinstance(names, str) else dict(zip(names, value, strict=True))
                 self._cases.append(Case(given.get("size", size), steps, given))
             return steps

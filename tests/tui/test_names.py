@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from lmtui.core import events
 from lmtui.core.messages import ToolCall
 from lmtui.core.workspace import FileChange, FileChangeKind
+from tests.sets import depth
 from tests.tui.driving import SMALL, WIDE, Driver
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.one_app import Cases, Size
@@ -25,7 +26,7 @@ NAMES = (
     "zero\u200bwidth\ufeff.h",
 )
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-SIZES = (SMALL, WIDE, (60, 18))
+SIZES = depth((SMALL,), (SMALL, WIDE, (60, 18)))
 
 
 def host_with_names() -> FakeHost:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from textual import events
 
 from lmtui.core.events import Outcome
@@ -12,6 +13,11 @@ from tests.tui.one_app import Cases
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
 
 cases = Cases()
+
+
+@pytest.fixture(autouse=True)
+def _letters_wait_briefly() -> None:
+    """Here they wait as long as in the app."""
 
 
 async def ask(driver: Driver, *, is_awake: bool = True) -> None:
