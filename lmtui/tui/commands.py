@@ -61,10 +61,10 @@ def _of_effects(name: str, scope: Scope) -> tuple[Command, ...]:
         return Command(f"{name}.{step}", scope, title, text, (key,), hint, runs=runs)
 
     return (
-        one("toggle", "Keep or drop", "Keep or drop the selected file, or the selected hunk in the diff.", "space",
-            "keep or drop"),
-        one("deletions", "Keep all deletions", "Keep everything that is deleted.", "D", "keep all deletions"),
-        one("everything", "Keep everything", "Keep everything, deletions too.", "A", "keep everything"),
+        one("toggle", "Apply or skip", "Apply or skip the selected file or hunk; for a deletion: delete, keep the file, or "
+            "undecided.", "space", "apply or skip"),
+        one("deletions", "Delete all", "Delete every file that is listed as deleted.", "D", "delete all"),
+        one("everything", "Apply everything", "Apply everything, deletions too.", "A", "apply everything"),
         one("next", "Next hunk", "Go to the next hunk in the diff.", "right_square_bracket", "hunk"),
         one("previous", "Previous hunk", "Go to the previous hunk; from the first, back to the list.",
             "left_square_bracket"),
@@ -74,7 +74,7 @@ def _of_effects(name: str, scope: Scope) -> tuple[Command, ...]:
 
 
 EFFECTS: tuple[Command, ...] = (
-    Command("effect.apply", Scope.EFFECT, "Apply", "Apply what is kept; undecided deletions are not applied.", ("y",), "apply"),
+    Command("effect.apply", Scope.EFFECT, "Apply", "Apply what is chosen; files of undecided deletions stay.", ("y",), "apply"),
     Command("effect.no", Scope.EFFECT, "Discard all", "Apply nothing.", ("n",), "discard all"),
     *_of_effects("effect", Scope.EFFECT),
     Command("effect.because", Scope.EFFECT, "Discard with reason", "Apply nothing and tell the model why.", ("f",),
@@ -86,7 +86,7 @@ EFFECTS: tuple[Command, ...] = (
     Command("effect.batch", Scope.EFFECT, "Review all", "Review all pending approvals of this session.", ("b",),
         "review all…"),
     Command("effect.mode", Scope.EFFECT, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
-    Command("review.keep", Scope.REVIEW, "Keep", "Apply what is kept; the rest stays in the overlay.", ("y",), "keep",
+    Command("review.keep", Scope.REVIEW, "Apply", "Apply what is chosen; the rest stays in the overlay.", ("y",), "apply",
         runs="review('keep')"),
     Command("review.drop", Scope.REVIEW, "Discard all", "Drop everything that is left in the overlay; asks first.", ("n",),
         "discard all", runs="review('drop')"),

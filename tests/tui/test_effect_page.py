@@ -14,47 +14,54 @@ def decided(parts: tuple[EffectPart, ...] = PARTS) -> EffectDecisions:
     return EffectDecisions(parts)
 
 
-def test_deletions_are_undecided_at_first_and_everything_else_is_kept() -> None:
+def test_deletions_are_undecided_at_first_and_everything_else_is_applied() -> None:
     found = decided()
-    assert [found.mark(number) for number in range(len(PARTS))] == ["?", "?", *["✓"] * 6]
-    assert found.counts() == (6, 0, 2)
-    assert found.kept == (2, 3, 4, 5, 6, 7, 8, 9)
-    assert found.said().plain == "6 kept · 2 deletions undecided, not applied"
+    assert [found.mark(number) for number in range(len(PARTS))] == ["delete?", "delete?", *["apply"] * 6]
+    assert found.verb() == "apply 6"
+    assert found.applied == (2, 3, 4, 5, 6, 7, 8, 9)
+    assert found.said().plain == "apply 6 · 2 deletions undecided, their files stay"
 
 
-def test_a_part_is_kept_or_dropped_with_all_of_its_hunks() -> None:
+def test_a_part_is_applied_or_skipped_with_all_of_its_hunks() -> None:
     found = decided()
     found.toggle(3)
-    assert (found.mark(3), found.kept) == ("drop", (2, 6, 7, 8, 9))
+    assert (found.mark(3), found.applied) == ("skip", (2, 6, 7, 8, 9))
     found.toggle(3)
-    assert found.mark(3) == "✓"
-    found.toggle(0)
-    assert (found.mark(0), found.counts()) == ("✓", (7, 0, 1))
-    found.toggle(0)
-    assert (found.mark(0), found.said().plain) == ("drop", "6 kept · 1 dropped · 1 deletion undecided, not applied")
+    assert found.mark(3) == "apply"
 
 
-def test_a_part_of_which_some_hunks_are_kept_is_kept_whole_by_the_next_key() -> None:
+def test_a_deletion_is_done_or_its_file_is_kept_or_it_is_undecided_again() -> None:
+    found = decided()
+    found.toggle(0)
+    assert (found.mark(0), found.verb(), found.applied[0]) == ("delete", "apply 6, delete 1", 0)
+    found.toggle(0)
+    assert (found.mark(0), found.applied[0]) == ("keep file", 2)
+    assert found.said().plain == "apply 6 · keep file 1 · 1 deletion undecided, its file stays"
+    found.toggle(0)
+    assert (found.mark(0), found.applied[0]) == ("delete?", 2)
+
+
+def test_a_part_of_which_some_hunks_are_applied_is_applied_whole_by_the_next_key() -> None:
     found = decided()
     found.toggle(3, 1)
-    assert (found.mark(3), found.kept) == ("2 of 3", (2, 3, 5, 6, 7, 8, 9))
-    assert found.counts()[0] == 6
+    assert (found.mark(3), found.applied) == ("2 of 3", (2, 3, 5, 6, 7, 8, 9))
+    assert found.verb() == "apply 6"
     found.toggle(3)
-    assert found.mark(3) == "✓"
+    assert found.mark(3) == "apply"
 
 
-def test_all_deletions_or_everything_is_kept_at_once() -> None:
+def test_all_deletions_or_everything_is_applied_at_once() -> None:
     found = decided()
     found.toggle(7)
-    found.keep_all(EffectKind.DELETED)
-    assert (found.counts(), found.is_all_kept) == ((7, 1, 0), False)
-    found.keep_all()
-    assert found.is_all_kept
+    found.apply_all(EffectKind.DELETED)
+    assert (found.verb(), found.is_all_applied) == ("apply 5, delete 2", False)
+    found.apply_all()
+    assert found.is_all_applied
 
 
-def test_nothing_is_kept_of_nothing() -> None:
+def test_nothing_is_applied_of_nothing() -> None:
     found = decided(())
-    assert (found.kept, found.is_all_kept, found.counts()) == ((), False, (0, 0, 0))
+    assert (found.applied, found.is_all_applied, found.said().plain) == ((), False, "")
 
 
 def test_what_was_decided_holds_on_where_a_part_is_the_same_when_it_is_looked_at_again() -> None:
@@ -63,7 +70,7 @@ def test_what_was_decided_holds_on_where_a_part_is_the_same_when_it_is_looked_at
     found.toggle(3, 0)
     changed = EffectPart("parser/lexer.py", EffectKind.CHANGED, "another", 1)
     again = EffectDecisions((PARTS[0], PARTS[3], changed), found)
-    assert [again.mark(number) for number in range(3)] == ["✓", "2 of 3", "✓"]
+    assert [again.mark(number) for number in range(3)] == ["delete", "2 of 3", "apply"]
 
 
 def test_parts_are_grouped_under_their_kinds_with_how_many_there_are() -> None:
@@ -83,7 +90,7 @@ def test_a_part_fits_into_its_row_whatever_its_name(part: EffectPart, width: int
 
 
 def test_what_git_does_not_know_says_so_and_is_amber() -> None:
-    line = part_line(PARTS[1], "?", 60)
+    line = part_line(PARTS[1], "delete?", 60)
     assert ("1.2 kB · not in git  ", "warn") in line
 
 

@@ -200,9 +200,9 @@ def _effect_explanation(request: ApprovalRequested) -> list[str]:
     found = [
         f"{why[:1].upper()}{why[1:]}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",
-        f"{keys['apply']}  applies what is kept; /undo reverts it. What is dropped or undecided is not applied.",
-        f"{keys['toggle']}  keeps or drops the selected file, or the selected hunk in the diff.",
-        f"{keys['deletions']}  keeps all deletions, which are undecided at first. {keys['everything']}  keeps everything.",
+        f"{keys['apply']}  applies what is chosen; /undo reverts it. Files whose deletion is undecided stay.",
+        f"{keys['toggle']}  applies or skips the selected file, or the selected hunk in the diff.",
+        f"{keys['deletions']}  deletes every file that is listed as deleted. {keys['everything']}  applies everything.",
         f"{keys['no']}  applies nothing. {keys['because']}  applies nothing and tells the model why.",
         f"{keys['previous']} {keys['next']}  go from hunk to hunk. {keys['split']}  switches columns. {keys['zoom']}  zooms.",
         f"{keys['output']}  shows the output. {keys['later']}  asks later; your choices stay.",

@@ -13,6 +13,7 @@ from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.look_alikes import approval_warning
 from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line
 from lmtui.core.sessions import Answer
+from lmtui.core.workspace import EffectKind
 from lmtui.tui.commands import Command, Scope, closing, first_key, of_scope
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.modals import approval_text as texts
@@ -20,7 +21,7 @@ from lmtui.tui.modals.approval import Approval, RequestQuestion, worded
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
-from lmtui.tui.widgets.effect_page import EffectDecisions, EffectPage
+from lmtui.tui.widgets.effect_page import UNDECIDED, EffectDecisions, EffectPage
 from lmtui.tui.wording import shorten_middle
 
 COMMAND_CELLS = 60
@@ -50,7 +51,7 @@ def title_of(request: ApprovalRequested, state: SessionState) -> tuple[list[Part
 
 
 class EffectApproval(RequestQuestion):
-    """Lets each part of an effect be kept or dropped.  What is kept is applied when the user says so, the rest is not."""
+    """Lets each part of an effect be applied or skipped, once the user says so."""
 
     scope: ClassVar[Scope] = Scope.EFFECT
     guarded: ClassVar[tuple[str, ...]] = ("effect.apply",)
@@ -67,11 +68,11 @@ class EffectApproval(RequestQuestion):
 
     @property
     def choice(self) -> EffectDecisions:
-        """Return what is kept so far."""
+        """Return what is chosen so far."""
         return self._parts.decisions
 
     def resume(self, choice: EffectDecisions) -> None:
-        """Begin with what was kept before the question was postponed."""
+        """Begin with what was chosen before the question was postponed."""
         self._parts.decisions = choice
 
     def begin(self) -> None:
@@ -94,25 +95,30 @@ class EffectApproval(RequestQuestion):
 
     def preferred(self) -> str:
         """Return the answer that is chosen first: to apply, once there is something to be applied."""
-        return "effect.apply" if self._parts.decisions.kept else "effect.toggle"
+        return "effect.apply" if self._parts.decisions.applied else "effect.toggle"
 
     def dimmed(self) -> Collection[str]:
-        """Return what does not count yet: something must be kept to be applied."""
-        return super().dimmed() if self._parts.decisions.kept else self.guarded
+        """Return what does not count yet: something must be chosen to be applied."""
+        return super().dimmed() if self._parts.decisions.applied else self.guarded
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered now, with how much would be applied."""
         decisions = self._parts.decisions
-        kept, _, undecided = decisions.counts()
+        undecided = decisions.count(UNDECIDED)
         left_out = {"effect.mode", "effect.zoom"} | (set() if undecided else {"effect.deletions"})
-        left_out |= {"effect.everything"} if decisions.is_all_kept or undecided else set()
+        left_out |= {"effect.everything"} if decisions.is_all_applied or undecided else set()
         left_out |= set() if self._output() else {"effect.output"}
         left_out |= set() if self._parts.diff.source.can_split else {"effect.split"}
         left_out |= set() if len(self._whole.state.approvals) > 1 else {"effect.batch"}
         found = [worded(each, self._parts.diff) for each in of_scope(self.scope) if each.id not in left_out]
-        applied = f"apply {kept}" if kept else "apply"
+        deletions = sum(part.kind is EffectKind.DELETED for part in decisions.parts)
+        words = {
+            "effect.apply": decisions.verb(),
+            "effect.deletions": f"delete all {deletions}",
+            "effect.toggle": self._parts.toggle_word(),
+        }
         return [
-            *(replace(each, hint=applied) if each.id == "effect.apply" else each for each in found),
+            *(replace(each, hint=words.get(each.id, each.hint)) for each in found),
             closing("list" if self._parts.is_in_diff else f"{first_key(closing())} stop"),
         ]
 
@@ -137,10 +143,10 @@ class EffectApproval(RequestQuestion):
         self.dialog.draw()
 
     def _apply(self) -> None:
-        """Apply what is kept, and nothing else."""
+        """Apply what is chosen, and nothing else."""
         decisions = self._parts.decisions
-        if decisions.kept and self.dialog.is_live:
-            _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if decisions.is_all_kept else decisions.kept))
+        if decisions.applied and self.dialog.is_live:
+            _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if decisions.is_all_applied else decisions.applied))
 
     def _output(self) -> str:
         """Return what the command printed, as far as it is known."""

@@ -1,4 +1,4 @@
-"""The page on which the effect in an overlay is kept or dropped, part by part."""
+"""The page on which the effect in an overlay is applied or dropped, part by part."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from lmtui.tui.lines.diff_view import split_word
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part
-from lmtui.tui.widgets.effect_page import EffectPage
+from lmtui.tui.widgets.effect_page import APPLY, DELETE, EffectPage
 
-NOTHING_KEPT = "Nothing is kept. Space keeps the selected file, D keeps all deletions"
+NOTHING_CHOSEN = "Nothing is chosen. Space applies the selected file, D deletes all that are listed as deleted."
 LOOKING, UNCHANGED = "Loading the changes …", "No changes."
 
 
 class EffectReviewScreen(BesideChat):
-    """Lets parts of an effect be kept or dropped; the rest stays in the overlay.  The result: whether something was kept.
+    """Lets parts of an effect be applied; the rest stays in the overlay.  The result: whether something was applied.
 
     `title` and `about` are shown in the first row: what it is, and of what.
     """
@@ -91,17 +91,17 @@ class EffectReviewScreen(BesideChat):
     @work(group="effects", exclusive=True)
     async def _keep(self) -> None:
         decisions = self.page.decisions
-        if not decisions.kept:
-            self._say(NOTHING_KEPT if decisions.parts else UNCHANGED)
+        if not decisions.applied:
+            self._say(NOTHING_CHOSEN if decisions.parts else UNCHANGED)
             return
         try:
-            notes = await self._review.keep(None if decisions.is_all_kept else decisions.kept)
+            notes = await self._review.keep(None if decisions.is_all_applied else decisions.applied)
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return
         self._was_kept = True
-        said = " · ".join([f"Kept {decisions.counts()[0]} of {len(decisions.parts)}", *notes])
-        if decisions.is_all_kept:
+        said = " · ".join([f"Applied {decisions.count(APPLY) + decisions.count(DELETE)} of {len(decisions.parts)}", *notes])
+        if decisions.is_all_applied:
             self.app.notify(sanitize_line(said), markup=False)
             _ = self.dismiss(result=True)
         else:
@@ -128,11 +128,12 @@ class EffectReviewScreen(BesideChat):
         _ = self.dismiss(self._was_kept)
 
     def _draw(self) -> None:
-        """Say how much is kept and what the keys do."""
+        """Say how much is applied and what the keys do."""
         decisions, source = self.page.decisions, self.page.diff.source
         self.draw_tabs([Part(decisions.said())] if decisions.parts else [])
         words = {
-            "review.keep": f"keep {decisions.counts()[0]}" if decisions.kept else "keep",
+            "review.keep": decisions.verb(),
+            "review.toggle": self.page.toggle_word(),
             "review.split": split_word(is_split=source.is_split) if source.can_split else "",
             "review.switch": "list" if self.page.is_in_diff else "diff",
         }

@@ -1,4 +1,4 @@
-"""An effect part by part: a list in which each is kept or dropped, and the diff of the selected one."""
+"""An effect part by part: a list in which each is applied or skipped, and the diff of the selected one."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ SIGNS: dict[EffectKind, tuple[str, StyleRole, str]] = {
     EffectKind.RENAMED: ("→", "accent", "$accent"),
     EffectKind.CREATED: ("+", "good", "$success"),
 }  # the sign, its role in a line, its style in a bar
-KEPT, DROPPED, UNDECIDED = "✓", "drop", "?"
-MARK_CELLS, NOTE_FROM, DETAIL_FROM, NARROW_BELOW, ROOMY_FROM_ROWS = 6, 30, 40, 100, 30
+APPLY, SKIP = "apply", "skip"
+DELETE, KEEP_FILE, UNDECIDED = "delete", "keep file", "delete?"
+MARK_CELLS, NOTE_FROM, DETAIL_FROM, NARROW_BELOW, ROOMY_FROM_ROWS = 9, 33, 43, 100, 30
 NOT_IN_GIT = "not in git"
+_NOT_APPLIED = (DELETE, SKIP, KEEP_FILE, UNDECIDED)
 _LONGEST_DIFF = 65_000
 _EMPTY = {EffectKind.RENAMED: "The text is the same."}
 _NO_TEXT = "No text to compare: it is binary, empty or too large."
 
 
 class EffectDecisions:
-    """Which parts of an effect are kept.  Deletions are undecided at first and not applied; everything else is kept.
+    """Which parts of an effect are applied.  Deletions are undecided at first, and their files stay; all else is applied.
 
     Earlier decisions (`before`) about unchanged parts stay.
     """
@@ -45,59 +47,69 @@ class EffectDecisions:
         self.parts = tuple(parts)
         self._units = units_of(parts)
         known = {part: before.of(number) for number, part in enumerate(before.parts)} if before is not None else {}
-        self._kept: list[bool | None] = []
+        self._chosen: list[bool | None] = []
         for part in parts:
             fresh = [None if part.kind is EffectKind.DELETED else True] * part.hunks
-            self._kept += known.get(part, fresh)
+            self._chosen += known.get(part, fresh)
 
     def of(self, number: int) -> list[bool | None]:
-        """Return for each hunk of a part whether it is kept; None where that is undecided."""
-        return [self._kept[unit] for unit in self._units[number]]
+        """Return for each hunk of a part whether it is applied; None where that is undecided."""
+        return [self._chosen[unit] for unit in self._units[number]]
 
     def toggle(self, number: int, hunk: int | None = None) -> None:
-        """Drop a part, or one hunk of it, if all of it is kept; else keep it."""
+        """Skip a part, or one hunk of it, if all of it is applied; else apply it.  A deletion has a third choice, undecided."""
         units = self._units[number] if hunk is None else self._units[number][hunk : hunk + 1]
-        self._set(units, is_kept=not all(self._kept[unit] for unit in units))
+        is_applied = all(self._chosen[unit] for unit in units)
+        if self.mark(number) == KEEP_FILE:
+            self._set(units, chosen=None)
+        else:
+            self._set(units, chosen=not is_applied)
 
-    def keep_all(self, kind: EffectKind | None = None) -> None:
-        """Keep all parts of a kind, or all there are."""
+    def apply_all(self, kind: EffectKind | None = None) -> None:
+        """Apply all parts of a kind, or all there are."""
         for part, units in zip(self.parts, self._units, strict=True):
             if kind in (None, part.kind):
-                self._set(units, is_kept=True)
+                self._set(units, chosen=True)
 
-    def _set(self, units: Iterable[int], *, is_kept: bool) -> None:
+    def _set(self, units: Iterable[int], *, chosen: bool | None) -> None:
         for unit in units:
-            self._kept[unit] = is_kept
+            self._chosen[unit] = chosen
 
     @property
-    def kept(self) -> tuple[int, ...]:
-        """Return the units that are kept."""
-        return tuple(unit for unit, is_kept in enumerate(self._kept) if is_kept)
+    def applied(self) -> tuple[int, ...]:
+        """Return the units that are applied."""
+        return tuple(unit for unit, is_applied in enumerate(self._chosen) if is_applied)
 
     @property
-    def is_all_kept(self) -> bool:
-        """Tell whether there is something, and all of it is kept."""
-        return bool(self._kept) and all(self._kept)
+    def is_all_applied(self) -> bool:
+        """Tell whether there is something, and all of it is applied."""
+        return bool(self._chosen) and all(self._chosen)
 
     def mark(self, number: int) -> str:
         """Return the decision about a part in a word."""
         found = self.of(number)
-        kept = sum(map(bool, found))
-        if kept == len(found):
-            return KEPT
-        return UNDECIDED if None in found else f"{kept} of {len(found)}" if kept else DROPPED
+        applied = sum(map(bool, found))
+        if self.parts[number].kind is EffectKind.DELETED:
+            return DELETE if applied else UNDECIDED if None in found else KEEP_FILE
+        return APPLY if applied == len(found) else f"{applied} of {len(found)}" if applied else SKIP
 
-    def counts(self) -> tuple[int, int, int]:
-        """Return how many parts are kept, at least in part, how many are dropped, and how many are undecided."""
+    def count(self, word: str) -> int:
+        """Return how many parts have a decision; those applied in part count as applied."""
         found = Counter(self.mark(number) for number in range(len(self.parts)))
-        return len(self.parts) - found[DROPPED] - found[UNDECIDED], found[DROPPED], found[UNDECIDED]
+        return found[word] if word != APPLY else len(self.parts) - sum(found[each] for each in _NOT_APPLIED)
+
+    def verb(self) -> str:
+        """Return what applying does now, such as `apply 5, delete 1`."""
+        found = [f"{word} {self.count(word)}" for word in (APPLY, DELETE) if self.count(word)]
+        return ", ".join(found) or APPLY
 
     def said(self) -> Content:
         """Return the counts in words."""
-        kept, dropped, undecided = self.counts()
-        found = [(f"{kept} kept", "$text"), (f"{dropped} dropped" if dropped else "", "$text")]
-        found += [(f"{pluralize(undecided, 'deletion')} undecided, not applied" if undecided else "", "bold $warning")]
-        return Content.styled(" · ", "$text-muted").join([Content.styled(*each) for each in found if each[0]])
+        found = [(f"{word} {self.count(word)}", "$text") for word in (APPLY, DELETE, SKIP, KEEP_FILE) if self.count(word)]
+        if undecided := self.count(UNDECIDED):
+            stays = "its file stays" if undecided == 1 else "their files stay"
+            found.append((f"{pluralize(undecided, 'deletion')} undecided, {stays}", "bold $warning"))
+        return Content.styled(" · ", "$text-muted").join([Content.styled(*each) for each in found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +123,12 @@ class EffectRow:
 
 def rows_of(parts: Sequence[EffectPart], also: Sequence[str] = ()) -> Iterator[EffectRow]:
     """Yield the parts under the titles of their kinds, then notes on what cannot be kept by itself."""
-    is_first = True
     for kind, found in groupby(enumerate(parts), key=lambda each: each[1].kind):
         numbers = [number for number, _ in found]
-        if not is_first:
+        if numbers[0]:
             yield EffectRow()
-        title: Line = ((kind.capitalize(), join_roles(SIGNS[kind][1], "strong")), (f" {len(numbers):,}", "muted"))
-        yield EffectRow(left=title, right=((f"{'keep':>{MARK_CELLS}}", "muted"),) if is_first else ())
+        yield EffectRow(left=((kind.capitalize(), join_roles(SIGNS[kind][1], "strong")), (f" {len(numbers):,}", "muted")))
         yield from map(EffectRow, numbers)
-        is_first = False
     if also:
         yield from ((EffectRow(),) if parts else ())
         yield EffectRow(left=(("Also", "strong"),))
@@ -131,10 +140,12 @@ def part_line(part: EffectPart, mark: str, width: int) -> Line:
     sign, role, _ = SIGNS[part.kind]
     detail = f"{size_text(part)}{'' if part.is_tracked else f' · {NOT_IN_GIT}'}"
     detail = detail if width >= DETAIL_FROM else "" if part.is_tracked or width < NOTE_FROM else NOT_IN_GIT
-    styles: dict[str, StyleRole] = {KEPT: "good", UNDECIDED: "warn strong", DROPPED: "muted"}
+    styles: dict[str, StyleRole] = {
+        APPLY: "good", SKIP: "muted", DELETE: "bad strong", KEEP_FILE: "muted", UNDECIDED: "warn strong"
+    }  # fmt: skip
     right: Line = ((f"{detail}  ", "muted" if part.is_tracked else "warn"), (f"{mark:>{MARK_CELLS}}", styles.get(mark, "")))
     room = max(8, width - 5 - sum(len(text) for text, _ in right))
-    return row(((f" {sign} ", role), (name_of(part, room), "muted strike" if mark == DROPPED else "")), right, width)
+    return row(((f" {sign} ", role), (name_of(part, room), "muted strike" if mark == SKIP else "")), right, width)
 
 
 def name_of(part: EffectPart, room: int) -> str:
@@ -237,8 +248,8 @@ class EffectPage(Vertical):
         """Return what the keys of a page of effects do."""
         return {
             "toggle": self.toggle,
-            "deletions": lambda: self._keep_all(EffectKind.DELETED),
-            "everything": self._keep_all,
+            "deletions": lambda: self._apply_all(EffectKind.DELETED),
+            "everything": self._apply_all,
             "next": lambda: self._step(1),
             "previous": lambda: self._step(-1),
             "split": self.diff.toggle_split,
@@ -250,6 +261,11 @@ class EffectPage(Vertical):
         """Tell whether the keys are those of the change."""
         return self.diff.has_focus
 
+    def toggle_word(self) -> str:
+        """Return what toggling means for the marked part."""
+        part = self._part
+        return "delete or keep" if part is not None and part.kind is EffectKind.DELETED else "apply or skip"
+
     def leave_diff(self) -> bool:
         """Go back to the list; False where one is there."""
         is_left = self.is_in_diff or not self.list.display
@@ -258,7 +274,7 @@ class EffectPage(Vertical):
         return is_left
 
     def toggle(self) -> None:
-        """Keep or drop the marked part, or the marked hunk of it."""
+        """Go to the next choice for the marked part, or for the marked hunk of it."""
         marked = self.list.current
         if marked is not None:
             hunk = self.diff.scroller.hunk if self.is_in_diff and self._is_by_hunk else None
@@ -275,8 +291,8 @@ class EffectPage(Vertical):
         part = self._part
         return part is not None and 1 < part.hunks == self.diff.scroller.hunk_count
 
-    def _keep_all(self, kind: EffectKind | None = None) -> None:
-        self.decisions.keep_all(kind)
+    def _apply_all(self, kind: EffectKind | None = None) -> None:
+        self.decisions.apply_all(kind)
         self._redraw()
 
     def _redraw(self) -> None:
@@ -316,8 +332,8 @@ class EffectPage(Vertical):
             why = NOT_IN_GIT if self.has_class("-narrow") else f"{NOT_IN_GIT}: undo is the only way back"
             notes = [] if part.is_tracked else [Part(why, "$warning", 1)]
             if part.hunks > 1:
-                kept = sum(map(bool, self.decisions.of(number)))
-                notes.append(Part(f"{kept} of {part.hunks} hunks kept", "$text-muted", 1))
+                applied = sum(map(bool, self.decisions.of(number)))
+                notes.append(Part(f"apply {applied} of {part.hunks} hunks", "$text-muted", 1))
             room = self._head.size.width - len(part.kind) - 3 - sum(len(note.text) + 2 for note in notes)
             name = Part(name_of(part, max(12, room)), "bold")
             self._head.show([Part(part.kind.capitalize(), f"bold {SIGNS[part.kind][2]}"), name], notes)
@@ -334,7 +350,7 @@ class EffectPage(Vertical):
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
-        """Keep or drop what was clicked on: the mark of a part, or the heading of a hunk."""
+        """Choose for what was clicked on: the mark of a part, or the heading of a hunk."""
         widget: Widget | None = event.widget
         if widget is self.list and event.y + self.list.scroll_offset.y == self.list.cursor.row:
             if event.x >= self.list.content_width - MARK_CELLS:
@@ -351,13 +367,13 @@ class EffectPage(Vertical):
         return part_line(self.decisions.parts[each.number], self.decisions.mark(each.number), width)
 
     def _heading(self, hunk: int) -> Span:
-        """Return what is above a hunk that can be kept by itself."""
+        """Return what is above a hunk that can be applied by itself."""
         marked = self.list.current
         found = self.decisions.of(marked.number) if marked is not None else []
         if not 1 < len(found) > hunk:
             return "", ""
-        is_kept = found[hunk]
+        is_applied = found[hunk]
         is_here = self.is_in_diff and hunk == self.diff.scroller.hunk
-        shown: Span = ("kept", "good") if is_kept else ("undecided", "warn") if is_kept is None else ("dropped", "muted")
-        sign = "▌" if is_here else KEPT if is_kept else " "
+        shown: Span = (APPLY, "good") if is_applied else (SKIP, "muted")
+        sign = "▌" if is_here else "✓" if is_applied else " "
         return f"{sign} Hunk {hunk + 1}  {shown[0]}", "warn strong" if is_here else shown[1]

@@ -40,7 +40,7 @@ async def the_question_says_what_ran_how_it_ended_and_what_it_did(driver: Driver
         "Try first  make clean && make dist",
         "✓ exit 0 in 8.4 s",
         "nothing has changed in your folder",
-        "Apply these effects?   6 kept · 2 deletions undecided, not applied",
+        "Apply these effects?   apply 6 · 2 deletions undecided, their files stay",
         "y Apply 6",
         "cannot be kept: run/server.sock",
     ):
@@ -78,7 +78,7 @@ async def no_key_decides_in_the_first_moment_and_a_word_goes_to_the_prompt(drive
     driver.host.clock.forward(-1)
     await press(driver, "space", "y", "enter", "D")
     assert driver.host.session.answers == {}
-    assert "6 kept · 2 deletions" in driver.text()
+    assert "apply 6 · 2 deletions" in driver.text()
     driver.host.clock.forward(1)
     await driver.type_fast("yes do")
     assert driver.app.workbench.prompt.text == "yes do"
@@ -102,10 +102,10 @@ async def tab_leaves_for_the_prompt_and_l_sets_it_aside(driver: Driver) -> None:
 
 
 @cases.at(WIDE)
-async def while_nothing_is_kept_nothing_can_be_applied(driver: Driver) -> None:
+async def while_nothing_is_chosen_nothing_can_be_applied(driver: Driver) -> None:
     deleted = (EffectPart("a", EffectKind.DELETED), EffectPart("b", EffectKind.DELETED))
     await ask(driver, parts=deleted, hunks=2)
-    assert "0 kept · 2 deletions undecided" in driver.text()
+    assert "2 deletions undecided, their files stay" in driver.text()
     await press(driver, "y")
     assert driver.host.session.answers == {}
     await press(driver, "enter", "y")
@@ -141,20 +141,22 @@ async def the_output_of_the_command_is_a_key_away_where_there_is_some(driver: Dr
 
 
 @cases.at(WIDE)
-async def a_click_on_the_mark_of_a_file_keeps_it(driver: Driver) -> None:
+async def a_click_on_the_mark_of_a_deletion_deletes_the_file(driver: Driver) -> None:
     await ask(driver)
     table = driver.app.screen.query_one(LIST)
     row = next(y for y, line in enumerate(driver.text(LIST).splitlines()) if "todo.txt" in line)
     _ = await driver.pilot.click(table, offset=(table.size.width - 3, row))
     await driver.settle()
-    assert "7 kept · 1 deletion undecided" in driver.text()
+    assert "apply 6 · delete 1 · 1 deletion undecided" in driver.text()
+    assert "y Apply 6, delete 1" in driver.text()
+    assert "Delete or keep" in driver.text()
     _ = await driver.pilot.click(table, offset=(4, row))
     await driver.settle()
-    assert "7 kept · 1 deletion undecided" in driver.text()
+    assert "apply 6 · delete 1 · 1 deletion undecided" in driver.text()
 
 
 @cases.at(WIDE)
-async def a_click_on_the_heading_of_a_hunk_drops_it(driver: Driver) -> None:
+async def a_click_on_the_heading_of_a_hunk_skips_it(driver: Driver) -> None:
     await ask(driver)
     await press(driver, "down", "down", "down")
     diff = driver.app.screen.query_one("#effect-diff")
@@ -162,7 +164,7 @@ async def a_click_on_the_heading_of_a_hunk_drops_it(driver: Driver) -> None:
     _ = await driver.pilot.click(diff, offset=(4, row))
     await driver.settle()
     assert "2 of 3" in driver.text(LIST)
-    assert "Hunk 3  dropped" in driver.text(DIFF)
+    assert "Hunk 3  skip" in driver.text(DIFF)
 
 
 @cases.at(SMALL)
@@ -195,7 +197,7 @@ async def why_says_what_each_answer_does(driver: Driver) -> None:
     assert "It ran in an overlay" in shown
     assert "Nothing has changed" in shown
     assert "o shows the output. l asks later" in shown
-    assert "D keeps all deletions" in shown
+    assert "D deletes every file" in shown
 
 
 @cases
@@ -205,7 +207,7 @@ async def what_was_chosen_is_there_again_when_the_question_comes_back(driver: Dr
     await driver.until_screen("Workbench")
     await driver.press("f3")
     await driver.until_screen("EffectApproval")
-    assert "7 kept · 1 deletion undecided" in driver.text()
+    assert "apply 6 · delete 1 · 1 deletion undecided" in driver.text()
 
 
 @cases

@@ -18,31 +18,31 @@ async def opened(driver: Driver, review: FakeReview) -> list[bool | None]:
 
 
 @cases.at(WIDE)
-async def deletions_are_undecided_and_everything_else_is_kept_by_one_key(driver: Driver) -> None:
+async def deletions_are_undecided_and_everything_else_is_applied_by_one_key(driver: Driver) -> None:
     review = FakeReview()
     results = await opened(driver, review)
-    assert "6 kept · 2 deletions undecided, not applied" in driver.text()
+    assert "apply 6 · 2 deletions undecided, their files stay" in driver.text()
     await driver.press("y")
     assert review.kept == [(2, 3, 4, 5, 6, 7, 8, 9)]
-    assert "Kept 6 of 8 · merged with your changes: parser/lexer.py" in driver.text()
+    assert "Applied 6 of 8 · merged with your changes: parser/lexer.py" in driver.text()
     assert "1 deletion undecided" in driver.text()
     await driver.press("escape")
     assert results == [True]
 
 
 @cases.at(WIDE)
-async def a_hunk_is_dropped_in_the_diff_and_the_rest_of_its_file_kept(driver: Driver) -> None:
+async def a_hunk_is_skipped_in_the_diff_and_the_rest_of_its_file_applied(driver: Driver) -> None:
     review = FakeReview()
     _ = await opened(driver, review)
     await driver.press("down", "down", "down", "tab", "down", "space")
     assert "2 of 3" in driver.text("#effect-list")
-    assert "Hunk 2  dropped" in driver.text(DIFF)
+    assert "Hunk 2  skip" in driver.text(DIFF)
     await driver.press("escape", "up", "space", "y")
     assert review.kept == [(3, 5, 6, 7, 8, 9)]
 
 
 @cases.at(WIDE)
-async def with_everything_kept_the_page_closes(driver: Driver) -> None:
+async def with_everything_applied_the_page_closes(driver: Driver) -> None:
     review = FakeReview()
     results = await opened(driver, review)
     await driver.press("A", "y")
@@ -50,7 +50,7 @@ async def with_everything_kept_the_page_closes(driver: Driver) -> None:
 
 
 @cases.at(WIDE)
-async def a_conflict_is_said_and_nothing_is_kept(driver: Driver) -> None:
+async def a_conflict_is_said_and_nothing_is_applied(driver: Driver) -> None:
     review = FakeReview(refusal="parser/lexer.py was changed meanwhile in the same lines")
     results = await opened(driver, review)
     await driver.press("D", "y")
@@ -71,7 +71,7 @@ async def drop_all_asks_first(driver: Driver) -> None:
 
 
 @cases.at(WIDE)
-async def without_parts_there_is_nothing_to_keep_or_drop(driver: Driver) -> None:
+async def without_parts_there_is_nothing_to_apply_or_drop(driver: Driver) -> None:
     review = FakeReview(())
     _ = await opened(driver, review)
     await driver.press("y", "n", "space", "D")
