@@ -226,7 +226,7 @@ class Runtime:
         self._connection = ModelConnection(config)
         self.count_tokens = TokenCounts()
         self.servers = Servers(self._connection, lambda: self.config)
-        caches = PromptCaches(lambda: self.config, self.servers.place_of, self.servers.prompt_folder)
+        caches = PromptCaches(lambda: self.config, self.servers.place_of)
         self._models = SessionModels(self._connection, caches, is_forced=is_model_forced)
         self.servers.before_unload = lambda url: self._models.sleep(url=url)
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))

@@ -35,7 +35,7 @@ from lmtui.core.servers import (
 )
 from lmtui.engine.model_exam import find_call_form, wake
 from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
-from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed, prompt_caches_dir
+from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.servers.server_client import MemoryGate
@@ -284,10 +284,6 @@ class Servers:
     def place_of(self, url: str) -> str:
         """Return the name under which a server is known, however its address changes: our own has another at each start."""
         return FILES_URL if self._embedded.key_for(url) else root_url(url)
-
-    def prompt_folder(self, url: str) -> str:
-        """Return the folder of prompt caches, if the server is our own."""
-        return str(prompt_caches_dir()) if self._embedded.key_for(url) else ""
 
     async def unload(self, url: str, model: str) -> None:
         """Let a model go."""

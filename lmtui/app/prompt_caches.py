@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError
@@ -17,7 +17,7 @@ from lmtui.core.hosts import root_url
 from lmtui.core.messages import Completion, ModelRequest, Priority, SchemaRequest
 from lmtui.core.sanitize import sanitize_line
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.servers.slot_files import SlotFiles, find_folder
+from lmtui.models.servers.slot_files import SlotFiles
 from lmtui.store.prompt_cache_records import PromptCacheRecord, PromptCacheRecords
 
 LEAST_TOKENS = 1_000  # a shorter prompt is read again in less time than a file takes
@@ -44,7 +44,6 @@ class PromptCaches:
     Args:
         config: returns the settings in force.
         place_of: returns the name under which a server is known, however its address changes.
-        folder_of: returns the folder of a server of our own, else an empty text.
         records: which file is whose.
         idle_s: how long a session does nothing before it is saved.
         close_limit_s: how long a session that is closed waits for that.
@@ -54,14 +53,13 @@ class PromptCaches:
         self,
         config: Callable[[], Config],
         place_of: Callable[[str], str] = root_url,
-        folder_of: Callable[[str], str] = lambda _: "",
         records: PromptCacheRecords | None = None,
         *,
         idle_s: float = IDLE_S,
         close_limit_s: float = CLOSE_LIMIT_S,
     ) -> None:
         self._config, self.idle_s, self.close_limit_s = config, idle_s, close_limit_s
-        self.place_of, self.folder_of = place_of, folder_of
+        self.place_of = place_of
         self.records = records or PromptCacheRecords()
         self.failed: set[str] = set()  # servers that did not do it: they are not asked again
 
@@ -224,15 +222,10 @@ class SessionPromptCache:
         if record is None:
             self._say(_TOO_SMALL)
             return
-        saved = await files.save(slot, record.name, min(most_s, limit_s(estimate)) if estimate else most_s)
-        folder = caches.folder_of(newest.provider.url) or await asyncio.to_thread(
-            find_folder, newest.provider.url, record.name, saved.size_bytes
-        )
-        is_ours = abs(saved.tokens - newest.tokens) <= _SLACK_TOKENS
-        record = PromptCacheRecord(
-            place, record.name, self._session_id if is_ours else "", fingerprint, prefix, parts, saved.tokens,
-            saved.size_bytes, record.saved_at, folder,
-        )  # fmt: skip
+        tokens, size_bytes = await files.save(slot, record.name, min(most_s, limit_s(estimate)) if estimate else most_s)
+        is_ours = abs(tokens - newest.tokens) <= _SLACK_TOKENS
+        session = self._session_id if is_ours else ""
+        record = replace(record, session=session, tokens=tokens, size_bytes=size_bytes)
         if not await asyncio.to_thread(caches.records.put, record, budget_bytes):
             self._say(_TOO_SMALL)
         elif is_ours:

@@ -1,7 +1,6 @@
 """Which session's prompt cache is in which file of which server, and what room there is: one JSON file of this user's.
 
-The files belong to the servers.  Where their folder can be seen they are deleted, oldest first; elsewhere a bounded number of
-names is written over again and again.
+The files belong to the servers: lmtui deletes none, it writes a bounded number of names over again and again.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MAX_FILE_BYTES = 4_000_000
 class PromptCacheRecord:
     """A file with a prompt cache; one without a session is a name whose contents are of no use.
 
-    `place` is the server's root, `name` the file's name in its folder, `folder` that folder where it can be seen.
+    `place` is the server's root, `name` the file's name in its folder.
     `fingerprint` digests the model and the server, `prefix` the first `parts` messages of the request that the cache is of.
     `saved_at` is in seconds since 1970.
     """
@@ -43,12 +42,6 @@ class PromptCacheRecord:
     tokens: int = 0
     size_bytes: int = 0
     saved_at: float = 0.0
-    folder: str = ""
-
-    @property
-    def path(self) -> Path | None:
-        """Return the file, None where it cannot be seen."""
-        return Path(self.folder, self.name) if self.folder else None
 
 
 class PromptCacheRecords:
@@ -72,57 +65,37 @@ class PromptCacheRecords:
         return next((each for each in self.all() if each.place == place and each.session == session), None)
 
     def reserve(self, wanted: PromptCacheRecord, budget_bytes: int) -> PromptCacheRecord | None:
-        """Make room for a file and return its record with a name, None where the budget is too small for it.
+        """Return a record with the name of the file to write, None where the budget is too small for it.
 
-        What is there of the same session is written over.
+        It is the session's own name, else a free one while there is room, else the one that is of least use.
         """
         with self._changing() as (owner, records):
+            size = wanted.size_bytes
             mine = next((each for each in records if _is_same(each, wanted)), None)
-            others = [each for each in records if each is not mine]
-            for each in [each for each in others if (path := each.path) is not None and not path.exists()]:
-                others.remove(each)
-            size = wanted.size_bytes or (mine.size_bytes if mine else 0)
-            for each in _by_use(others):
-                if _total(others) + size > budget_bytes and _delete(each):
-                    others.remove(each)
-            taken = {each.name for each in others if each.place == wanted.place}
-            free = (f"lmtui-{owner}-{number:02}.bin" for number in range(MOST_NAMES))
-            name = mine.name if mine else next((each for each in free if each not in taken), "")
-            if not name or _total(others) + size > budget_bytes:
-                at_place = [each for each in _by_use(others) if each.place == wanted.place] if not mine else []
-                over = next((each for each in at_place if _total(others) - each.size_bytes + size <= budget_bytes), None)
-                if over is None:
-                    records[:] = others + ([mine] if mine else [])
-                    return None
-                others.remove(over)
-                name = over.name
-            found = replace(wanted, name=name, size_bytes=size, saved_at=self._now())
-            # Until it is written, nobody may restore it.
-            records[:] = [*others, replace(found, session="")]
-            return found
+            taken = {each.name: each for each in records if each.place == wanted.place}
+            free = next((name for number in range(MOST_NAMES) if (name := f"lmtui-{owner}-{number:02}.bin") not in taken), "")
+            by_use = sorted(taken.values(), key=lambda each: (bool(each.session), each.saved_at))
+            for name in [mine.name] if mine else [free, *(each.name for each in by_use)]:
+                others = [each for each in records if (each.place, each.name) != (wanted.place, name)]
+                if name and _total(others) + size <= budget_bytes:
+                    found = replace(wanted, name=name, saved_at=self._now())
+                    records[:] = [*others, replace(found, session="")]  # until it is written, nobody may restore it
+                    return found
+            return None
 
     def put(self, record: PromptCacheRecord, budget_bytes: int) -> bool:
         """Keep the record of a file that was written; tell whether it fits the budget, else it is not used."""
         with self._changing() as (_, records):
             others = [each for each in records if (each.place, each.name) != (record.place, record.name)]
-            others = [replace(each, session="") if _is_same(each, record) else each for each in others]
-            for each in _by_use(others):
-                if _total(others) + record.size_bytes > budget_bytes and _delete(each):
-                    others.remove(each)
             has_room = _total(others) + record.size_bytes <= budget_bytes
-            kept = record if has_room else replace(record, session="")
-            records[:] = others if not has_room and _delete(record) else [*others, kept]
+            records[:] = [*others, record if has_room else replace(record, session="")]
             return has_room
 
     def drop(self, record: PromptCacheRecord) -> None:
-        """Let the contents of a file go: delete it where it can be seen, else only its name stays."""
+        """Let the contents of a file go: only its name stays."""
         with self._changing() as (_, records):
             at = (record.place, record.name)
-            records[:] = [
-                replace(each, session="") if (each.place, each.name) == at else each
-                for each in records
-                if (each.place, each.name) != at or not _delete(each)
-            ]
+            records[:] = [replace(each, session="") if (each.place, each.name) == at else each for each in records]
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[str, list[PromptCacheRecord]]]:
@@ -145,24 +118,8 @@ def _is_same(one: PromptCacheRecord, other: PromptCacheRecord) -> bool:
     return bool(one.session) and (one.place, one.session) == (other.place, other.session)
 
 
-def _by_use(records: list[PromptCacheRecord]) -> list[PromptCacheRecord]:
-    """Return those of no use first, then the oldest."""
-    return sorted(records, key=lambda each: (bool(each.session), each.saved_at))
-
-
 def _total(records: list[PromptCacheRecord]) -> int:
     return sum(each.size_bytes for each in records)
-
-
-def _delete(record: PromptCacheRecord) -> bool:
-    """Delete a file that can be seen; tell whether it is gone."""
-    if record.path is None:
-        return False
-    try:
-        record.path.unlink(missing_ok=True)
-    except OSError:
-        return False
-    return True
 
 
 _KINDS = {each.name: {"str": str, "int": int, "float": float}[str(each.type)] for each in fields(PromptCacheRecord)}

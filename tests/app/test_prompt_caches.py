@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
@@ -17,7 +14,6 @@ from lmtui.core.events import Notice
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.sessions import Session
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.servers.slot_files import find_folder
 from lmtui.store.prompt_cache_records import MOST_NAMES, PromptCacheRecord, PromptCacheRecords
 from tests.app.conftest import Open, run
 from tests.models.llama_server import BYTES_PER_TOKEN, LlamaServer
@@ -42,10 +38,10 @@ async def llama() -> AsyncIterator[LlamaServer]:
 class Life:
     """One start of lmtui: a provider, and the cache of one session."""
 
-    def __init__(self, url: str, session: str = "one", folder: Path | None = None, **options: Any) -> None:
+    def __init__(self, url: str, session: str = "one", **options: Any) -> None:
         self.provider = OpenAICompatible(url)
         config = Config(kv_cache_gb=options.pop("kv_cache_gb", 1.0))
-        self.caches = PromptCaches(lambda: config, folder_of=lambda _: str(folder or ""), **options)
+        self.caches = PromptCaches(lambda: config, **options)
         self.cache = SessionPromptCache(self.caches, session)
         self.told: list[str] = []
         self.cache.tell = lambda notice: self.told.append(notice.text)
@@ -313,10 +309,10 @@ async def test_without_a_budget_nothing_is_saved(open_one: Open, llama: LlamaSer
     assert llama.acts("save") == []
 
 
-async def test_a_cache_over_the_budget_is_not_kept_and_told(llama: LlamaServer, tmp_path: Path) -> None:
-    one = await lived(llama.url, kv_cache_gb=0.00001, folder=tmp_path)
+async def test_a_cache_over_the_budget_is_not_used_and_told(llama: LlamaServer) -> None:
+    one = await lived(llama.url, kv_cache_gb=0.00001)
     assert one.told == ["The prompt cache was not saved: it does not fit into kv_cache_gb."]
-    assert PromptCacheRecords().all() == []
+    assert [each.session for each in PromptCacheRecords().all()] == [""]
 
 
 async def test_two_sessions_have_two_files(llama: LlamaServer) -> None:
@@ -326,18 +322,15 @@ async def test_two_sessions_have_two_files(llama: LlamaServer) -> None:
     assert {each.session for each in PromptCacheRecords().all()} == {"one", "two"}
 
 
-def record(session: str, at: float, size_bytes: int = 400, place: str = "p", folder: str = "") -> PromptCacheRecord:
-    return PromptCacheRecord(place, "", session, "f", "x", 2, size_bytes // BYTES_PER_TOKEN, size_bytes, at, folder)
+def record(session: str, size_bytes: int = 400) -> PromptCacheRecord:
+    return PromptCacheRecord("p", "", session, "f", "x", 2, size_bytes // BYTES_PER_TOKEN, size_bytes)
 
 
 def kept(records: PromptCacheRecords, new: PromptCacheRecord, budget_bytes: int) -> PromptCacheRecord | None:
-    """Reserve a name, write the file if its folder is known, and keep the record."""
+    """Reserve a name, and keep the record."""
     found = records.reserve(new, budget_bytes)
-    if found is None:
-        return None
-    if new.folder:
-        Path(new.folder, found.name).write_bytes(b"x" * new.size_bytes)
-    assert records.put(found, budget_bytes)
+    if found is not None:
+        assert records.put(found, budget_bytes)
     return found
 
 
@@ -347,27 +340,8 @@ def records(tmp_path: Path) -> PromptCacheRecords:
     return PromptCacheRecords(tmp_path / "records.json", lambda: float(next(ticks)))
 
 
-def test_the_oldest_files_are_deleted_where_their_folder_can_be_seen(records: PromptCacheRecords, tmp_path: Path) -> None:
-    folder = tmp_path / "slots"
-    folder.mkdir()
-    (folder / "foreign.bin").write_bytes(b"y" * 5_000)
-    for number in range(6):
-        assert kept(records, record(f"s{number}", 0, folder=str(folder)), 1_000)
-    assert [each.session for each in records.all()] == ["s4", "s5"]
-    ours = sorted(path.name for path in folder.glob("lmtui-*"))
-    assert ours == sorted(each.name for each in records.all())
-    assert (folder / "foreign.bin").exists()
-
-
-def test_room_is_made_before_a_file_is_written(records: PromptCacheRecords, tmp_path: Path) -> None:
-    first = kept(records, record("one", 0, 800, folder=str(tmp_path)), 1_000)
-    assert first is not None
-    assert records.reserve(record("two", 0, 800, folder=str(tmp_path)), 1_000) is not None
-    assert not (tmp_path / first.name).exists()
-
-
-def test_elsewhere_the_oldest_name_is_written_over(records: PromptCacheRecords) -> None:
-    names = [found.name for number in range(6) if (found := kept(records, record(f"s{number}", 0), 1_000))]
+def test_the_oldest_name_is_written_over(records: PromptCacheRecords) -> None:
+    names = [found.name for number in range(6) if (found := kept(records, record(f"s{number}"), 1_000))]
     assert len(names) == 6
     assert len(set(names)) == 2
     assert [each.session for each in records.all() if each.session] == ["s4", "s5"]
@@ -376,22 +350,22 @@ def test_elsewhere_the_oldest_name_is_written_over(records: PromptCacheRecords) 
 
 def test_the_number_of_names_is_bounded(records: PromptCacheRecords) -> None:
     for number in range(MOST_NAMES + 10):
-        assert kept(records, record(f"s{number}", 0, 10), 10**9)
+        assert kept(records, record(f"s{number}", 10), 10**9)
     assert len({each.name for each in records.all()}) == MOST_NAMES
 
 
 def test_a_session_keeps_its_name(records: PromptCacheRecords) -> None:
-    names = {found.name for _ in range(3) if (found := kept(records, record("s", 0), 1_000))}
+    names = {found.name for _ in range(3) if (found := kept(records, record("s"), 1_000))}
     assert len(names) == 1
 
 
 def test_a_file_larger_than_the_budget_has_no_name(records: PromptCacheRecords) -> None:
-    assert records.reserve(record("s", 0, 2_000), 1_000) is None
+    assert records.reserve(record("s", 2_000), 1_000) is None
 
 
 def test_until_it_is_written_a_file_is_nobodys(records: PromptCacheRecords) -> None:
-    kept(records, record("s", 0), 1_000)
-    assert records.reserve(record("s", 0), 1_000) is not None
+    kept(records, record("s"), 1_000)
+    assert records.reserve(record("s"), 1_000) is not None
     assert records.find("p", "s") is None
 
 
@@ -400,34 +374,16 @@ def test_records_that_cannot_be_read_count_as_none(tmp_path: Path, text: str) ->
     (tmp_path / "records.json").write_text(text)
     records = PromptCacheRecords(tmp_path / "records.json")
     assert records.all() == []
-    found = records.reserve(record("s", 0), 1_000)
+    found = records.reserve(record("s"), 1_000)
     assert found is not None
     assert "/" not in found.name
 
 
 def test_a_record_that_names_a_foreign_file_is_none(tmp_path: Path) -> None:
     records = PromptCacheRecords(tmp_path / "records.json")
-    found = kept(records, record("s", 0), 1_000)
+    found = kept(records, record("s"), 1_000)
     assert found is not None
     text = records.file.read_text()
     for name in ("../lmtui-x.bin", "lmtui-/../x", "other.bin"):
         records.file.write_text(text.replace(found.name, name))
         assert records.all() == []
-
-
-@pytest.fixture
-def server_process(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "slots"
-    folder.mkdir()
-    run = [sys.executable, "-c", "import sys; sys.stdin.read()", "--slot-save-path", str(folder)]
-    with subprocess.Popen(run, stdin=subprocess.PIPE) as process:
-        assert psutil.pid_exists(process.pid)
-        yield folder
-        process.kill()
-
-
-def test_the_folder_of_a_server_on_this_machine_is_found_by_what_it_wrote(server_process: Path) -> None:
-    (server_process / "lmtui-x-00.bin").write_bytes(b"12345")
-    assert find_folder("http://127.0.0.1:8080/v1", "lmtui-x-00.bin", 5) == str(server_process)
-    assert find_folder("http://127.0.0.1:8080/v1", "lmtui-x-00.bin", 6) == ""
-    assert find_folder("http://gpu:8080/v1", "lmtui-x-00.bin", 5) == ""

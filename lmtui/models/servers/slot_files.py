@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
-
-import psutil
+from urllib.parse import quote
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.hosts import root_url
@@ -28,8 +23,6 @@ SLOTS = "/slots"
 _ASK_LIMIT_S = 2.0
 _PROBE = f"{SLOTS}/0?action=save"
 _NO_NAME = "/"  # refused by every server that saves, so that asking writes nothing
-_FLAG = "--slot-save-path"
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 # What a saved cache depends on, as far as `/props` tells; the type of the cache is checked by the server itself.
 _TOLD = ("model_path", "model_alias", "model_ftype", "chat_template", "total_slots", "build_info", "modalities")
 
@@ -52,14 +45,6 @@ class Slot:
     id: int
     tokens: int
     is_busy: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SavedSlot:
-    """What was written to a file: tokens and bytes."""
-
-    tokens: int
-    size_bytes: int
 
 
 class SlotFiles:
@@ -99,10 +84,10 @@ class SlotFiles:
         items = [each for each in listed if isinstance(each, dict) and isinstance(each.get("id"), int)]
         return [Slot(each["id"], number(each, "n_prompt_tokens"), each.get("is_processing") is True) for each in items]
 
-    async def save(self, slot: int, name: str, limit_s: float) -> SavedSlot:
-        """Write what a slot holds to a file."""
+    async def save(self, slot: int, name: str, limit_s: float) -> tuple[int, int]:
+        """Write what a slot holds to a file; return how many tokens and how many bytes that is."""
         value = await self._act(slot, "save", name, limit_s)
-        return SavedSlot(number(value, "n_saved"), number(value, "n_written"))
+        return number(value, "n_saved"), number(value, "n_written")
 
     async def restore(self, slot: int, name: str, limit_s: float) -> int:
         """Read a file into a slot, over what that held; return how many tokens there were."""
@@ -122,29 +107,3 @@ def _failed(reply: ServerReply) -> ProviderError:
         return ProviderError(Fault.NOT_A_MODEL_SERVER, "the server saves no prompt caches")
     why = f"HTTP {reply.status}: {error_text(reply.start)}" if reply.status else reply.why
     return ProviderError(Fault.SERVER_ERROR, why)
-
-
-def find_folder(url: str, name: str, size_bytes: int) -> str:
-    """Return the folder of a server on this machine in which it just wrote a file, empty where it cannot be seen; blocks."""
-    if urlsplit(root_url(url)).hostname not in _LOCAL:
-        return ""
-    for folder in _named_folders():
-        try:
-            if (folder / name).stat().st_size == size_bytes:
-                return str(folder)
-        except OSError:
-            continue
-    return ""
-
-
-def _named_folders() -> Iterator[Path]:
-    """Yield the folders that servers on this machine were started with."""
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        named = [after for word, after in pairwise(words) if word == _FLAG]
-        named += [word.partition("=")[2] for word in words if word.startswith(f"{_FLAG}=")]
-        for each in named:
-            try:
-                yield Path(process.cwd(), each)
-            except (psutil.Error, OSError):
-                yield Path(each)
