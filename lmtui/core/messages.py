@@ -62,6 +62,7 @@ class FinishReason(StrEnum):
     CONTENT_FILTER = "content_filter"
 
 
+INTERRUPTED = "(interrupted)"  # what is sent in place of an answer that never came
 EXAMPLE_FILES = ("zq_demo.py", "zq_tool.sh")  # of the worked example: names that no folder has
 
 

@@ -135,33 +135,37 @@ async def request_completion(agent: Agent, turn_id: str) -> Completion:
     if note := skill_note(agent.state.skills):
         agent.emit(Reminder(agent=agent.id, text=note, turn_id=turn_id, topic="skill"))
     tell_state(agent, turn_id)
-    request = _request(agent)
+    request, partial = _request(agent), _Partial()
     try:
-        return await _answer_fitting(agent, request, turn_id)
+        return await _answer_fitting(agent, request, turn_id, partial)
     except ProviderError as error:
         change = agent.model.known.calling.refused(error, request)
         if change is None:
             raise
         _use_form(agent, change)
-        return await _answer_fitting(agent, _request(agent), turn_id)
+        return await _answer_fitting(agent, _request(agent), turn_id, partial)
+    finally:
+        partial.keep(agent, turn_id)
 
 
-async def _answer_fitting(agent: Agent, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer_fitting(agent: Agent, request: ModelRequest, turn_id: str, partial: _Partial) -> Completion:
     """Send a request; one that the server refuses for its size is made smaller."""
     try:
-        return await _answer(agent, request, turn_id)
+        return await _answer(agent, request, turn_id, partial)
     except ContextOverflow as overflow:
-        return await _answer_smaller(agent, overflow, request.hold, turn_id)
+        return await _answer_smaller(agent, overflow, request.hold, turn_id, partial)
 
 
-async def _answer_smaller(agent: Agent, overflow: ContextOverflow, hold: ToolChoice, turn_id: str) -> Completion:
+async def _answer_smaller(
+    agent: Agent, overflow: ContextOverflow, hold: ToolChoice, turn_id: str, partial: _Partial
+) -> Completion:
     """Make room and ask for the same again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
         await before_room(agent, "auto")
         compact_context(agent, overflow)
         tell_state(agent, turn_id)
         try:
-            return await _answer(agent, replace(_request(agent), hold=hold), turn_id)
+            return await _answer(agent, replace(_request(agent), hold=hold), turn_id, partial)
         except ContextOverflow as error:
             if error.window_tokens:
                 raise
@@ -183,24 +187,20 @@ def _request(agent: Agent) -> ModelRequest:
     )
 
 
-async def _answer(agent: Agent, request: ModelRequest, turn_id: str) -> Completion:
+async def _answer(agent: Agent, request: ModelRequest, turn_id: str, partial: _Partial) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
     announce(agent, request)
     watch = _ThinkingWatch(agent)
-    partial = _Partial()
+    partial.begin()
     completion: Completion | None = None
-    try:
-        async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
-            async for piece in pieces:
-                watch.see(piece)
-                partial.see(piece)
-                if isinstance(piece, Completion):
-                    completion = piece
-                else:
-                    _show(agent, piece)
-    finally:
-        if completion is None:
-            _keep_partial(agent, partial.text, turn_id)
+    async with contextlib.aclosing(agent.services.provider.stream(request)) as pieces:
+        async for piece in pieces:
+            watch.see(piece)
+            partial.see(piece)
+            if isinstance(piece, Completion):
+                completion = piece
+            else:
+                _show(agent, piece)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
     completion = _with_quoted(agent, completion)
@@ -244,24 +244,24 @@ class _Partial:
         self._now: list[str] = []
         self._before = ""
 
+    def begin(self) -> None:
+        """Begin another attempt."""
+        self._before = "".join(self._now) or self._before
+        self._now.clear()
+
     def see(self, piece: StreamChunk) -> None:
-        """Take note of a piece."""
+        """Take note of a piece; a whole answer leaves nothing to keep."""
         if isinstance(piece, TextChunk):
             self._now.append(piece.text)
-        elif isinstance(piece, RetryChunk):
-            self._before = self.text
-            self._now.clear()
+        elif isinstance(piece, RetryChunk | Completion):
+            self.begin()
+            self._before = "" if isinstance(piece, Completion) else self._before
 
-    @property
-    def text(self) -> str:
-        """Return what there is to keep."""
-        return "".join(self._now) or self._before
-
-
-def _keep_partial(agent: Agent, text: str, turn_id: str) -> None:
-    """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
-    if text.strip():
-        agent.emit(events.MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=text, turn_id=turn_id))
+    def keep(self, agent: Agent, turn_id: str) -> None:
+        """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
+        self.begin()
+        if self._before.strip():
+            agent.emit(events.MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=self._before, turn_id=turn_id))
 
 
 def _show(agent: Agent, piece: StreamChunk) -> None:

@@ -13,7 +13,18 @@ from importlib import resources
 from lmtui.core import events
 from lmtui.core.instruction_values import GuidanceRead, Instructions
 from lmtui.core.memory_values import MemoryRecalled
-from lmtui.core.messages import Image, ImageRef, Message, ModelRequest, Role, ToolCallFormat, ToolChoice, ToolSet, ToolSpec
+from lmtui.core.messages import (
+    INTERRUPTED,
+    Image,
+    ImageRef,
+    Message,
+    ModelRequest,
+    Role,
+    ToolCallFormat,
+    ToolChoice,
+    ToolSet,
+    ToolSpec,
+)
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.window import bytes_by_four
@@ -244,6 +255,7 @@ class Conversation:
         self._sent: list[Message] = [self._entries[0].message]
         self._turns: dict[str, int] = {}
         self._said = 0
+        self._is_in_turn = False
         self._gist, self._gist_to = TranscriptSummary(), 0
         self.folding = ContextEdits()
         self.revision = 0
@@ -325,9 +337,8 @@ class Conversation:
             case events.ToolCallFinished() if event.call_id in self._calls.commands:
                 self._settle()
                 self._add(_ran(event, self._calls.commands.pop(event.call_id), self._calls.files.pop(event.call_id, ())))
-            case events.TurnStarted():
-                self._settle()
-                self._turns[event.turn_id] = len(self._entries)
+            case events.TurnStarted() | events.TurnEnded():
+                self._bound_turn(event)
             case events.FilesRestored() if event.action != "rewind":
                 self._settle()
                 self._add(Entry(Message(Role.USER, _restored(event))))
@@ -437,12 +448,23 @@ class Conversation:
         if self._gist_to > length:
             self._gist, self._gist_to = TranscriptSummary(), 0
         self._calls.unanswered = {}
+        self._is_in_turn = False
         self._turns = {each: start for each, start in self._turns.items() if start < length}
 
     def _settle(self) -> None:
         """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
         for call_id in tuple(self._calls.unanswered):
             self._answer(call_id, _UNKNOWN if call_id in self._calls.started else _NOT_RUN, None)
+
+    def _bound_turn(self, event: events.TurnStarted | events.TurnEnded) -> None:
+        """Take note that a turn begins or ends; a word is in place of an answer that never came, so that roles alternate."""
+        self._settle()
+        is_begin = isinstance(event, events.TurnStarted)
+        if is_begin:
+            self._turns[event.turn_id] = len(self._entries)
+        if self._is_in_turn and self._entries[-1].message.role in (Role.USER, Role.TOOL):
+            self._add(Entry(Message(Role.ASSISTANT, INTERRUPTED)))
+        self._is_in_turn = is_begin
 
     def _answer(self, call_id: str, text: str, event: events.ToolCallFinished | None) -> None:
         del self._calls.unanswered[call_id]

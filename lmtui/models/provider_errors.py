@@ -41,6 +41,7 @@ _NO_MEMORY = re.compile(
     r"|(?:unable|failed) to allocate|cudaMalloc|ErrorOutOfDeviceMemory",
     re.IGNORECASE,
 )
+_TEMPLATE = re.compile(r"jinja|chat template|roles must alternate", re.IGNORECASE)  # it will refuse the same again
 _TITLE = re.compile(r"<title[^>]*>([^<]+)", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TOOLS = re.compile(r"does not support tools|requires --jinja|--enable-auto-tool-choice", re.IGNORECASE)
@@ -88,7 +89,7 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
         return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r}: {said}", hint)
     if status == 404:
         return not_a_server(url, content_type or "HTTP 404", said)
-    if status >= 500:  # what a gateway says whose model server is away will pass
+    if status >= 500 and not _TEMPLATE.search(said):  # what a gateway says whose model server is away will pass
         fault = Fault.BUSY if status in (502, 503, 504) else Fault.SERVER_ERROR
         return ProviderError(fault, f"{url} failed (HTTP {status}: {said})", "Look at the server's log.")
     return ProviderError(Fault.REJECTED, f"{url} rejects the request (HTTP {status}: {said})", "Look at the server's log.")

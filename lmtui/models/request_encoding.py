@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from lmtui.core.messages import (
     EXAMPLE_FILES,
+    INTERRUPTED,
     Message,
     ModelRequest,
     Role,
@@ -157,6 +158,7 @@ class RequestWriter:
         self._messages: tuple[Message, ...] = ()
         self._told: tuple[ToolCallFormat, tuple[ToolSpec, ...], bool, bool] = (ToolCallFormat.NATIVE, (), True, False)
         self._parts: list[bytes] = []
+        self._last: dict[str, object] = {}
 
     def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None, without: Collection[str] = ()) -> bytes:
         """Return the body of a streaming request; `extra` are fields of this kind of server, `without` refused ones."""
@@ -185,7 +187,39 @@ class RequestWriter:
             known = 0
             self._parts.clear()
         self._messages, self._told = messages, told
-        self._parts += [_utf8(_dump(each)) for each in wire_messages(messages[known:], request)]
+        new = alternating(wire_messages(messages[known:], request), self._last if known else {})
+        self._last = new[-1] if new else self._last
+        self._parts += [_utf8(_dump(each)) for each in new]
+
+
+_GO_ON = "(go on)"
+
+
+def alternating(messages: Sequence[dict[str, object]], last: dict[str, object]) -> list[dict[str, object]]:
+    """Return messages as the strictest chat templates take them: user and assistant in turn, and no user right behind a result.
+
+    Two of the user's become one; between others goes a word of the other side.  `last` was sent before and stays as it is.
+    """
+    written: list[dict[str, object]] = []
+    for message in messages:
+        before, role, content = last.get("role"), message["role"], message["content"]
+        if written and role == before == "user":
+            content = _joined(written.pop()["content"], content)
+        elif role == "user" and before in ("user", "tool"):
+            written.append({"role": "assistant", "content": INTERRUPTED})
+        elif role == before == "assistant":
+            written.append({"role": "user", "content": _GO_ON})
+        last = message | {"content": content}
+        written.append(last)
+    return written
+
+
+def _joined(first: object, second: object) -> object:
+    """Return two contents as one, in parts if one of them has parts."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = ([{"type": "text", "text": each}] if isinstance(each, str) else each for each in (first, second))
+    return [part for each in parts if isinstance(each, list) for part in each]
 
 
 def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:

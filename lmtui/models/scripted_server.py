@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from lmtui.core.messages import INTERRUPTED
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 
 _PIECE = re.compile(r"\s*\S+|\s+")
@@ -150,7 +151,8 @@ class ScriptedServer:
 
 def _place(scenario: Scenario, messages: Sequence[dict[str, Any]]) -> int:
     if not scenario.goes_by_words:
-        return sum(message.get("role") == "assistant" for message in messages)
+        answers = (message for message in messages if message.get("role") == "assistant")
+        return sum(message.get("content") != INTERRUPTED for message in answers)
     said = "\n".join(map(_text, messages))
     return max((place for place, turn in enumerate(scenario.turns, 1) if turn.text and turn.text in said), default=0)
 
