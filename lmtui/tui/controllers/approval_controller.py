@@ -145,8 +145,8 @@ class ApprovalController:
             case Dismissed.TYPING:
                 if self._workbench.app.screen.has_class("-docked"):
                     _ = self._workbench.app.pop_screen()
-                self._postponed.add(approval_id)
-                self._behind_text.add(approval_id)
+                self._postponed |= view.state.approvals.keys()  # another one would take the place of the prompt
+                self._behind_text |= view.state.approvals.keys()
                 self._workbench.say(f"Question postponed · {key} to return")
             case Dismissed():
                 self._postponed.add(approval_id)

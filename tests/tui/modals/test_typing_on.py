@@ -42,6 +42,22 @@ async def a_slash_command_goes_into_the_prompt_and_the_question_comes_back_behin
 
 
 @cases.at(SMALL)
+async def a_reply_gets_the_prompt_however_many_questions_wait(driver: Driver) -> None:
+    await driver.type("go")
+    await ask(driver)
+    driver.host.session.ask("a2", "make b")
+    await driver.until(lambda: "1 of 2" in driver.text())
+    await driver.press("tab")
+    await driver.until_screen("Workbench")
+    await driver.press(*"wait")
+    assert driver.app.workbench.prompt.text == "wait"
+    assert "▲ 2" in driver.text()
+    await driver.press(*["backspace"] * 4)
+    await driver.until_screen("Approval")
+    assert "1 of 2" in driver.text()
+
+
+@cases.at(SMALL)
 async def words_that_are_taken_back_bring_the_question_back(driver: Driver) -> None:
     await driver.type("go")
     await ask(driver)
