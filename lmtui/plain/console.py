@@ -21,7 +21,7 @@ from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning, warning
-from lmtui.core.permissions.dangerous_commands import dangers
+from lmtui.core.permissions.dangerous_commands import Danger, dangers
 from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
@@ -243,10 +243,7 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
         else "\n".join(part for part in (request.text, request.diff) if part)
     )
     yield from (f"{INDENT}{line}" for line in escape_invisible(text).split("\n"))
-    if request.tool == SHELL:
-        yield from (
-            f"dangerous: {escape_invisible_line(each.text)}" for each in dangers(request.text, request.cwd or "/workspace")
-        )
+    yield from (f"dangerous: {escape_invisible_line(each.text)}" for each in _dangers_of(request))
     if found := approval_warning(request):
         yield found
     conditions = [
@@ -258,25 +255,32 @@ def approval_lines(request: ApprovalRequested) -> Iterator[str]:
     if any(conditions):
         yield f"{'it ran' if request.tool == EFFECT_TOOL else 'it would run'}: {', '.join(part for part in conditions if part)}"
     if request.uncovered:
-        yield f"not covered by your rules: {'; '.join(map(escape_invisible_line, request.uncovered))}"
+        yield f"no rule allows: {'; '.join(map(escape_invisible_line, request.uncovered))}"
     elif request.why:
-        yield f"it asks because: {sanitize_line(request.why)}"
+        yield f"why: {sanitize_line(request.why)}"
+
+
+def _dangers_of(request: ApprovalRequested) -> Sequence[Danger]:
+    return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
 
 
 def choices_of(request: ApprovalRequested) -> list[RuleKept]:
-    """Return what may be answered."""
-    found = [RuleKept("y", "yes", "allow it once" if not request.parts else f"keep {_all_of(request.parts)}")]
+    """Return what may be answered; what is dangerous is allowed once at most, by the whole word."""
+    is_danger = bool(_dangers_of(request))
+    found = [RuleKept("y", "yes", "allow it once" if not request.parts else f"apply {_all_of(request.parts)}")]
+    if is_danger:
+        found = [RuleKept("", "yes", "allow it once, although it is dangerous")]
     if request.parts:
-        found.append(RuleKept("p", "parts", "choose what to keep"))
-    if request.suggested_rule:
+        found.append(RuleKept("p", "parts", "choose what to apply"))
+    if request.suggested_rule and not is_danger:
         found.append(
             RuleKept("s", "session", f"and allow {escape_invisible_line(request.suggested_rule)} until this session ends")
         )
         found.append(RuleKept("a", "always", "and keep a rule that you choose next"))
     if request.can_try:
         found.append(RuleKept("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect"))
-    found.append(RuleKept("n", "no", "refuse"))
-    found.append(RuleKept("f", "because", "refuse and tell the model why; words may follow at once"))
+    found.append(RuleKept("n", "no", "deny"))
+    found.append(RuleKept("f", "because", "deny with reason: write it behind the letter, or on the next line"))
     if request.tool == SHELL:
         found.append(RuleKept("e", "edit", "write the command that runs instead"))
     return found
@@ -300,15 +304,15 @@ def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | No
 
 def choice_lines(request: ApprovalRequested) -> Iterator[str]:
     """Return the choices, one a line."""
-    return (f"  {each.letter} or {each.word}: {each.text}" for each in choices_of(request))
+    return (f"  {' or '.join(filter(None, (each.letter, each.word)))}: {each.text}" for each in choices_of(request))
 
 
 def chosen(request: ApprovalRequested, typed: str) -> tuple[str, str]:
     """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
     head, _, words = typed.strip().partition(" ")
     for each in choices_of(request):
-        if head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
-            return each.letter, words.strip()
+        if head and head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
+            return each.letter or each.word[:1], words.strip()
     return "", ""
 
 
@@ -340,7 +344,7 @@ def _action_text(request: ApprovalRequested) -> str:
     if request.tool == SHELL:
         return f"{who} asks to run a command"
     if request.tool == EFFECT_TOOL:
-        return f"{who} ran a command in an overlay, and asks to keep what it changed"
+        return f"{who} ran a command in an overlay, and asks to apply what it changed"
     verb = "read" if traits_of(request.tool).file_effect is FileEffect.SHOWS else "change"
     action = f"{verb} {escape_invisible_line(request.path)}" if request.path else f"use {sanitize_line(request.tool)}"
     return f"{who} asks to {action}"
@@ -541,7 +545,7 @@ class Console:
     def _ask(self, request: ApprovalRequested) -> None:
         answer = None
         self._plain.say(*approval_lines(request), "choices:", *choice_lines(request))
-        letters = " ".join(each.letter for each in choices_of(request))
+        letters = " ".join(each.letter or each.word for each in choices_of(request))
         self._terminal.drop_typed()  # what was typed before the question was there is no answer to it
         while answer is None:
             try:
@@ -575,7 +579,7 @@ class Console:
 
     def _ask_parts(self, request: ApprovalRequested) -> Answer | None:
         self._plain.say(
-            "keep which of these?", *(f"  {number}. {part_text(part)}" for number, part in enumerate(request.parts, 1))
+            "apply which of these?", *(f"  {number}. {part_text(part)}" for number, part in enumerate(request.parts, 1))
         )
         typed = self._terminal.read("numbers, such as 1 3-5 (empty to go back): ")
         units = units_typed(request.parts, typed)

@@ -25,7 +25,7 @@ def test_a_question_shows_the_whole_command_and_where_it_would_run() -> None:
     assert lines[1:201] == [f"  echo {number}" for number in range(200)]
     assert lines[201:] == [
         "it would run: 200 commands, in /workspace, up to 120 s, sandbox docker, no network",
-        "it asks because: normal mode asks before changes",
+        "why: normal mode asks before changes",
     ]
 
 
@@ -70,6 +70,13 @@ def test_what_cannot_be_granted_or_changed_is_not_offered() -> None:
     assert (letters, chosen(asked(suggested_rule=""), "s")) == (["y", "n", "f"], ("", ""))
 
 
+@for_each(("typed", "letter"), [("yes", "y"), ("y", ""), ("s", ""), ("a", ""), ("n", "n")])
+def test_a_dangerous_command_is_allowed_once_by_the_whole_word(typed: str, letter: str) -> None:
+    request = asked("rm -rf /", suggested_rule="Shell(rm -rf /)")
+    assert [line.split(":")[0].strip() for line in choice_lines(request)][:2] == ["yes", "n or no"]
+    assert chosen(request, typed) == (letter, "")
+
+
 def test_the_rules_to_keep_are_named_with_how_far_they_reach() -> None:
     found = grants(asked(offered_rules=("Shell(rm -rf build)", "Shell(rm *)")))
     assert [str(each) for each in found][1:3] == ["Shell(rm *), in this folder", "Shell(rm -rf build), everywhere"]
@@ -85,7 +92,7 @@ PARTS = (
 def test_an_effect_offers_its_parts_and_says_that_yes_deletes() -> None:
     request = asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")
     lines = [line.strip() for line in choice_lines(request)]
-    assert lines[:2] == ["y or yes: keep everything, including 1 deletion", "p or parts: choose what to keep"]
+    assert lines[:2] == ["y or yes: apply everything, including 1 deletion", "p or parts: choose what to apply"]
 
 
 @for_each(("typed", "units"), [
