@@ -397,6 +397,12 @@ async def _git(context: ToolContext, *arguments: str, writes: bool = False) -> E
     return result
 
 
+async def _preview_add(arguments: GitAddArguments, context: ToolContext) -> Preview:
+    paths = [path or "." for path in arguments.paths]
+    result = await context.sandbox.run_git(("status", "--short", "--untracked-files=all", "--", *paths))
+    return Preview(f"git add {' '.join(paths)}\n\n{result.output.rstrip()}")
+
+
 async def _preview_commit(arguments: GitCommitArguments, context: ToolContext) -> Preview:
     result = await context.sandbox.run_git(("diff", "--no-ext-diff", "--no-textconv", "--cached", "--stat"))
     return Preview(f"git commit\n\n{arguments.message}\n\n{result.output.strip()}")
@@ -432,7 +438,8 @@ ADD = Tool(
     run=_add,
     access=always(Access.WRITE),
     subject=lambda arguments: tuple(arguments.paths),
-    title=lambda arguments: " ".join(arguments.paths),
+    title=lambda arguments: " ".join(path or "." for path in arguments.paths),
+    preview=_preview_add,
 )
 COMMIT = Tool(
     name="git_commit",

@@ -201,6 +201,13 @@ async def test_git_paths_stand_behind_two_dashes_and_any_message_commits() -> No
     assert "--message=$(rm -rf /) ../x" in bench.sandbox.ran[1]
 
 
+async def test_what_would_be_staged_is_shown_before_it_is() -> None:
+    bench = Bench()
+    bench.sandbox.commands["git status"] = ExecResult(0, " M a.py\n?? b.py\n", 0, 1)
+    preview = await REGISTRY.prepare("git_add", '{"paths": ["."]}').preview(bench.context())
+    assert preview.text == "git add .\n\n M a.py\n?? b.py"
+
+
 async def test_time_has_its_zone() -> None:
     told = json.loads((await Bench().call("get_time")).text)
     assert (datetime.fromisoformat(told["iso"]), told["unix"]) == (NOW, int(NOW.timestamp()))

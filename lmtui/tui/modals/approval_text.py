@@ -37,6 +37,14 @@ SCOPE_MEANINGS = {
 
 
 _VERBS = {"write": "Write", "mkdir": "Create", "delete": "Delete", "move": "Move"}
+_QUESTIONS = {
+    SHELL: "Run this command?", EFFECT_TOOL: "Apply these effects?", SHOWN_TOOLS: "Show this folder of tools to commands, read-only?",
+    "background": "Run this command in the background?", "python": "Run this Python code?", "git_add": "Stage these files?",
+    "git_commit": "Commit what is staged?", "git_branch": "Change the branch?", "delegate": "Start this sub-agent?",
+    "explore": "Start this sub-agent?", "fetch": "Fetch this page?", "web_search": "Search the web for this?",
+    "memory_append": "Keep this note?", "memory_forget": "Forget these notes?", "pipeline": "Change the work on the plan?",
+    "promote_skill": "Make this function a tool?",
+}  # fmt: skip
 
 
 def question(request: ApprovalRequested, state: SessionState) -> str:
@@ -55,12 +63,8 @@ def _question(request: ApprovalRequested) -> str:
         name, colon, port = host.rpartition(":")
         who = "lmtui" if own else "a command"
         return f"Let {who} reach {name if colon and port == '443' else host}?"
-    if request.tool == SHOWN_TOOLS:
-        return "Show this folder of tools to commands, read-only?"
-    if request.tool == SHELL:
-        return "Run this command?"
-    if request.tool == EFFECT_TOOL:
-        return "Apply these effects?"
+    if request.tool in _QUESTIONS:
+        return _QUESTIONS[request.tool]
     is_read = traits_of(request.tool).file_effect is FileEffect.SHOWS
     verb = "Read" if is_read else _VERBS.get(request.tool, "Edit")
     return f"{verb} {escape_invisible_line(request.path)}?" if request.path else f"Use {escape_invisible_line(request.tool)}?"

@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any
 
 from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
-from lmtui.core.permissions.rules import GrantScope
+from lmtui.core.permissions.rules import TOOL_TRAITS, FileEffect, GrantScope, tools_that, traits_of
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sessions import Answer
 from lmtui.tui.modals.approval_text import conditions, explanation, notes, question, title
@@ -16,6 +16,10 @@ from tests.tui.one_app import Cases
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
 
 cases = Cases()
+NEVER_ASK = (
+    "decompose", "get_time", "memory", "memory_read", "memory_search", "propose_plan", "report_result", "skill",
+    "task_state_get", "todo_list",
+)  # fmt: skip
 
 LONG = "\n".join(f"echo {number}" for number in range(100))
 
@@ -386,6 +390,13 @@ async def the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is_open
 def test_the_question_says_whether_a_file_is_read_or_changed(tool: str, verb: str) -> None:
     request = ApprovalRequested(approval_id="a", call_id="c", tool=tool, text="", path=".env")
     assert question(request, SessionState()) == f"{verb} .env?"
+
+
+@for_each("tool", sorted(TOOL_TRAITS.keys() - tools_that(FileEffect.SHOWS, FileEffect.LISTS, FileEffect.CHANGES)))
+def test_no_question_shows_the_name_of_a_tool(tool: str) -> None:
+    if not traits_of(tool).is_for_work and tool not in NEVER_ASK:
+        request = ApprovalRequested(approval_id="a", call_id="c", tool=tool, text="")
+        assert not question(request, SessionState()).startswith("Use ")
 
 
 async def test_the_cases() -> None:
