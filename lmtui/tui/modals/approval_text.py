@@ -38,7 +38,8 @@ SCOPE_MEANINGS = {
 
 _VERBS = {"write": "Write", "mkdir": "Create", "delete": "Delete", "move": "Move"}
 _QUESTIONS = {
-    SHELL: "Run this command?", EFFECT_TOOL: "Apply these effects?", SHOWN_TOOLS: "Show this folder of tools to commands, read-only?",
+    SHELL: "Run this command?", EFFECT_TOOL: "Apply these effects?",
+    SHOWN_TOOLS: "Show this folder of tools to commands, read-only?",
     "background": "Run this command in the background?", "python": "Run this Python code?", "git_add": "Stage these files?",
     "git_commit": "Commit what is staged?", "git_branch": "Change the branch?", "delegate": "Start this sub-agent?",
     "explore": "Start this sub-agent?", "fetch": "Fetch this page?", "web_search": "Search the web for this?",
