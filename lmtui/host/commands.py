@@ -6,8 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -77,12 +75,12 @@ def _stop(*, is_forced: bool) -> int:
             f"the host still has {works} to do: {sanitize_line(', '.join(busy))[:300]}",
             "Wait, or run `lmtui host stop --now`: work is saved, and sessions can be resumed.",
         )
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(found.pid, signal.SIGTERM)
+    with contextlib.suppress(HostError):  # not by its process id, which can be another program's here
+        ask_host(STATUS, method="DELETE")
     until = time.monotonic() + _STOP_LIMIT_S
     while running_host() is not None:
         if time.monotonic() > until:
-            raise LmtuiError(f"the host (process {found.pid}) does not stop", f"Kill it with: kill -9 {found.pid}")
+            raise LmtuiError("the host does not stop", f"It calls itself process {found.pid}: kill it where it runs.")
         time.sleep(0.05)
     say("The host has stopped.")
     return 0

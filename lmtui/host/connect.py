@@ -8,7 +8,6 @@ import getpass
 import hashlib
 import json
 import os
-import signal
 import socket as sockets
 import ssl
 import subprocess
@@ -121,7 +120,7 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
     if (found := running_host()) is not None and found.version == __version__:
         return found
     with _start_lock():  # of two that start one at once the second finds it
-        if (found := running_host()) is not None and (found.version == __version__ or not _has_ended(found)):
+        if (found := running_host()) is not None and (found.version == __version__ or not _has_ended()):
             return found
         if found is not None and found.http and not options:
             options = ("--http", found.http.partition("//")[2])
@@ -140,14 +139,14 @@ def ensure_host(options: tuple[str, ...] = ()) -> HostInfo:
         raise LmtuiError(f"the host did not start: {text or 'no reason given'}", f"See {log}.")
 
 
-def _has_ended(old: HostInfo) -> bool:
+def _has_ended() -> bool:
     """End a host that is idle; tell whether it has ended."""
     try:
         status = ask_host(STATUS)
         if status["busy"] or status["clients"]:
             return False
-        os.kill(old.pid, signal.SIGTERM)
-    except (LmtuiError, LookupError, OSError):
+        ask_host(STATUS, method="DELETE")
+    except (LmtuiError, LookupError):
         return running_host() is None
     until = time.monotonic() + START_LIMIT_S
     while running_host() is not None and time.monotonic() < until:
@@ -290,7 +289,7 @@ class _UnixConnection(HTTPConnection):
         self.sock.connect(str(socket_file()))
 
 
-def ask_host(path: str, url: str = "", token: str = "") -> Any:  # Any: JSON
+def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> Any:  # Any: JSON
     """Return what a host answers at a path: that of this machine, or the one at a URL.  Blocks.
 
     Raises:
@@ -300,7 +299,7 @@ def ask_host(path: str, url: str = "", token: str = "") -> Any:  # Any: JSON
     make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = make(parts.netloc, timeout=_CONNECT_LIMIT_S) if url else _UnixConnection("localhost", timeout=_CONNECT_LIMIT_S)
     try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token or read_token(token_file())}"})
+        connection.request(method, path, headers={"Authorization": f"Bearer {token or read_token(token_file())}"})
         response = connection.getresponse()
         body = response.read()
         if response.status != HTTPStatus.OK:

@@ -29,7 +29,7 @@ from lmtui.host import rpc
 from lmtui.host.access import ApiAccess, ensure_token
 from lmtui.host.api import build_app
 from lmtui.host.api_context import ApiOptions
-from lmtui.host.attach import AttachEndpoint
+from lmtui.host.attach import AttachEndpoint, is_unix
 from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, host_folder, socket_file, write_info
 from lmtui.host.http_server import open_tcp, serve
 from lmtui.host.hub import SessionHub
@@ -166,8 +166,11 @@ class HostProcess:
         self._look_now.set()
 
     async def status(self, request: Request) -> JSONResponse:
-        """Say who is attached, what is open and what there is to do."""
-        del request
+        """Say who is attached, what is open and what there is to do; end the host where the user asks for that."""
+        if request.method == "DELETE":
+            if not is_unix(request.scope):
+                return JSONResponse({"error": "a client on the network does not stop the host"}, 403)
+            self.stop.set()
         rows = [
             {**rpc.encode(each.session), "folder": str(each.folder), "clients": each.clients}
             for each in await self._hub.agents()
@@ -227,7 +230,7 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     process = HostProcess(hub, config.host_idle_s)
     tcp = [open_tcp(http, has_certificate=certificate is not None, allows_plain=allows_plain)] if http else []
     leave = hub.follow(Notifier(hub, config.host_notify).listen)
-    own = [WebSocketRoute(ATTACH, process.attach), Route(STATUS, process.status)]
+    own = [WebSocketRoute(ATTACH, process.attach), Route(STATUS, process.status, methods=["GET", "DELETE"])]
     app = build_app(hub, access, routes=own, options=ApiOptions(approval_wait_s=config.host_approval_wait_s))
     async with _signals(process.stop):
         watching = asyncio.create_task(process.watch())

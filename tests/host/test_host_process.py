@@ -1,11 +1,19 @@
+import argparse
 import asyncio
+import subprocess
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
+from lmtui.config import Config
+from lmtui.core.errors import LmtuiError
 from lmtui.core.events import Envelope, TurnEnded, TurnReason
-from lmtui.host.host_process import Notifier
+from lmtui.host import commands
+from lmtui.host.connect import HostInfo, running_host, write_info
+from lmtui.host.host_process import HostProcess, Notifier, host_lock, run_host
 from lmtui.host.hub import SessionHub
 from lmtui.settings import SETTINGS
 
@@ -24,3 +32,45 @@ async def test_the_command_that_notifies_gets_no_key(tmp_path: Path, monkeypatch
             await asyncio.sleep(0.01)
     assert "TOPIC=mine" in said.read_text()
     assert "canary" not in said.read_text()
+
+
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    """Return a program that has nothing to do with the host, but the process id that is written down for it."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def _stop() -> int:
+    return commands.host(argparse.Namespace(action="stop", now=False, json=False))
+
+
+async def test_a_host_of_another_pid_namespace_is_stopped_and_no_program_that_has_its_process_id(
+    other: subprocess.Popen[bytes],
+) -> None:
+    with host_lock() as file:
+        serving = asyncio.create_task(run_host(file, Config()))
+        async with asyncio.timeout(20):
+            while (found := running_host()) is None:
+                await asyncio.sleep(0.01)
+            write_info(file, HostInfo(other.pid, found.version, found.started))
+            stopping = asyncio.create_task(asyncio.to_thread(_stop))
+            await serving
+    assert (await stopping, other.poll()) == (0, None)
+
+
+def test_what_a_killed_host_left_stops_no_program(other: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "_STOP_LIMIT_S", 0.1)
+    with host_lock() as file:
+        write_info(file, HostInfo(other.pid, "1", "2026-01-01"))
+        with pytest.raises(LmtuiError):
+            _stop()
+    assert (_stop(), other.poll()) == (0, None)
+
+
+@pytest.mark.parametrize(("server", "is_stopped"), [(("/run/host.sock", None), True), (("127.0.0.1", 8765), False)])
+async def test_only_a_client_of_this_machine_stops_the_host(server: tuple[str, int | None], is_stopped: bool) -> None:
+    process = HostProcess(SessionHub(), 0)
+    await process.status(Request({"type": "http", "method": "DELETE", "server": server}))
+    assert process.stop.is_set() is is_stopped
