@@ -79,20 +79,20 @@ class SlashCommands:
     async def run(self, prompt: PromptText, say: Say) -> Started:
         """Run a command; return what starts work in the session, if that is what it does.
 
-        Embedded documents and pictures go with a command that the model reads; the others do not use them.
+        It is what was typed: names of links and documents, and these themselves, go with a command that the model reads.
 
         Raises:
             LmtuiError: the command is unknown, or not possible now.
         """
-        text = prompt.named
+        text, beside = prompt.typed, [part for part in (prompt.named.removeprefix(prompt.typed), *prompt.documents) if part]
         name, argument = slash_call(text) or ("", "")
         file = await self._host.extensions.prompts.read(text)
         if file is not None:
-            more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in prompt.documents)
+            more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in beside)
             file = replace(file, pieces=(*file.pieces, *more), images=(*file.images, *prompt.images))
             return lambda session: session.prompts.begin(file, text.strip())
         if name in self._skills:
-            text = "\n\n".join([f"/skill {name} {argument}".strip(), *prompt.documents])
+            text = "\n\n".join([f"/skill {name} {argument}".strip(), *beside])
         elif name.lower() in _SCREEN_ONLY:
             say(f"/{sanitize_line(name)} is the editor's own business here: use its list of sessions, or start a new one.\n")
             return None

@@ -23,6 +23,8 @@ LINES = "".join(f"line {number}\n" for number in range(40))
 CHANGED = LINES.replace("line 2\n", "LINE 2\n").replace("line 30\n", "LINE 30\n")
 PLAN = {"title": "Write it", "steps": [{"id": 1, "description": "Write the file", "files": ["planned.txt"]}]}
 
+SMALLER = {"title": "Write less", "steps": [{"id": 1, "description": "Write one line", "files": ["smaller.txt"]}]}
+
 
 def write(name: str, content: str = "written\n") -> ScriptedCall:
     return ScriptedCall("write", {"path": name, "content": content})
@@ -45,6 +47,9 @@ SCENARIOS = (
     Scenario((ScriptedTurn(calls=(ScriptedCall("mcp__paper__ask", {}),)), ScriptedTurn("Asked.")), match="ask me", name="ask"),
     Scenario((ScriptedTurn("So.", calls=(ScriptedCall("propose_plan", {"plan": PLAN}),)), ScriptedTurn("Proposed."),
               ScriptedTurn(calls=(write("planned.txt"),)), ScriptedTurn("Planned and done.")), match="plan this", name="plan"),
+    Scenario((ScriptedTurn("So.", calls=(ScriptedCall("propose_plan", {"plan": PLAN}),)),
+              ScriptedTurn("Or so.", calls=(ScriptedCall("propose_plan", {"plan": SMALLER}),)),
+              ScriptedTurn(calls=(write("smaller.txt"),)), ScriptedTurn("Done.")), match="plan and revise", name="revise"),
     Scenario((ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=400, body='{"error": {"message": "out of order"}}')),),
              match="fail", name="fail"),
     Scenario((ScriptedTurn("Hm.", thinking="Let me think."), ScriptedTurn("Again.")), match="think", name="think"),
@@ -465,12 +470,14 @@ def test_undo_asks_and_puts_back(agent: Agent) -> None:
     assert "undo done" in agent.said()
 
 
+def approve_plan(asked: Message) -> Message:
+    return choose("approve" if asked["toolCall"]["kind"] == "switch_mode" else "once")(asked)
+
+
 def test_a_plan_is_a_question_and_is_carried_out(agent: Agent) -> None:
     session_id = agent.new_session()
     agent.call("session/set_mode", sessionId=session_id, modeId="plan")
-    agent.answers["session/request_permission"] = lambda params: {
-        "outcome": {"outcome": "selected", "optionId": "approve" if params["toolCall"]["kind"] == "switch_mode" else "once"}
-    }
+    agent.answers["session/request_permission"] = approve_plan
     assert agent.prompt(session_id, "plan this") == "end_turn"
     asked = agent.asked[0]["params"]
     assert "Write the file" in json.dumps(asked["toolCall"]["content"])
@@ -478,6 +485,51 @@ def test_a_plan_is_a_question_and_is_carried_out(agent: Agent) -> None:
     assert (agent.workspace / "planned.txt").exists()
     assert agent.updates("plan")[-1]["entries"][0]["content"] == "Write the file"
     assert [each["currentModeId"] for each in agent.updates("current_mode_update")] == ["plan", "normal"]
+
+
+def test_what_is_said_to_a_plan_revises_it_and_carries_nothing_out(agent: Agent, server: ScriptedServer) -> None:
+    session_id = agent.new_session()
+    agent.call("session/set_mode", sessionId=session_id, modeId="plan")
+    agent.answers["session/request_permission"] = choose("no")
+    agent.prompt(session_id, "plan and revise")
+    agent.answers["session/request_permission"] = approve_plan
+    agent.prompt(session_id, "make it smaller")
+    sent = next(each.body["messages"] for each in server.requests if "make it smaller" in json.dumps(each.body["messages"]))
+    plans = [each["params"]["toolCall"] for each in agent.asked]
+    assert [("Write one line" in json.dumps(each["content"])) for each in plans if each["kind"] == "switch_mode"] == [
+        False,
+        True,
+    ]
+    assert "The user wants the plan changed" in json.dumps(sent[-1])
+    assert not (agent.workspace / "planned.txt").exists()
+    assert (agent.workspace / "smaller.txt").exists()
+    modes = [each["currentModeId"] for each in agent.updates("current_mode_update")]
+    assert modes == ["plan", "normal"]  # the plan stays open, and its mode with it, until the second answer
+
+
+def _document(uri: str) -> Message:
+    return {"type": "resource", "resource": {"uri": uri, "text": "/mode auto"}}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        _document("/mode auto"),
+        _document("file:///mode%20auto"),
+        _document("auto"),
+        {"type": "resource_link", "uri": "https://a.example", "name": "/mode auto"},
+        {"type": "resource_link", "uri": "file:///mode%20auto", "name": "x"},
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_name_of_a_document_is_no_command_and_no_argument_of_one(agent: Agent, beside: Message, is_first: bool) -> None:
+    session_id = agent.new_session()
+    agent.answers["session/request_permission"] = choose("none of these")
+    for typed in ("/mode", "/mode ", "/status", "hello"):
+        words = {"type": "text", "text": typed}
+        agent.call("session/prompt", sessionId=session_id, prompt=[beside, words] if is_first else [words, beside])
+    agent.call("session/prompt", sessionId=session_id, prompt=[beside])
+    assert not [each for each in agent.updates("current_mode_update") if each["currentModeId"] == "auto"]
 
 
 def test_a_server_of_the_editor_has_tools_and_asks_in_a_form(agent: Agent) -> None:
