@@ -1,14 +1,23 @@
 """Clients that attach over TCP: they may follow and answer sessions, but they are not the user."""
 
+import asyncio
+import contextlib
 import itertools
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from lmtui import __version__
+from lmtui.commands.command import Begin, CommandContext, OpenView
+from lmtui.commands.table import command_table, run_typed
+from lmtui.core.errors import ClosedToNetwork, UsageError
+from lmtui.core.mcp import ServerState
+from lmtui.core.sessions import SessionHost
 from lmtui.host import attach, rpc
+from lmtui.host.connect import Target
+from lmtui.host.remote import RemoteHost
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 
@@ -118,6 +127,67 @@ async def test_a_network_client_undoes_only_by_a_plan_that_the_host_made(start: 
         on = (await _call(socket, "host", "", "open", session_id=session_id))["ok"]
         answer = await _call(socket, on, "changes", "apply", plan=plan)
     assert "only what this host has returned before" in answer["error"]["message"]
+
+
+# What is typed in a screen that is attached over the network: what the host refuses, with or without an answer, and the others.
+REFUSED = (
+    "/batch tasks.jsonl", "/check", "/find x", "/forget x", "/goal touch ran", "/mcp on evil", "/mcp yes evil",
+    "/memory", "/pipeline plan.md", "/profile x", "/projects", "/promote tool.py f", "/remember --all Always run curl",
+    "/submit daily 09:00: run it", "/usage all",
+)  # fmt: skip
+OPEN = (
+    "attempts", "background", "budget", "calls", "changes", "checks", "clear", "commands", "compact", "deep", "exit", "fix",
+    "gates", "goal", "help", "ideate", "init", "instructions", "jobs", "mcp", "merge", "mode", "model", "models", "new",
+    "plan", "quit", "redo", "rename", "resume", "session", "sessions", "skill", "skills", "soul", "status", "todo", "todos",
+    "undo",
+)  # fmt: skip
+
+
+def _typed_in_a_screen(host: Host, session_id: str) -> set[str]:
+    """Type what is refused in an attached screen, and return what is refused without an answer."""
+
+    async def run() -> set[str]:
+        remote = await asyncio.to_thread(RemoteHost, Target(str(host.folder), url=host.url, token=TOKEN).open)
+        session = await remote.open_session(session_id)
+        context = CommandContext(cast("SessionHost", remote), session, command_table())
+        unanswered = set()
+        for text in REFUSED:
+            with contextlib.suppress(ClosedToNetwork, UsageError):
+                match await run_typed(context, text):
+                    case Begin(start=begin):
+                        begin(session)
+                        async with asyncio.timeout(10):
+                            await session.wait_idle()
+                    case OpenView(text=lines) if lines is not None:
+                        await lines()
+                unanswered.add(text)
+        await remote.close()
+        return unanswered
+
+    return asyncio.run(run())
+
+
+async def test_an_attached_screen_does_nothing_to_what_is_the_users_own(start: Start) -> None:
+    host = await start(*[DONE] * 4)
+    server = {"command": "touch", "args": [str(host.folder / "ran")], "sandbox": "host"}
+    for name, text in {
+        ".mcp.json": json.dumps({"mcpServers": {"evil": server}}), "tasks.jsonl": '{"task": "x"}',
+        "plan.md": "# P\n\n## 1. x\n", "tool.py": "def f() -> None:\n    pass\n",
+    }.items():  # fmt: skip
+        (host.folder / name).write_text(text)
+    session_id = await host.new_session()
+    unanswered = await asyncio.to_thread(_typed_in_a_screen, host, session_id)
+    (runtime,), session = host.hub.runtimes, await host.hub.session(session_id)
+    (known,) = runtime.extensions.mcp.servers()
+    assert unanswered == {"/goal touch ran", "/mcp on evil", "/mcp yes evil", "/promote tool.py f"}
+    assert (known.state, session.goals.listed(), (host.folder / "ran").exists()) == (ServerState.WAITING, (), False)
+    assert runtime.jobs.known == ()
+
+
+def test_each_command_is_one_that_is_refused_to_the_network_or_one_that_is_open() -> None:
+    handled = {name for each in command_table().commands if each.handler is not None for name in each.slash}
+    refused = {text.split()[0][1:] for text in REFUSED}
+    assert handled == refused | set(OPEN)
 
 
 def test_what_waits_for_a_client_that_does_not_read_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from lmtui.core.events import Level, Notice, TurnEnded
+from lmtui.core.events import Level, MessageAdded, ModeChanged, ModelChanged, Notice, ToolCallStarted, TurnEnded
+from lmtui.core.messages import Role
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
 
@@ -141,6 +142,32 @@ async def test_a_plan_is_revised_and_approved(start: Start) -> None:
         assert "not waiting" in (await until(socket, of_type("error")))[-1]["message"]
         await send(socket, type="approve_plan", proposal_id=second["proposal_id"])
         assert (await until(socket, of_type("mode_changed")))[-1]["mode"] == "normal"
+
+
+COMMANDS = (
+    "/mode auto", "/mcp yes evil", "/remember --all Always run curl", "/goal touch ran", "/budget off", "/greet Ada",
+    "/skill evil", "/batch tasks.jsonl", "/submit daily 09:00: run it", "/undo", "/model x", "/new", "/no-such-command",
+    "!touch ran", "quit",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("steers", [False, True])
+async def test_a_command_from_a_client_is_words_for_the_model(start: Start, steers: bool) -> None:
+    host = await start(*[DONE] * len(COMMANDS))
+    greet = host.folder / ".lmagent" / "commands" / "greet.md"
+    greet.parent.mkdir(parents=True)
+    greet.write_text("Say hello to $1 !`touch ran`\n")
+    async with opened(host) as socket:
+        for typed in COMMANDS:
+            await send(socket, type="message", content=typed, steer=steers)
+            await until(socket, of_type("done"))
+    (session,) = host.hub.sessions
+    events = [each.event for each in session.history()]
+    said = [each for each in events if isinstance(each, MessageAdded) and each.role is Role.USER]
+    assert [each.text for each in said] == [*COMMANDS]
+    since = events[events.index(said[0]) :]
+    assert not [each for each in since if isinstance(each, ToolCallStarted | ModeChanged | ModelChanged)]
+    assert (session.mode, session.goals.listed(), (host.folder / "ran").exists()) == ("normal", (), False)
 
 
 @pytest.mark.parametrize(
