@@ -133,26 +133,27 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
         )
     _check_known(content, file, arguments, context)
     old, new = _shown_text(content, file), _new_text(arguments, content, file, is_doubted=context.is_doubted)
-    is_grown = arguments.is_append and content is not None and file is not None
-    data = file.encode(new) if is_grown and file is not None else new.encode("utf-8", "replace")
+    is_grown = arguments.is_append and content is not None
+    data = file.encode(new) if file is not None else new.encode("utf-8", "replace")
     if content is not None and content.data == data:
         return ToolResult("ok, unchanged", "unchanged")
     base = content.sha256 if is_grown and content is not None else None
     await context.sandbox.write_file(arguments.path, data, expect_sha256=context.seen.get(arguments.path, base))
     change = await asyncio.to_thread(describe_change, arguments.path, old, new)
-    return ToolResult("ok", counts(change), changes=(change,))
+    remark = "" if new.endswith(arguments.content[-1:]) else " (its last line ends as before)"
+    return ToolResult(f"ok{remark}", counts(change), changes=(change,))
 
 
 def _new_text(
     arguments: WriteArguments, content: FileContent | None, file: TextFile | None, *, is_doubted: bool = False
 ) -> str:
-    """Return the file's new content.
+    """Return the file's new content, with the line ends that the file has.
 
     Raises:
         ToolError: the file to append to is not text, or too large.
     """
     if not arguments.is_append or content is None:
-        return arguments.content
+        return arguments.content if file is None else file.with_own_ends(arguments.content)
     if file is None:
         text = f"could not append to {arguments.path}: not a text file, or larger than {MAX_READ_BYTES:,} bytes"
         raise ToolError(text, "Use shell: cat >> file.")
@@ -160,7 +161,7 @@ def _new_text(
     if is_doubted and file.text.endswith("\n"):  # it means a separate line, like those in the file
         added = added.removeprefix("\n")
         added = added if any(line[:1] in " \t" for line in lines_of(file.text)) else added.lstrip(" ")
-    return file.text + added
+    return file.text + _with_newline(added, file.newline)
 
 
 def _check_known(content: FileContent | None, file: TextFile | None, arguments: WriteArguments, context: ToolContext) -> None:

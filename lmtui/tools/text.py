@@ -62,13 +62,33 @@ class TextFile:
             return self.bom + text.encode(self.encoding, "surrogateescape" if self.encoding == "utf-8" else "strict")
         except UnicodeEncodeError as error:
             sign = text[error.start : error.start + 1]
-            raise ToolError(f"the file is {self.encoding} and cannot hold {sign!r}; nothing was changed") from error
+            text = f"the file is {self.encoding} and cannot hold {sign!r}; nothing was changed"
+            raise ToolError(text, "Use other characters. For a file in UTF-8, delete this one first.") from error
 
     @property
     def newline(self) -> str:
-        r"""Return the line end that the file uses most: `\n` or `\r\n`."""
-        windows = self.text.count("\r\n")
-        return "\r\n" if windows > self.text.count("\n") - windows else "\n"
+        r"""Return the line end that the file uses most: `\n` or `\r\n`; `\r` only where it uses no other."""
+        windows, ends = self.text.count("\r\n"), self.text.count("\n")
+        return "\r\n" if windows > ends - windows else "\r" if "\r" in self.text and not ends else "\n"
+
+    def with_own_ends(self, text: str) -> str:
+        """Return a text for the whole file with the file's line ends and its last newline or none; lines that stay keep theirs.
+
+        A text that differs in nothing but the last newline has its own: that is the change.
+        """
+        text = text.removeprefix("\ufeff") if self.bom else text
+        old, new = lines_of(self.text), lines_of(text)
+        bare, lines = [line.rstrip("\r\n") for line in old], [line.rstrip("\r\n") for line in new]
+        if not old or not new:
+            return text
+        ends = ["\r" if line.endswith("\r") else self.newline for line in new]
+        for span in compare(bare, lines):
+            if span.is_equal:
+                kept = zip(old[span.old_start : span.old_end], bare[span.old_start : span.old_end], strict=True)
+                ends[span.new_start : span.new_end] = [line[len(words) :] or self.newline for line, words in kept]
+        if not (new if bare == lines else old)[-1].endswith(("\n", "\r")):
+            ends[-1] = ""
+        return "".join(line + end for line, end in zip(lines, ends, strict=True))
 
 
 def elided_line(text: str, known: str) -> str:

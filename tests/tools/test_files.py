@@ -303,3 +303,26 @@ async def test_a_model_that_has_not_seen_a_file_may_append_to_it() -> None:
     context = replace(bench.context(), knows=lambda _: False)
     await REGISTRY.prepare("write", '{"path": "a", "content": "two\\n", "append": true}').run(context)
     assert bench.sandbox.files["a"] == b"one\ntwo\n"
+
+
+@for_each(("old", "content", "new"), [
+    (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n"), (b"\xef\xbb\xbfa\n", "\ufeffx\n", b"\xef\xbb\xbfx\n"),
+    (b"a\rb\r", "a\nx\n", b"a\rx\r"), ("ä\n".encode("utf-16"), "ö\n", "ö\n".encode("utf-16")),
+    ("ä\n".encode("latin-1"), "ö\n", "ö\n".encode("latin-1")),
+    (b"a\r\nb\nc\n", "a\nB\nc\nd", b"a\r\nB\nc\nd\n"), (b"a\nb", "a\nx\n", b"a\nx"), (b"a\nb", "b\na\n", b"b\na"),
+    (b"a\nb", "a\nb\n", b"a\nb\n"), (b"10%\r20%\na\n", "10%\r20%\nb\n", b"10%\r20%\nb\n"),
+    (b"a\r\n", "", b""), (b"", "a\r\n", b"a\r\n"),
+])  # fmt: skip
+async def test_write_keeps_the_form_of_the_file(old: bytes, content: str, new: bytes) -> None:
+    bench = Bench(a=old)
+    context = replace(bench.context(), knows=lambda _: True)
+    await REGISTRY.prepare("write", json.dumps({"path": "a", "content": content})).run(context)
+    assert bench.sandbox.files["a"] == new
+
+
+async def test_write_appends_in_the_line_ends_of_the_file_and_refuses_what_its_encoding_cannot_hold() -> None:
+    bench = Bench(a=b"a\r\n", b=b"\xe4\n")
+    await bench.call("write", path="a", content="b\n", append=True)
+    with pytest.raises(ToolError, match="cannot hold '→'; nothing was changed"):
+        await REGISTRY.prepare("write", '{"path": "b", "content": "→"}').run(replace(bench.context(), knows=lambda _: True))
+    assert bench.sandbox.files == {"a": b"a\r\nb\r\n", "b": b"\xe4\n"}
