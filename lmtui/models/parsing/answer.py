@@ -163,6 +163,29 @@ _BARE_NAME = re.compile(
     r"\s*`{3,} *(?:json|tool_calls?|tools?|function)? *\n\s*"
     r"""(?:"?([A-Za-z_][\w\-]{0,60})"?|\{\s*"name"\s*:\s*"([\w\-]{1,60})"\s*\})\s*\n?`{3,}\s*"""
 )
+_CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
+_ANY_MARK = r"<[|｜][^<>\n]{1,60}>|<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>|\[[A-Z_]{4,20}\]|call:|to="
+_MARKED = re.compile(rf"^[ \t]*(?:{_ANY_MARK}).{{0,400}}", re.DOTALL | re.MULTILINE)
+_NAME = re.compile(
+    r"\s*`{3,} *(?:json|tool_calls?|tools?|function)? *\n\s*"
+    r"""(?:"?([A-Za-z_][\w\-]{0,60})"?|\{\s*"name"\s*:\s*"([\w\-]{1,60})"\s*\})\s*\n?`{3,}\s*"""
+)
+_CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
+_MARKED = re.compile(
+    r"^[ \t]*(?:<[|｜][^<>\n]{1,60}>|<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>"
+    r"|\[[A-Z_]{4,20}\]|call:|to=).{0,400}",
+    re.DOTALL | re.MULTILINE,
+)
+_NAME = re.compile(
+    r"\s*`{3,} *(?:json|tool_calls?|tools?|function)? *\n\s*"
+    r"""(?:"?([A-Za-z_][\w\-]{0,60})"?|\{\s*"name"\s*:\s*"([\w\-]{1,60})"\s*\})\s*\n?`{3,}\s*"""
+)
+_CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
+_MARKED = re.compile(
+    r"^[ \t]*(?:<[|｜][^<>\n]{1,60}>|<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>|\[[A-Z_]{4,20}\]|call:|to=).{0,400}",
+    re.DOTALL | re.MULTILINE,
+)
+_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,60}(?=\s*[<({\[:|\"'\n])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +283,8 @@ class AnswerParser:
             found = self._found_in_thinking(is_cut=is_cut)
         if not found and not is_cut and not self._out.is_native and (bare := self._bare_name(text)) is not None:
             found = [("fence", bare)]
+        if not found and not is_cut and not self._out.is_native and not self._out.quoted:
+            found = self._unread(text)
         pieces = self._pieces()
         calls = _once(found, text)
         stopped = self._stopped or self._scanner.stopped
@@ -290,6 +315,13 @@ class AnswerParser:
         named = _BARE_NAME.fullmatch(text)
         spec = self.names.find(named[1] or named[2]) if named else None
         return ParsedCall(spec, {}) if spec is not None and not required(spec) else None
+
+    def _unread(self, text: str) -> list[tuple[str, ParsedCall | RejectedCall]]:
+        """Return the call that marks and the name of a tool show, in a form that nothing here can read."""
+        marked = _MARKED.search(_CODE_BLOCK.sub("", text))
+        names = _NAME.findall(marked[0]) if marked else ()
+        spec = next(filter(None, map(self.names.find, names)), None)
+        return [("tag", RejectedCall("it is in a form that cannot be read", spec))] if spec else []
 
     def _quoted(self, found: list[tuple[str, ParsedCall | RejectedCall]]) -> Called | None:
         if found or self._out.is_native:

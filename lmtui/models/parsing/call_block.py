@@ -6,25 +6,28 @@ import re
 from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_items import Found, Item, JsonItem, PythonItem
+from lmtui.models.parsing.call_items import Found, GemmaItem, Item, JsonItem, PythonItem
 from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, ParsedCall, RejectedCall
 from lmtui.models.parsing.literals import ToolNames, required
 from lmtui.models.parsing.text_formats import (
     FENCE,
     FENCE_MAY_COME,
     FENCES,
+    GEMMA,
+    GEMMA_MAY_COME,
     JSON_FENCES,
     OPENING,
     WORD,
     TagItem,
     TagKind,
+    glm_at,
     mark_at,
     may_be_mark,
     opened,
 )
 
 _SPACE = re.compile(r"\s*")
-_TAG_MAY_COME = re.compile(r"</?(?:[A-Za-z｜][\w｜:\-]{0,60}(?:[=\s][^<>\n]{0,230})?)?\Z")
+_TAG_MAY_COME = re.compile(r"</?(?:(?:[A-Za-z｜|][\w｜|:\-]{0,60}|\|open\|>\w*)(?:[=\s][^<>\n]{0,230})?)?(?:<\|?s?e?p?\|?)?\Z")
 _NESTED = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
 _CALL_ID = re.compile(r"\[CALL_ID\]\s*[\w\-]{1,64}\s*")
 _CALL_ID_MAY_COME = re.compile(r"\[(?:C(?:A(?:L(?:L(?:_(?:I(?:D(?:\]\s*[\w\-]{0,64}\s*)?)?)?)?)?)?)?)?\Z")
@@ -233,7 +236,9 @@ class CallBlockParser:
     def _take_tag(self, text: str, at: int, *, is_final: bool) -> int:
         found = OPENING.match(text, at)
         if found is not None:
-            if found[1] in ("function", "invoke", "tool_call", "function_call") or self._tools.find(found[2] or found[3]):
+            if found[1] in ("function", "invoke", "tool_call", "function_call", "call") or self._tools.find(
+                found[2] or found[3]
+            ):
                 self.is_marked = True
             self.item = opened(found, self._tools)
             return at
@@ -268,6 +273,20 @@ class CallBlockParser:
             self._end()
         return at
 
+    def _take_family(self, text: str, at: int, end: int, *, is_final: bool) -> int | None:
+        """Take a name in the ways of Gemma and GLM; None where it is not one."""
+        gemma = GEMMA.match(text, at)
+        spec = self._tools.find(gemma[1] if gemma else text[at:end])
+        if spec is None and not self.is_marked:
+            return None
+        if gemma is None and not is_final and GEMMA_MAY_COME.match(text, at):
+            return -1
+        item = GemmaItem(self._tools, spec) if gemma else glm_at(text, at, end, self._tools, is_final=is_final)
+        if item is None or isinstance(item, str):
+            return None if item is None else -1
+        self.is_marked, self.item = True, item
+        return at
+
     def _take_word(self, text: str, at: int, *, is_final: bool) -> int:
         word = WORD.match(text, at)
         end = word.end() if word else at
@@ -286,6 +305,10 @@ class CallBlockParser:
             return end
         if self.fence.prints and word and word[0] == "print" and text[end : end + 1] == "(":
             return end + 1
+        if self.is_marked and text.startswith("<|tool_call:name|>", behind):
+            return end  # Solar's id of the call
+        if (taken := self._take_family(text, at, end, is_final=is_final)) is not None:
+            return taken
         is_args = text[behind : behind + 1] in ("{", "`") or bool(_CALL_ID.match(text, behind))
         is_args = is_args or (next_mark is not None and next_mark.kind is TagKind.SEP)
         if text[end : end + 1] == "(" and spec is not None:
@@ -297,11 +320,6 @@ class CallBlockParser:
                 return end
             self.expect(spec)
             return end
-        if text.startswith("<arg_key>", behind) and self.is_marked:
-            self.item = TagItem(spec, word[0] if word else "", r"</tool_call>")
-            return at
-        if not is_final and self.is_marked and "<arg_key>".startswith(text[behind:]):
-            return -1
         if (
             self.is_marked
             and spec is not None

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Protocol
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_shapes import FIRST_KEYS, NAME_KEYS, ParsedCall, RejectedCall, calls_in, meant, with_arguments
+from lmtui.models.parsing.call_shapes import (
+    FIRST_KEYS,
+    NAME_KEYS,
+    NO_SUCH_TOOL,
+    ParsedCall,
+    RejectedCall,
+    calls_in,
+    meant,
+    with_arguments,
+)
 from lmtui.models.parsing.literals import (
     MAX_DEPTH,
     LiteralReader,
@@ -290,7 +300,9 @@ class LineItem:
         return [with_arguments(self.spec, "" if given in _NOTHING else given)]
 
 
-_PY_OUTSIDE = re.compile(r"[\"'()\[\]{}]")
+_PY_OUTSIDE = re.compile(r"[\"'()\[\]{}<]")
+_RAW_QUOTES = ('<|"|>', "<escape>")
+_RAW = re.compile(r'<\|"\|>(.*?)<\|"\|>|<escape>(.*?)<escape>', re.DOTALL)
 _PY_HEAD = re.compile(r"\[?\s*[\w.]+\s*\(\s*(?:\)|[\"'{]|[A-Za-z_]\w*\s*=(?!=))")
 _PY_MAY_COME = re.compile(r"\[?\s*[\w.]*\s*(?:\(\s*(?:[A-Za-z_]\w*\s*)?)?\Z")
 _PY_CALL = re.compile(r"\s*([A-Za-z_][\w.\-]*)\s*\(")
@@ -359,22 +371,21 @@ class PythonItem:
         at = 0
         while at < len(data):
             if self._quote:
-                end = data.find(self._quote, at)
-                slash = data.find("\\", at, end if end >= 0 else len(data))
-                if slash >= 0:
-                    if slash + 1 >= len(data):
-                        return slash
-                    at = slash + 2
-                elif end >= 0:
-                    at, self._quote = end + len(self._quote), ""
-                else:
-                    return max(at, len(data) - len(self._quote) + 1)
+                at, is_open = self._in_quote(data, at)
+                if is_open:
+                    return at
                 continue
             found = _PY_OUTSIDE.search(data, at)
             if found is None:
                 return len(data)
             at = found.start()
             mark = found[0]
+            if mark == "<":
+                if any(each.startswith(data[at:]) and data[at:] != each for each in _RAW_QUOTES):
+                    return at
+                self._quote = next((each for each in _RAW_QUOTES if data.startswith(each, at)), "")
+                at += len(self._quote) or 1
+                continue
             if mark in "\"'":
                 if len(data) - at < 3:
                     if data[at:] == mark or data[at:] == mark * 2:
@@ -391,6 +402,17 @@ class PythonItem:
                 return at
         return at
 
+    def _in_quote(self, data: str, at: int) -> tuple[int, bool]:
+        """Return up to where a string was followed, and whether more must come to go on."""
+        end = data.find(self._quote, at)
+        slash = -1 if self._quote in _RAW_QUOTES else data.find("\\", at, end if end >= 0 else len(data))
+        if slash >= 0:
+            return (slash, True) if slash + 1 >= len(data) else (slash + 2, False)
+        if end < 0:
+            return max(at, len(data) - len(self._quote) + 1), True
+        at, self._quote = end + len(self._quote), ""
+        return at, False
+
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; see `Item.found`."""
         if not self.is_done:
@@ -399,6 +421,28 @@ class PythonItem:
             return python_calls(self.raw, self._tools)
         except UnreadableLiteral as error:
             return [RejectedCall(str(error), self.spec)] if self.spec else []
+
+
+class GemmaItem(PythonItem):
+    """`call:read{path:<|"|>x<|"|>}`: what is between its quotes is as it is; some write JSON, or Python, in its place."""
+
+    def __init__(self, tools: ToolNames, spec: ToolSpec | None) -> None:
+        super().__init__(tools)
+        self.form = "tag"
+        self._spec, self._is_known = spec, True
+
+    def found(self, *, is_cut: bool) -> Found:
+        """Return what is called; see `Item.found`."""
+        if self.spec is None or not self.is_done:
+            return [RejectedCall(NO_SUCH_TOOL if self.spec is None else CUT if is_cut else "it ends too early", self.spec)]
+        body = _RAW.sub(lambda raw: json.dumps(raw[1] if raw[2] is None else raw[2]), self.raw)
+        body = body[min(body.find(each) for each in "({" if each in body) :]
+        try:
+            if body[0] == "(" and _PY_HEAD.match(f"f{body}") and ":" not in body.partition("=")[0]:
+                return python_calls(self.spec.name + body, self._tools)
+            return [with_arguments(self.spec, read_json(f"{{{body[1:-1]}}}"))]
+        except UnreadableLiteral as error:
+            return [RejectedCall(str(error), self.spec)]
 
 
 def python_calls(text: str, tools: ToolNames) -> Found:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from lmtui.core.messages import ToolSpec
 
 _PREFIXES = ("functions.", "function.", "tools.", "tool.", "default_api.", "functions::")
+_SENT_TO = re.compile(r"\bto=([\w.\-]+)")
 _NUMBERED_NAME = re.compile(r":\d+$")
 
 
@@ -36,7 +37,8 @@ class ToolNames:
         """Return the tool that a name means, None where there is none."""
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             return None
-        name = name.strip().partition("<|")[0]
+        sent = _SENT_TO.search(name)
+        name = sent[1] if sent else name.strip().partition("<|")[0]
         found = self._found.get(_plain(name))
         if found is not None:
             return found

@@ -27,8 +27,12 @@ from lmtui.models.parsing.text_formats import (
     may_be_mark,
 )
 
-_TAG = re.compile(r"<(?:[A-Za-z][\w:\-]{0,60}|｜DSML｜\w{0,20})(?:[=\s][^<>\n]{0,230})?>|<\{+")
-_TAG_MAY_COME = re.compile(r"<(?:(?:[A-Za-z][\w:\-]{0,60}|｜D?S?M?L?｜?\w{0,20})(?:[=\s][^<>\n]{0,230})?|\{+)?\Z")
+_TAG = re.compile(
+    r"<(?:[A-Za-z][\w:\-]{0,60}|[｜|]DSML[｜|]\w{0,20})(?:[=\s][^<>\n]{0,230})?>|<\{+|<\|open\|>call\s[^<>\n]{0,230}<\|sep\|>"
+)
+_TAG_MAY_COME = re.compile(
+    r"<(?:(?:[A-Za-z][\w:\-]{0,60}|[｜|]D?S?M?L?[｜|]?\w{0,20}|\|open\|>c?a?l?l?)(?:[=\s][^<>\n]{0,230}(?:<\|?s?e?p?\|?)?)?|\{+)?\Z"
+)
 _HEAD = re.compile(r"\{\s{0,40}[\"'“{]")
 _HEAD_MAY_COME = re.compile(r"\{\s{0,40}\Z")
 _LEADS = frozenset(":.!?>—–")
@@ -114,6 +118,7 @@ class StreamBuffer:
 _MARKS = re.compile(r"[<\[{`◁\n>]")
 _TICKS = re.compile(r"[`\n]")
 _THINK_MARKS = re.compile(r"[<\[◁]")
+_COLLAPSED = re.compile(r"[<\[◁a]")
 _BLANK = re.compile(r"\s*")
 _RUN = re.compile(r"`+|\[+|<+|\{+|>+")
 _FENCE_MAY_END = re.compile(r"[ \t]{0,8}[`~]{0,20}[ \t]{0,8}\Z")
@@ -149,6 +154,7 @@ class Scanner:
         self._closer = ""
         self._tail = ""
         self._is_harmony = False
+        self._think_marks = _THINK_MARKS
         self._has_thought = False
         self._call_count = 0
 
@@ -165,7 +171,7 @@ class Scanner:
                 if not self._is_line_start and "\n" not in text:
                     self._out.say(text)
                     return
-            elif self.state is State.THINK and _THINK_MARKS.search(text) is None:
+            elif self.state is State.THINK and self._think_marks.search(text) is None:
                 self._out.think(text)
                 return
         self._tape.put(text)
@@ -219,6 +225,8 @@ class Scanner:
             return False
         if tape.text[tape.at] in "<[◁":
             return self._step_mark(is_final=is_final)
+        if (is_thinking := self._may_think_unmarked(is_final=is_final)) is not False:
+            return bool(is_thinking)
         is_after_call = bool(self._call_count) and self._out.has_meant
         is_result = heads_result(tape.text, tape.at, is_final=is_final) if is_after_call else False
         found = Beginning(Begins.MORE if is_result is None else Begins.RESULT)
@@ -241,6 +249,20 @@ class Scanner:
             case _:
                 self._is_line_start = False
                 self._say(found.end)
+        return True
+
+    def _may_think_unmarked(self, *, is_final: bool) -> bool | None:
+        """Begin the thinking of an answer whose harmony marks the server left out; None: it cannot be told yet."""
+        text, at = self._tape.text, self._tape.at
+        is_begun = not self._out.is_blank or self._has_thought or self._call_count
+        if is_begun or not "analysis".startswith(text[at : at + 8]):
+            return False
+        if not is_final and len(text) - at < 9:
+            return None
+        if not text[at + 8 : at + 9].isupper():
+            return False
+        self._think_marks, self._is_harmony = _COLLAPSED, True
+        self._begin_think(8)
         return True
 
     def _step_text(self, *, is_final: bool) -> bool:
@@ -299,7 +321,7 @@ class Scanner:
 
     def _step_think(self, *, is_final: bool) -> bool:
         tape = self._tape
-        found = _THINK_MARKS.search(tape.text, tape.at)
+        found = self._think_marks.search(tape.text, tape.at)
         self._out.think(tape.take(found.start() if found else len(tape.text)))
         if found is None:
             return False
@@ -379,6 +401,9 @@ class Scanner:
                 return self._take_header(is_final=is_final)
             case TagKind.BREAK if self._is_harmony:
                 tape.at += mark.size
+            case TagKind.FRAME if self._has_thought or tape.text.startswith("<|", tape.at):
+                tape.at += mark.size
+                self._is_line_start = True
             case TagKind.END | TagKind.TURN | TagKind.RESULT | TagKind.BREAK:
                 self._end_mark(mark)
             case _:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Literal
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_items import CUT, Found
@@ -22,7 +23,7 @@ class TagKind(Enum):
     """What a mark does.
 
     `OPEN` begins calls, `SOFT` may, `CLOSE` ends them, `SEP` is inside one.  `END` ends the message, `TURN` and `RESULT`
-    begin what is not the model's to write.  `START` and `CHANNEL` begin a harmony header.
+    begin what is not the model's to write.  `START` and `CHANNEL` begin a harmony header, `FRAME` is around what is shown.
     """
 
     OPEN = auto()
@@ -37,6 +38,7 @@ class TagKind(Enum):
     START = auto()
     CHANNEL = auto()
     BREAK = auto()
+    FRAME = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +54,36 @@ _TABLE: dict[TagKind, str] = {
 <|tool_call>
         <|tool_calls|> <|python_tag|> <|python_start|> [TOOL_CALLS] [TOOL_CALL] <|tool_call_start|> <|tool_calls_section_begin|>
         <|tool_call_begin|> <｜tool▁calls▁begin｜> <｜tool▁call▁begin｜> <|START_ACTION|> <|action_start|> <seed:tool_call>
-        <minimax:tool_call> <｜DSML｜function_calls> <function_calls> <steptml:toolcall>""",
+        <minimax:tool_call> <｜DSML｜function_calls> <｜DSML｜tool_calls> <steptml:toolcall> <start_function_call>
+        <|tools_prefix|> <|open|>tools<|sep|> <|tool_call:begin|> <|tool_call:name|>""",
     TagKind.SOFT: "<json> <tool> <function> <action>",
     TagKind.CLOSE: """</tool_call> </tool_calls> </toolcall> </function_call> </function_calls> </functioncall> <|/tool_call|>
         <tool_call|> <|python_end|> [/TOOL_CALLS] [/TOOL_CALL] <|tool_call_end|> <|tool_calls_section_end|> <｜tool▁call▁end｜>
         <｜tool▁calls▁end｜> <|END_ACTION|> <|action_end|> </seed:tool_call> </minimax:tool_call> </｜DSML｜function_calls>
-        </function_calls> </steptml:toolcall> </json> </tool> </function> </action> </invoke>""",
-    TagKind.SEP: "<|tool_call_argument_begin|> <｜tool▁sep｜> <|plugin|> [ARGS] <|constrain|>",
+        </｜DSML｜tool_calls> </steptml:toolcall> </json> </tool> </function> </action> </invoke> <end_function_call>
+        <|tools_suffix|> <|close|>tools<|sep|> <|close|>call<|sep|> <|tool_call:end|>""",
+    TagKind.SEP: "<|tool_call_argument_begin|> <｜tool▁sep｜> <|plugin|> [ARGS] <|constrain|> <tool_sep> <|tool_call:args|>",
     TagKind.THINK: "<think> <thinking> <thought> <reasoning> [THINK] <seed:think> <|START_THINKING|> ◁think▷ "
-    "<|begin_of_thought|>",
+    "<|begin_of_thought|> <|open|>think<|sep|> <|channel>thought <|inner_prefix|>",
     TagKind.THOUGHT: """</think> </thinking> </thought> </reasoning> [/THINK] </seed:think> <|END_THINKING|> ◁/think▷
-        <|end_of_thought|>""",
+        <|end_of_thought|> <|close|>think<|sep|> <channel|> <|inner_suffix|> assistantfinal""",
     TagKind.END: """<|im_end|> <|eot_id|> <|eom_id|> <|end_of_text|> <|endoftext|> <end_of_turn> <|end_of_turn|> <|return|>
-        <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> <|call|> <|endofprompt|> <|eot|>""",
+        <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> <|call|> <|endofprompt|> <|eot|> <turn|> <|end_of_msg|>
+        <|assistant_end|>""",
     TagKind.TURN: """<|im_start|> <|start_header_id|> <|header_start|> <start_of_turn> [INST] [/INST] <|START_OF_TURN_TOKEN|>
-        <|user|> <｜User｜> <|start_of_role|> <|im_user|>""",
+        <|user|> <｜User｜> <|start_of_role|> <|im_user|> <|turn> <|user_start|>""",
     TagKind.RESULT: """<tool_response> <tool_responses> <|tool_response|> <tool_result> <tool_results> <function_results>
         <function_result> [TOOL_RESULTS] <｜tool▁outputs▁begin｜> <｜tool▁output▁begin｜> <|observation|> <tool_output>
-        <observation>""",
+        <observation> <|tool_response> <start_function_response>""",
     TagKind.START: "<|start|>",
-    TagKind.CHANNEL: "<|channel|>",
+    TagKind.CHANNEL: "<|channel|> assistantcommentary",
     TagKind.BREAK: "<|end|>",
+    TagKind.FRAME: "<|open|>response<|sep|> <|close|>response<|sep|> <|close|>message<|sep|> <answer> </answer>",
 }
-_KINDS = {mark.lower(): kind for kind, marks in _TABLE.items() for mark in marks.split()}
+_ASCII = str.maketrans("｜▁", "|_")  # how DeepSeek's marks come from servers that know only ASCII
+_KINDS = {
+    each.lower(): kind for kind, marks in _TABLE.items() for mark in marks.split() for each in (mark.translate(_ASCII), mark)
+}
 _STARTS = frozenset(mark[:size] for mark in _KINDS for size in range(1, len(mark)))
 _ANY = re.compile("|".join(re.escape(mark) for mark in sorted(_KINDS, key=len, reverse=True)), re.IGNORECASE)
 _LONGEST = max(map(len, _KINDS))
@@ -91,21 +100,26 @@ def may_be_mark(text: str, at: int) -> bool:
     return len(text) - at < _LONGEST and text[at:].lower() in _STARTS
 
 
-NAMESPACE = r"(?:antml:|minimax:|steptml:|seed:|｜DSML｜)?"
+NAMESPACE = r"(?:antml:|minimax:|steptml:|seed:|｜DSML｜|\|DSML\||\|open\|>)?"
+_TAG_END = r"[^<>\n]{0,100}(?:>|<\|sep\|>)"
 OPENING = re.compile(
-    rf"<{NAMESPACE}(function|invoke|tool|tool_call|function_call)(?:=|\s+(?:name|tool)\s*=\s*)"
-    rf"(?:\"([^\"<>\n]{{1,100}})\"|'([^'<>\n]{{1,100}})'|([\w.\-:]{{1,100}}))[^<>\n]{{0,100}}>"
+    rf"<{NAMESPACE}(function|invoke|tool|tool_call|function_call|call)(?:=|\s+(?:name|tool)\s*=\s*)"
+    rf"(?:\"([^\"<>\n]{{1,100}})\"|'([^'<>\n]{{1,100}})'|([\w.\-:]{{1,100}})){_TAG_END}"
 )
 _PARAMETER = re.compile(
-    rf"<{NAMESPACE}(?:parameter|param|arg|argument)(?:=|\s+name\s*=\s*)"
-    rf"(?:\"([^\"<>\n]{{1,100}})\"|'([^'<>\n]{{1,100}})'|([\w.\-:]{{1,100}}))[^<>\n]{{0,100}}>"
+    rf"<{NAMESPACE}(?:parameter|param|arg|argument)(?:=|\s+(?:name|key)\s*=\s*)"
+    rf"(?:\"([^\"<>\n]{{1,100}})\"|'([^'<>\n]{{1,100}})'|([\w.\-:]{{1,100}})){_TAG_END}"
 )
-_GLM = re.compile(r"<arg_key>\s*([\w.\-]{1,100})\s*</arg_key>\s*<arg_value>")
+_GLM = re.compile(r"(?:<arg_key>)?\s*([\w.\-]{1,100})\s*(?:(?:</arg_key>\s*)?<arg_value>|</arg_key>(?=\s*[^\s<]))")
+_GLM_MAY_COME = re.compile(r"(?:<arg_key>)?\s*[\w.\-]{0,100}\s*(?:<\/?(?:a\w*>?)?\s*){0,2}\Z")
+GLM_KEY = re.compile(r"<arg_key>|[\w.\-]{1,100}</arg_key>")
+GLM_KEY_MAY_COME = re.compile(r"(?:[\w.\-]{0,100}</?|<)?[a-z_]{0,8}\Z")
 _CHILD = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
-_CLOSE = re.compile(rf"</{NAMESPACE}(?:function|invoke|tool|function_call|tool_call)>")
+_CLOSE = re.compile(rf"(?:</{NAMESPACE}|<\|close\|>)(?:function|invoke|tool|function_call|tool_call|call)(?:>|<\|sep\|>)")
 _FOLLOWS = re.compile(
-    rf"</?{NAMESPACE}(?:tool_calls?|function_calls?|function|invoke|tool|parameter|param|arg|argument)\b|<arg_key>|<\|"
+    rf"</?{NAMESPACE}(?:tool_calls?|function_calls?|function|invoke|tool|parameter|param|arg|argument)\b|<\||(?:<arg_key>)?[\w.\-]{{0,100}}</?arg_(?:key|value)>"
 )
+GLM_END = "</tool_call>"
 _LOOK_CHARS = 300
 _KEPT_CHARS = 250
 
@@ -182,16 +196,15 @@ class TagItem:
         elif found := _PARAMETER.match(start) or _GLM.match(start) or (_CHILD.match(start) if self._is_nested else None):
             self._held = start[found.end() :]
             name = "arg_value" if found.re is _GLM else re.split(r"[\s=>]", found[0][1:], maxsplit=1)[0]
+            own = "<|close|>argument<|sep|>" if name == "|open|" else f"</{name}>"
             key = next(group for group in found.groups() if group)
-            ends = rf"(?P<own></{re.escape(name)}>)|(?P<call>{self._close.pattern})|\n[ \t]*{_PARAMETER.pattern}"
+            ends = rf"(?P<own>{re.escape(own)})|(?P<call>{self._close.pattern})|\n[ \t]*{_PARAMETER.pattern}"
             self._value = _Value(key, re.compile(ends))
             return True
         elif start[:1] == "{" and not self._arguments:
             self._value = _Value("", re.compile(rf"(?P<call>{self._close.pattern})"))
             return True
-        elif start and (
-            self._is_final or not (_may_be_tag(start) or (start.startswith("<arg_key>") and len(start) < _LOOK_CHARS))
-        ):
+        elif start and (self._is_final or not self._may_be_tag(start)):
             self.is_done = True
             self.is_hopeless = not self._arguments and not _FOLLOWS.match(start) and not self._is_final
         return False
@@ -206,7 +219,7 @@ class TagItem:
                     self._end_value(value, found.start() + 1, found.start() + 1)
                     return True
                 continue
-            if value.key and not self._is_final and (not behind or _may_be_tag(behind)):
+            if value.key and not self._is_final and (not behind or self._may_be_tag(behind)):
                 return False
             if not value.key or not behind or self._may_follow(behind):
                 self._end_value(value, found.start(), found.end())
@@ -222,13 +235,21 @@ class TagItem:
             self._held = self._held[end:]
         return False
 
+    def _may_be_tag(self, text: str) -> bool:
+        """Tell whether a text begins with what may become a tag."""
+        end = "<|sep|>" if text.startswith(("<|open|>", "<|close|>")) else ">"
+        is_tag = text[:1] == "<" and end not in text
+        is_key = self._close.pattern == GLM_END and _GLM_MAY_COME.match(text) is not None
+        return (is_tag or is_key) and len(text) < _LOOK_CHARS
+
     def _may_follow(self, behind: str) -> bool:
         patterns = (_FOLLOWS, self._close, *((_CHILD,) if self._is_nested else ()))
         return any(pattern.match(behind) for pattern in patterns)
 
     def _end_value(self, value: _Value, start: int, end: int) -> None:
         """End a value at a place and go on at another."""
-        text = "".join([*value.parts, self._held[:start]]).removeprefix("\n").removesuffix("\n")
+        text = "".join([*value.parts, self._held[:start]])
+        text = text[1:].removesuffix("\n") if text.startswith("\n") else text
         self._held, self._value = self._held[end:], None
         given = text.strip() if self.spec and _is_short(self.spec, value.key, text) else text
         if self._arguments.get(value.key, given) != given:
@@ -251,11 +272,6 @@ class TagItem:
         return [meant(self.spec, self._arguments)] if self._is_closed or not self._is_nested else []
 
 
-def _may_be_tag(text: str) -> bool:
-    """Tell whether a text begins with what may become a tag."""
-    return text[:1] == "<" and ">" not in text and len(text) < _LOOK_CHARS
-
-
 def _is_short(spec: ToolSpec, key: str, text: str) -> bool:
     """Tell whether white space around a value means nothing: it is not text, or a path on one line."""
     return type_of(spec, key) not in ("", "string") or ("\n" not in text and own_parameter(spec, key) in ("path", "file"))
@@ -266,6 +282,36 @@ def opened(found: re.Match[str], tools: ToolNames) -> TagItem:
     return TagItem(tools.find(next(group for group in found.groups()[1:] if group)), found[0])
 
 
+def glm_at(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) -> TagItem | Literal["more"] | None:
+    """Return the call of GLM's that a name begins, also where one of its marks is missing; "more" must come to tell.
+
+    Args:
+        text: what is read.
+        at: where the name is.
+        end: where the name ends; a key may be glued to it.
+        tools: what may be called.
+        is_final: no more comes.
+    """
+    name = text[at:end]
+    if text.startswith("</arg_key>", end):
+        glued = {
+            (each, spec.name): spec
+            for spec in tools.specs
+            for each in (spec.name, *spec.aliases)
+            if name.startswith(each) and own_parameter(spec, name[len(each) :])
+        }
+        if len(glued) != 1:
+            return None
+        ((each, _), spec), keys = next(iter(glued.items())), 0
+        return TagItem(spec, each, GLM_END)
+    mark = mark_at(text, end)
+    keys = end + (mark.size if mark and mark.kind is TagKind.SEP else 0)
+    keys = len(text) - len(text[keys:].lstrip())
+    if GLM_KEY.match(text, keys):
+        return TagItem(tools.find(name), text[at:keys], GLM_END)
+    return "more" if not is_final and GLM_KEY_MAY_COME.match(text, keys) else None
+
+
 FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
 )
@@ -273,6 +319,8 @@ JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "
 FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
 FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
 WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
+GEMMA = re.compile(r"call:\s*([A-Za-z_][\w.\-]{0,80})(?::[A-Za-z_][\w.\-]{0,80}){0,3}\s*(?=[({])")
+GEMMA_MAY_COME = re.compile(r"call:\s*[\w.\-:]{0,200}\s*\Z")
 _HEADER = re.compile(r"<\|(start|channel)\|>(.{0,300}?)<\|message\|>", re.DOTALL)
 HEADER_CHARS = 330
 _RECIPIENT = re.compile(r"\bto=([\w.\-]+)")
@@ -407,7 +455,12 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
         return Beginning(Begins.MORE) if not is_final and len(text) - end < BARE_CHARS else Beginning(Begins.TEXT, end)
     if name == "functools" and behind.startswith("["):
         return Beginning(Begins.CALLS, at)
-    is_marked = "[ARGS]".startswith(behind[:6]) or "[CALL_ID]".startswith(behind[:9])
+    if name == "call" and behind.startswith(":"):
+        gemma = GEMMA.match(text, at)
+        if gemma is None and not is_final and GEMMA_MAY_COME.match(text, at):
+            return Beginning(Begins.MORE)
+        return Beginning(Begins.CALLS if gemma and tools.find(gemma[1]) else Begins.TEXT, at if gemma else end)
+    is_marked = any(mark.startswith(behind[: len(mark)]) for mark in ("[ARGS]", "[CALL_ID]", "<arg_key>"))
     if behind and (behind[0] in "({" or is_marked) and tools.find(name) is not None:
         return Beginning(Begins.CALLS, at)
     return Beginning(Begins.TEXT, end)
