@@ -164,27 +164,9 @@ _BARE_NAME = re.compile(
     r"""(?:"?([A-Za-z_][\w\-]{0,60})"?|\{\s*"name"\s*:\s*"([\w\-]{1,60})"\s*\})\s*\n?`{3,}\s*"""
 )
 _CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
-_ANY_MARK = r"<[|｜][^<>\n]{1,60}>|<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>|\[[A-Z_]{4,20}\]|call:|to="
+_CALL_TAG = r"<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>"
+_ANY_MARK = rf"<[|｜][^<>\n]{{1,60}}>|{_CALL_TAG}|\[[A-Z_]{{4,20}}\]|call:|to="
 _MARKED = re.compile(rf"^[ \t]*(?:{_ANY_MARK}).{{0,400}}", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(
-    r"\s*`{3,} *(?:json|tool_calls?|tools?|function)? *\n\s*"
-    r"""(?:"?([A-Za-z_][\w\-]{0,60})"?|\{\s*"name"\s*:\s*"([\w\-]{1,60})"\s*\})\s*\n?`{3,}\s*"""
-)
-_CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
-_MARKED = re.compile(
-    r"^[ \t]*(?:<[|｜][^<>\n]{1,60}>|<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>"
-    r"|\[[A-Z_]{4,20}\]|call:|to=).{0,400}",
-    re.DOTALL | re.MULTILINE,
-)
-_NAME = re.compile(
-    r"\s*`{3,} *(?:json|tool_calls?|tools?|function)? *\n\s*"
-    r"""(?:"?([A-Za-z_][\w\-]{0,60})"?|\{\s*"name"\s*:\s*"([\w\-]{1,60})"\s*\})\s*\n?`{3,}\s*"""
-)
-_CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
-_MARKED = re.compile(
-    r"^[ \t]*(?:<[|｜][^<>\n]{1,60}>|<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>|\[[A-Z_]{4,20}\]|call:|to=).{0,400}",
-    re.DOTALL | re.MULTILINE,
-)
 _NAME = re.compile(r"[A-Za-z_][\w.\-]{0,60}(?=\s*[<({\[:|\"'\n])")
 
 
