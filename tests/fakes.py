@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
+import json
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
@@ -61,6 +63,7 @@ from lmtui.core.workspace import (
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.engine.subagent_runs import TeamParts
+from lmtui.models.request_encoding import RequestWriter
 from lmtui.tools.registry import ToolRegistry
 
 
@@ -72,6 +75,26 @@ def answer(text: str = "", *calls: tuple[str, str], reason: FinishReason | None 
     return [*([TextChunk(text)] if text else []), completion]
 
 
+def role_problem(messages: Sequence[dict[str, Any]]) -> str:
+    """Return what a strict chat template (Mistral's, Gemma's) refuses in the messages of a request, empty where nothing."""
+    before, is_users_turn, waiting = "", True, set[str]()
+    for place, message in enumerate(messages):
+        role, calls = message["role"], message.get("tool_calls", [])
+        if role == "system" and place:
+            return f"a system message at {place}"
+        if role == before != "tool" or (role == "user" and before == "tool"):
+            return f"{role} behind {before} at {place}"
+        if (role == "tool") != bool(waiting) or (role == "tool" and message["tool_call_id"] not in waiting):
+            return f"a result without a call, or a call without a result, at {place}"
+        waiting = waiting - {message["tool_call_id"]} if role == "tool" else {call["id"] for call in calls}
+        if role in ("user", "assistant") and not calls:
+            if is_users_turn != (role == "user"):
+                return f"{role} out of turn at {place}"
+            is_users_turn = not is_users_turn
+        before = role
+    return "" if before in ("user", "tool") and not waiting else "it does not end with a message of the user's or a result"
+
+
 class FakeProvider:
     """Plays one list of pieces a request; an exception in the list is raised, a float is waited for."""
 
@@ -81,8 +104,17 @@ class FakeProvider:
         self.answers = list(answers)
         self.requests: list[ModelRequest] = []
         self.open_streams = 0
+        self._writers: dict[int, RequestWriter] = {}
+
+    def check(self, request: ModelRequest) -> None:
+        """Check that the strictest chat template takes a request, and that it is what a later process would send too."""
+        writer = self._writers.setdefault(id(request.messages[0]), RequestWriter())
+        sent = json.loads(writer.write(request))["messages"]
+        assert not (problem := role_problem(sent)), (problem, [(each["role"], each["content"]) for each in sent])
+        assert sent == json.loads(RequestWriter().write(request))["messages"]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        self.check(request)
         self.requests.append(request)
         pieces = self.answers.pop(0) if self.answers else answer("done")
         self.open_streams += 1

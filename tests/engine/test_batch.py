@@ -85,6 +85,7 @@ async def play(path: Path, sandbox: FakeSandbox, past: Sequence[Envelope] = (), 
     rig = Rig(Clerk(), sandbox, log=log, past=past, limits=Limits(max_iterations=0))
     if not past:
         rig.session.emit(SessionOpened(workspace="/w", version="1"))
+        rig.session.emit(ModelChanged(model="model", url=rig.provider.url, window_tokens=8_192))
     await rig.run(words)
     await rig.session.close()
     return rig, log

@@ -45,6 +45,7 @@ class TalkingProvider(FakeProvider):
         self.most_at_once = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        self.check(request)
         self.answers = [self._script(request)]
         self.most_at_once = max(self.most_at_once, self.open_streams + 1)
         async for piece in super().stream(request):

@@ -28,7 +28,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.context_fit import RoomNeeded, compact, summed_up
+from lmtui.engine.context_fit import LIMIT_SHARE, RoomNeeded, compact, summed_up
 from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short, is_bulky
 from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
 from lmtui.models.request_encoding import worked_example
@@ -58,6 +58,7 @@ class BusyModel(FakeProvider):
         self.refused = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        self.check(request)
         count = prompt_tokens(request)
         if count > self.window:
             self.refused += 1
@@ -167,9 +168,16 @@ async def test_a_window_that_nobody_tells_is_learned_from_the_first_refusal(wind
     assert await work(rig, model, 200) is TurnReason.DONE
     changes = [event.window_tokens for event in seen(rig, ModelChanged)]
     assert changes
-    assert 0.6 * window < changes[-1] <= window
+    assert 0.6 * window < changes[-1] < window / LIMIT_SHARE
     assert model.refused <= 3
     assert runs_of_compactions(rig) <= 2
+
+
+async def test_a_window_that_nobody_tells_grows_until_it_is_refused() -> None:
+    model = BusyModel(30_000, steps=60, tells_window=False)
+    rig = rig_for(model, 0)
+    assert await work(rig, model, 200) is TurnReason.DONE
+    assert seen(rig, Compacted)[0].why == "the server refused a request of this size"
 
 
 async def test_a_task_that_is_too_large_ends_the_turn_with_the_reason_and_the_way_out() -> None:
@@ -261,7 +269,7 @@ def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
     for number in range(3):
         talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number} " * 30))
     before = [message.text for message in talk.messages[:8]]
-    talk.apply(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=9, summary="[summary]"))
+    talk.apply(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=10, summary="[summary]"))
     assert talk.messages[1].text == "make it work\n\n[summary]\n\n[The user said last:]\nthe second task"
     talk.apply(Rewound(turn_id="turn_2"))
     assert [message.text for message in talk.messages] == before

@@ -120,6 +120,7 @@ async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own
 
     class Talking(Server):
         async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+            self.check(request)
             self.answers = [script(request)]
             async for piece in super().stream(request):
                 yield piece
@@ -136,6 +137,7 @@ class Sending(Server):
     """Sends a sub-agent that explores, and then the sub-agent reports."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        self.check(request)
         if request.urgency is Priority.SUBAGENT:
             self.answers = [answer("", ("report_result", '{"status": "ok", "summary": "seen"}'))]
         elif len(request.messages) <= 3:
@@ -229,7 +231,7 @@ async def test_a_picture_comes_right_behind_the_results_of_its_message(tmp_path:
     server = Server(answer("", ("look", '{"path": "shot.png"}'), ("ls", "{}")), models=[ServedModel("model", has_vision=True)])
     rig = await ran(rig_with(server, tmp_path))
     body = json.loads(RequestWriter().write(rig.provider.requests[1]))
-    assert [message["role"] for message in body["messages"]][-4:] == ["assistant", "tool", "tool", "user"]
+    assert [message["role"] for message in body["messages"]][-5:] == ["assistant", "tool", "tool", "assistant", "user"]
     assert shown(rig.provider.requests[1])[-4:] == [0, 0, 0, 1]
     assert [ref.name for ref in seen(rig, ToolCallFinished)[0].images] == ["shot.png"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -26,7 +26,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
 )
-from lmtui.core.messages import FinishReason, RetryChunk, Role, SilenceChunk, TextChunk
+from lmtui.core.messages import FinishReason, RetryChunk, Role, SilenceChunk, StreamChunk, TextChunk, ToolCallFormat
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sanitize import Redactor
@@ -137,7 +137,36 @@ async def test_every_call_in_the_history_has_its_result_after_an_interrupt() -> 
     assert (sandbox.stopped, ending(rig).reason) == (["sleep"], TurnReason.INTERRUPTED)
     await rig.run("next")
     roles = [message.role for message in rig.provider.requests[-1].messages]
-    assert roles == [Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER]
+    assert roles == [Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.ASSISTANT, Role.USER]
+
+
+REFUSED = ProviderError(Fault.REJECTED, "bad request")
+
+
+@for_each("answers", [
+    [[REFUSED]],
+    [[TextChunk("half an "), REFUSED]],
+    [answer("", ("ls", "{}")), [REFUSED]],
+    [answer("", ("ls", "{}"))] * 2,
+    [answer("")] * 8,
+    [answer("", ("shell", call(command="sleep")), ("ls", "{}"))],
+    [answer("looking"), [TextChunk("half"), ContextOverflow("too large")], [REFUSED]],
+])  # fmt: skip
+@for_each("form", list(ToolCallFormat))
+async def test_however_a_turn_ended_the_next_request_is_one_that_strict_templates_take(
+    answers: list[list[StreamChunk | Exception]], form: ToolCallFormat
+) -> None:
+    sandbox = FakeSandbox(commands={"sleep": 60.0})
+    rig = Rig(FakeProvider(*answers), sandbox, limits=Limits(max_iterations=2))
+    rig.session.calls.use(form)
+    rig.session.submit("go")
+    await asyncio.sleep(0.02)
+    rig.session.steer("faster")
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    rig.provider.answers[:] = []
+    await rig.run("go on")
+    assert ending(rig).reason is TurnReason.DONE, ending(rig).error
 
 
 @for_each("steps", range(0, 60, 2))

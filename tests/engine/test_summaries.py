@@ -33,6 +33,7 @@ class Reader(FakeProvider):
         self.asked: list[ModelRequest] = []
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        self.check(request)
         count = sum(len(each.text) + sum(len(call.arguments) for call in each.tool_calls) for each in request.messages) // 4
         if "lmtui makes room" in request.messages[-1].text:
             self.asked.append(request)

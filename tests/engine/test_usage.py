@@ -28,6 +28,7 @@ class CountingModel(FakeProvider):
         self.timings: Timings | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        self.check(request)
         self.requests.append(request)
         count = prompt_tokens(request)
         told = count - self.counted if self.only_new else min(count, self.window)
@@ -172,7 +173,9 @@ async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:
     await rig.run()
     await rig.run()
     told = [event.text for event in seen(rig, Notice) if event.level is Level.INFO]
-    assert told == ["The server does not say how large its window is; 8,192 tokens are assumed until it refuses a request."]
+    assert told == [
+        "The server does not say how large its window is: the conversation grows until the server refuses a request."
+    ]
     await rig.session.close()
 
 

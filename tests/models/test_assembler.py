@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -14,12 +15,14 @@ from lmtui.core.messages import (
     Role,
     StreamChunk,
     TextChunk,
+    ToolCall,
     ToolCallChunk,
     ToolCallFormat,
     ToolSpec,
 )
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.request_encoding import wire_messages
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.stream_accumulator import StreamAccumulator
 from tests.models.parsing.cases import J_READ, TOOLS, tagged
@@ -88,6 +91,69 @@ def test_the_same_native_call_counts_once() -> None:
     assert [call.id for call in done.message.tool_calls] == ["a", "c"]
 
 
+def piece(**parts: object) -> dict[str, object]:
+    """Return a chunk of a call: `index`, `id`, `name`, `arguments`, as far as they are given."""
+    function = {key: parts.pop(key) for key in ("name", "arguments") if key in parts}
+    return {"type": "function", **parts, "function": function}
+
+
+READ_A, READ_B = '{"path": "a"}', '{"path": "b"}'
+A, B = ("read", READ_A), ("read", READ_B)
+
+
+@for_each(("pieces", "wanted"), [
+    ([piece(name="read", arguments=READ_A), piece(name="read", arguments=READ_B)], [A, B]),
+    ([piece(index=0, name="read", arguments=READ_A), piece(index=0, name="read", arguments=READ_B)], [A, B]),
+    ([piece(id="K", name="read", arguments=READ_A), piece(id="K", name="read", arguments=READ_B)], [A, B]),
+    ([piece(name="read"), piece(arguments='{"pa'), piece(arguments='th": "a"}'),
+      piece(name="ls", arguments="{}")], [A, ("ls", "{}")]),
+    ([piece(index=0, id="a", name="read", arguments=""), piece(index=1, arguments='{"path"'),
+      piece(id="z", arguments=': "a"}')], [A]),
+    ([piece(index=0, id="a", name="read"), piece(index=1, id="b", name="read"), piece(index=1, arguments=READ_B),
+      piece(index=0, arguments=READ_A)], [A, B]),
+    ([piece(id="a", name="read"), piece(id="b", name="read"), piece(id="a", arguments=READ_A),
+      piece(id="b", arguments=READ_B)], [A, B]),
+    ([piece(index=0, name="re"), piece(index=0, name="ad", arguments=READ_A)], [A]),
+    ([piece(index=0, name="re"), piece(index=0, name="read", arguments=READ_A)], [A]),
+    ([piece(index=0, name="read", arguments='{"pa'), piece(index=0, name="read", arguments='th": "a"}')], [A]),
+    ([piece(index=0, id="1", name="read", arguments='{"pa'), piece(index=0, id="2", name="read", arguments='th": "a"}')], [A]),
+    ([piece(name="read", arguments='{"path'), piece(arguments='{"path": "a'), piece(arguments=READ_A),
+      piece(arguments="{}")], [A]),
+    ([piece(name="read", arguments="{}"), piece(arguments="null"), piece(arguments=READ_A), piece(arguments="null")], [A]),
+    ([piece(name="ls"), piece(name="get_time")], [("ls", "{}"), ("get_time", "{}")]),
+    ([piece(index=0, id="x"), piece(index=0, name="read"), piece(index=0, arguments=READ_A)], [A]),
+    ([{"index": 0, "id": "x", "name": "read", "arguments": READ_A}], [A]),
+    ([piece(index=0, id=""), piece(name="", arguments="")], []),
+    ([piece(index=0, id="x", name=None, arguments=READ_A)], []), ([{}, {"function": None}, {"function": "read"}], []),
+    ([piece(name="read", arguments={"path": "a"}), piece(name="read", arguments={"path": "b"})], [A, B]),
+])  # fmt: skip
+def test_calls_in_pieces_are_put_together_whatever_a_piece_lacks(
+    pieces: list[dict[str, object]], wanted: list[tuple[str, str]]
+) -> None:
+    done = whole(*(chunk(tool_calls=[each]) for each in pieces), finish="tool_calls")
+    assert [(call.name, call.arguments) for call in done.message.tool_calls] == wanted
+    assert len({call.id for call in done.message.tool_calls if call.id}) in (1, len(wanted))
+    assert bool(done.problem) == (not wanted and READ_A in str(pieces))
+
+
+def test_several_calls_in_one_chunk_and_the_older_form_of_one_are_calls() -> None:
+    both = [piece(name="read"), piece(name="read")]
+    done = whole(chunk(tool_calls=both), chunk(tool_calls=[piece(arguments=READ_A), piece(arguments=READ_B)]))
+    older = whole(chunk(function_call={"name": "read", "arguments": '{"path":'}), chunk(function_call={"arguments": ' "a"}'}))
+    assert [(call.name, call.arguments) for call in (*done.message.tool_calls, *older.message.tool_calls)] == [A, B, A]
+
+
+@for_each("name", ["read<arg_key>path</arg_key>", "a b", "x" * 300, "léger", "<|tool|>", " "])
+def test_an_odd_name_never_goes_back_to_the_server_as_it_came(name: str) -> None:
+    for form in (ToolCallFormat.NATIVE, ToolCallFormat.TEXT):
+        request = ModelRequest(
+            (Message(Role.ASSISTANT, "", tool_calls=(ToolCall("1", name, "{"),)),), TOOLS, "m", call_form=form
+        )
+        (message,) = wire_messages(request.messages, request)
+        sent = re.findall(r"""["']name["']: ["']([^"']*)["']""", str(message))
+        assert [each for each in sent if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", each)] == [] != sent
+
+
 def test_an_unknown_native_tool_keeps_its_name() -> None:
     done = whole(chunk(tool_calls=[native("fly", '{"to": "moon"}')]))
     assert [call.name for call in done.message.tool_calls] == ["fly"]
@@ -116,6 +182,15 @@ def test_a_stream_that_breaks_off_is_a_fault_unless_it_was_over() -> None:
     over.feed(chunk(content=f"{J_READ}\n<tool_response>\nabc"))
     assert over.is_over
     assert over.finish()[1].stopped == "it began to write a tool's answer itself"
+
+
+def test_done_is_an_end_without_a_reason_but_closes_no_call() -> None:
+    said, called = assembler(), assembler()
+    for taken, event in ((said, chunk(content="It is so.")), (called, chunk(tool_calls=[native("read", '{"path": "a"')]))):
+        taken.feed(event)
+        taken.feed("[DONE] ")
+    assert (said.finish()[1].message.text, said.finish()[1].finish_reason) == ("It is so.", FinishReason.STOP)
+    assert called.finish()[1].message.tool_calls[0].sent_arguments == "{}"
 
 
 @pytest.mark.parametrize("data", ["{}{}", "{", "[]", '{"choices": []} x'])

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lmtui.core.errors import ContextOverflow, Fault
 from lmtui.models.provider_errors import status_error
+from tests.sets import for_each
 
 URL = "http://127.0.0.1:11434/v1"
 
@@ -51,3 +54,105 @@ def test_a_window_that_cannot_be_is_not_told() -> None:
     error = status_error(URL, "m", 400, '{"error": {"message": "exceeds the context size", "n_ctx": ' + "9" * 5000 + "}}")
     assert isinstance(error, ContextOverflow)
     assert error.window_tokens == 0
+
+
+@for_each(("said", "window"), [
+    ("request (9030 tokens) exceeds the available context size (8192 tokens), try increasing it", 8192),
+    (
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the "
+        "messages, 1000 in the completion). Please reduce the length of the messages or completion.",
+        4096,
+    ),
+    (
+        "The decoder prompt (length 9000) is longer than the maximum model length of 4096. Make sure that "
+        "`max_model_len` is no smaller than the number of text tokens.",
+        4096,
+    ),
+    ("Prompt length 9000 is greater than max_seq_len 4096", 4096),
+    (
+        "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with "
+        "context length of only 4096 tokens, which is not enough.",
+        4096,
+    ),
+    ("`inputs` must have less than 4096 tokens. Given: 5000", 4096),
+    ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3900 `inputs` tokens and 300 `max_new_tokens`", 4096),
+    ("Input length (9000 tokens) exceeds the maximum allowed length (4096 tokens).", 4096),
+    ("The input (9000 tokens) is longer than the model's context length (4096 tokens).", 4096),
+    (
+        "Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total "
+        "of 9000 tokens",
+        8192,
+    ),
+    ("the input length exceeds the context length", 0),
+    ("prompt is too long", 0),
+    ("Context size has been exceeded.", 0),
+    ("Input is too long for requested model.", 0),
+    ("Requested tokens (9000) exceed context window of 4096", 4096),
+    ("prompt is too long: 213462 tokens > 200000 maximum", 200000),
+    ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048575).", 1048575),
+    ("Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length", 32768),
+    ("too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000", 4081),
+    ("prompt length (9000) exceeds maximum input length (4096). Set log level to info", 4096),
+    ("The sum of prompt length (9000.0), query length (0) max_tokens (100) should not exceed max_num_tokens (8192)", 8192),
+    ("The prompt is too long: 9000, model maximum context length: 4096", 4096),
+    ("Request body too large for gpt-4o model. Max size: 8000 tokens.", 8000),
+    ("Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192", 8192),
+    ("Range of input length should be [1, 30720]", 30720),
+    (
+        "'max_tokens' or 'max_completion_tokens' is too large: 700. This model's maximum context length is 4096 "
+        "tokens and your request has 3500 input tokens (700 > 4096 - 3500).",
+        4096,
+    ),
+    (
+        "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 9000>= "
+        "n_ctx: 4096). Try to load the model with a larger context length",
+        4096,
+    ),
+    ("This endpoint's maximum context length is 32,768 tokens. However, you requested about 40,000 tokens", 32768),
+    ("the request exceeds the available context size. try increasing the context size or enable context shift", 0),
+    ("Your input exceeds the context window of this model. Please adjust your input and try again.", 0),
+    ("Token limit exceeded: 9000 > 8192", 8192),
+    ("prompt too long; exceeded max context length by 904 tokens", 0),
+    ("exceeded model token limit: 8192 (requested: 9000)", 8192),
+])  # fmt: skip
+@for_each(("status", "form"), [
+    (400, '{"error": {"message": %s}}'),
+    (422, '{"error": %s, "error_type": "validation"}'),
+    (500, '{"object": "error", "message": %s}'),
+])  # fmt: skip
+def test_a_full_window_is_known_in_the_words_of_every_server(said: str, window: int, status: int, form: str) -> None:
+    error = status_error(URL, "m", status, form % json.dumps(said))
+    assert isinstance(error, ContextOverflow)
+    assert error.window_tokens == window
+
+
+def test_a_full_window_is_known_by_its_code_alone() -> None:
+    for code in ("context_length_exceeded", "exceed_context_size_error", "prompt_too_long"):
+        body = json.dumps({"error": {"message": "Bad request.", "code": code}})
+        assert isinstance(status_error(URL, "m", 400, body), ContextOverflow)
+
+
+@for_each("said", [
+    "max_tokens must be at least 1",
+    "max_tokens is too large: 99999. This model supports at most 4096 completion tokens",
+    "top_k: Input should be less than or equal to 1000",
+    "tool description: string too long, maximum length 1024",
+    "input image exceeds the maximum of 5242880 bytes",
+    "prompt processing exceeded 600 s",
+    "prompt processing exceeded the timeout",
+    "Jinja Exception: Only user, assistant and tool roles are supported, got 120 messages",
+    "unexpected token at 1234",
+    "model context-32768 not found",
+    "temperature must be less than 2",
+    "Extra inputs are not permitted: stream_options",
+    "tool call arguments must be JSON",
+    "out of tools",
+    "functions: too many tools, at most 128",
+    "seed must be less than 4294967296",
+    "Failed to parse input at pos 1204: <tool_call>",
+    "Unterminated string at 1234, line 300 in messages",
+    "logprobs is only supported with 100 or fewer",
+    "The model supports only 1024 images",
+])  # fmt: skip
+def test_another_limit_is_no_full_window(said: str) -> None:
+    assert not isinstance(status_error(URL, "m", 400, json.dumps({"error": {"message": said}})), ContextOverflow)

@@ -4,15 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from lmtui.core.errors import ProviderError
-from lmtui.core.messages import Completion, Message, ModelRequest, Role
+from lmtui.core.messages import Completion, Message, ModelRequest, RetryChunk, Role
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
+from tests.models.fake_server import Serve, failed, ok
+from tests.sets import for_each
 
 REQUEST = ModelRequest((Message(Role.SYSTEM, "be good"), Message(Role.USER, "a secret")), (), "scripted")
 PROPS = {"default_generation_settings": {"n_ctx": 4096}, "total_slots": 1}
@@ -69,3 +72,27 @@ async def test_a_server_that_refuses_a_field_of_its_kind_is_asked_without_it() -
             assert last.message.text == "hi"
         await provider.close()
     assert [b"return_progress" in body for body in posted if b"messages" in body] == [True, False, False]
+
+
+@for_each("status", [400, 422])
+@for_each("fields", [
+    ("stream_options",), ("temperature",), ("top_p",), ("seed",), ("repeat_penalty",), ("max_tokens",),
+    ("seed", "stream_options"),
+])  # fmt: skip
+async def test_a_field_that_the_server_refuses_is_left_out_once_and_for_all(
+    serve: Serve, fields: tuple[str, ...], status: int
+) -> None:
+    def reply(body: dict[str, object]) -> tuple[int, bytes]:
+        named = next((name for name in fields if name in body), "")
+        said = {"choices": [{"index": 0, "message": {"content": "ok"}, "finish_reason": "stop"}]}
+        return failed(status, f"Extra inputs are not permitted: {named}") if named else ok(said)
+
+    server = await serve({"/v1/chat/completions": reply})
+    provider = OpenAICompatible(f"{server.url}/v1", retry=RetryPolicy(retries=0))
+    request = replace(REQUEST, temperature=0.5, top_p=0.9, seed=1, repeat_penalty=1.1, max_tokens=100)
+    first = [piece async for piece in provider.stream(request)]
+    second = [piece async for piece in provider.stream(request)]
+    await provider.close()
+    assert len(server.posted) == len(fields) + 2
+    assert [isinstance(piece, RetryChunk) for piece in (first[0], second[0])] == [True, False]
+    assert set(server.posted[-1][1]) == {*server.posted[0][1]} - {*fields}

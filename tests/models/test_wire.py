@@ -5,9 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lmtui.core.messages import Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
+from lmtui.core.messages import Image, Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
 from lmtui.models.request_encoding import RequestWriter
+from tests.fakes import role_problem
 
 READ = ToolSpec("read", "Read a file.", {
     "type": "object",
@@ -119,3 +122,27 @@ def test_an_answer_may_be_held_to_a_call_or_to_the_end() -> None:
     held = body_of(replace(looks, hold=ToolChoice.LOOK))["response_format"]["json_schema"]["schema"]["anyOf"]
     assert [choice["properties"]["name"]["const"] for choice in held] == ["git_status", "read"]
     assert names(ToolChoice.AUTO, ToolCallFormat.SCHEMA) == ["git_status", "read", "done"]
+
+
+STEP = (Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "read", "{}"),)), Message(Role.TOOL, "text", call_id="c"))
+SAID, ANSWERED = (Message(Role.USER, "words"),), (Message(Role.ASSISTANT, "answer"),)
+
+
+@given(st.lists(st.lists(st.sampled_from([SAID, ANSWERED, STEP]), max_size=4), max_size=6), st.sampled_from(ToolCallFormat))
+def test_whatever_was_said_strict_templates_take_it_and_what_was_sent_stays(
+    turns: list[list[tuple[Message, ...]]], form: ToolCallFormat
+) -> None:
+    messages: tuple[Message, ...] = MESSAGES[:1]
+    writer, before = RequestWriter(), list[dict[str, Any]]()
+    for turn in turns:
+        messages = (*messages, *SAID, *(message for part in turn for message in part), *SAID)
+        sent = json.loads(writer.write(replace(REQUEST, messages=messages, call_form=form)))["messages"]
+        assert (role_problem(sent), sent[: len(before)]) == ("", before)
+        before = sent
+
+
+def test_two_messages_of_the_users_are_one_with_the_pictures_of_both() -> None:
+    picture = Image("a.png", "image/png", b"x")
+    messages = (Message(Role.USER, "one"), Message(Role.USER, "two", images=(picture,)), Message(Role.USER, "three"))
+    (joined,) = body_of(replace(REQUEST, messages=messages))["messages"]
+    assert [part.get("text", part["type"]) for part in joined["content"]] == ["one", "two", "image_url", "three"]

@@ -38,8 +38,8 @@ def url(image: Image) -> str:
 
 def test_what_results_show_comes_behind_all_results_of_a_message() -> None:
     messages = written(REQUEST)
-    assert [each["role"] for each in messages] == ["system", "user", "assistant", "tool", "tool", "user"]
-    assert [pictures(each) for each in messages] == [[], [url(PLOT)], [], [], [], [url(SHOT)]]
+    assert [each["role"] for each in messages] == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
+    assert [pictures(each) for each in messages] == [[], [url(PLOT)], [], [], [], [], [url(SHOT)]]
 
 
 @pytest.mark.parametrize("form", [ToolCallFormat.TEXT, ToolCallFormat.SCHEMA])

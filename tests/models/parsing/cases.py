@@ -155,8 +155,8 @@ OTHER_TAGS = (
     Case("minimax", '<minimax:tool_call>\n<invoke name="read">\n<parameter name="path">notes.txt</parameter>\n'
         "</invoke>\n</minimax:tool_call>", (READ,)),
     Case("deepseek dsml",
-        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="read">\n<｜DSML｜parameter name="path" string="true">notes.txt'
-        "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", (READ,)),
+        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="read">\n<｜DSML｜parameter name="path" string="true">'
+        "notes.txt</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", (READ,)),
     Case("tool name", '<tool name="read">{"path": "notes.txt"}</tool>', (READ,)),
     Case("tool name, parameters", '<tool name="read"><parameter name="path">notes.txt</parameter></tool>', (READ,)),
     Case("tool_call name", '<tool_call name="read">{"path": "notes.txt"}</tool_call>', (READ,)),
@@ -360,7 +360,7 @@ PYTHON = (
     Case("python fence", '```python\nread(path="notes.txt")\n```', (READ,)),
     Case("python prose before", 'I look.\nread(path="notes.txt")', (READ,), "I look."),
     Case("python in a tag", '<tool_call>\nread(path="notes.txt")\n</tool_call>', (READ,)),
-    Case("python function", "<tool_code>read(path='notes.txt')</tool_code>"),
+    Case("python function", "<tool_code>read(path='notes.txt')</tool_code>", problem="read was not run"),
     Case("python expression", 'shell(command="echo " + x)', problem="shell was not run"),
     Case("python f-string", 'shell(command=f"echo {x}")', problem="shell was not run"),
     Case("python print", 'print(read(path="notes.txt"))'),
@@ -476,6 +476,107 @@ SCHEMA = (
     Case("schema thinking", "<think>Hm.</think>" + J_READ, (READ,), thinking="Hm.", form=ToolCallFormat.SCHEMA),
 )  # fmt: skip
 
+
+def gemma(body: str, *, closer: str = "<tool_call|>") -> str:
+    """Return a call as Gemma 4 writes it."""
+    return f"<|tool_call>call:{body}{closer}"
+
+
+def kimi(name: str, **values: str) -> str:
+    """Return a call as Kimi K3 writes it, without the channel around the calls."""
+    inner = "".join(
+        f'<|open|>argument key="{key}" type="string"<|sep|>{value}<|close|>argument<|sep|>' for key, value in values.items()
+    )
+    return f'<|open|>call tool="{name}" index="1"<|sep|>{inner}<|close|>call<|sep|>'
+
+
+RAW: Call = ("write", {"path": "a {b}.py", "content": 'if x == {"a": 1}:\n    print("hi \\n", \'}\')\n'})
+Q = '<|"|>'
+GEMMA_READ = gemma(f"read{{path:{Q}notes.txt{Q}}}")
+HTML: Call = ("write", {"path": "a", "content": '<b>"{x}"</b>\n'})
+RAW_BODY = f"write{{content:{Q}{RAW[1]['content']}{Q},path:{Q}{RAW[1]['path']}{Q}}}"
+K3_HELLO = kimi("write", path="hello.txt", content="Hello, world!")
+K3_CALLS = f"<|open|>tools<|sep|>{K3_HELLO}<|close|>tools<|sep|>"
+K3_TAIL = f"<|open|>response<|sep|>Now.<|close|>response<|sep|>{K3_CALLS}<|close|>message<|sep|><|end_of_msg|>"
+GLM_END = "echo hi</arg_value></tool_call>"
+
+FAMILIES = (
+    Case("gemma 4", GEMMA_READ, (READ,)),
+    Case("gemma 4, raw value", gemma(RAW_BODY), (RAW,)),
+    Case("gemma 4, kinds", gemma(f"read{{limit:20,offset:3,path:{Q}notes.txt{Q}}}"),
+        (("read", {"path": "notes.txt", "limit": 20, "offset": 3}),)),
+    Case("gemma 4, list", gemma(f"todo_add{{items:[{Q}a{Q},{{title:{Q}b, c{Q},done:true}}]}}"),
+        (("todo_add", {"items": ["a", {"title": "b, c", "done": True}]}),)),
+    Case("gemma 4, nothing", gemma("get_time{}"), (("get_time", {}),)),
+    Case("gemma 4, two", GEMMA_READ + gemma(f"ls{{path:{Q}.{Q}}}"), (READ, LS)),
+    Case("gemma 4, thought", f"<|channel>thought\nI read it.\n<channel|>{GEMMA_READ}<turn|>", (READ,),
+        thinking="\nI read it.\n"),
+    Case("gemma 4, empty thought", "<|channel>thought\n<channel|>It is 4.<turn|>", text="It is 4.", thinking="\n"),
+    Case("gemma 4, parentheses", gemma('write(path: "hello.txt", content: "Hello, world!")'), (HELLO,)),
+    Case("gemma 4, Python", gemma('read(path="notes.txt")'), (READ,)),
+    Case("gemma 4, name twice", gemma('read:read{path: "notes.txt"}'), (READ,)),
+    Case("gemma 4, keys in marks", gemma(f"read{{{Q}path{Q}:{Q}notes.txt{Q}}}"), (READ,)),
+    Case("gemma 4, JSON", gemma('read{"path": "notes.txt"}'), (READ,)),
+    Case("gemma 4, no end", gemma(f"read{{path:{Q}notes.txt{Q}}}", closer=""), (READ,)),
+    Case("gemma 4, no begin", f"call:read{{path:{Q}notes.txt{Q}}}<tool_call|>", (READ,)),
+    Case("gemma 4, behind words", f"I read it.\n{GEMMA_READ}", (READ,), text="I read it."),
+    Case("gemma 4, result", f"{GEMMA_READ}<|tool_response>response:read{{}}", (READ,), is_over=True),
+    Case("gemma 4, unknown", gemma(f"fly{{to:{Q}moon{Q}}}"), problem="no such tool"),
+    Case("gemma 4, cut", gemma(f"write{{path:{Q}a{Q},content:{Q}Hel", closer=""), problem="cut off", is_cut=True),
+    Case("gemma 4, no quotes", gemma("read{path:notes.txt}"), problem="read was not run"),
+    Case("function gemma", "<start_function_call>call:read{path:<escape>notes.txt<escape>}<end_function_call>", (READ,)),
+    Case("function gemma, result", "<start_function_call>call:read{path:<escape>notes.txt<escape>}<end_function_call>"
+        "<start_function_response>response:read{value:<escape>x<escape>}<end_function_response>", (READ,), is_over=True),
+    Case("kimi k3", K3_CALLS, (HELLO,)),
+    Case("kimi k3, call alone", K3_HELLO, (HELLO,)),
+    Case("kimi k3, channels", f"<|open|>think<|sep|>Hm.<|close|>think<|sep|>{K3_TAIL}", (HELLO,), text="Now.", thinking="Hm."),
+    Case("kimi k3, closing tag of a thought alone", f"Hm.<|close|>think<|sep|>{K3_TAIL}", (HELLO,), text="Now.",
+        thinking="Hm."),
+    Case("kimi k3, answer", "<|open|>response<|sep|>It is 4.<|close|>response<|sep|><|end_of_msg|>", text="It is 4."),
+    Case("kimi k3, number", '<|open|>tools<|sep|><|open|>call tool="read" index="1"<|sep|><|open|>argument key="path" '
+        'type="string"<|sep|>notes.txt<|close|>argument<|sep|><|open|>argument key="limit" type="number"<|sep|>3'
+        "<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>", (("read", {"path": "notes.txt", "limit": 3}),)),
+    Case("kimi k3, raw value", kimi("write", path="a", content='<b>"{x}"</b>\n'), (HTML,)),
+    Case("kimi k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
+        '{"path": "notes.txt"}<|tool_call_end|><|tool_calls_section_end|>', (READ,)),
+    Case("glm", "<tool_call>shell\n<arg_key>command</arg_key>\n<arg_value>echo hi</arg_value>\n</tool_call>", (ECHO,)),
+    Case("glm, no arg_value", f"<tool_call>shell<arg_key>command</arg_key>{GLM_END}", (ECHO,)),
+    Case("glm, no arg_key", f"<tool_call>shellcommand</arg_key><arg_value>{GLM_END}", (ECHO,)),
+    Case("glm, no arg_key on its line", f"<tool_call>shell\ncommand</arg_key>\n<arg_value>{GLM_END}", (ECHO,)),
+    Case("glm, key not closed", f"<tool_call>shell<arg_key>command<arg_value>{GLM_END}", (ECHO,)),
+    Case("glm, value not closed", "<tool_call>shell<arg_key>command</arg_key><arg_value>echo hi</tool_call>", (ECHO,)),
+    Case("glm, no tool_call", f"shell<arg_key>command</arg_key><arg_value>{GLM_END}", (ECHO,)),
+    Case("glm, no end", "<tool_call>shell<arg_key>command</arg_key><arg_value>echo hi</arg_value>", (ECHO,)),
+    Case("glm, second key without its mark", "<tool_call>read<arg_key>path</arg_key><arg_value>notes.txt</arg_value>"
+        "limit</arg_key><arg_value>3</arg_value></tool_call>", (("read", {"path": "notes.txt", "limit": 3}),)),
+    Case("hunyuan 2", "<tool_calls>\n<tool_call>shell<tool_sep>\n<arg_key>command</arg_key>\n<arg_value>echo hi</arg_value>\n"
+        "</tool_call>\n</tool_calls>", (ECHO,)),
+    Case("hunyuan", f"<think>Hm.</think>\n<answer>\n<tool_calls>\n[{J_READ}]\n</tool_calls>\n</answer>", (READ,),
+        thinking="Hm."),
+    Case("hunyuan, answer", "<think>Hm.</think><answer>It is 4.</answer>", text="It is 4.", thinking="Hm."),
+    Case("deepseek v4", '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="read">\n<｜DSML｜parameter name="path" string="true">'
+        "notes.txt</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>", (READ,)),
+    Case("deepseek v4, ASCII", '<|DSML|tool_calls><|DSML|invoke name="read"><|DSML|parameter name="path" string="true">'
+        "notes.txt</|DSML|parameter></|DSML|invoke></|DSML|tool_calls>", (READ,)),
+    Case("deepseek v3, ASCII", '<|tool_calls_begin|><|tool_call_begin|>read<|tool_sep|>{"path": "notes.txt"}<|tool_call_end|>'
+        "<|tool_calls_end|>", (READ,)),
+    Case("apertus", '<|tools_prefix|>[{"read": {"path": "notes.txt"}}, {"ls": {"path": "."}}]<|tools_suffix|>', (READ, LS)),
+    Case("apertus, thought", "<|inner_prefix|>Hm.<|inner_suffix|>It is 4.<|assistant_end|>", text="It is 4.", thinking="Hm."),
+    Case("minimax m2", '<minimax:tool_call>\n<invoke name="read">\n<parameter name="path">notes.txt</parameter>\n</invoke>\n'
+        "</minimax:tool_call>", (READ,)),
+    Case("harmony, collapsed", 'analysisI need it.assistantcommentary to=functions.read json{"path": "notes.txt"}', (READ,),
+        thinking="I need it."),
+    Case("harmony, collapsed answer", "analysisSimple.assistantfinalIt is 4.", text="It is 4.", thinking="Simple."),
+    Case("solar", '<|tool_calls|><|tool_call:begin|>a1b2<|tool_call:name|>read<|tool_call:args|>{"path": "notes.txt"}'
+        "<|tool_call:end|>", (READ,)),
+    Case("unknown marks", '<|call_start|>read<|call_args|>path=notes.txt<|call_end|>', problem="read was not run"),
+    Case("an unknown tag", '<do_tool id="read"><path>notes.txt</path></do_tool>', problem="read was not run"),
+    Case("words about marks", "The mark `<|tool_call>` begins a call of read; <|x|> does not."),
+    Case("marks in a fence", "It printed this:\n```\n<|call_start|>read<|call_end|>\n```\nThat is no call of read."),
+    Case("analysis is a word", "analysis of read: it reads."),
+)  # fmt: skip
+
 CASES = (
+    *FAMILIES,
     *HERMES, *QWEN_CODER, *OTHER_TAGS, *BRACKETS, *HARMONY, *JSON, *REFUSED, *PYTHON, *THINKING, *TURNS, *EXAMPLES, *SCHEMA,
 )  # fmt: skip
