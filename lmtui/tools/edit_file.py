@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import pairwise
 
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
@@ -27,6 +29,8 @@ from lmtui.tools.text import (
     elided_line,
     hunk_count,
     lines_of,
+    look_alike_signs,
+    replace_look_alikes,
     without_line_numbers,
 )
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
@@ -255,6 +259,9 @@ WRITE = Tool(
 
 _MAX_PLACES, _MOST_SHOWN = 8, 4
 _UNLIKE = "Nothing in the file is like it."
+_OTHER_DEPTH = "the text is in the file only with another indentation; nothing was changed"
+_MOST_LEVELS = 20
+_AS_THERE = "Give it with the indentation of the file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +294,15 @@ def apply_edit(text: str, search: str, replace: str, *, is_all: bool = False, ne
     for needle, substitute in dict.fromkeys([(wanted, instead), (search, replace)]):
         count = text.count(needle)
         if count == 1 or (count and is_all):
-            return Edited(text.replace(needle, substitute), count)
+            own = _in_tabs(text, needle, substitute)
+            return Edited(text.replace(needle, own), count, "" if own == substitute else "spaces became tabs, as in the file")
         if count:
             raise ToolError(_ambiguous(_exact_lines(text, needle)), "Add more lines around it, or set all to true.")
+    lines, new, signs = replace_look_alikes(text, wanted, instead)
+    if len(lines) > 1 and not is_all:
+        raise ToolError(_ambiguous(lines), "Add more lines around it, or set all to true.")
+    if lines:
+        return Edited(new, len(lines), f"found with {signs}")
     return _tolerant(text, wanted, instead, newline, is_all=is_all)
 
 
@@ -327,14 +340,17 @@ def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: boo
         if len(places) > 1 and not is_all:
             raise ToolError(_ambiguous([place + 1 for place in places]), "Add more lines around it, or set all to true.")
         if places:
+            unit = _indent_unit(bare)
             for place in reversed(places):
                 found = bare[place : place + len(wanted)]
-                block = _bare(_reindented(replace, wanted, found).strip("\r\n")) if replace.strip() else []
+                block = _bare(_reindented(replace, wanted, found, unit).strip("\r\n")) if replace.strip() else []
                 ending = lines[place + len(wanted) - 1]
                 last = ending[len(ending.rstrip("\r\n")) :]
                 lines[place : place + len(wanted)] = _joined(block, newline, last)
             return Edited("".join(lines), len(places), remark)
-    raise ToolError(f"the text is not in the file; nothing was changed. {nearest_region(bare, wanted)}")
+    nearest = nearest_region(bare, wanted)
+    signs = f"\nIt has {named}." if (named := look_alike_signs(nearest)) else ""
+    raise ToolError(f"the text is not in the file; nothing was changed. {nearest}{signs}")
 
 
 def _bare(text: str) -> list[str]:
@@ -357,22 +373,64 @@ def _places(lines: list[str], wanted: list[str]) -> list[int]:
     return places
 
 
-def _reindented(replace: str, wanted: list[str], found: list[str]) -> str:
-    """Return the replacement moved to the indentation of the place, where all lines moved by the same."""
+def _reindented(replace: str, wanted: list[str], found: list[str], unit: str) -> str:
+    """Return the replacement in the indentation of the place; `unit` is the file's, and what is deeper there goes by units.
+
+    Raises:
+        ToolError: the place is at another depth, or the depth of a line is not clear.
+    """
     pairs = [(_indent(want), _indent(have)) for want, have in zip(wanted, found, strict=True) if want.strip()]
-    shifts = {(want, have) for want, have in pairs}
-    if all(want == have for want, have in shifts):
+    known = dict(pairs)
+    if all(want == have for want, have in pairs):
         return replace
-    added = {have.removesuffix(want) for want, have in shifts if have.endswith(want)}
-    if len(added) == 1 and all(have.endswith(want) for want, have in shifts):
-        extra = next(iter(added))
-        return "".join(extra + line if line.strip() else line for line in lines_of(replace))
-    dropped = {want.removesuffix(have) for want, have in shifts if want.endswith(have)}
-    if len(dropped) == 1 and all(want.endswith(have) for want, have in shifts):
-        less = next(iter(dropped))
-        return "".join(line.removeprefix(less) for line in lines_of(replace))
-    mapping = dict(pairs)
-    return "".join(mapping.get(_indent(line), _indent(line)) + line.lstrip(" \t") for line in lines_of(replace))
+    want, have = min(pairs, key=lambda pair: len(pair[0]))
+    unit = "\t" if "\t" in have else (_indent_unit(found) if have and unit == "\t" else unit)
+    depth = len(have) // max(len(unit), 1)
+    given = _indent_unit(wanted) or _indent_unit(_bare(replace))
+    theirs = given or (want[: len(want) // depth] if depth and unit == "\t" and want and len(want) % depth == 0 else unit)
+    unit = unit or theirs
+    is_other = len(known) == 1 and want and (len(theirs) > 8 or abs(len(want) / max(len(theirs), 1) - depth) >= 1)
+    if is_other or any(known[want] != have for want, have in pairs):
+        raise ToolError(_OTHER_DEPTH, _AS_THERE)
+    levels = dict(known)
+    for want, have in sorted(known.items(), reverse=True):
+        for more in range(1, _MOST_LEVELS):
+            levels.setdefault(want + theirs * more, have + unit * more)
+            if want.endswith(theirs * more) and have.endswith(unit * more):
+                levels.setdefault(want.removesuffix(theirs * more), have.removesuffix(unit * more))
+    moved = lines_of(replace)
+    for number, line in enumerate(moved):
+        near = max(filter(_indent(line).startswith, levels), key=len, default=None)
+        if line.strip() and (near is None or (near != _indent(line) and theirs != unit)):
+            raise ToolError(_OTHER_DEPTH, _AS_THERE)
+        moved[number] = levels[near] + line.removeprefix(near) if near is not None and line.strip() else line
+    return "".join(moved)
+
+
+def _in_tabs(text: str, search: str, replace: str) -> str:
+    """Return a replacement in tabs where the file has only tabs and the replacement only spaces.
+
+    Raises:
+        ToolError: how many spaces are a tab is not clear.
+    """
+    lines = lines_of(replace)
+    spaces = [len(_indent(line)) for line in lines if line.startswith("  ") and line.strip()]
+    only_tabs = re.search(r"^\t", text, re.MULTILINE) and not re.search(r"^ {2,}\S", text, re.MULTILINE)
+    if not spaces or not only_tabs or re.search(r"^\t", replace, re.MULTILINE):
+        return replace
+    width = math.gcd(*spaces)
+    if width not in (2, 3, 4, 8) or f"\n{search}" not in f"\n{text}":
+        raise ToolError("the file is indented with tabs; nothing was changed", "Give tabs, and whole lines.")
+    return "".join("\t" * (len(_indent(line)) // width) + line.lstrip(" ") if line.startswith("  ") else line for line in lines)
+
+
+def _indent_unit(lines: list[str]) -> str:
+    """Return the indentation of one level: a tab, or as many spaces as lines are most often deeper than those before."""
+    indents = [_indent(line) for line in lines if line.strip()]
+    if sum(each.startswith("\t") for each in indents) > sum(each.startswith(" ") for each in indents):
+        return "\t"
+    steps = Counter(len(after) - len(before) for before, after in pairwise(indents))
+    return " " * max((step for step in steps if step > 1), key=lambda step: steps[step], default=0)
 
 
 def _indent(line: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -40,6 +41,13 @@ _ELIDED = re.compile(
     rf"|[ \t]*(?:#|//|/\*|<!--|--|;)[ \t]*[\[(]?{_REST}[^\n]*(?:unchanged|the same|as before|here|\.{{3}}|…)[^\n]*",
     re.IGNORECASE,
 )
+_BLANKS = "\xa0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_QUOTES, _DOUBLE = "\u2018\u2019\u201a\u201b\u2032\u02bc", "\u201c\u201d\u201e\u201f\u2033"
+_DASHES, _HIDDEN = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "\xad\u200b\u200c\u200d\u2060\ufeff"
+_GROUPS = ((_BLANKS, " "), (_QUOTES, "'"), (_DOUBLE, '"'), (_DASHES, "-"), (_HIDDEN, ""))
+_PLAIN = {ord(sign): plain for signs, plain in _GROUPS for sign in signs}
+_CLUSTER = re.compile(r"(?s).[\u0300-\u036f]*")
+_MOST_FOLDED_CHARS = 1_000_000
 MAX_DIFF_CHARS = 64 * 1024
 MAX_DIFF_LINES = 20_000
 
@@ -144,6 +152,49 @@ def lines_of(text: str) -> list[str]:
     Only line breaks end one; `str.splitlines` would take form feeds, U+2028 and others for line ends, and lose them.
     """
     return _LINE.findall(text)
+
+
+def _plain(text: str) -> list[tuple[str, int, int]]:
+    """Return what the characters of a text look like, and where each begins and ends."""
+    found = [(unicodedata.normalize("NFC", each[0]).translate(_PLAIN), *each.span()) for each in _CLUSTER.finditer(text)]
+    return [each for each in found if each[0]]
+
+
+def _shared_head(left: list[str], right: list[str]) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))
+
+
+def look_alike_signs(text: str) -> str:
+    """Name the characters of a text that look like others: blanks, quotes, dashes and accents of their own."""
+    signs = dict.fromkeys(sign for sign in text if ord(sign) in _PLAIN or unicodedata.combining(sign))
+    return ", ".join(f"U+{ord(sign):04X} ({unicodedata.name(sign, '').lower()})" for sign in list(signs)[:4])
+
+
+def replace_look_alikes(text: str, search: str, replace: str) -> tuple[list[int], str, str]:
+    """Replace a text that looks the same as `search`; of it, what `search` and `replace` share stays as it is.
+
+    Returns:
+        The lines where it was found, the new text, and the names of the characters that differ.
+    """
+    if (text + search).isascii() or len(text) > _MOST_FOLDED_CHARS:
+        return [], text, ""
+    spans, new_spans = _plain(text), _plain(replace)
+    have, want, new = ([each[0] for each in found] for found in (spans, _plain(search), new_spans))
+    head = _shared_head(want, new)
+    tail = _shared_head(want[head:][::-1], new[head:][::-1])
+    middle = replace[new_spans[head - 1][2] if head else 0 : new_spans[-tail][1] if tail else len(replace)]
+    size, at, lines, result, signs, done = len(want), 0, list[int](), "", "", 0
+    while size and at <= len(have) - size:
+        if have[at] != want[0] or have[at : at + size] != want:
+            at += 1
+            continue
+        start = spans[at + head - 1][2] if head else spans[at][1]
+        end = spans[at + size - tail][1] if tail else spans[at + size - 1][2]
+        lines.append(text.count("\n", 0, spans[at][1]) + 1)
+        signs += text[spans[at][1] : spans[at + size - 1][2]]
+        result, done, at = result + text[done:start] + middle, end, at + size
+    return lines, result + text[done:], look_alike_signs(signs) or look_alike_signs(search) or "other characters for the same"
 
 
 def binary_kind(data: bytes) -> str:

@@ -171,3 +171,58 @@ async def test_a_text_with_a_line_that_stands_for_others_changes_nothing() -> No
     assert bench.sandbox.files["a"].decode() == CODE
     await bench.call("write", path="new", content="# ... rest of the code\n")
     assert "new" in bench.sandbox.files
+
+
+@for_each(("text", "search", "replace", "expected"), [
+    ("f {\n\tif a {\n\t\tb()\n\t}\n}\n", "    if a {\n        b()\n    }",
+     "    if a {\n        b()\n        for {\n            c()\n        }\n    }",
+     "f {\n\tif a {\n\t\tb()\n\t\tfor {\n\t\t\tc()\n\t\t}\n\t}\n}\n"),
+    ("f:\n  if a:\n    b()\n", "    if a:\n        b()", "    if a:\n        b()\n        if d:\n            c()\n    e()",
+     "f:\n  if a:\n    b()\n    if d:\n      c()\n  e()\n"),
+    ("\tif a {\n\t\tb()\n\t}\n", "if a {\n    b()\n}",
+     "if a {\n    if d {\n        b()\n    }\n}", "\tif a {\n\t\tif d {\n\t\t\tb()\n\t\t}\n\t}\n"),
+    ("f:\n    if a:\n        b()\n", "\tif a:\n\t\tb()", "\tif a:\n\t\tif d:\n\t\t\tb()",
+     "f:\n    if a:\n        if d:\n            b()\n"),
+    ("f:\n    g:\n        b()\n", "g:\n    b()", "g:\n    b(1,\n      2)", "f:\n    g:\n        b(1,\n          2)\n"),
+    ("all:\n\techo\n", "all:", "all: x\n    date", "all: x\n\tdate\n\techo\n"),
+    ("    s = {\n\t\t  x\n", "s = {", "s = {\n  y", "    s = {\n  y\n\t\t  x\n"),
+])  # fmt: skip
+def test_new_lines_have_the_indentation_of_the_file(text: str, search: str, replace: str, expected: str) -> None:
+    assert apply_edit(text, search, replace).text == expected
+
+
+@for_each(("text", "search", "replace"), [
+    ("if a:\n    x = 1\n", f"{' ' * 16}x = 1", f"{' ' * 16}x = 2"),
+    ("if a:\n    x = 1\n", f"{' ' * 8}x = 1", f"{' ' * 8}x = 2"),
+    ("\tif a {\n\t\tb()\n\t}\n", "if a {\nb()\n}", "if a {\nc()\n}"),
+    ("\tif a {\n\t\tb()\n", "    if a {\n        b()", "  if a {\n     b()"),
+    ("if a {\n\tb()\n}\n", "b()", "b()\n        c()"),
+])  # fmt: skip
+def test_a_place_at_another_depth_is_refused(text: str, search: str, replace: str) -> None:
+    with pytest.raises(ToolError, match="nothing was changed"):
+        apply_edit(text, search, replace)
+
+
+@for_each(("text", "search", "replace", "expected", "sign"), [
+    ("x\u00a0=\u00a01\n", "x = 1", "x = 2", "x\u00a0=\u00a02\n", "U+00A0 (no-break space)"),
+    ("re\u0301sume\u0301 = 1\n", "résumé = 1", "résumé = 2", "re\u0301sume\u0301 = 2\n", "U+0301"),
+    ("résumé = 1\n", "re\u0301sume\u0301 = 1", "re\u0301sume\u0301 = 2", "résumé = 2\n", "U+0301"),
+    ("say “hi” – it’s a\n", "\"hi\" - it's a", "\"hi\" - it's b", "say “hi” – it’s b\n", "U+201C"),
+    ("say \"hi\" - a\n", "“hi” — a", "“ho” — a", "say \"ho\" - a\n", "U+201C"),
+    ("a\u200bb = 1\r\nc\r\n", "ab = 1\r\nc", "ab = 1\r\nd", "a\u200bb = 1\r\nd\r\n", "U+200B"),
+    ("x\u3000= 1\n", "x = 1", "", "\n", "U+3000"),
+])  # fmt: skip
+def test_characters_that_look_the_same_are_found_kept_and_named(
+    text: str, search: str, replace: str, expected: str, sign: str
+) -> None:
+    edited = apply_edit(text, search, replace, newline="\r\n" if "\r" in text else "\n")
+    assert edited.text == expected
+    assert sign in edited.remark
+
+
+def test_look_alikes_in_several_places_and_beside_other_changes_are_refused_by_name() -> None:
+    with pytest.raises(ToolError, match=r"2 times \(lines 1, 2\)"):
+        apply_edit("a\u00a01\na\u20071\n", "a 1", "b")
+    assert apply_edit("a\u00a01\na\u20071\n", "a 1", "a 2", is_all=True).text == "a\u00a02\na\u20072\n"
+    with pytest.raises(ToolError, match=r"(?s)nearest.*U\+00A0 \(no-break space\)"):
+        apply_edit("    x\u00a0= value(1)\n", "  x = value(2)", "  x = 2")
