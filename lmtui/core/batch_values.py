@@ -17,14 +17,15 @@ NO_BATCH = (
 )
 MOST_OVERLAPS = 20
 GOOD = frozenset({"green", "unverified"})
+DONE = GOOD | {"unchanged"}  # a question changes nothing, and is answered
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
     """A task of a batch: its status (empty until it ends) and the user's decision about its changes.
 
-    `overlaps` are the ids of other tasks (at most `MOST_OVERLAPS`) that changed the same files and are not rejected.  `since_s`
-    is when it started, in seconds since 1970; 0 if it is not running.
+    `session` is the id of its session; `overlaps` are the ids of other tasks (at most `MOST_OVERLAPS`) that changed the same
+    files and are not rejected.  `since_s` is when it started, in seconds since 1970; 0 if it is not running.
     """
 
     id: str
@@ -39,6 +40,7 @@ class BatchRow:
     elapsed_s: float = 0.0
     tries: int = 1
     error: str = ""
+    session: str = ""
     since_s: float = 0.0
 
     @property
@@ -71,10 +73,10 @@ class BatchState:
         if not self.rows:
             return ""
         ended = [row for row in self.rows if row.status]
-        done = sum(row.status in GOOD for row in ended)
+        done = sum(row.status in DONE for row in ended)
         unchanged = sum(row.status == "unchanged" for row in ended)
         left = sum(row.is_open for row in ended)
-        parts = [f"{done} of {len(self.rows)} done", f"{len(ended) - done - unchanged} failed"]
+        parts = [f"{done} of {len(self.rows)} done", f"{len(ended) - done} failed"]
         parts += [f"{unchanged} unchanged"] if unchanged else []
         running = sum(row.since_s > 0 for row in self.rows)
         waiting = len(self.rows) - len(ended) - running

@@ -37,6 +37,8 @@ async def test_a_plan_in_the_app(program: Program, serve: Serve, window: Termina
     await window.until("What should we work on?")
     window.type("/pipeline PLAN.md")
     window.keys("Enter")
+    await window.until("Work through PLAN.md?")
+    window.keys("y")
     shown = await window.until("no progress:", 90)
     assert "Which greeting?" in shown
     window.keys("Escape")
@@ -73,6 +75,8 @@ async def test_a_plan_in_plain_mode(program: Program, serve: Serve) -> None:
     terminal.open("--plain", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off")
     await terminal.until("you: ")
     terminal.type("/pipeline PLAN.md\n")
+    await terminal.until("yes or no?")
+    terminal.type("yes\n")
     await terminal.until("Reading the plan")
     told = ""
     async with asyncio.timeout(90):

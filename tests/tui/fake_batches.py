@@ -83,7 +83,8 @@ class FakeBatches:
         self.rows = [replace(row, decision=decision) if row.id == task_id else row for row in self.rows]
 
     async def read(self, path: str = "") -> BatchState:
-        return BatchState(path or "/home/ada/.local/state/lmtui/batches/1", with_overlaps(self.rows), self.progress)
+        folder = "" if path.startswith(("--", "nothing")) else path or "/home/ada/.local/state/lmtui/batches/1"
+        return BatchState(folder, with_overlaps(self.rows), self.progress)
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
         assert session_id

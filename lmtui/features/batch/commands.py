@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lmtui.commands.command import Command, CommandContext, OpenView, Scope
+from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Result, Scope
 from lmtui.core.batch_values import NO_BATCH, BatchRow
 from lmtui.core.sanitize import sanitize_line
 
 SCOPE = "batch"
+START = "Each task runs in its own overlay; nothing in your folder changes until you accept it."
 
 
-async def show_batch(context: CommandContext, argument: str) -> OpenView:
-    """Show a batch."""
+async def show_batch(context: CommandContext, argument: str) -> Result:
+    """Show a batch, or start one after a question."""
+
+    async def show() -> Result:
+        return _shown(context, argument)
+
+    is_known = not argument.strip() or (await context.host.extensions.batches.read(argument.strip())).path
+    return await show() if is_known else AskYes("Start this batch?", f"{sanitize_line(argument)}\n{START}", show)
+
+
+def _shown(context: CommandContext, argument: str) -> OpenView:
     batches = context.host.extensions.batches
 
     async def lines() -> Iterable[str]:

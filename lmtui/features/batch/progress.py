@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from lmtui.core.batch_values import GOOD
+from lmtui.core.batch_values import DONE
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, pool_cells
 from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult
@@ -44,9 +44,9 @@ class BatchProgress:
 
     def count(self, status: str) -> None:
         """Count a task that has ended."""
-        self.done += status in GOOD
+        self.done += status in DONE
         self.unchanged += status == "unchanged"
-        self.failed += status in FINAL - GOOD - {"unchanged"}
+        self.failed += status in FINAL - DONE
 
     def add(self, result: TaskResult) -> None:
         """Count a task that ended in this run, or will be retried."""
@@ -67,7 +67,7 @@ class BatchProgress:
     @property
     def open(self) -> int:
         """Return how many tasks have not ended."""
-        return self.total - self.done - self.failed - self.unchanged
+        return self.total - self.done - self.failed
 
     @property
     def left_s(self) -> float | None:
@@ -211,7 +211,7 @@ def remaining_tasks(
     tasks: Sequence[BatchTask], known: dict[str, TaskResult], *, retries_failed: bool
 ) -> tuple[list[BatchTask], BatchProgress]:
     """Return the tasks that are left, and the progress."""
-    keep = GOOD | {"unchanged"} if retries_failed else FINAL
+    keep = DONE if retries_failed else FINAL
     progress, left = BatchProgress(len(tasks)), []
     for task in tasks:
         if task.id in known and known[task.id].status in keep:

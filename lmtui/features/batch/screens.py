@@ -32,6 +32,7 @@ class BatchList(ListDialog[BatchRow, None]):
         words: a batch folder, arguments that start a batch, or empty for the newest.
         session_id: returns the id of the session that gets the changes.
         now: returns the time.
+        open_session: brings a session to the front.
     """
 
     DEFAULT_CSS = "BatchList .list-head { text-wrap: nowrap; text-overflow: ellipsis; }"  # its numbers grow
@@ -39,10 +40,16 @@ class BatchList(ListDialog[BatchRow, None]):
     NAME, HEADING, SCOPE, FILTER = "batch", "Batch", SCOPE, "task or file"
 
     def __init__(
-        self, batches: WorkspaceBatches, words: str, session_id: Callable[[], str], now: Callable[[], datetime]
+        self,
+        batches: WorkspaceBatches,
+        words: str,
+        session_id: Callable[[], str],
+        now: Callable[[], datetime],
+        open_session: Callable[[str], object],
     ) -> None:
         super().__init__()
         self._batches, self._words, self._session_id, self._now = batches, words, session_id, now
+        self._open_session = open_session
         self._state = BatchState("")
         self.noun = "task"
 
@@ -118,16 +125,21 @@ class BatchList(ListDialog[BatchRow, None]):
         is_running = bool(self._state.progress)
         left = set() if is_running else {"batch.halt"}
         left |= {"batch.resume"} if is_running or all(each.status for each in self._state.rows) else set()
-        left |= set() if row.has_diff else {"batch.review", "batch.accept", "batch.reject"}
+        left |= set() if row.has_diff else {"batch.accept", "batch.reject"}
+        left |= set() if row.has_diff or row.session else {"batch.review"}
         left |= set() if mergeable(self._state.rows) else {"batch.accept_all"}
         known = [each for each in of_scope(SCOPE) if each.id not in left]
         return " · ".join(filter(None, parts)), known
 
     def action_batch_review(self) -> None:
-        """Review the changes of the selected task."""
+        """Review the changes of the selected task; of one without changes, read what was said."""
         row = self.current
-        if row is None or not row.has_diff:
+        if row is None or not (row.has_diff or row.session):
             self.say("this task has no changes", "$warning")
+            return
+        if not row.has_diff:
+            _ = self.dismiss(None)
+            self._open_session(row.session)
             return
         review = self._review(row)
         if review is None:
@@ -237,7 +249,7 @@ class BatchController(FeatureController):
             return active.session.id if active is not None else ""
 
         _ = self.workbench.app.push_screen(
-            BatchList(self.host.extensions.batches, path.strip(), session_id, self.workbench.now)
+            BatchList(self.host.extensions.batches, path.strip(), session_id, self.workbench.now, self.open_session)
         )
 
 

@@ -270,4 +270,5 @@ def _row(result: TaskResult) -> BatchRow:
         result.elapsed_s,
         result.tries,
         result.error,
+        result.session,
     )

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmtui.command_line import Parser, add_common, make_parser, say
-from lmtui.core.batch_values import GOOD, mergeable
+from lmtui.core.batch_values import DONE, mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
@@ -230,4 +230,4 @@ def _status(path: Path, *, is_json: bool) -> int:
         say(f"{remaining_tasks(tasks, results, retries_failed=False)[1].ending} · results: {folder.path}")
         if progress := folder.read_progress()[0]:
             print(f"now: {sanitize(progress)}")
-    return 0 if all(each.status in GOOD for each in found) else EXIT_NOT_DONE
+    return 0 if all(each.status in DONE for each in found) else EXIT_NOT_DONE

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
+from lmtui.commands.command import AskYes, Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import PipelinePlan, TaskAction, WorkspacePipeline, is_planning, status_lines
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.spec import ideate_task
 
 SCOPE = "pipeline"
+START = "Its tasks run one after the other. What is done is merged into your folder and committed to the current branch."
 _WITH_NUMBER = ("retry", "skip", "answer")
 
 
@@ -31,9 +32,17 @@ async def pipeline(context: CommandContext, words: str) -> Result:
             return await _do(plans, verb, rest.strip())
         case "":
             await plans.read()
+            return _shown(plans)
         case _:
-            await plans.begin(words.strip())
 
+            async def begin() -> Result:
+                await plans.begin(words.strip())
+                return _shown(plans)
+
+            return AskYes(f"Work through {sanitize_line(words.strip())}?", START, begin)
+
+
+def _shown(plans: WorkspacePipeline) -> OpenView:
     async def lines() -> Iterable[str]:
         planning = ("Reading the plan; work on its tasks begins then. /pipeline status shows them.",)
         return planning if is_planning(plans) else status_lines(plans.known)

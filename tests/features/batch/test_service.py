@@ -70,11 +70,11 @@ def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> Non
     assert (progress.done, progress.tokens) == (2, 5)
 
 
-def test_a_task_that_changed_nothing_is_not_counted_as_failed() -> None:
+def test_a_task_that_changed_nothing_is_done() -> None:
     tasks = [BatchTask(str(number), "do it") for number in range(3)]
     known = {"0": TaskResult("0", "unchanged"), "1": TaskResult("1", "red")}
     progress = remaining_tasks(tasks, known, retries_failed=False)[1]
-    assert progress.ending == "0 of 3 done · 1 failed · 1 unchanged · 1 waiting"
+    assert progress.ending == "1 of 3 done · 1 failed · 1 unchanged · 1 waiting"
     state = BatchState("", (BatchRow("0", "", "unchanged"), BatchRow("1", "", "red"), BatchRow("2", "")))
     assert state.summary == progress.ending
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
 from tests.tui.fakes import FakeHost
@@ -127,14 +129,28 @@ async def running_tasks_are_marked_and_the_batch_is_stopped_and_resumed(driver: 
 
 
 @cases
-async def words_begin_a_batch_and_what_is_wrong_with_them_is_said(driver: Driver) -> None:
+async def words_begin_a_batch_after_a_question_and_what_is_wrong_with_them_is_said(driver: Driver) -> None:
     host = driver.host
     await driver.type('/batch --glob "*.py" Fix {file}')
+    await driver.until_shown("Start this batch?")
+    assert not host.extensions.batches.opened
+    await driver.press("y")
     await driver.until_shown("lexer.py")
     assert host.extensions.batches.opened == '--glob "*.py" Fix {file}'
     await driver.press("escape")
     await driver.type("/batch nothing")
+    await driver.press("y")
     await driver.until_shown("nothing cannot be read")
+
+
+@cases
+async def enter_opens_what_was_said_where_nothing_was_changed(driver: Driver) -> None:
+    host = driver.host
+    host.extensions.batches.rows = [replace(row, session="20260314_150000_abc123") for row in ROWS]
+    await listed(driver)
+    await driver.press("down", "down", "down", "down", "enter")
+    await driver.until_screen("Workbench")
+    await driver.until(lambda: host.session.id == "20260314_150000_abc123")
 
 
 @cases

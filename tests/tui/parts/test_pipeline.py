@@ -105,7 +105,7 @@ async def an_older_plan_can_be_chosen_and_a_new_one_shows_the_newest(driver: Dri
     assert plans(driver).plans[0] == some_plan()
     assert "An older plan" in driver.text()
     await driver.press("n")
-    await driver.press(*"OTHER", "enter")
+    await driver.press(*"OTHER", "enter", "y")
     await driver.until(lambda: plans(driver).begun == ["OTHER"])
     await driver.until_shown("A lexer for version 2")
 
@@ -295,6 +295,9 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     await driver.press("n")
     await driver.until_screen("AskText")
     await driver.press(*"docs/PLAN.md", "enter")
+    await driver.until_screen("Confirm")
+    assert not plans(driver).begun
+    await driver.press("y")
     assert plans(driver).begun == ["docs/PLAN.md"]
     await driver.until_shown("Planning. The tasks of the plan appear here.")
     await driver.press("escape")
@@ -306,7 +309,7 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     plans(driver).failure = UsageError("there is no file x.md", "Name another.")
     await driver.press("n")
     await driver.until_screen("AskText")
-    await driver.press(*"x.md", "enter")
+    await driver.press(*"x.md", "enter", "y")
     await until_said(driver, "there is no file x.md")
 
 
@@ -355,6 +358,10 @@ async def what_is_typed_does_what_the_keys_do(driver: Driver, words: str, said: 
     await driver.type(f"/pipeline {words}")
     await driver.until_shown(said)
     found = plans(driver)
+    if words == "PLAN.md":
+        await driver.until_shown("committed to the current branch")
+        assert not found.begun
+        await driver.press("y")
     done = {
         "PLAN.md": lambda: found.begun == ["PLAN.md"] and driver.screen_name == "PipelineScreen",
         "pause": lambda: found.plans[0].is_paused,

@@ -30,7 +30,7 @@ from lmtui.core.pipeline import (
 )
 from lmtui.core.pipeline import PipelineState as State
 from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.features.pipeline.commands import SCOPE
+from lmtui.features.pipeline.commands import SCOPE, START
 from lmtui.features.pipeline.screens.board import (
     CHECKING,
     CODING,
@@ -456,8 +456,12 @@ class PipelineScreen(BesideChat):
 
         def begin(path: str | None) -> None:
             if path:
-                self._chosen = ""
-                self._do(self._plans.begin(path))
+                asked = self._confirm(f"Work through {sanitize_line(path)}?", START)
+                _ = self.app.push_screen(asked, lambda is_sure: work(path) if is_sure else None)
+
+        def work(path: str) -> None:
+            self._chosen = ""
+            self._do(self._plans.begin(path))
 
         _ = self.app.push_screen(AskText("Which plan file?", placeholder="a path in this folder, such as PLAN.md"), begin)
 
