@@ -11,6 +11,7 @@ from lmtui.core.events import Envelope, FilesChanged, Notice, TurnReason, TurnSt
 from lmtui.core.messages import StreamChunk
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Effect, Mode, Rule
+from lmtui.core.ports import Sandbox
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckPolicy,
@@ -107,6 +108,32 @@ async def test_an_end_that_is_none_to_be_repaired_is_done_and_costs_the_model_no
     end = ending(made)
     assert (end.reason, end.verified, end.exit_code, told(made)) == (TurnReason.DONE, verified, 0, [])
     assert [(check.command, check.exit_code) for check in end.checks] == ran_checks
+
+
+class RunsSuite(NoChecks):
+    """Runs the suite at the end."""
+
+    is_on = True
+
+    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+        await runner.run("make test", limit_s=10)
+        return None
+
+
+class WithHomes(FakeSandbox):
+    """Tells what runs in a home of its own from what runs where commands do."""
+
+    home = FakeSandbox()
+
+    def fresh(self) -> Sandbox:
+        return self.home
+
+
+async def test_a_check_that_writes_runs_in_a_home_of_its_own() -> None:
+    sandbox = WithHomes()
+    made = Rig(FakeProvider(answer("", write()), answer("Done.")), sandbox, checks=RunsSuite())
+    await made.run()
+    assert (sandbox.home.ran, sandbox.ran) == (["make test"], [])
 
 
 async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() -> None:
