@@ -90,7 +90,13 @@ def place_of(request: ApprovalRequested, state: SessionState) -> str:
 
 def sandbox_words(request: ApprovalRequested, state: SessionState) -> str:
     """Return where it would run."""
-    return sanitize_line(request.sandbox) or sandbox_text(state)
+    where = sanitize_line(request.sandbox) or sandbox_text(state)
+    return where.replace("no network", "network for this command") if network_words(request) else where
+
+
+def network_words(request: ApprovalRequested) -> str:
+    """Return what a command with network would reach, empty for one without."""
+    return sanitize_line(request.limits).partition("; ")[2] if request.tool == SHELL else ""
 
 
 def counts(request: ApprovalRequested) -> Content:
@@ -119,7 +125,9 @@ def notes(request: ApprovalRequested) -> Content:
     for each in dangers_of(request):
         subject = (sanitize_line(escape_invisible_line(each.subject)), "bold $text")
         lines.append(Content.assemble(("✗  ", "$error"), (f"{each.reason}{': ' if each.subject else ''}", "$text"), subject))
-    if lines and "no network" in request.sandbox and _NEEDS_NETWORK.search(request.text):
+    if reached := network_words(request):
+        lines.append(Content.styled(f"·  {reached}", "$warning"))
+    elif lines and "no network" in request.sandbox and _NEEDS_NETWORK.search(request.text):
         lines.append(Content.styled("·  the sandbox has no network: this will probably fail", "$text-muted"))
     if found := approval_warning(request):
         lines.append(Content.styled(found, "$error"))

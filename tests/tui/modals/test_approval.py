@@ -57,6 +57,15 @@ async def a_look_alike_in_a_command_is_told(driver: Driver) -> None:
     assert "looks like copy" in driver.text()
 
 
+@cases.at(SMALL)
+async def a_command_with_network_names_the_hosts_that_it_reaches(driver: Driver) -> None:
+    await ask(driver, "pip install cowsay", limits="up to 120 s, 512 MB; reaches pypi.org and where it keeps its files")
+    shown = driver.text()
+    assert "reaches pypi.org and where it keeps its files" in shown
+    assert "docker, network for this command" in shown
+    assert "docker, no network" not in shown
+
+
 @cases.each("char", ["\u200d", "\ufe0f", "\u00a0", "\u2800", "\U0001d173"], size=WIDE)
 async def a_hidden_character_of_a_path_is_named_in_the_question(driver: Driver, char: str) -> None:
     await ask(driver, "edit", tool="edit", diff=DIFF, path=f"src/app{char}.py")
