@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -69,10 +70,9 @@ class Budget:
             self._known_ratio = 0.0
             self._begin_anew()
             self.read_tokens_per_s = self.write_tokens_per_s = 0.0
-        if not self._known_ratio and profile.token_ratio > 0:
-            self._known_ratio = _clamped(profile.token_ratio)
-            if not self._points:
-                self.token_ratio, self.is_ratio_known = self._known_ratio, True
+        if not self._known_ratio and not self._points and profile.token_ratio > 0:
+            self._known_ratio = self.token_ratio = _clamped(profile.token_ratio)
+            self.is_ratio_known = True
         self.read_tokens_per_s = self.read_tokens_per_s or profile.read_tokens_per_s
         self.write_tokens_per_s = self.write_tokens_per_s or profile.write_tokens_per_s
 
@@ -119,6 +119,25 @@ class Budget:
             return round(raw * self.token_ratio)
         last_raw, last_real = self._points[-1]
         return max(1, round(last_real + self.token_ratio * (raw - last_raw)))
+
+    def least(self, raw: int) -> tuple[int, bool]:
+        """Return what a server that reads all counts for a request at least, and whether that rests on a smaller one.
+
+        The ratio may come from other text (a log full of digits has more tokens than prose): it makes nothing larger here.
+        """
+        ratio = min(self.token_ratio, 1.0)
+        last_raw, last_real = self._points[-1] if self._points else (0, 0)
+        is_grown = 0 < last_raw <= raw
+        return round(ratio * raw if not is_grown else last_real + ratio * (raw - last_raw)), is_grown
+
+    @property
+    def kept_ratio(self) -> float:
+        """Return the ratio to keep: of the whole last request, half way from what an earlier session showed; 0: unknown."""
+        if not self._points:
+            return round(self._known_ratio, 3)
+        raw, real = self._points[-1]
+        whole = _clamped(real / raw)
+        return round(math.sqrt(whole * (self._known_ratio or whole)), 3)
 
     def scaled(self, raw: int) -> int:
         """Return a part of a request in the server's tokens."""

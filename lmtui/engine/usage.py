@@ -121,8 +121,8 @@ def _is_cut(agent: Agent, now: Comparison, guess: int, counted: int) -> bool:
     Said once it is sure: at the second request that is far too short, or the first where that is shorter still.
     """
     book = agent.model.window
-    share = counted / max(1, guess)
-    is_sure = book.budget.is_ratio_known
+    least, is_sure = book.budget.least(now.total)
+    share = counted / max(1, least)
     if counted < _LEAST_COUNT:
         return True
     if share >= (_CUT_SHARE if is_sure else _FIRST_CUT_SHARE):
@@ -149,7 +149,7 @@ def _keep(agent: Agent) -> None:
     """Keep what was learned of the model for the next time, where it is news."""
     budget, known = agent.model.window.budget, agent.model.known.profile
     learned = {
-        "token_ratio": round(budget.token_ratio, 3) if budget.is_ratio_known else 0.0,
+        "token_ratio": budget.kept_ratio,
         "read_tokens_per_s": round(budget.read_tokens_per_s, 1),
         "write_tokens_per_s": round(budget.write_tokens_per_s, 1),
     }

@@ -167,6 +167,21 @@ async def test_what_was_learned_of_a_model_is_kept() -> None:
     assert kept.write_tokens_per_s == 20
 
 
+@for_each("ratio", [2.57, 0.5])
+async def test_a_ratio_of_other_text_accuses_no_server_and_is_corrected(ratio: float) -> None:
+    profiles = KeptProfiles({ModelKey("http://fake/v1", "model"): ModelProfile(token_ratio=ratio)})
+    for _ in range(6):
+        rig = Rig(
+            CountingModel(4), FakeSandbox({f"a{number}.txt": b"some words\n" * 300 for number in range(9)}), profiles=profiles
+        )
+        rig.session.prepare(is_eager=False)
+        await rig.run()
+        await rig.session.close()
+        assert errors(rig) == []
+    (kept,) = profiles.kept.values()
+    assert 1.1 < kept.token_ratio < 1.5
+
+
 async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:
     rig = rig_for(CountingModel(4), 0)
     rig.session.prepare(is_eager=False)
