@@ -92,6 +92,25 @@ def test_a_schema_keeps_what_a_model_needs() -> None:
     }
 
 
+def test_a_schema_has_only_what_a_grammar_takes_and_the_model_is_told_the_rest() -> None:
+    schema = {
+        "properties": {
+            "mail": {"type": "string", "description": "Who.", "pattern": r"^(?!\.)[a-z]+@x$", "format": "email"},
+            "ids": {"type": "array", "items": {"type": ["string", "text"], "pattern": "^[0-9]+$"}},
+            "odd": {"type": "file", "enum": [], "required": True, "properties": [1], "anyOf": [], "items": "x", "const": 1e999},
+            "far": {"$ref": "https://example.com/x.json"}, "near": {"$ref": "#/$defs/N"}, "lost": {"$ref": "#/components/L"},
+        },
+        "$defs": {"N": {"type": "null"}}, "required": ["mail", 3],
+    }  # fmt: skip
+    found = told_schema(schema)
+    assert found["required"] == ["mail"]
+    assert found["properties"] == {
+        "mail": {"type": "string", "description": r"Who. (format: email) (pattern: ^(?!\.)[a-z]+@x$)"},
+        "ids": {"type": "array", "items": {"type": ["string"], "description": "(pattern: ^[0-9]+$)"}},
+        "odd": {"const": None}, "far": {}, "near": {"$ref": "#/$defs/N"}, "lost": {},
+    }  # fmt: skip
+
+
 def test_a_schema_without_end_tells_its_top_level() -> None:
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(100):

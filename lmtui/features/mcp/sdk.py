@@ -8,8 +8,9 @@ import binascii
 import contextlib
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 import httpx2
@@ -147,6 +148,7 @@ P = TypeVar("P")
 T = TypeVar("T")
 _MAX_LINE_BYTES = 33_554_432
 _MAX_PAGES = 50
+_ANSWER_ID = re.compile(r'"id"\s*:\s*(\d+|"[^"\\]*")')
 _HTTP_S = 30.0
 _FAILURES = (
     MCPError,
@@ -213,7 +215,7 @@ async def _client(
         http = await parts.enter_async_context(client)
         transport = streamable_http_client(address.url, http_client=http)
     return Client(
-        transport,
+        _with_sound_tools(transport),
         client_info=types.Implementation(name="lmtui", version=__version__),
         message_handler=on_message,
         list_roots_callback=list_roots,
@@ -405,14 +407,64 @@ async def _until_closed(work: Any) -> None:  # Any: a function of the transport 
 
 
 def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
-    if not line.strip():
+    """Return a message of a line, whatever its bytes; an answer that is no JSON is an error of the call that waits for it."""
+    text = line.decode("utf-8", "replace").strip("\ufeff\0 \t\r")
+    if not text:
         return None
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        said = redactor.text(line.decode("utf-8", "replace"))
-        _log.info("an MCP server sent a line that is not a message: %s", sanitize_line(said[:200]))
+    for form in (str, _as_repaired):
+        with contextlib.suppress(ValueError, RecursionError):
+            return SessionMessage(jsonrpc_message_adapter.validate_json(form(text), by_name=False))
+    said = sanitize_line(redactor.text(text)[:200])
+    _log.info("an MCP server sent a line that is not a message: %s", said)
+    found = _ANSWER_ID.search(text) if '"jsonrpc"' in text and '"method"' not in text else None
+    if found is None:
         return None
+    error = types.ErrorData(code=types.PARSE_ERROR, message=f"the server's answer is not a valid message: {said}")
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
+
+
+def _as_repaired(text: str) -> bytes:
+    """Return a JSON text with its control characters escaped, and without halves of surrogate pairs."""
+    return json.dumps(json.loads(text, strict=False), ensure_ascii=False).encode("utf-8", "replace")
+
+
+@contextlib.asynccontextmanager
+async def _with_sound_tools(transport: Any) -> AsyncIterator[Any]:  # Any: the SDK's transports and streams are private
+    async with transport as (incoming, outgoing):
+        yield _SoundTools(incoming), outgoing
+
+
+class _SoundTools:
+    """The messages of a server; a list of tools has only what is used here, so that one bad schema costs no other tool."""
+
+    def __init__(self, messages: Any) -> None:  # Any: as above
+        self._messages = messages
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._messages, name)
+
+    async def __aenter__(self) -> Self:
+        await self._messages.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._messages.__aexit__(*error)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> object:
+        found = await anext(self._messages)
+        answer = getattr(getattr(found, "message", None), "result", None)
+        if isinstance(answer, dict) and isinstance(tools := answer.get("tools"), list):
+            answer["tools"] = [_sound(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+        return found
+
+
+def _sound(tool: dict[str, Any]) -> dict[str, Any]:
+    schema = tool.get("inputSchema")
+    words = {key: tool[key] for key in ("name", "title", "description") if isinstance(tool.get(key), str)}
+    return {**words, "inputSchema": {**(schema if isinstance(schema, dict) else {}), "type": "object"}}
 
 
 def _words(error: BaseException) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any
 
 from lmtui.core.errors import McpError
@@ -27,10 +29,13 @@ _HIDDEN_NAMES = re.compile(r"<U\+[0-9A-F]{4,6}>|[\u2400-\u2421]")
 _MARKUP = re.compile(
     r"<\|(?:[^|>]{0,40}\|>)?|</?[A-Za-z_][\w.:-]{0,40}[^<>]{0,80}>|\[/?[A-Z_]{2,20}\]|<<[^<>]{0,20}>>|```+|~~~+"
 )
-_KEPT_WORDS = frozenset({
-    "type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf", "description",
-    "additionalProperties", "default", "prefixItems", "$ref", "$defs", "definitions", "format", "pattern",
-})  # fmt: skip
+_KEPT_WORDS: Mapping[str, type | UnionType] = {
+    "type": str | list, "properties": dict, "required": list, "items": dict | bool, "enum": list, "const": object,
+    "anyOf": list, "oneOf": list, "allOf": list, "additionalProperties": dict | bool, "default": object, "prefixItems": list,
+    "$ref": str, "$defs": dict, "definitions": dict,
+}  # fmt: skip
+_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_TOLD_RULES = ("format", "pattern")  # grammars of servers take few of these: the model is told, the MCP server checks
 _MAPS = frozenset({"properties", "$defs", "definitions"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 
@@ -98,7 +103,8 @@ def harmless(text: str, most: int) -> str:
 
 def told_schema(schema: Mapping[str, Any]) -> dict[str, object]:
     """Return a JSON Schema with its words cleaned and without what no model needs; a large one tells its top level alone."""
-    slim = _slim(schema, 0)
+    places = (schema.get("$defs"), "#/$defs/"), (schema.get("definitions"), "#/definitions/")
+    slim = _slim(schema, 0, {place + _word(name) for found, place in places if isinstance(found, dict) for name in found})
     slim.setdefault("properties", {})
     if len(json.dumps(slim)) > _MAX_SCHEMA_CHARS:
         properties = slim["properties"] if isinstance(slim["properties"], dict) else {}
@@ -107,27 +113,33 @@ def told_schema(schema: Mapping[str, Any]) -> dict[str, object]:
     return {"type": "object", **{key: value for key, value in slim.items() if key != "type"}}
 
 
-def _slim(value: Mapping[str, Any], depth: int) -> dict[str, object]:
+def _slim(value: Mapping[str, Any], depth: int, refs: Collection[str]) -> dict[str, object]:
+    """Return what a grammar takes of a schema: words with a value of their own kind, and references that lead somewhere."""
     found: dict[str, object] = {}
     for key, each in value.items():
-        if key not in _KEPT_WORDS or depth > _MAX_DEPTH:
+        fits = isinstance(each, _KEPT_WORDS.get(key, ()))
+        if not fits or each == [] or depth > _MAX_DEPTH:
             continue
-        if key == "description":
-            if isinstance(each, str) and each:
-                found[key] = harmless(each, _MAX_NESTED_CHARS)
-        elif key in _MAPS and isinstance(each, dict):
-            found[key] = {_word(name): _part(part, depth) for name, part in each.items()}
-        elif key in _LISTS and isinstance(each, list):
-            found[key] = [_part(part, depth) for part in each]
-        elif key in ("items", "additionalProperties") and isinstance(each, dict):
-            found[key] = _part(each, depth)
-        else:
+        if key in _MAPS:
+            found[key] = {_word(name): _part(part, depth, refs) for name, part in each.items()}
+        elif key in _LISTS:
+            found[key] = [_part(part, depth, refs) for part in each]
+        elif key in ("items", "additionalProperties"):
+            found[key] = _part(each, depth, refs)
+        elif key == "type":
+            names = [name for name in (each if isinstance(each, list) else [each]) if isinstance(name, str) and name in _TYPES]
+            found |= {key: names if isinstance(each, list) else names[0]} if names else {}
+        elif key == "required":
+            found[key] = [_word(name) for name in each if isinstance(name, str)]
+        elif key != "$ref" or each in refs:
             found[key] = _words(each)
-    return found
+    words = [value["description"]] if isinstance(value.get("description"), str) else []
+    words += [f"({rule}: {value[rule]})" for rule in _TOLD_RULES if isinstance(value.get(rule), str)]
+    return {**found, "description": harmless(" ".join(words), _MAX_NESTED_CHARS)} if any(words) else found
 
 
-def _part(part: object, depth: int) -> object:
-    return _slim(part, depth + 1) if isinstance(part, dict) else part if isinstance(part, bool) else {}
+def _part(part: object, depth: int, refs: Collection[str]) -> object:
+    return _slim(part, depth + 1, refs) if isinstance(part, dict) else part if isinstance(part, bool) else {}
 
 
 def _words(value: object) -> object:
@@ -136,6 +148,8 @@ def _words(value: object) -> object:
         return _word(value)
     if isinstance(value, list):
         return [_words(each) for each in value[:200]]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return {_word(str(key)): _words(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 

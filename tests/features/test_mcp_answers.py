@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lmtui.core.errors import McpError
+from lmtui.features.mcp.mcp_config import ServerEntry
+from lmtui.features.mcp.sdk import connect
+from lmtui.features.mcp.server_connection import ConnectionHooks, ServerAddress
+from tests.sets import for_each
+
+GOOD = {"name": "echo", "inputSchema": {"type": "object"}}
+
+
+class PaperServed:
+    """A server program whose answer to a call is raw bytes, with `ID` for the number of the call."""
+
+    place = "nowhere"
+
+    def __init__(self, tools: list[Any], answer: bytes) -> None:
+        self._tools, self._answer = tools, answer
+        self._said = asyncio.Queue[bytes]()
+
+    async def read(self) -> bytes:
+        return await self._said.get()
+
+    async def write(self, data: bytes) -> None:
+        asked = json.loads(data)
+        answers: dict[str, Callable[[], Any]] = {
+            "initialize": lambda: {
+                "protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "paper", "version": "1"},
+            },
+            "tools/list": lambda: {"tools": self._tools},
+        }  # fmt: skip
+        if asked["method"] == "tools/call":
+            self._said.put_nowait(self._answer.replace(b"ID", str(asked["id"]).encode()) + b"\n")
+        elif "id" in asked and asked["method"] in answers:
+            result = {"jsonrpc": "2.0", "id": asked["id"], "result": answers[asked["method"]]()}
+            self._said.put_nowait(json.dumps(result).encode() + b"\n")
+        elif "id" in asked:
+            error = {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no such method"}}
+            self._said.put_nowait(json.dumps(error).encode() + b"\n")
+
+    async def close(self) -> None:
+        self._said.put_nowait(b"")
+
+
+async def called(tools: list[Any], answer: bytes) -> tuple[list[str], str]:
+    """Return the names of the tools, and what a call says."""
+    address = ServerAddress(PaperServed(tools, answer))
+    async with connect(ServerEntry("paper", "here", is_own=True), address, ConnectionHooks()) as server, asyncio.timeout(5):
+        names = [tool.name for tool in await server.list_tools()]
+        try:
+            return names, (await server.call("echo", {}, lambda _: None, 20)).text
+        except McpError as error:
+            return names, str(error)
+
+
+@for_each(("text", "expected"), [
+    (rb'"caf\xe9"', "caf\ufffd"), (rb'"\ud83d!"', "?!"), ('"ä"'.encode(), "ä"),
+    (b'"a\tb"', "a\tb"), (b'"cut off', "not a valid message"),
+])  # fmt: skip
+async def test_an_answer_of_any_bytes_is_an_answer_or_an_error_at_once(text: bytes, expected: str) -> None:
+    sent = text.replace(rb"\xe9", b"\xe9")
+    answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":' + sent + b"}]}}"
+    assert expected in (await called([GOOD], answer))[1]
+
+
+@pytest.mark.parametrize("odd", [
+    {}, None, [], {"anyOf": [{"type": "object"}]}, {"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": ["object"]},
+])  # fmt: skip
+async def test_a_tool_with_an_odd_schema_takes_no_other_away(odd: object) -> None:
+    tools = [{"name": "odd", "inputSchema": odd, "outputSchema": odd, "annotations": 3}, {"title": "no name"}, "text", GOOD]
+    answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"got it"}]}}'
+    assert await called(tools, answer) == (["odd", "echo"], "got it")
