@@ -273,6 +273,7 @@ _HEAD = """commands:
   lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
   lmtui resume [ID] ["TEXT"]  continue a session (default: the last used)
   lmtui demo [--headless]     try lmtui with a scripted model: no model needed, real tools, real sandbox
+  lmtui host start|stop|status, lmtui attach [ID]   sessions that go on when the terminal closes
   lmtui serve [DIR]           the full-screen app in a browser on this machine
   lmtui acp                   an agent for editors (Agent Client Protocol) on standard input and output
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)

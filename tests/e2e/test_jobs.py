@@ -16,7 +16,7 @@ import pytest
 from lmtui.core.jobs import JobRecord
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
-from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 
 JOBS = 12
@@ -119,6 +119,14 @@ async def test_a_job_without_a_server_is_shown_as_waiting_for_it(workspace: Path
     assert err.splitlines()[-1].startswith("nothing more is due; 0 jobs ran; next is Hello, again ")
     _, out, _ = await said_by(workspace, "jobs")
     assert "tried 1 time" in out
+
+
+async def test_a_job_that_nobody_may_finish_is_told_by_the_exit_code(workspace: Path) -> None:
+    write = ScriptedTurn("", calls=(ScriptedCall("write", {"path": "a.txt", "content": "x"}),))
+    async with ScriptedServer(Scenario((write, ScriptedTurn("It was refused.")))) as server:
+        await said_by(workspace, "submit", "write a.txt")
+        code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
+    assert (code, "1 job ran" in err.splitlines()[-1]) == (1, True), err
 
 
 async def test_two_submits_in_one_second_are_two_jobs_and_the_list_has_both(workspace: Path, server: ScriptedServer) -> None:

@@ -151,8 +151,9 @@ async def scheduler(call: CommandCall) -> int:
             stop.cancel()
         if not is_stopped:
             serving.result()
-        say(teller.end_words((await jobs.read()).records, is_stopped=is_stopped), file=sys.stderr, flush=True)
-    return EXIT_INTERRUPTED if is_stopped else 0
+        records = (await jobs.read()).records
+        say(teller.end_words(records, is_stopped=is_stopped), file=sys.stderr, flush=True)
+    return EXIT_INTERRUPTED if is_stopped else int(teller.has_failed(records))
 
 
 class _Teller:
@@ -175,6 +176,11 @@ class _Teller:
             if (job.lease or past.runs or past.tries) and self._told.get(job.id) != state:
                 print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {sanitize_line(line)}", file=sys.stderr, flush=True)
             self._told[job.id] = state
+
+    def has_failed(self, records: Sequence[JobRecord]) -> bool:
+        """Tell whether a job that ran did not end well."""
+        ran = (job.history for job in records if job.history.runs > self._runs.get(job.id, 0))
+        return any(not past.last_outcome.startswith("done") for past in ran)
 
     def end_words(self, records: Sequence[JobRecord], *, is_stopped: bool) -> str:
         """Return one line: how many jobs ran, what was stopped, what is next."""

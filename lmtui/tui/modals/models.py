@@ -123,7 +123,7 @@ ROLE_NOTES = {
     ModelRole.SUMMARISER: "summarizes during compaction",
     ModelRole.TITLE: "names sessions",
     ModelRole.VISION: "looks at pictures",
-    ModelRole.EMBEDDER: "not used yet",
+    ModelRole.EMBEDDER: "finds notes and files by meaning",
 }
 LEAST_WINDOW = 512
 _POOL_S = 1.0
