@@ -188,10 +188,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
-        say(f"lmtui: {error.full_text()}", file=err)
-        if task.output != "text":
-            print(json.dumps(_failure(session, error, task.output)), file=out)
-        return 1
+        return _fail(session, error, task.output, out, err)
     if task.answer_file is not None:
         write_answer(task.answer_file, reporter.answer)
     used = last_model(session.history())
@@ -453,8 +450,7 @@ class Reporter:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
         end = self._end
         if end is None:
-            say("lmtui: the session ended before its turn", file=self._err)
-            return 1
+            return _fail(session, LmtuiError("the session ended before its turn"), self._output, self._out, self._err)
         lacks = lacks or self.lacks if end.exit_code == 0 else ""
         if self._output == "json":
             print(json.dumps(self.as_object(session, lacks)), file=self._out)
@@ -512,6 +508,13 @@ def _summary(session: Session, end: events.TurnEnded, since_seq: int) -> str:
     return f"[{end.reason.words}{checked} in {end.elapsed_s:.1f} s, {steps}{files}{where}{swaps}; session {session.id}]\n"
 
 
+def _fail(session: Session | None, error: LmtuiError, output: str, out: TextIO, err: TextIO) -> int:
+    say(f"lmtui: {error.full_text()}", file=err)
+    if output != "text":
+        print(json.dumps(_failure(session, error, output)), file=out)
+    return 1
+
+
 def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
     """Return the object that means a run which could not begin, or without an error for one that needs a person."""
     failed: dict[str, object] = {
@@ -521,13 +524,9 @@ def _failure(session: Session | None, error: LmtuiError | None, output: str) -> 
         "text": "",
         "files_changed": [],
         "usage": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0},
-        "iterations": 0,
-        "elapsed_s": 0.0,
-        "sandbox": "",
-        "verified": "none",
-        "checks": [],
+        "iterations": 0, "elapsed_s": 0.0, "sandbox": "", "verified": "none", "checks": [],
         "error": error.full_text() if error else "",
-    }
+    }  # fmt: skip
     if output == "stream-json":
         return {"kind": "turn_ended", "reason": "error", **failed}
     return {**failed, "model": "", "swaps": asdict(Swaps()), "commands": [], "refused": []}

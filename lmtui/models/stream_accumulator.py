@@ -210,6 +210,7 @@ class StreamAccumulator:
         self._by_index: dict[int, _CallParts] = {}
         self._finish: str | None = None
         self._is_done = False
+        self._half = ""
         self._usage: Usage | None = None
         self._timings: Timings | None = None
         self._model = ""
@@ -329,12 +330,13 @@ class StreamAccumulator:
         if len(delta) == 1 and content and isinstance(content, str):
             if self._first is None:
                 self._first = self._now()
-            return self._parser.feed(content)
+            return self._parser.feed(self._joined(content))
         pieces: list[StreamChunk] = []
         thoughts = _parts(delta.get("reasoning_content") or delta.get("reasoning"), is_thinking=True)
         for text, is_thinking in (*thoughts, *_parts(content), *_parts(delta.get("refusal"))):
             self._mark()
-            pieces += self._parser.feed_thinking(text) if is_thinking else self._parser.feed(text)
+            feed = self._parser.feed_thinking if is_thinking else self._parser.feed
+            pieces += feed(self._joined(text))
         sent, older = delta.get("tool_calls"), delta.get("function_call")
         calls = sent if isinstance(sent, list) else [older]
         for position, call in enumerate(calls):
@@ -364,6 +366,15 @@ class StreamAccumulator:
         if index is not None:
             self._by_index[index] = parts
         return parts.take(call_id, name, arguments)
+
+    def _joined(self, text: str) -> str:
+        """Return a text in which characters that came in two halves are whole; a half at the end waits for the other."""
+        if text.isascii() and not self._half:
+            return text
+        text, self._half = self._half + text, ""
+        if "\ud800" <= text[-1:] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def _mark(self) -> None:
         if self._first is None:

@@ -131,6 +131,13 @@ def test_stream_json_is_a_line_an_event_with_deltas() -> None:
     assert kinds == [*(event.kind for event in WORK), "turn_ended"]
 
 
+def test_stream_json_of_a_session_that_never_ended_its_turn_ends_in_turn_ended() -> None:
+    stage = Stage("stream-json")
+    assert stage.play(*WORK) == 1
+    last = json.loads(stage.out.getvalue().splitlines()[-1])
+    assert (last["kind"], last["exit_code"]) == ("turn_ended", 1)
+
+
 def test_a_session_that_never_ended_its_turn_is_an_error() -> None:
     stage = Stage("text")
     assert stage.play(*WORK) == 1

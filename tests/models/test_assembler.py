@@ -231,6 +231,20 @@ def test_counts_and_times_that_cannot_be_are_not_told(number: str) -> None:
     assert told == (0, 0.0, 0)
 
 
+@for_each(("pieces", "wanted"), [
+    (["smile \ud83d", "\ude00 end"], "smile 😀 end"),
+    (["smile \ud83d\ude00", " end"], "smile 😀 end"),
+    (["lone \ud83d end"], "lone \ufffd end"),
+    (["lone \ude00", " end"], "lone \ufffd end"),
+    (["lone \ud83d", "\ud83d", "\ude00"], "lone \ufffd😀"),
+    (["half at the end \ud83d"], "half at the end"),
+])  # fmt: skip
+@for_each("key", ["content", "reasoning_content"])
+def test_half_a_character_waits_for_the_other_half(key: str, pieces: list[str], wanted: str) -> None:
+    message = whole(*(chunk(**{key: piece}) for piece in pieces)).message
+    assert f"{message.text}{message.thinking}".strip() == wanted
+
+
 TEXT = {"type": "text", "text": "It is "}
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
 
