@@ -17,6 +17,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+LINKED = "not read: it is a link, or behind one; put the folder in its place"
+
+
 class NotPlain(Exception):
     """There is something of that name that is not read; the text says why."""
 
@@ -65,6 +68,11 @@ def is_plain_folder(root: Path, relative: str) -> bool:
     with contextlib.suppress(OSError), _opened(root, relative):
         return True
     return False
+
+
+def is_linked(root: Path, relative: str) -> bool:
+    """Tell whether there is a folder below another only by a link in the path: nothing in it is read.  Blocks."""
+    return not is_plain_folder(root, relative) and (root / relative).is_dir()
 
 
 def list_plain(root: Path, relative: str = "") -> list[tuple[str, str]]:

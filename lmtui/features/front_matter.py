@@ -48,12 +48,13 @@ def read_front(text: str) -> FrontLines:
 
 def _plain(value: str) -> str:
     """Return a value without the quotes around it, or the signs of a text over several lines."""
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" and value[0] not in value[1:-1]:
         return value[1:-1]
     return "" if value in (">", "|", ">-", "|-") else value
 
 
 _WORD = re.compile(r"(?<![^\s,])[^\s,()]+(?:\([^()]*\))?(?![^\s,])")
+_IN_QUOTES = re.compile(r"""\([^()]*\)|(?<![^\s,])(["'])(.*?)\1(?![^\s,])""")
 _KNOWN_ELSEWHERE = {
     "multiedit": "edit",
     "notebookedit": "edit",
@@ -75,12 +76,13 @@ def allowed_rules(
     What is not understood names nothing: that leaves less to be called, never more.
 
     Args:
-        text: the words.
+        text: the words, or a list of YAML or JSON on one line.
         canonical: returns our name of a tool, and raises `ToolError` where there is none.
         key: the key that they are behind, for the warnings.
     """
     rules: list[str] = []
     warnings: list[str] = []
+    text = _IN_QUOTES.sub(lambda found: found[2] if found[1] else found[0], text.strip().strip("[]"))
     for word in _WORD.findall(text):
         try:
             rules.append(str(_rule(word, canonical)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
@@ -144,6 +145,14 @@ def decode(data: bytes) -> TextFile | None:
         bad = sum("\udc80" <= char <= "\udcff" for char in text)
         is_utf8 = bad * 20 <= sum(char > "\x7f" for char in text)
         return TextFile(text, "utf-8") if is_utf8 else TextFile(data.decode("latin-1"), "latin-1")
+
+
+def read_words(data: bytes) -> str:
+    """Return the text of a file that people write, in whatever encoding their editor or PowerShell chose."""
+    with contextlib.suppress(UnicodeDecodeError):  # a file that is cut may end in half a character
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(data)
+    file = decode(data)
+    return (file.text if file is not None else data.decode("utf-8", "replace")).encode("utf-8", "replace").decode()
 
 
 def lines_of(text: str) -> list[str]:

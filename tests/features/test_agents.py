@@ -12,6 +12,7 @@ from lmtui.core.window import bytes_by_four
 from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.reader import BrokenSkill, read_agent
 from lmtui.features.skills.service import AgentFiles, AgentToolbox, SkillsGuide
+from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say
 
@@ -94,7 +95,7 @@ async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
     assert (found.state, found.problem) == (SkillState.BROKEN, ".claude/agents/link.md: it was not read: it is a link")
     (workspace / ".lmagent").mkdir()
     (workspace / ".lmagent/agents").symlink_to(secret.parent)
-    assert len(await files(workspace).found()) == 1
+    assert [each.problem for each in await files(workspace).found()][:1] == [f".lmagent/agents: {LINKED}"]
 
 
 async def test_an_unknown_name_lists_those_there_are(workspace: Path) -> None:

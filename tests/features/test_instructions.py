@@ -157,6 +157,23 @@ async def test_a_file_brings_what_it_names(home: Home) -> None:
     assert "Run pytest." in (await home.files.read(20_000)).instructions
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1", "utf-32"])
+async def test_instructions_in_any_encoding_are_read(home: Home, encoding: str) -> None:
+    (home.workspace / "AGENTS.md").write_bytes("Sag Äh, ZEBRA.\n".encode(encoding))
+    assert "Sag Äh, ZEBRA." in (await home.files.read(20_000)).instructions
+
+
+async def test_instructions_that_are_no_text_and_linked_rules_are_named(home: Home, tmp_path: Path) -> None:
+    (home.workspace / "AGENTS.md").write_bytes("words".encode("utf-16-le"))
+    (home.workspace / ".claude").mkdir()
+    (home.workspace / ".claude/rules").symlink_to(tmp_path)
+    home.put("work/.cursor/rules/one.mdc", "rule")
+    (home.workspace / ".cursor/rules/two.mdc").symlink_to(tmp_path / "two")
+    assert [each.partition(":")[0] for each in (await home.files.read(20_000)).problems] == [
+        "AGENTS.md was not read", ".claude/rules was not read", ".cursor/rules/two.mdc was not read",
+    ]  # fmt: skip
+
+
 async def test_nothing_outside_the_folder_is_brought(home: Home) -> None:
     (home.repository.parent / "secret.md").write_text("heron")
     (home.repository / "link.md").symlink_to(home.repository.parent / "secret.md")

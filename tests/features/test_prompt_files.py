@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.prompt_text import PromptFile
-from lmtui.features.front_matter import read_front
+from lmtui.features.front_matter import allowed_rules, read_front
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts, commands_trust
+from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
+from tests.sets import for_each
 from tests.trusting import say
 
 
@@ -53,10 +55,38 @@ def test_a_place_that_is_a_link_or_behind_one_is_not_walked(places: Places, tmp_
     (places.workspace / ".lmagent").symlink_to(far)
     (places.workspace / ".claude").mkdir()
     (places.workspace / ".claude" / "commands").symlink_to(far / "commands")
-    assert list(places.prompts.found()) == []
+    linked = {".lmagent/commands": LINKED, ".claude/commands": LINKED}
+    assert (places.problems(), places.usable()) == (linked, {})
     places.own.parent.mkdir(parents=True)
     places.own.symlink_to(far / "commands")
     assert list(places.usable()) == ["mend"], "the user's own may be a link"
+
+
+@for_each("words", [
+    '["Read", "Grep", "Bash(git log:*)"]', '"Read", "Grep", "Bash(git log:*)"', "Read, Grep, Bash(git log:*)",
+    "[Read, 'Grep', Bash(git log:*),]",
+    '\n  - "Read"\n  - Grep\n  - Bash(git log:*)', '[\n  "Read",\n  "Grep",\n  "Bash(git log:*)"\n]',
+    "'Read Grep Bash(git log:*)'",
+    """'["Read", "Grep", "Bash(git log:*)"]'""",
+])  # fmt: skip
+def test_allowed_tools_are_a_list_in_any_form(words: str, tmp_path: Path) -> None:
+    folder = tmp_path / ".claude/commands"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "review.md").write_text(f"---\nallowed-tools: {words}\n---\nReview.\n", encoding="utf-16")
+    (found,) = MarkdownPrompts(tmp_path, ToolRegistry().canonical).found()
+    assert found.allowed == ("Read", "Grep", "Shell(git log *)")
+    assert (found.warnings, found.problem) == ((), "")
+
+
+def test_quotes_in_a_pattern_stay(tmp_path: Path) -> None:
+    allowed, _ = allowed_rules('[Bash(echo "a" b), Bash(git commit -m "x" *)]', ToolRegistry().canonical)
+    assert allowed == ('Shell(echo "a" b)', 'Shell(git commit -m "x" *)')
+
+
+def test_a_linked_folder_in_a_place_is_named(places: Places, tmp_path: Path) -> None:
+    places.put("mend.md")
+    (places.workspace / ".lmagent/commands/far").symlink_to(tmp_path)
+    assert places.problems() == {".lmagent/commands/far": "not read: it is a link"}
 
 
 def test_no_more_files_and_folders_than_a_limit_are_looked_at(places: Places) -> None:

@@ -18,6 +18,7 @@ from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, rea
 from lmtui.features.skills.service import SkillsGuide
 from lmtui.features.skills.shelf import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShelf
 from lmtui.features.skills.skill_folders import MAX_SKILL_BYTES, SkillsTrust
+from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say
 
@@ -140,7 +141,12 @@ async def test_no_link_of_a_folder_is_followed(workspace: Path, home: Path) -> N
     file.unlink()
     file.symlink_to(secret / "tidy/SKILL.md")
     trust(workspace)
-    assert [(skill.name, skill.state) for skill in await own(shelf(workspace))] == [("file", SkillState.BROKEN)]
+    found = await own(shelf(workspace))
+    assert {skill.state for skill in found} == {SkillState.BROKEN}
+    assert {skill.place: skill.problem.partition(": ")[2] for skill in found} == {
+        ".agents/skills/*/SKILL.md": LINKED,
+        ".claude/skills/linked/SKILL.md": LINKED, ".claude/skills/file/SKILL.md": "it is a link",
+    }  # fmt: skip
 
 
 async def test_who_links_to_their_own_skills_means_it(workspace: Path, home: Path) -> None:

@@ -31,7 +31,8 @@ from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.front_matter import read_front
 from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
 from lmtui.paths import config_dir
-from lmtui.plain_files import NotPlain, list_plain, owner_of, read_plain
+from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, owner_of, read_plain
+from lmtui.tools.text import read_words
 
 NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md", ".cursorrules")
 LOCAL_NAME = "CLAUDE.local.md"
@@ -210,7 +211,8 @@ def _imported(place: _Place, first: _FoundFile, problems: list[str]) -> list[_Fo
 def _rules(place: _Place, problems: list[str]) -> Iterator[_FoundFile]:
     """Yield the rules of a folder; of those that are for some files only, a line that says where they are."""
     for folder, ending in RULES:
-        names = [name for name, kind in list_plain(place.folder, folder) if kind == "file" and name.endswith(ending)]
+        names = [name for name, kind in list_plain(place.folder, folder) if kind != "folder" and name.endswith(ending)]
+        problems += [f"{folder} was {LINKED}"] if is_linked(place.folder, folder) else []
         for name in names[:_MOST_RULES]:
             found = _first(_Place(INSTRUCTIONS, place.folder, (f"{folder}/{name}",), place.prefix), problems)
             if found is None:
@@ -240,7 +242,10 @@ def _first(place: _Place, problems: list[str]) -> _FoundFile | None:
         except OSError as error:
             problems.append(f"{shown} was not read: {error.strerror}")
             continue
-        text = without_tags(sanitize(data[:_MAX_BYTES].decode("utf-8", "replace")).strip())
+        text = without_tags(sanitize(words := read_words(data[:_MAX_BYTES])).strip())
+        if words.count("\0") * 4 > len(words):
+            problems.append(f"{shown} was not read: it is not text")
+            continue
         if text:
             return _FoundFile(place.kind, shown, text, is_longer=len(data) > _MAX_BYTES)
     return None

@@ -15,6 +15,7 @@ import yaml
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.subagents import AgentDefinition
 from lmtui.features.front_matter import allowed_rules
+from lmtui.tools.text import read_words
 
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 64, 1024
 _MAX_FRONT_CHARS, _MAX_BRACKETS = 4_096, 64  # more than these, the parser takes a second for
@@ -72,7 +73,7 @@ def read_front_matter(data: bytes) -> tuple[Mapping[str, object], str]:
     Raises:
         BrokenSkill: it has no front matter, or one that is not YAML.
     """
-    lines = sanitize(data.decode("utf-8", "replace").removeprefix("\ufeff")).split("\n")
+    lines = sanitize(read_words(data)).split("\n")
     if not _FENCE.match(lines[0]):
         raise BrokenSkill(1, "it does not begin with a line of ---")
     end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.match(line)), 0)

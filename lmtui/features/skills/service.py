@@ -28,7 +28,7 @@ from lmtui.features.skills import skill_folders
 from lmtui.features.skills.shelf import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, SkillShelf, SkillToolbox, list_text
 from lmtui.features.skills.skill_folders import SkillFolder
 from lmtui.paths import config_dir
-from lmtui.plain_files import NotPlain, list_plain, read_plain
+from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import Told
@@ -212,6 +212,8 @@ class AgentFiles:
 
     def _in(self, place: SkillFolder) -> Iterator[tuple[AgentDefinition, bytes]]:
         """Yield what the Markdown files of a place define, each with its bytes.  Blocks; no link in a place is followed."""
+        if place.source is SkillSource.FOLDER and is_linked(place.root, place.below):
+            yield _broken("*", place.shown, LINKED), b""
         names = [name for name, kind in list_plain(place.root, place.below) if kind != "folder" and name.endswith(".md")]
         for name in names[:_MOST_FILES]:
             shown = sanitize_line(f"{place.shown}/{name}")

@@ -59,7 +59,6 @@ class SkillToolbox:
                 pass
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools."""
         base = self._base.specs(tools, sees=sees)
         if tools not in (ToolSet.FULL, ToolSet.ALL):
             return base
@@ -70,7 +69,6 @@ class SkillToolbox:
         return (*base, *(spec for spec in every if spec.name == SKILL), *told)
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
-        """Check one call; see `core.ports.Toolbox.prepare`."""
         wanted = name.strip().lower().replace("-", "_")
         if not wanted.startswith(PROMOTED):
             return self._base.prepare(name, arguments)
@@ -140,7 +138,6 @@ class SkillShelf:
         return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
     async def listing(self) -> str:
-        """Return every skill that can be read, a line each."""
         ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is SkillState.READY]
         tools = await asyncio.to_thread(self.promoted)
         ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
@@ -177,11 +174,9 @@ class SkillShelf:
         return sanitize(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
 
     def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
-        """Return what a function of a file would be as a tool."""
         return self.tools.priced(promoted.check(path, text, function, name))
 
     def promote(self, tool: PromotedTool) -> None:
-        """Keep a tool that the user said yes to."""
         self.tools.keep(tool)
 
     def promoted(self) -> Sequence[PromotedTool]:

@@ -20,7 +20,7 @@ from lmtui.core.skills import SkillSource, SkillState
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.features.folder_consent import replace_file
 from lmtui.paths import state_dir
-from lmtui.plain_files import NotPlain, list_plain, open_plain_folder, read_plain
+from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, open_plain_folder, read_plain
 from lmtui.store.session_logs import make_workspace_folder
 
 SKILL_FILE = "SKILL.md"
@@ -68,11 +68,15 @@ def places(workspace: Path, settings: Path, home: Path) -> list[SkillFolder]:
 
 
 def skills_in(place: SkillFolder) -> list[RawSkill]:
-    """Return what is in a place, by name; nothing where it is not there or is behind a link."""
-    entries = _entries(place.root, place.below, follows=place.source is not SkillSource.FOLDER)
+    """Return what is in a place, by name; of a folder's links only that they are not followed."""
+    is_own = place.source is not SkillSource.FOLDER
+    if not is_own and is_linked(place.root, place.below):
+        return [RawSkill(place, "*", None, LINKED)]
+    entries = _entries(place.root, place.below, follows=is_own)
     names = [name for name, is_folder in entries if is_folder and not name.startswith(".")]
     raw = [_raw(place, name) for name in names[:_MOST_SKILLS]]
-    return [each for each in raw if each is not None]
+    links = () if is_own else [name for name, kind in list_plain(place.root, place.below) if kind == "other"]
+    return [each for each in raw if each is not None] + [RawSkill(place, name, None, LINKED) for name in links[:_MOST_SKILLS]]
 
 
 def files_beside(place: SkillFolder, folder: str) -> list[str]:

@@ -18,8 +18,9 @@ from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_
 from lmtui.features.front_matter import allowed_rules, read_front
 from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
 from lmtui.paths import config_dir
-from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, read_plain
+from lmtui.plain_files import LINKED, NotPlain, is_linked, is_plain_folder, list_plain, read_plain
 from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.text import read_words
 
 FOLDER_PLACES = (".lmagent/commands", ".claude/commands")
 OWN_PLACE = "commands"
@@ -99,17 +100,18 @@ def _with_commands(found: Sequence[PromptFile]) -> list[PromptFile]:
 def read_files(workspace: Path) -> list[PromptFile]:
     """Read every file, the folder's before the user's own; `allowed` still are its words.  Blocks.
 
-    A folder's place that is a link, or behind one, is passed over; the user's own may be a link.
+    A folder's place that is a link, or behind one, is named and not read; the user's own may be a link.
     """
     folders = [(workspace, name, False) for name in FOLDER_PLACES if is_plain_folder(workspace, name)]
     places = [*folders, (config_dir(), OWN_PLACE, True)]
-    return [
+    linked = [PromptFile(name, "", name, problem=LINKED) for name in FOLDER_PLACES if is_linked(workspace, name)]
+    return linked + [
         _read(root, path, place, is_own=is_own) for root, place, is_own in places for path in _paths(root, place, is_own=is_own)
     ]
 
 
 def _paths(root: Path, place: str, *, is_own: bool) -> Iterator[str]:
-    """Yield the first Markdown files below a place, relative to the root; links below it are not followed."""
+    """Yield the first Markdown files below a place, relative to the root; links below it are not followed, but named."""
     found = (f"{place}/{path}" for path in _all_paths(root / place, "")) if is_own else _all_paths(root, place)
     return itertools.islice(found, _MOST_FILES)
 
@@ -123,7 +125,7 @@ def _all_paths(root: Path, place: str) -> Iterator[str]:
         inner: list[tuple[str, int]] = []
         for name, kind in list_plain(root, folder):
             path = f"{folder}/{name}" if folder else name
-            if kind != "folder" and name.lower().endswith(".md"):
+            if (kind != "folder" and name.lower().endswith(".md")) or (kind == "other" and "." not in name):
                 yield path
             elif kind == "folder" and not name.startswith(".") and depth < _MOST_DEEP:
                 inner.append((path, depth + 1))
@@ -143,7 +145,7 @@ def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
         return replace(like, problem=f"not read: {error}")
     if data is None or len(data) > _MAX_BYTES:
         return replace(like, problem="not read: it is larger than 256 KB" if data else "not read: it is gone")
-    front = read_front(sanitize(data.decode("utf-8-sig", "replace")))
+    front = read_front(sanitize(read_words(data)))
     allowed = front.fields.get("allowed-tools", front.fields.get("allowed_tools"))
     first = next((line.strip("# ") for line in front.body.split("\n") if line.strip("# ")), "")
     return replace(
@@ -151,7 +153,7 @@ def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
         body=front.body,
         description=sanitize_line(front.fields.get("description") or first)[:_SHOWN_CHARS],
         argument_hint=sanitize_line(front.fields.get("argument-hint", ""))[:60],
-        allowed=(allowed.strip("[]"),) if allowed is not None else None,
+        allowed=(allowed,) if allowed is not None else None,
         model=sanitize_line(front.fields.get("model", "")),
         problem="" if front.body else "it says nothing",
         warnings=(front.problem,) if front.problem else (),
