@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import posixpath
 import re
@@ -37,16 +38,17 @@ async def missing(sandbox: Sandbox, paths: Iterable[str]) -> list[str]:
             return []
         except SandboxError:
             continue
-    return [path for path, normal in wanted.items() if normal and normal not in there and not await _is_file(sandbox, normal)]
+    absent = {path: normal for path, normal in wanted.items() if normal and normal not in there}
+    return [path for path, normal in absent.items() if not await _is_any_file(sandbox, {normal, path})]
 
 
-async def _is_file(sandbox: Sandbox, path: str) -> bool:
-    """Tell whether a file is there that its folder's listing leaves out."""
-    try:
-        await sandbox.unmasked().read_file(path, 1)
-    except SandboxError:
-        return False
-    return True
+async def _is_any_file(sandbox: Sandbox, paths: Iterable[str]) -> bool:
+    """Tell whether a file is there that its folder's listing leaves out, or whose name has blanks at its ends."""
+    for path in paths:
+        with contextlib.suppress(SandboxError):
+            await sandbox.unmasked().read_file(path, 1)
+            return True
+    return False
 
 
 MAX_QUEUE_CHARS = 12_000

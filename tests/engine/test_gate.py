@@ -128,6 +128,12 @@ async def test_a_file_that_was_taken_away_on_purpose_is_not_missed() -> None:
     assert (sandbox.files, ending(rig).reason) == ({}, TurnReason.DONE)
 
 
+@for_each("path", ["trailing ", " leading", "sub/tab\t", "new\nline "])
+async def test_a_file_with_blanks_at_the_ends_of_its_name_is_found(path: str) -> None:
+    rig = await ran(Rig(FakeProvider(answer("", ("write", call(path=path, content="x\n"))), answer("Done.")), FakeSandbox()))
+    assert ending(rig).reason is TurnReason.DONE, ending(rig).error
+
+
 async def test_a_rename_that_is_claimed_is_looked_for() -> None:
     claim = answer("", ("task_state_update", call(objective="rename", rename_map={"a.md": "b.md", "c.md": "d.md"})))
     rig = await ran(Rig(FakeProvider(claim, answer("Renamed."), answer("Renamed.")), FakeSandbox({"b.md": b"x", "c.md": b"x"})))
