@@ -220,7 +220,7 @@ class WorkspaceSandbox:
 
     async def package_hosts(self) -> Sequence[str]:
         """Return the hosts of the package indexes that the project's tools are configured for, as a question names them."""
-        self._indexes[:] = [indexes := await self._find_indexes()]
+        self._indexes.append(indexes := await self._find_indexes())
         return [host if host in indexes.named else f"{host} (named by this project)" for host in indexes.hosts]
 
     async def _find_indexes(self) -> PackageIndexes:
@@ -236,8 +236,11 @@ class WorkspaceSandbox:
         """Run a command that reaches the package indexes of the project, and no other host without a question."""
         if self._connect is None:
             raise SandboxUnavailable("this sandbox has no proxy, so no command reaches the package indexes")
-        indexes = self._indexes.pop() if self._indexes else await self._find_indexes()  # what the user said yes to
-        proxy = Proxy(indexes.hosts, lambda: gate, named=indexes.named)
+        # The user said yes to one of the questions that wait; which one is not known here, so it is what all of them name.
+        indexes = self._indexes[-1] if self._indexes else await self._find_indexes()
+        hosts = tuple(host for host in indexes.hosts if all(host in each.hosts for each in self._indexes))
+        self._indexes[:] = [replace(indexes, hosts=hosts)] * (len(self._indexes) - 1)
+        proxy = Proxy(hosts, lambda: gate, named=indexes.named)
         findings: list[Findings] = []
         try:
             own = (await self._pool.started()).backend

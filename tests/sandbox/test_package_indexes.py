@@ -268,6 +268,22 @@ async def test_only_the_hosts_that_were_shown_are_reached_unasked(
 
 
 @pytest.mark.bubblewrap
+async def test_of_two_questions_neither_opens_what_only_the_other_one_names(
+    workspace: Path, index: None, open_sandbox: OpenSandbox
+) -> None:
+    sandbox, asked = await open_sandbox("bubblewrap"), []
+    for host in ("first", "second"):
+        (workspace / ".npmrc").write_text(f"registry=https://{host}.example/\n")
+        await sandbox.package_hosts()
+    for host in ("second", "first"):
+        gate = Gate()
+        other = f"import urllib.request; urllib.request.urlopen('https://{host}.example/', timeout=5)"
+        await sandbox.run_command(f'python3 -c "{other}"', timeout_s=60, gate=gate, with_packages=True)
+        asked += gate.asked
+    assert asked == ["second.example", "first.example"]
+
+
+@pytest.mark.bubblewrap
 @pytest.mark.skipif(shutil.which("go") is None, reason="no go here")
 async def test_go_fetches_a_module_that_later_commands_have(
     workspace: Path, index: None, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
