@@ -195,3 +195,20 @@ def _returning(client: Client) -> Callable[[], Awaitable[Client]]:
         return client
 
     return get
+
+
+def test_what_is_packed_stays_packed_where_its_folder_cannot_be_removed(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace, {"d/.git/HEAD": "ref: x\n", "d/.git/hooks/post-commit": "id\n"})
+
+    def fail(name: str, dir_fd: int) -> None:
+        os.unlink(f"{name}/HEAD", dir_fd=dir_fd)
+        raise OSError("a folder in it cannot be removed")
+
+    monkeypatch.setattr("shutil.rmtree", fail)
+    root = os.open(workspace, os.O_RDONLY)
+    packed = quarantine.set_aside(root, b"d/.git")
+    os.close(root)
+    with tarfile.open(workspace / packed) as file:
+        assert {name.partition("/")[2] for name in file.getnames()} == {"", "HEAD", "hooks", "hooks/post-commit"}

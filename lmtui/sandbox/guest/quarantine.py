@@ -116,12 +116,10 @@ def _packed(folder: int, name: str) -> str:
     try:
         with os.fdopen(fd, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as packing:
             packing.add(f"/proc/self/fd/{folder}/{name}", name, filter=counted)
-        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            import_module("shutil").rmtree(name, dir_fd=folder)
-        else:
-            os.unlink(name, dir_fd=folder)
     except (OSError, tarfile.TarError, RecursionError):
-        with suppress(FileNotFoundError):
-            os.unlink(archive, dir_fd=folder)
+        os.unlink(archive, dir_fd=folder)
         return name
+    with suppress(OSError, RecursionError):  # what cannot be removed is there twice
+        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        (import_module("shutil").rmtree if is_folder else os.unlink)(name, dir_fd=folder)
     return archive
