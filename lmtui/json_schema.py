@@ -32,11 +32,9 @@ class JsonAnswer:
         self._validator = Draft202012Validator(schema)
 
     def instruct(self, task: str) -> str:
-        """Return a task that says how it is to be answered."""
         return f"{task}\n\n{_WANTED.format(schema=json.dumps(self._schema, ensure_ascii=False))}"
 
     def read(self, text: str) -> tuple[str, str]:
-        """Return the JSON of an answer, and what to tell the model where it does not match (empty where it does)."""
         plain = text.strip()
         if plain.startswith("```") and plain.endswith("```"):
             plain = plain.partition("\n")[2].removesuffix("```")

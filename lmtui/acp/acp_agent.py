@@ -68,7 +68,6 @@ class AcpAgent:
         }
 
     def route(self, method: str, params: Any) -> tuple[type[BaseModel], Handler] | None:
-        """Return what a request's parameters are and what answers it."""
         if method == "session/set_config_option" and isinstance(params, dict) and params.get("type") == "boolean":
             return schema.SetSessionConfigOptionBooleanRequest, self.set_config_option
         return self._routes.get(method)
@@ -176,12 +175,10 @@ class AcpAgent:
         return await opened.prompt(read_blocks(request.prompt, opened.host.workspace))
 
     def cancel(self, session_id: str) -> None:
-        """Stop what runs in a session."""
         if (opened := self._sessions.get(session_id)) is not None:
             opened.cancel()
 
     async def close(self) -> None:
-        """Close everything."""
         await asyncio.gather(*(each.close() for each in self._sessions.values()))
         self._sessions.clear()
         await self._hub.close()

@@ -301,19 +301,15 @@ class SessionArchive:
         self._summaries = Summaries(store)
 
     def find(self, search: str = "", limit: int = 50) -> Iterator[SessionSummary]:
-        """Yield the sessions, newest first, each as soon as it is read; blocks on the disk."""
         return map(self._live, self._summaries.find(search, limit))
 
     def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
-        """Return the workspace's sessions, newest first; blocks on the disk."""
         return list(self.find(search, limit))
 
     def look_up(self, session_ids: Sequence[str]) -> Sequence[SessionSummary]:
-        """Return those of these sessions that are there; blocks on the disk."""
         return [self._live(each) for each in self._summaries.look_up(session_ids)]
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session's log; an open one is closed first."""
         path = self._store.path(session_id)
         session = self._close(path.stem, None)
         if session is not None:
@@ -321,11 +317,9 @@ class SessionArchive:
         self._store.delete(path.stem)
 
     async def fork(self, session_id: str, seq: int = 0) -> str:
-        """Copy a session up to one of its events and return the id of the copy."""
         return await asyncio.to_thread(self._fork, session_id, seq)
 
     async def export(self, session_id: str, form: str) -> Path:
-        """Write a session into the folder where lmtui was started, else into the user's own, and return where."""
         return await asyncio.to_thread(self._export, session_id, form)
 
     def _live(self, summary: SessionSummary) -> SessionSummary:

@@ -166,7 +166,6 @@ class Attempts:
         return lambda: self._listeners.remove(listener)
 
     def run_agents_in(self, runner: SessionAgentRunner) -> None:
-        """Let a front end run the agents of attempts that begin from now on."""
         self._runner = runner
 
     async def begin(self, task: str, count: int, session_id: str) -> None:
@@ -195,11 +194,6 @@ class Attempts:
         return self.best
 
     async def try_task(self, task: str, title: str, checks: Sequence[str], count: int, earlier: int) -> Attempt:
-        """Run attempts at a task of a plan, whose sessions are named by its title; see `run` and `plans_of`.
-
-        Raises:
-            UsageError: they cannot run here.
-        """
         await self._require()
 
         def start(session: Session) -> None:
@@ -221,12 +215,10 @@ class Attempts:
         return overlay.sandbox
 
     def spent_of(self, attempt: Attempt) -> SessionBudget:
-        """Return what an attempt spent."""
         session = self._works[attempt.number].session
         return session.budget.in_force()[1] if session is not None else NO_BUDGET
 
     def failures_of(self, attempt: Attempt) -> Sequence[CheckRan]:
-        """Return the checks that failed at the end of an attempt."""
         return [each for each in self._works[attempt.number].ran.values() if each.outcome is CheckOutcome.FAILED]
 
     async def _require(self) -> None:
@@ -411,11 +403,6 @@ class Attempts:
         return AttemptReview(self, attempt, attempt.effect, session, self._host)
 
     def review_patch(self, patch: Path, title: str, session_id: str, ended: Ended) -> EffectReview:
-        """Return the changes of a patch, to be kept in parts as a step of an open session; `ended` is called with the decision.
-
-        Raises:
-            UsageError: the session is not open.
-        """
         session = next((each for each in self._host.sessions if each.id == session_id), None)
         if session is None:
             raise UsageError("no open session for the changes", "Open a session first.")

@@ -361,7 +361,6 @@ class SessionProvider:
 
     @property
     def url(self) -> str:
-        """Return the base address, without key."""
         return self._provider.url
 
     def switch(self, provider: Provider) -> None:
@@ -369,7 +368,6 @@ class SessionProvider:
         self._provider = provider
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """Yield the pieces of one answer."""
         asked, provider = replace(request, model=self._name(request.model)), self._provider
         if isinstance(provider, ServerPool) and is_conversation(request):
             return provider.stream(asked, self.session_id)
@@ -378,11 +376,9 @@ class SessionProvider:
         return provider.stream(asked)
 
     async def served(self, model: str) -> ServedModel | None:
-        """Return what the server tells of a model."""
         return await self._provider.served(self._name(model))
 
     async def close(self) -> None:
-        """Save the prompt cache, and leave the connections open: the runtime closes them."""
         if self.cache is not None:
             await self.cache.sleep()
 

@@ -27,24 +27,19 @@ class CompositeTrust:
         self._parts = parts
 
     def waiting(self) -> Sequence[TrustItem]:
-        """Return what waits in any of them."""
         return tuple(item for part in self._parts for item in part.waiting())
 
     def refused(self) -> Sequence[TrustItem]:
-        """Return what was refused in any of them."""
         return tuple(item for part in self._parts for item in part.refused())
 
     def trusted(self) -> Sequence[TrustItem]:
-        """Return what is trusted in any of them."""
         return tuple(item for part in self._parts for item in part.trusted())
 
     def revoke(self) -> None:
-        """Forget every answer in each."""
         for part in self._parts:
             part.revoke()
 
     def answered_elsewhere(self) -> bool | None:
-        """Take up what another lmtui was answered; None while any of them still waits."""
         answers = [answer for part in self._parts if (answer := part.answered_elsewhere()) is not None]
         return None if not answers or self.waiting() else all(answers)
 

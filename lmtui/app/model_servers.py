@@ -246,11 +246,9 @@ class Servers:
         return [ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []
 
     async def look(self, url: str) -> ServerFound | None:
-        """Look at one server again."""
         return await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
 
     def pool(self) -> Sequence[PoolRow]:
-        """Return the servers of the pool; see `features.service.ModelAnswers.pool`."""
         return self._connection.pool_rows()
 
     async def silent(self) -> str:
@@ -265,11 +263,9 @@ class Servers:
         return await self._connection.provider().embed(model, texts)
 
     async def silent_choice(self) -> str:
-        """Return the address in use if it refuses connections, else an empty string."""
         return await self.silent() if self._connection.is_chosen and not self._embedded.url else ""
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
-        """Load a model and tell how far it is."""
         if url == FILES_URL:
             return self._load_file(model, window_tokens)
         return self._loader(url).load(model, window_tokens)
@@ -286,7 +282,6 @@ class Servers:
         return FILES_URL if self._embedded.key_for(url) else root_url(url)
 
     async def unload(self, url: str, model: str) -> None:
-        """Let a model go."""
         await self.before_unload(self._embedded.url if url == FILES_URL else url)
         if url == FILES_URL:
             await asyncio.to_thread(self._embedded.stop)

@@ -96,11 +96,9 @@ class AttemptReview:
         self._session, self._host = session, host
 
     async def parts(self) -> Sequence[EffectPart]:
-        """Return all parts, including those kept already: keeping them again changes nothing."""
         return await with_tracked(self._effect.parts, await self._host.sandbox())
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Keep some units, or all with None, and record that in the session; return notes."""
         number = self._attempt.number
         told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
 
@@ -123,7 +121,6 @@ class AttemptReview:
         return next((each for each in used if each != self._attempt.number and _use_title(each) in kept), 0)
 
     async def drop(self) -> None:
-        """Discard the attempt."""
         await self._attempts.drop(self._attempt.number)
 
 
@@ -148,11 +145,6 @@ class PatchReview:
         self._seen: list[str] | None = None
 
     async def parts(self) -> Sequence[EffectPart]:
-        """Return what the patch would change.
-
-        Raises:
-            SandboxError: it does not apply to the current files.
-        """
         async with self._applied() as (_, effect):
             self._seen = [each.diff for each in effect.ordered]
             return await with_tracked(effect.parts, await self._host.sandbox())
@@ -176,7 +168,6 @@ class PatchReview:
         return notes
 
     async def drop(self) -> None:
-        """Drop the changes; the patch stays."""
         await self._ended("rejected")
 
     @contextlib.asynccontextmanager

@@ -54,22 +54,18 @@ class UserSettings:
         self._use = use
 
     def rows(self) -> Sequence[SettingRow]:
-        """Return every setting."""
         return [_row(name, self._loaded) for name in SETTINGS]
 
     def change(self, name: str, text: str | None) -> SettingRow:
-        """Write a value into the user's own file and return what is in force then."""
         value = None if text is None else convert(name, _typed(name, text), "the settings")
         if name == "theme" and value and value not in (known := theme_files()):
             raise ConfigError(f"theme cannot be {value!r} (the settings)", f"It is one of {', '.join(sorted(known))}.")
         return self._write(name, value)
 
     def roles(self) -> Roles:
-        """Return the models of roles."""
         return parse_roles(self._loaded.config.roles)
 
     def set_role(self, role: ModelRole, model: str) -> None:
-        """Name a model for a role; entries of other sources stay where they are."""
         own = read_settings(config_dir() / "config.toml", {}).get("roles", ())
         value = convert("roles", with_role(own, role, model), "the settings")
         self._write("roles", value or None)

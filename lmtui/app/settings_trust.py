@@ -52,32 +52,23 @@ class FolderTrust:
         return bool(self._loaded.waiting) and read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=True)
 
     def waiting(self) -> Sequence[TrustItem]:
-        """Return what waits; nothing where it was answered and is the same since."""
         if not self._loaded.waiting or read_trust(self._workspace).digest == self._loaded.digest:
             return ()
         return self._loaded.waiting
 
     def refused(self) -> Sequence[TrustItem]:
-        """Return what was answered with no and is the same since."""
         is_refused = read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=False)
         return self._loaded.waiting if is_refused else ()
 
     def trusted(self) -> Sequence[TrustItem]:
-        """Return what was answered with yes and is the same since."""
         return self._loaded.waiting if self.is_trusted else ()
 
     def revoke(self) -> None:
-        """Forget the answer; sessions opened from now on do without the folder's settings.
-
-        Raises:
-            ConfigError: it cannot be kept.
-        """
         if read_trust(self._workspace).digest:
             write_trust(self._workspace, TrustAnswer())
             self._take_up()
 
     def answered_elsewhere(self) -> bool | None:
-        """Take up what another lmtui was answered; what is trusted there holds here for sessions opened from now on."""
         answer = read_trust(self._workspace)
         if not self._loaded.waiting or answer.digest != self._loaded.digest:
             return None
@@ -86,11 +77,6 @@ class FolderTrust:
         return answer.is_trusted
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        """Keep the answer; what is trusted holds for sessions opened from now on.
-
-        Raises:
-            ConfigError: it is not what was shown, or it cannot be kept.
-        """
         check_shown(self._loaded.waiting, shown)
         write_trust(self._workspace, TrustAnswer(self._loaded.digest, is_trusted))
         self._take_up()

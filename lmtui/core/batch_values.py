@@ -155,29 +155,23 @@ class NoBatches:
     """Implements `WorkspaceBatches` without any batch."""
 
     async def read(self, path: str = "") -> BatchState:
-        """Return an empty batch."""
         return BatchState(path)
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
-        """Raise `UsageError`."""
         del path, session_id
         raise UsageError(f"no task {sanitize_line(task_id)[:40]}")
 
     async def reject(self, path: str, task_id: str) -> None:
-        """Do nothing."""
         del path, task_id
 
     async def open(self, words: str, session_id: str) -> str:
-        """Return nothing."""
         del words, session_id
         return ""
 
     async def resume(self, path: str, session_id: str) -> None:
-        """Raise `UsageError`."""
         del path, session_id
         raise UsageError("no batch")
 
     async def halt(self, path: str) -> None:
-        """Raise `UsageError`."""
         del path
         raise UsageError("no batch")

@@ -106,16 +106,13 @@ class NoHooks:
     """Has none."""
 
     def wants(self, event: HookEvent) -> bool:
-        """Want nothing."""
         del event
         return False
 
     def problems(self) -> Sequence[str]:
-        """Return nothing."""
         return ()
 
     async def run(self, call: HookCall) -> HookVerdict:
-        """Do nothing."""
         del call
         return HookVerdict()
 

@@ -289,12 +289,10 @@ class NoWeb:
     """Stands where there is none."""
 
     async def get(self, address: PageAddress, gate: HostApproval | None, *, selector: str = "") -> Page:
-        """Say so."""
         del gate, selector
         raise ToolError(f"{address.host} cannot be reached from here")
 
     async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[WebResult]]:
-        """Say so."""
         del query, most, gate
         raise ToolError("the web cannot be reached from here")
 

@@ -354,16 +354,13 @@ class NoMemory:
     waiting = 0
 
     async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
-        """Recall nothing."""
         del words, given, has_index, window_tokens
         return Recalled()
 
     async def notes(self) -> Sequence[Note]:
-        """Return none."""
         return ()
 
     async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
-        """Refuse.  Raises `UsageError`."""
         del query, limit, sources
         raise _off()
 
@@ -372,12 +369,10 @@ class NoMemory:
         return (_off().full_text(),)
 
     async def add(self, note: Note) -> bool:
-        """Refuse.  Raises `UsageError`."""
         del note
         raise _off()
 
     async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
-        """Refuse.  Raises `UsageError`."""
         del words, scope
         raise _off()
 

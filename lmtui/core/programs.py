@@ -48,7 +48,6 @@ class NoInterpreter:
     """Stands where there is none."""
 
     async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
-        """Say so."""
         del code, timeout_s, on_output
         raise SandboxUnavailable("no Python here", "Use shell.")
 

@@ -453,28 +453,22 @@ class NoWorkspaceChecks:
     """Checks nothing."""
 
     def choose(self, profile: str) -> None:
-        """Do nothing."""
         del profile
 
     def rules(self) -> Sequence[tuple[str, str]]:
-        """Return nothing."""
         return ()
 
     def why_nothing(self) -> str:
-        """Report that no checks were found."""
         return "Nothing to check: checks are not part of this program."
 
     async def listed(self) -> Sequence[ProjectCheck]:
-        """Return nothing."""
         return ()
 
     async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
-        """Return nothing."""
         del on_event
         return ()
 
     def cancel(self) -> bool:
-        """Do nothing."""
         return False
 
 

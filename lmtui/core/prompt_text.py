@@ -253,11 +253,9 @@ class NoPromptFiles:
     """Has none."""
 
     def found(self) -> Sequence[PromptFile]:
-        """Return none."""
         return ()
 
     async def read(self, text: str) -> FilledPrompt | None:
-        """Find none."""
         del text
         return None
 

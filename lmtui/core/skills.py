@@ -184,25 +184,20 @@ class NoSkills:
     """Stands where there are none."""
 
     async def listing(self) -> str:
-        """Say so."""
         return "No skills found."
 
     async def use(self, name: str) -> SkillUse:
-        """Say so."""
         raise ToolError(f"no skill {name[:60]!r} here")
 
     async def read_file(self, name: str, file: str) -> str:
-        """Say so."""
         del file
         raise ToolError(f"no skill {name[:60]!r} here")
 
     def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
-        """Say so."""
         del path, text, function, name
         raise ToolError("no tools can be promoted here")
 
     def promote(self, tool: PromotedTool) -> None:
-        """Say so."""
         raise ToolError(f"{tool.name} cannot be promoted here")
 
     async def found(self) -> Sequence[Skill]:

@@ -363,11 +363,9 @@ class SessionChanges:
         self._foreign = foreign
 
     def steps(self) -> Sequence[Step]:
-        """Return every step that changed files, oldest first."""
         return self._ledger().steps()
 
     async def total(self) -> tuple[FileChange, ...]:
-        """Return the difference between the session's beginning and now, in the files that it touched."""
         records = [record for record in self._ledger().records if record.before]
         if not records:
             return ()
@@ -376,7 +374,6 @@ class SessionChanges:
         return await self._checkpoints.changes(records[0].before, now.id, paths, is_now=True)
 
     async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
-        """Return the difference between a turn's first step and its last, by file."""
         records = [record for record in self._ledger().standing() if record.step.turn_id == turn_id]
         if not all(record.step.can_undo for record in records):  # no checkpoints: what each step told
             return tuple(change for record in records for change in record.step.changes)
@@ -389,21 +386,18 @@ class SessionChanges:
         return tuple(bare.get(change.path, change) for change in changes)
 
     async def plan_undo(self, count: int = 1) -> Restoration:
-        """Plan to take back the last steps that are not taken back yet."""
         standing = self._ledger().standing()
         if not standing:
             raise SandboxError("nothing to undo in this session")
         return await self._back("undo", standing[-max(1, count) :])
 
     async def plan_redo(self, count: int = 1) -> Restoration:
-        """Plan to do again what was taken back last."""
         records = self._ledger().redoable()[: max(1, count)]
         if not records:
             raise SandboxError("there is nothing to redo: nothing is taken back, or something else was changed since")
         return await self._plan("redo", records, source=records[-1].after, expected=records[0].before)
 
     async def plan_restore(self, step_id: str, path: str, hunk: int | None = None) -> Restoration:
-        """Plan to put one file back to what it was before a step, or only one hunk of that step's change to it."""
         record = next((each for each in self._ledger().records if each.step.id == step_id), None)
         change = next((each for each in record.step.changes if each.path == path), None) if record else None
         if record is None or change is None:
@@ -424,7 +418,6 @@ class SessionChanges:
         return Restoration("restore", (step_id,), (change,), expected=now.id, path=path, before=text, text=back)
 
     async def plan_rewind(self, turn_id: str) -> Restoration:
-        """Plan to put back all files to what they were before a turn."""
         ledger = self._ledger()
         if turn_id not in ledger.turns:
             raise SandboxError("that turn is not part of the conversation any more")
@@ -436,7 +429,6 @@ class SessionChanges:
         return replace(plan, turn_id=turn_id)
 
     async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
-        """Do what a plan says."""
         if self._is_running():
             raise SandboxError("a turn is under way: stop it first")
         if with_files and plan.conflicts:

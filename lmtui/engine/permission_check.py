@@ -51,7 +51,6 @@ class CommandNetworkApproval:
         self._is_closed = False
 
     async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
-        """Return what rules and settings say of a host, else what the user says."""
         async with self._asking:
             decided = self._by_rules(host, is_listed=is_listed)
             if decided is not None:
@@ -84,7 +83,6 @@ class CommandNetworkApproval:
             self._question.give(Answer(Outcome.NO), "interrupt")
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
-        """Write down that a host was reached, or was not: each refusal once, and of all a most."""
         if self._is_closed or (why_not and (host, why_not) in self._told) or self._told_total > _MAX_TOLD:
             return
         self._told.add((host, why_not))

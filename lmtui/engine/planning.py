@@ -136,17 +136,14 @@ class SessionPlans:
 
     @property
     def open(self) -> PlanProposed | None:
-        """Return the plan that waits for an answer."""
         return self._agent.state.planning.asked
 
     def grants(self, proposal: Proposal) -> Grants:
-        """Return what a plan's own files and commands would be allowed with it."""
         return grants_of(proposal, self._agent.all_rules())
 
     def approve(
         self, proposal_id: str, edited: Proposal | None = None, *, rules: tuple[str, ...] = (), by: str = "user"
     ) -> None:
-        """Approve the open plan and have it carried out; of `rules` those hold that `grants` names for it."""
         agent = self._agent
         if self._is_open(proposal_id) and agent.state.planning.asked is not None:
             chosen = edited or agent.state.planning.asked.proposal
@@ -155,13 +152,11 @@ class SessionPlans:
             self._submit(CARRY_OUT)
 
     def revise(self, proposal_id: str, words: str) -> None:
-        """Say what should be different; the model proposes again."""
         if self._is_open(proposal_id):
             self._take(revise(self._agent.state.planning, words))
             self._submit(words)
 
     def reject(self, proposal_id: str, words: str = "") -> None:
-        """Drop the open plan; plan mode stays as it is."""
         if self._is_open(proposal_id):
             self._take(reject(self._agent.state.planning, words))
 

@@ -72,12 +72,10 @@ class ToolCallControls:
         self._emit = emit
 
     def in_use(self) -> CallsInUse:
-        """Return the form in use, and why."""
         calling = self._agent.model.known.calling
         return CallsInUse(calling.form, calling.why, calling.is_by_hand)
 
     def use(self, form: ToolCallFormat | None) -> None:
-        """Set the form manually, or let it be chosen again."""
         model = self._agent.model.known
         if form is not None:
             model.keep(call_form=form, source=BY_HAND, note=_SET_BY_USER)
@@ -106,7 +104,6 @@ class RequestParts:
         self._emit = emit
 
     def parts(self) -> Sequence[WindowPart]:
-        """Return the parts that there are."""
         agent = self._agent
         talk, budget = agent.conversation, agent.model.window.budget
         found: dict[str, list[WindowItem]] = {
@@ -129,24 +126,19 @@ class RequestParts:
         return [WindowPart(name, tokens, len(items), items) for name, items, tokens in sums if tokens]
 
     def read_s(self, tokens: int) -> float:
-        """Return how many seconds the model needs to read so many tokens, 0 where its speed is not known yet."""
         return self._agent.model.window.budget.read_s(tokens)
 
     def fold(self, item_id: str) -> None:
-        """Send only the beginning of a result from the next request on."""
         self._shorten(item_id, is_folded=True)
 
     def leave_out(self, item_id: str) -> None:
-        """Send a line in place of a result from the next request on."""
         self._shorten(item_id, is_folded=False)
 
     def bring_back(self, item_id: str) -> None:
-        """Send a result whole again."""
         if self._entry(item_id) is not None:
             self._emit(BroughtBack(agent=self._agent.id, parts=(item_id,)))
 
     def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
-        """Keep something when room is made, or do not any more."""
         if (entry := self._entry(item_id)) is not None:
             calls = [call.id for call in entry.message.tool_calls]  # of an answer those, with their results
             for part in calls or [item_id]:

@@ -170,24 +170,20 @@ class SkillControls:
 
     @property
     def in_use(self) -> Sequence[str]:
-        """Return the names of those in use."""
         return tuple(dict.fromkeys(each.name for each in self._tracker().in_use))
 
     def begin(self, used: SkillUse, words: str) -> None:
-        """Put a skill before the model with what the user says to it."""
         said = words.strip() or f"Follow the skill {used.name}."
         text = f"{said}\n\n{used.text}"
         self._emit(used_event(used, self._agent, _digest(text)))
         self._put(UserInput(text, typed=said))
 
     def end(self, name: str = "") -> None:
-        """End one that is in use, or each of them."""
         for each in self.in_use:
             if name in ("", each):
                 self._emit(SkillEnded(agent=self._agent, skill=each))
 
     def promote(self, path: str, function: str, name: str = "") -> None:
-        """Ask whether a function of a file may become a tool, behind the running turn."""
         arguments = json.dumps({"path": path, "function_name": function, "tool_name": name})
         typed = f" /promote {path} {function} {name}".rstrip()
         self._put(UserInput(arguments, typed=typed, is_command=True, is_told=False, tool=PROMOTE_TOOL))

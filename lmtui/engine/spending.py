@@ -201,10 +201,8 @@ class BudgetControls:
         self._emit = emit
 
     def in_force(self) -> tuple[SessionBudget, SessionBudget]:
-        """Return the budget and what was spent of it."""
         spending = self._spending
         return spending.budget, spending.spent
 
     def give(self, budget: SessionBudget) -> None:
-        """Let the session spend so much from now on."""
         self._emit(BudgetSet(budget=budget))

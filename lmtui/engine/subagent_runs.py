@@ -151,11 +151,9 @@ class NarrowedToolbox:
         self._base, self._scope = base, scope
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools."""
         return tuple(spec for spec in self._base.specs(tools, sees=sees) if self._is_left(spec.name))
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
-        """Check one call; see `core.ports.Toolbox.prepare`."""
         prepared = self._base.prepare(name, arguments)
         if not self._is_left(prepared.tool):
             there = ", ".join(spec.name for spec in self.specs(ToolSet.ALL))

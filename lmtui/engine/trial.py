@@ -84,31 +84,25 @@ class KeptEffect:
 
     @property
     def tool(self) -> str:
-        """Return the name that the question has."""
         return EFFECT_TOOL
 
     @property
     def arguments(self) -> Mapping[str, object]:
-        """Return the arguments of the command's call."""
         return self.command.arguments
 
     @property
     def title(self) -> str:
-        """Return the command in a few words."""
         return self.command.title
 
     @property
     def access(self) -> Access:
-        """Return that files are written."""
         return Access.WRITE
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """Return the paths that would be different."""
         return (*self.effect.paths, *self.effect.made)
 
     async def preview(self, context: ToolContext) -> Preview:
-        """Return the command, what it did, and the change of each file."""
         text = "\n".join((self.command.subjects[0], "", *self.effect.lines()))
         parts = await with_tracked(self.effect.parts, context.sandbox)
         hunks = sum(part.hunks for part in parts)
@@ -117,7 +111,6 @@ class KeptEffect:
         return Preview(text, diff, limits=ended, hunks=hunks, parts=parts)
 
     async def run(self, context: ToolContext) -> ToolResult:
-        """Keep it, or the chosen units of it, and return what the command said."""
         try:
             kept = await self.overlay.keep(self.effect, context.hunks, self.rules())
         except SandboxError as error:

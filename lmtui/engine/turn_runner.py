@@ -176,13 +176,11 @@ class InputQueue:
         self._worker.wake()
 
     def drop(self, index: int) -> str:
-        """Take one back as it was typed."""
         text = self._agent.inbox.drop(index)
         self._worker.show_inbox()
         return text
 
     def go_on(self) -> None:
-        """Take up again what an interrupt left waiting."""
         inbox = self._agent.inbox
         if inbox.is_paused and not self._is_closed():
             inbox.go_on()
@@ -190,11 +188,9 @@ class InputQueue:
             self._worker.wake()
 
     def run_command(self, command: str, *, is_told: bool = True) -> None:
-        """Run a shell command of the user's own, behind the running turn."""
         self.put(UserInput(command.strip(), is_command=True, is_told=is_told))
 
     def make_room(self, focus: str = "") -> None:
-        """Sum the conversation up now, before the next step of the running turn or at once."""
         self.put(UserInput(focus.strip(), is_compaction=True, is_steering=self._worker.is_running))
 
 

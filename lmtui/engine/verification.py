@@ -185,26 +185,21 @@ class SessionGoals:
         self._agent, self._emit = agent, emit
 
     def listed(self) -> Sequence[tuple[str, GoalState]]:
-        """Return the goals that are open, the one that is worked at first."""
         return self._agent.state.verification.goals
 
     def set(self, command: str) -> None:
-        """Work until a command exits with 0, behind the goals that are there."""
         self._emit(GoalChanged(command=command))
 
     def pause(self) -> None:
-        """Let turns end without the goal that is worked at."""
         if goal := self._agent.state.verification.goal:
             self._emit(GoalChanged(command=goal, state=GoalState.PAUSED))
 
     def resume(self) -> None:
-        """Work at the goal again that was paused."""
         paused = [command for command, state in self.listed() if state is GoalState.PAUSED]
         if paused:
             self._emit(GoalChanged(command=paused[0]))
 
     def clear(self) -> None:
-        """Drop all goals."""
         self._emit(GoalChanged(command=""))
 
 

@@ -70,41 +70,27 @@ class FolderConsent:
         return bool(digest) and self._answers().get("allowed") == digest
 
     def waiting(self) -> Sequence[TrustItem]:
-        """Return what was not asked about yet, as it is now."""
         brought = self._read()
         return () if not brought.digest or brought.digest in self._answers().values() else brought.marked()
 
     def refused(self) -> Sequence[TrustItem]:
-        """Return what was answered with no and is the same since."""
         brought = self._read()
         return brought.marked() if brought.digest and self._answers().get("refused") == brought.digest else ()
 
     def trusted(self) -> Sequence[TrustItem]:
-        """Return what was answered with yes and is the same since."""
         brought = self._read()
         return brought.marked() if self.holds(brought.digest) else ()
 
     def revoke(self) -> None:
-        """Forget the answer.
-
-        Raises:
-            ConfigError: it cannot be kept.
-        """
         if self._answers():
             self._keep({})
 
     def answered_elsewhere(self) -> bool | None:
-        """Take up what another lmtui was answered; None where there is nothing of it."""
         digest = self._read().digest
         answers = self._answers()
         return answers.get("allowed") == digest if digest and digest in answers.values() else None
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        """Keep the answer for what was shown.
-
-        Raises:
-            ConfigError: it is another by now, or it cannot be kept.
-        """
         brought = self._read()
         if brought.digest:
             check_shown(brought.marked(), shown)

@@ -256,14 +256,12 @@ class _WebSocketChannel:
         self._connection = connection.__enter__()  # it ends with `close`
 
     def send(self, frame: str) -> None:
-        """Send a frame."""
         try:
             self._connection.send(frame)
         except (WebSocketException, OSError) as error:
             raise ConnectionError(str(error)) from error
 
     def receive(self) -> str | bytes:
-        """Wait for the next frame."""
         try:
             return self._connection.recv()
         except ConnectionClosed as error:
@@ -273,7 +271,6 @@ class _WebSocketChannel:
             raise ConnectionError(str(error)) from error
 
     def close(self) -> None:
-        """End it."""
         with contextlib.suppress(WebSocketException, OSError):
             self._connection.close()
 

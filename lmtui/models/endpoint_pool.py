@@ -151,7 +151,6 @@ class ServerPool:
 
     @property
     def url(self) -> str:
-        """Return the address of the first server that answers."""
         first = min(self.members, key=lambda each: each.down_until_s > self._now(), default=None)
         return first.url if first is not None else self.hosts[0].name
 
@@ -382,7 +381,6 @@ class ServerPool:
                 self.members += (member,)
 
     async def served(self, model: str) -> ServedModel | None:
-        """Return what the servers report about a model, with the smallest window, so that a conversation fits on each."""
         await self.look(is_now=True)
         found = [served for each in self._up() if (served := self._served_by(each, model)) is not None]
         if not found:
@@ -414,7 +412,6 @@ class ServerPool:
         return await next((each for each in up if each.offers(model)), up[0]).provider.embed(model, texts)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.wait({self._probing})

@@ -232,7 +232,6 @@ class OpenAICompatible:
 
     @property
     def url(self) -> str:
-        """Return the base address, without key."""
         return self._url
 
     @property
@@ -249,10 +248,6 @@ class OpenAICompatible:
         return self._writer(request).prefix_digest(request, parts)
 
     async def stream(self, request: ModelRequest, prepare: Prepare | None = None) -> AsyncGenerator[StreamChunk, None]:
-        """Yield the pieces of one answer; see `core.ports.Provider.stream`.
-
-        `prepare` is called once the request has its slot, and returns more fields for it.
-        """
         owner = id(request.messages[0]) if request.messages else 0
         before = self.slots.before(owner, request.urgency)
         if before:
@@ -284,7 +279,6 @@ class OpenAICompatible:
                 yield RetryChunk(1, 1, 0.0, f"sent again without {', '.join(sorted(refused))}: {error}")
 
     async def served(self, model: str) -> ServedModel | None:
-        """Return what the server tells of a model; see `core.ports.Provider.served`."""
         return self.learn(await known_server(self._url, self._key), model)
 
     def learn(self, server: ServerFound | None, model: str) -> ServedModel | None:
@@ -332,7 +326,6 @@ class OpenAICompatible:
         return await asyncio.to_thread(read_vectors, self._url, bytes(data), len(texts))
 
     async def close(self) -> None:
-        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()

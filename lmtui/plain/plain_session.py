@@ -298,7 +298,6 @@ class LineTerminal:
             self._is_gone = True
 
     def read(self, prompt: str, *, is_kept: bool = False, start: str = "") -> str:
-        """Read a line; see `Terminal.read`."""
         if self._is_gone:
             raise EOFError
         if start:
@@ -317,7 +316,6 @@ class LineTerminal:
         return line
 
     def drop_typed(self) -> None:
-        """Forget what was typed before it was asked for."""
         with contextlib.suppress(OSError, termios.error):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 

@@ -124,19 +124,12 @@ class SandboxBackground:
         self._on_change: Callable[[], None] = lambda: None
 
     def watch(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` whenever one starts or ends."""
         self._on_change = on_change
 
     def commands(self) -> Sequence[BackgroundCommand]:
-        """Return all that were started, the oldest first."""
         return [entry.shown() for entry in self._entries.values()]
 
     async def start(self, command: str) -> BackgroundCommand:
-        """Start a command.
-
-        Raises:
-            SandboxError: it cannot be started, or too many run.
-        """
         if self._why_not:
             raise SandboxError(self._why_not)
         if sum(entry.exit_code is None for entry in self._entries.values()) >= _MOST_RUNNING:
@@ -209,7 +202,6 @@ class SandboxBackground:
         return [self._entries[identity].shown() for identity in ended]
 
     async def close(self) -> None:
-        """Stop all of them."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

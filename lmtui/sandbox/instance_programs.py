@@ -301,7 +301,6 @@ class LaneInterpreter:
         self._unread = bytearray()
 
     async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
-        """Run code; see `core.interpreter.Interpreter.run`."""
         async with self._turn:
             async with (await self._found()).guarded() as left:
                 ran = await self._run(code, timeout_s, on_output)
@@ -327,7 +326,6 @@ class LaneInterpreter:
             raise
 
     async def close(self) -> None:
-        """End it; the next code gets a fresh one."""
         async with self._turn:
             await self._end()
 

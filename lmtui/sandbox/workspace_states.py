@@ -42,14 +42,12 @@ class SandboxCheckpoints:
         return Snapshot(reply.tree, tuple(map(sanitize_path, reply.left_out)), reply.left_out_total, dropped)
 
     async def ignored(self) -> tuple[str, ...]:
-        """Return what ignore rules keep out of every state, at most 50 names; folders end in `/`."""
         reply, _ = await self._call("ignored", replies.LeftOutReply)
         return tuple(map(sanitize_path, reply.left_out))
 
     async def changes(
         self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False
     ) -> tuple[FileChange, ...]:
-        """Return the difference between two states, as far as asked for."""
         if before == after:
             return ()
         fields = {"before": before, "after": after, "paths": list(paths), "is_now": is_now}
@@ -79,16 +77,10 @@ class SandboxCheckpoints:
         return (await self._call("patch", replies.FoundReply, before=before, after=after))[1]
 
     async def read(self, snapshot: str, path: str) -> bytes | None:
-        """Return a file as a state has it, None where it does not."""
         reply, data = await self._call("content", replies.FoundReply, tree=snapshot, path=path)
         return data if reply.found else None
 
     async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
-        """Make files as `source` has them, if all of them are now as `expected` has them, or unkept and in `over`.
-
-        Raises:
-            FilesChangedSince: some are not; nothing was changed then.
-        """
         await self._restored(source=source, expected=expected, paths=list(paths), over=list(over))
 
     async def finish_restoring(self, source: str, paths: Sequence[str], *, expected: str, since_ns: int) -> bool:

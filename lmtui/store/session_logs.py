@@ -127,13 +127,11 @@ class AgentPapers:
         self._is_kept = is_kept
 
     def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
-        """Keep a brief: whose agent it is for, how deep that is, and the words in which it was told of it."""
         head = {"agent_id": agent, "parent_id": parent, "depth": depth, "session_id": self._session_id}
         made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         self._write(agent, "brief.json", {**head, **asdict(brief), "told": told, "created_at": made})
 
     def put_result(self, agent: str, result: ChildResult) -> None:
-        """Keep a result, or clear away what was kept of the agent."""
         if self._is_kept:
             self._write(agent, "result.json", {"agent_id": agent, **asdict(result.report), "missing": result.missing})
             return
@@ -160,7 +158,6 @@ class ImageFolder:
         self._kept: dict[str, Image] = {}
 
     def put(self, image: Image) -> ImageRef:
-        """Keep a picture, written whole or not at all; one that is there is not written again."""
         name = hashlib.sha256(image.data).hexdigest()
         ref = ImageRef(name, image.media_type, image.name, len(image.data))
         draft = f".{name}.{os.getpid()}"
@@ -177,7 +174,6 @@ class ImageFolder:
         return ref
 
     def get(self, ref: ImageRef) -> Image | None:
-        """Return a picture; None where its file is gone, is not what the log says, or is not a picture."""
         if ref.sha256 in self._kept:
             return self._kept[ref.sha256]
         if len(ref.sha256) != 64 or not ref.sha256.isalnum():
@@ -243,7 +239,6 @@ class SessionFile:
         self._cut_torn_line()
 
     def append(self, envelope: Envelope) -> None:
-        """Write one event; after a failure nothing of it is left in the file."""
         data = encode(envelope).encode("utf-8", "backslashreplace") + b"\n"  # half a character as JSON's escape
         size: int | None = None
         try:
@@ -257,7 +252,6 @@ class SessionFile:
             raise _cannot("write", self.path, error) from error
 
     def sync(self) -> None:
-        """Force what was written to the disk."""
         try:
             os.fdatasync(self._fd)
         except OSError as error:

@@ -204,11 +204,9 @@ class ToolRegistry:
         self._specs |= {(name, False): _for_the_blind(few) for name, few in sets.items()}
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools; the others of a small set can be called all the same."""
         return self._specs[tools, sees]
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
-        """Check one call; see `core.ports.Toolbox.prepare`."""
         plain = name.strip().lower()
         tool = self._by_name.get(plain) or self._by_name.get(plain.replace("-", "_"))
         if tool is None and (other := self._others.get(plain.replace("-", "_"))) is not None:

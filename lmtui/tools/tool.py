@@ -133,39 +133,32 @@ class Call(Generic[A]):
 
     @property
     def tool(self) -> str:
-        """Return the tool's own name."""
         return self.spec.name
 
     @property
     def arguments(self) -> Mapping[str, object]:
-        """Return the arguments that were given."""
         return self.checked.model_dump(mode="json", exclude_unset=True)
 
     @property
     def title(self) -> str:
-        """Return the arguments in a few words."""
         return self.spec.title(self.checked)
 
     @property
     def access(self) -> Access:
-        """Return what the call does."""
         return self.spec.access(self.checked)
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """Return what rules are matched against."""
         subject = self.spec.subject(self.checked)
         return (subject,) if isinstance(subject, str) else subject
 
     async def preview(self, context: ToolContext) -> Preview:
-        """Return what an approval shows."""
         if self.spec.preview is None:
             return Preview(self.title, path=self.subjects[0] if self.access is Access.READ else "")
         async with _naming_neighbours(context):
             return await self.spec.preview(self.checked, context)
 
     async def run(self, context: ToolContext) -> ToolResult:
-        """Do it."""
         async with _naming_neighbours(context):
             result = await self.spec.run(self.checked, context)
         return replace(result, text=f"{result.text}\n{self.note}") if self.note else result

@@ -62,7 +62,6 @@ class BatchService(WorkspaceFeature):
         return self.host.new_attempts().review_patch(patch, title, session_id, partial(self._decide, path, task_id))
 
     async def reject(self, path: str, task_id: str) -> None:
-        """Record that the changes of a task are rejected."""
         await self._decide(path, task_id, "rejected")
 
     async def _decide(self, path: str, task_id: str, decision: str) -> None:
@@ -89,7 +88,6 @@ class BatchService(WorkspaceFeature):
         return str(folder.path)
 
     async def resume(self, path: str, session_id: str) -> None:
-        """Continue a batch in the background."""
         self._check_idle()
         folder = BatchFolder(await asyncio.to_thread(find_batch, self.host.workspace, path))
         tasks, options = await asyncio.to_thread(folder.read)
@@ -130,7 +128,6 @@ class BatchService(WorkspaceFeature):
                 session.emit(Notice(level=level, text=text))
 
     async def halt(self, path: str) -> None:
-        """Stop the batch in the background."""
         working = self._working
         if working is None or working[0] != Path(path):
             raise UsageError("no batch is running here", "Press Ctrl+C where `lmtui batch` is running.")

@@ -208,7 +208,6 @@ class ChecksService(WorkspaceFeature):
         return f"Unknown check profile {sanitize_line(name)!r} (known: {known})"
 
     def choose(self, profile: str) -> None:
-        """Use a profile in the sessions that are open too."""
         if profile != "auto" and profile not in parse_profiles(self.host.config.check_profiles):
             raise UsageError(self._missing(profile), _ADD)
         self._chosen = "" if profile == "auto" else profile
@@ -217,7 +216,6 @@ class ChecksService(WorkspaceFeature):
             each.is_on, each.command, each.lint, each.source = now.is_on, now.command, now.lint, now.source
 
     def rules(self) -> Sequence[tuple[str, str]]:
-        """Return the profile, the gate and the reviewer."""
         config, (name, commands) = self.host.config, self._profile()
         others = [each for each in parse_profiles(config.check_profiles) if each != name]
         reviewer = sanitize_line(parse_roles(config.roles).get(ModelRole.REVIEWER, RoleModel()).model)
@@ -244,18 +242,15 @@ class ChecksService(WorkspaceFeature):
             raise UsageError(self._missing(name), _ADD)
 
     def why_nothing(self) -> str:
-        """Return why no command decides."""
         if not self.ladder().is_on:
             return "Checks are off: verify is off. Turn them on with /settings verify, or --verify COMMAND."
         return "Nothing to check: no test command was found. Set one with /settings verify, or --verify COMMAND."
 
     async def listed(self) -> Sequence[ProjectCheck]:
-        """Return the commands that would run."""
         ladder = self.ladder()
         return await ladder.commands(WorkspaceCheckRunner(await self.host.sandbox())) if ladder.is_on else ()
 
     async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
-        """Check what git calls changed: its syntax, lint and tests of those files, then everything."""
         ladder = self.ladder()
         if not ladder.is_on:
             return ()
@@ -271,7 +266,6 @@ class ChecksService(WorkspaceFeature):
         return runner.told
 
     def cancel(self) -> bool:
-        """Stop the checks that run; return whether there were any."""
         return self._running is not None and self._running.cancel()
 
 

@@ -363,15 +363,12 @@ class SessionHooks:
         return bool(self._entries)
 
     def wants(self, event: HookEvent) -> bool:
-        """Tell whether a hook waits for an event."""
         return event in self._wanted or (self._is_unsafe and event is HookEvent.PRE_TOOL_USE)
 
     def problems(self) -> Sequence[str]:
-        """Return what cannot be read or does not hold."""
         return (*self._problems, *([f"{self._unsafe}."] if self._is_unsafe else []))
 
     async def run(self, call: HookCall) -> HookVerdict:
-        """Call the hooks that an event is for; see `core.hooks.Hooks.run`."""
         names = matched_names(call)
         meant = [entry for entry in self._entries if entry.event is call.event and entry.is_about(names)]
         about = [entry for entry in meant if meets(entry.condition, call)]

@@ -492,14 +492,11 @@ class SystemClock:
     """The clocks of this machine; implements `features.jobs.scheduler.Clock`."""
 
     def wall(self) -> datetime:
-        """Return the time in UTC."""
         return datetime.now(UTC)
 
     def mono_s(self) -> float:
-        """Return seconds on the clock that only goes forward."""
         return time.monotonic()
 
     async def sleep(self, seconds: float, wake: asyncio.Event) -> None:
-        """Wait so long, or until `wake` is set."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(wake.wait(), seconds)

@@ -232,20 +232,17 @@ class SdkConnection:
 
     @property
     def version(self) -> str:
-        """Return the server's name and version and the protocol's, in words."""
         info = self._client.server_info
         about = f"{info.name} {info.version}, " if info is not None else ""
         return sanitize_line(f"{about}protocol {self._client.protocol_version}")[:120]
 
     async def list_tools(self) -> Sequence[RawTool]:
-        """Return all its tools."""
         if self._client.server_capabilities.tools is None:
             return ()
         tools = await _listed("tools", self._client.list_tools, lambda page: page.tools, MAX_TOOLS)
         return [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in tools]
 
     async def list_offers(self) -> Offers:
-        """Return its prompts and resources; see `Connection.list_offers`."""
         can, client = self._client.server_capabilities, self._client
         prompts: list[types.Prompt] = []
         resources: list[types.Resource] = []
@@ -262,15 +259,12 @@ class SdkConnection:
         return Offers(tuple(told), tuple(found), can.resources is not None)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
-        """Return what a prompt says; see `Connection.get_prompt`."""
         return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))
 
     async def read_resource(self, uri: str) -> ToolResult:
-        """Return what a resource holds; see `Connection.read_resource`."""
         return as_resource(uri, await _asked(self._client.read_resource(uri)))
 
     async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
-        """Call a tool; see `Connection.call`."""
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"

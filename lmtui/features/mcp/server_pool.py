@@ -123,7 +123,6 @@ class McpRoom:
             self._loading = asyncio.create_task(self._load(), name="mcp servers")
 
     async def settle(self, limit_s: float) -> None:
-        """Wait until every server that starts is ready or is not going to be, at most so long."""
         await self.loaded()
         waits = [asyncio.ensure_future(server.settle()) for server in self._servers.values()]
         if waits:
@@ -138,7 +137,6 @@ class McpRoom:
         await asyncio.shield(self._loading)
 
     def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
-        """Add servers to those of the files."""
         self._brought = {name: checked_entry(name, dict(entry), source, is_own=True) for name, entry in entries.items()}
 
     def is_unknown(self) -> bool:
@@ -146,20 +144,16 @@ class McpRoom:
         return any(server.state is ServerState.STARTING and not server.is_known for server in self._servers.values())
 
     def servers(self) -> Sequence[McpServer]:
-        """Return every server that is configured, by name."""
         return [self._told.shown(server) for server in self._servers.values()]
 
     def problems(self) -> Sequence[str]:
-        """Return what of the configuration cannot be read."""
         return self._files.problems
 
     def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Call `on_change` after each change; the returned function ends it."""
         self._listeners.append(on_change)
         return lambda: self._listeners.remove(on_change) if on_change in self._listeners else None
 
     def restart(self, name: str) -> None:
-        """End a server and start it again; one that is off or waits is left alone."""
         server = self._servers.get(name)
         if server is not None:
             server.memory.look_again()  # where it may run may have been chosen meanwhile
@@ -167,14 +161,12 @@ class McpRoom:
                 self._run(self._begin_again(server))
 
     def enable(self, name: str, *, is_on: bool) -> None:
-        """Switch a server on or off until it is switched again."""
         server = self._servers.get(name)
         if server is not None:
             server.memory.keep(replace(server.memory.known, is_on=is_on))
             self._run(self._begin_again(server))
 
     def accept(self, name: str) -> None:
-        """Say yes to what waits."""
         server = self._servers.get(name)
         if server is None:
             return
@@ -186,7 +178,6 @@ class McpRoom:
         self._run(self._begin_again(server))
 
     def choose_reach(self, name: str, reach: Reach) -> None:
-        """Keep where the user lets a server run, and begin it again where it runs."""
         _ = set_reach(self._workspace, name, reach)
         self.look_again()
 
@@ -213,7 +204,6 @@ class McpRoom:
         return tuple(value for entry in self._files.entries for value in secrets_of(entry, self._around.environ))
 
     def log_file(self, name: str) -> Path:
-        """Return where what a server says next to its output is kept."""
         return self._servers[name].memory.log.path
 
     def tools(self) -> tuple[McpTool, ...]:
@@ -234,7 +224,6 @@ class McpRoom:
         return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.info.prompts)
 
     def resources(self) -> tuple[McpResource, ...]:
-        """Return the resources of all servers, as far as they are known."""
         return tuple(each for server in self._servers.values() if _is_open(server) for each in server.info.resources)
 
     def reader(self, key: str) -> McpTool | None:
@@ -250,7 +239,6 @@ class McpRoom:
         return await self._open_server(prompt.server).get_prompt(prompt.own_name, arguments, self._ask)
 
     def answer_with(self, ask: Ask) -> None:
-        """Put what servers ask the user before `ask`."""
         self._ask = ask
 
     async def call(self, tool: McpTool, arguments: Mapping[str, object], on_output: OutputSink) -> ToolResult:

@@ -292,19 +292,15 @@ class ServersTrust:
         self._on_answer = on_answer
 
     def waiting(self) -> Sequence[TrustItem]:
-        """Return the servers that were not asked about yet, as they are now."""
         return [_item(entry) for entry, _ in self._in_state(ServerState.WAITING)]
 
     def refused(self) -> Sequence[TrustItem]:
-        """Return those that were answered with no and are the same since."""
         return [_item(entry) for entry, _ in self._in_state(ServerState.REFUSED)]
 
     def trusted(self) -> Sequence[TrustItem]:
-        """Return those that were answered with yes and are the same since."""
         return [_item(entry) for entry, memory in self._asked_about() if memory.known.allowed == entry.digest]
 
     def revoke(self) -> None:
-        """Forget every answer, and the tools that were accepted; servers that run end."""
         for _, memory in self._asked_about():
             if memory.known.allowed or memory.known.refused:
                 memory.keep(Known(is_on=memory.known.is_on))
@@ -312,7 +308,6 @@ class ServersTrust:
         self._on_answer()
 
     def answered_elsewhere(self) -> bool | None:
-        """Take up what another lmtui was answered; None where there is nothing of it."""
         states = [resting_state(entry, memory.known) for entry, memory in self._asked_about()]
         if not states or ServerState.WAITING in states:
             return None
@@ -320,11 +315,6 @@ class ServersTrust:
         return ServerState.REFUSED not in states
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        """Keep the answer for what was shown of what waits, or else of what was refused.
-
-        Raises:
-            ConfigError: it is another by now.
-        """
         open_ones = self._in_state(ServerState.WAITING) or self._in_state(ServerState.REFUSED)
         check_shown([_item(entry) for entry, _ in open_ones], shown)
         for entry, memory in open_ones:

@@ -220,7 +220,6 @@ class AllPrompts:
         self._files, self._room, self._is_on = files, room, is_on
 
     def found(self) -> Sequence[PromptFile]:
-        """Return every command as it is now; see `core.prompt_files.PromptFiles.found`."""
         prompts = [_as_file(prompt) for prompt in self._room.prompts()]
         names = {prompt.name: prompt.source for prompt in prompts}
         files = [
@@ -230,7 +229,6 @@ class AllPrompts:
         return sorted((*files, *prompts), key=lambda file: (file.name, bool(file.problem)))
 
     async def read(self, text: str) -> FilledPrompt | None:
-        """Return the prompt that a typed text calls up; see `core.prompt_files.PromptFiles.read`."""
         name, words = slash_call(text.strip()) or ("", "")
         if self._is_on and name.startswith(PREFIX):
             if name not in {prompt.name for prompt in self._room.prompts()}:
@@ -297,7 +295,6 @@ class McpToolbox:
                 pass
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools."""
         own = self._settled.get(tools)
         if own is None:
             own = self._offer()
@@ -306,7 +303,6 @@ class McpToolbox:
         return (*self._base.specs(tools, sees=sees), *own)
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
-        """Check one call; see `core.ports.Toolbox.prepare`."""
         wanted = name.strip()
         if wanted.lower() == SEARCH:
             return self._search(arguments)

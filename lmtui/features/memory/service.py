@@ -89,7 +89,6 @@ class MemoryService(WorkspaceFeature):
 
     @property
     def waiting(self) -> int:
-        """Return how many proposals wait for the user."""
         return self._inbox.waiting
 
     async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
@@ -152,31 +151,24 @@ class MemoryService(WorkspaceFeature):
         return await asyncio.to_thread(self.files.forget, has_words(words), scope)
 
     async def remove(self, note: Note) -> None:
-        """Take out one note; see `core.memory_values.WorkspaceMemory.remove`."""
         _ = await asyncio.to_thread(self.files.forget, lambda each: each.key == note.key, note.scope)
 
     async def warnings(self) -> Sequence[str]:
-        """Return why notes are missing."""
         return await asyncio.to_thread(self.files.problems)
 
     async def change(self, old: Note, new: Note) -> None:
-        """Put a note in the place of another; see `core.memory_values.WorkspaceMemory.change`."""
         await asyncio.to_thread(self.files.replace, old, new)
 
     async def proposals(self) -> Sequence[MemoryProposal]:
-        """Return what waits for the user."""
         return await self._inbox.listed()
 
     async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
-        """Do what a proposal says; see `core.memory_values.WorkspaceMemory.keep`."""
         return await self._inbox.keep(proposal_id, text, scope)
 
     async def discard(self, proposal_id: str) -> None:
-        """Drop a proposal."""
         await self._inbox.discard(proposal_id)
 
     async def reflect(self) -> int:
-        """Read the finished sessions that were not read yet."""
         return await self._inbox.reflect()
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:

@@ -53,7 +53,6 @@ class TelemetryService(WorkspaceFeature):
             session.emit(Notice(level=Level.WARNING, text=error.full_text()))
 
     async def close(self) -> None:
-        """Send what is left."""
         exports, self._exports = [*self._exports.values()], {}
         for each in exports:
             await asyncio.to_thread(each.close)

@@ -56,7 +56,6 @@ class SpanExport:
         self._tracer = self._provider.get_tracer("lmtui", __version__, schema_url=SCHEMA_URL)
 
     def follow(self, session: EngineSession) -> None:
-        """Make spans of a session's events."""
         spans = SessionSpans(self._tracer, session.id)
         for envelope in session.history():
             if isinstance(envelope.event, events.ModelChanged):

@@ -176,7 +176,6 @@ class WebClient:
         self._time_s = time_s
 
     async def get(self, address: PageAddress, gate: HostApproval | None, *, selector: str = "") -> Page:
-        """Fetch a page; see `core.web.Web.get`."""
         self._check_on()
         may_be_private = not address.is_public
         time = _Time(self._time_s)
@@ -196,7 +195,6 @@ class WebClient:
         raise ToolError(f"more than {_MOST_REDIRECTS} redirects")
 
     async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[WebResult]]:
-        """Search; see `core.hosts.Web.search`."""
         self._check_on()
         backend = self._search
         if backend is None:
@@ -309,7 +307,6 @@ class WebToolbox:
         self._base, self._is_on, self._can_search = base, is_on, can_search and is_on
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools."""
         base = self._base.specs(tools, sees=sees)
         if tools not in (ToolSet.FULL, ToolSet.ALL):
             return base
@@ -318,7 +315,6 @@ class WebToolbox:
         return (*told, *(each for each in every if each.name == SEARCH_TOOL))
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
-        """Check one call; see `core.ports.Toolbox.prepare`."""
         return self._base.prepare(name, arguments)
 
 

@@ -188,16 +188,13 @@ class JsonItem:
 
     @property
     def raw(self) -> str:
-        """Return the text as it came."""
         return "".join(self._parts)
 
     @property
     def spec(self) -> ToolSpec | None:
-        """Return the tool, as soon as it is known."""
         return self._spec
 
     def feed(self, text: str) -> int:
-        """Take more; return how many characters of it belong here."""
         if len(self._head) < _HEAD_CHARS:
             self._head += text[: _HEAD_CHARS - len(self._head)]
             self._look()
@@ -212,7 +209,6 @@ class JsonItem:
         return count
 
     def finish(self) -> None:
-        """Take note that no more comes."""
         self.is_hopeless = self.is_hopeless or not self._is_known
 
     def _look(self) -> None:
@@ -230,7 +226,6 @@ class JsonItem:
             self._spec = self._tools.find(named[1]) if named else None
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `Item.found`."""
         raw = self.raw
         if self._hint is None:
             named = _NAME.search(raw[:_HEAD_CHARS])
@@ -329,16 +324,13 @@ class PythonItem:
 
     @property
     def raw(self) -> str:
-        """Return the text as it came."""
         return "".join(self._parts) + self._held
 
     @property
     def spec(self) -> ToolSpec | None:
-        """Return the tool, as soon as it is known."""
         return self._spec
 
     def feed(self, text: str) -> int:
-        """Take more; return how many characters of it belong here."""
         if not self._is_known:
             self._head = (self._head + text)[:200]
             self._look()
@@ -354,7 +346,6 @@ class PythonItem:
         return at - before
 
     def finish(self) -> None:
-        """Take note that no more comes."""
         self.is_hopeless = self.is_hopeless or not self._is_known
 
     def _look(self) -> None:
@@ -414,7 +405,6 @@ class PythonItem:
         return at, False
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `Item.found`."""
         if not self.is_done:
             return [RejectedCall(CUT if is_cut else "it ends too early", self.spec)] if self.spec else []
         try:

@@ -140,7 +140,6 @@ class SessionController:
     # -- what is done to one --------------------------------------------------------------------------------------------
 
     async def rename(self, session_id: str, title: str) -> None:
-        """Give one a title."""
         await self._workbench.sessions.rename(session_id, title)
 
     async def delete(self, session_id: str) -> None:
@@ -174,12 +173,10 @@ class SessionController:
         self.changed()
 
     async def fork(self, session_id: str, seq: int = 0) -> str:
-        """Copy one and return the id of the copy."""
         host = self._workbench.sessions.host
         return await host.archive.fork(session_id, seq) if host is not None else ""
 
     async def export(self, session_id: str, form: str) -> None:
-        """Write one to a file and say where."""
         host = self._workbench.sessions.host
         if host is not None:
             path = await host.archive.export(session_id, form)
@@ -187,7 +184,6 @@ class SessionController:
             self._workbench.say(f"exported to {sanitize_line(str(path))}")
 
     def toggle_mark(self, session_id: str) -> None:
-        """Mark one, or unmark it."""
         self._workbench.sessions.marks ^= {session_id}
         self.changed()
         self._workbench.draw()

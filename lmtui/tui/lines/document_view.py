@@ -281,7 +281,6 @@ class BlockCursor:
             view.scroller.go_back()
 
     def focus_changed(self) -> None:
-        """Show or hide the cursor."""
         self._view.redraw()
 
     def can_click(self, line: int) -> bool:

@@ -133,7 +133,7 @@ async def words_begin_a_batch_after_a_question_and_what_is_wrong_with_them_is_sa
     host = driver.host
     await driver.type('/batch --glob "*.py" Fix {file}')
     await driver.until_shown("Start this batch?")
-    assert not host.extensions.batches.opened
+    assert len(host.extensions.batches.opened) == 0
     await driver.press("y")
     await driver.until_shown("lexer.py")
     assert host.extensions.batches.opened == '--glob "*.py" Fix {file}'
