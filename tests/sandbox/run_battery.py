@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from tests.sandbox.conftest import LIMITS
 _PAGE = Path(__file__).parents[2] / "SECURITY.md"
 _BEGIN, _END = "<!-- battery:begin -->", "<!-- battery:end -->"
 _ORDINARY_USER = "nobody"
+_OPEN = "an approved command can change `.lmagent`"
 # What the reduced tier does not hold, and says so: name of the case, and why.
 _REDUCED = {
     "w-chmod": "modes of your own files outside", "w-mtime": "times of your own files outside",
@@ -40,9 +40,9 @@ _REDUCED = {
     "ok-loopback-server": "no sockets at all", "p-nnp": "/proc/self is closed to grandchildren",
     "p-caps": "/proc/self is closed to grandchildren", "p-seccomp": "/proc/self is closed to grandchildren",
     "d-tmp-fill": "no private /tmp of a fixed size",
-    "v-git-vendored": "settings of repositories further down are told, not put back",
-    "p-lmagent-config": "lmtui's folder is not guarded", "p-lmagent-replace": "lmtui's folder is not guarded",
-    "p-lmagent-symlink": "lmtui's folder is not guarded", "v-lmagent-rules": "lmtui's folder is not guarded",
+    "v-git-vendored": "told, not put back",
+    "p-lmagent-config": _OPEN, "p-lmagent-replace": _OPEN,
+    "p-lmagent-symlink": _OPEN, "v-lmagent-rules": _OPEN,
 }  # fmt: skip
 
 
@@ -197,39 +197,44 @@ def _failures(setup: Setup, results: dict[str, str]) -> list[str]:
 
 def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, dict[str, str]]) -> str:
     """Return held/played for each category and backend, and what did not hold, as Markdown."""
-    categories = sorted({case.category for case in chosen})
+    categories = sorted({case.category for case in chosen} - battery.NOT_APPLICABLE.keys())
+    shown = [setup for setup in setups if not setup.in_overlay] or setups
     lines = [
-        f"{len(chosen)} cases, played {datetime.now(UTC):%Y-%m-%d} through the real supervisor, tools and permissions, "
-        f"on Linux {os.uname().release.split('-')[0]}. A cell is what held of what was played, "
+        f"{len(chosen)} cases, played {datetime.now(UTC):%Y-%m-%d} on Linux {os.uname().release.split('-')[0]}. "
+        "A cell is what held of what was played, "
         f"with {LIMITS.cores} core, {LIMITS.processes} processes and files of {LIMITS.file_mb} MB as limits.",
         "",
-        f"| kind of attempt | {' | '.join(setup.name for setup in setups)} |",
-        f"| --- |{' ---: |' * len(setups)}",
+        f"| kind of attempt | {' | '.join(setup.name for setup in shown)} |",
+        f"| --- |{' ---: |' * len(shown)}",
     ]
-    total: Counter[str] = Counter()
     for category in categories:
         names = [case.id for case in chosen if case.category == category]
-        cells = []
-        for setup in setups:
-            played = [name for name in names if name in results[setup.name]]
-            held = sum(not results[setup.name][name] for name in played)
-            total[f"{setup.name} held"] += held
-            total[f"{setup.name} played"] += len(played)
-            cells.append(f"{held}/{len(played)}" if played else "–")
-        lines.append(f"| {category} | {' | '.join(cells)} |")
-    sums = (f"{total[f'{setup.name} held']}/{total[f'{setup.name} played']}" for setup in setups)
-    lines += [f"| **all** | {' | '.join(sums)} |", ""]
-    lines += [f"- {category}: not played, {why}." for category, why in battery.NOT_APPLICABLE.items() if category in categories]
+        lines.append(f"| {category} | {' | '.join(_held(results[setup.name], names) for setup in shown)} |")
+    whole = {setup.name: _held(results[setup.name], [case.id for case in chosen]) for setup in setups}
+    lines += [f"| **all** | {' | '.join(whole[setup.name] for setup in shown)} |", ""]
+    overlays = [f"{setup.name.removeprefix('overlay, ')} {whole[setup.name]}" for setup in setups if setup not in shown]
+    lines += [f"- In an overlay, where the cases of commands are played: {'; '.join(overlays)}."] if overlays else []
+    lines += [f"- {category}: not played, {why}." for category, why in battery.NOT_APPLICABLE.items()]
     for setup in setups:
         failed = {name: output for name, output in results[setup.name].items() if output}
-        known = [f"{name} ({setup.excused[name]})" for name in failed if name in setup.excused]
+        by_reason: dict[str, list[str]] = {}
+        for name in failed:
+            if name in setup.excused:
+                by_reason.setdefault(setup.excused[name], []).append(name)
+        known = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
         if known:
-            lines.append(f"- {setup.name} does not hold, and does not claim to: {', '.join(known)}.")
+            lines.append(f"- {setup.name} does not hold, and does not claim to: {'; '.join(known)}.")
         for name, output in failed.items():
             if name not in setup.excused:
                 last = re.sub(r"[^\x20-\x7e]", "?", (output.strip().splitlines() or [""])[-1])[:160]
                 lines.append(f"- **{setup.name}: {name} got out or did not work**: {last}")
     return "\n".join(lines) + "\n"
+
+
+def _held(results: dict[str, str], names: list[str]) -> str:
+    """Return how many of these cases held, of those that were played."""
+    played = [name for name in names if name in results]
+    return f"{sum(not results[name] for name in played)}/{len(played)}" if played else "–"
 
 
 def _write(table: str) -> None:
