@@ -237,11 +237,8 @@ class RuleKept:
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
     """Return everything that is to be known before an answer, the text that would run or change unabridged."""
     yield f"approval needed: {_action_text(request)}"
-    text = (
-        request.diff
-        if "\n@@" in request.diff and not request.parts
-        else "\n".join(part for part in (request.text, request.diff) if part)
-    )
+    is_change = "\n@@" in request.diff and not request.parts
+    text = request.diff if is_change else "\n".join(filter(None, (request.text, request.diff)))
     yield from (f"{INDENT}{line}" for line in escape_invisible(text).split("\n"))
     yield from (f"dangerous: {escape_invisible_line(each.text)}" for each in _dangers_of(request))
     if found := approval_warning(request):

@@ -12,8 +12,6 @@ from typing import Protocol, Unpack
 
 from textual import events, on
 from textual.binding import BindingsMap
-from textual.css.styles import RenderStyles
-from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -22,19 +20,7 @@ from textual.strip import Strip
 
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.selection import CopyMode
-from lmtui.tui.lines.styled_text import (
-    ROLES,
-    STYLE_PREFIX,
-    Line,
-    LineSource,
-    Palette,
-    crop,
-    fill,
-    plain,
-    restyle,
-    width_of,
-    wrap,
-)
+from lmtui.tui.lines.styled_text import Line, LineSource, Palette, crop, fill, plain, restyle, width_of, wrap
 from lmtui.tui.timing import Frames, WidgetOptions
 
 _KEPT_STRIPS = 1500
@@ -319,16 +305,6 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """Draw one row of the screen."""
         return self.strips.strip(y)
-
-    def get_component_styles(self, *names: str) -> RenderStyles:
-        """Style a role when it is first drawn: as component classes, all of them would be styled at each change of a class."""
-        for name in names:
-            if name not in self._component_styles and name.removeprefix(STYLE_PREFIX) in ROLES:
-                role = DOMNode(classes=name)
-                role._attach(self)
-                self.app.stylesheet.apply(role)
-                self._component_styles[name] = role.styles
-        return super().get_component_styles(*names)
 
     def notify_style_update(self) -> None:
         """Forget colours and drawn lines: the theme or the focus changed."""

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.dom import DOMNode
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -334,9 +335,15 @@ class Palette:
     def _own(self, role: str) -> Style:
         if role.startswith(("fg:#", "bg:#")):
             return Style(color=role[3:]) if role.startswith("fg") else Style(bgcolor=role[3:])
-        name = STYLE_PREFIX + role
-        rules = self._widget.get_component_styles(name)
-        whole = self._widget.get_component_rich_style(name)
+        name, widget = STYLE_PREFIX + role, self._widget
+        if role in ROLES and name not in widget._component_styles:
+            # As component classes of the widget, all roles would be styled at each change of a class in or above it.
+            node = DOMNode(classes=name)
+            node._attach(widget)
+            widget.app.stylesheet.apply(node)
+            widget._component_styles[name] = node.styles
+        rules = widget.get_component_styles(name)
+        whole = widget.get_component_rich_style(name)
         has_color = rules.has_rule("color") or rules.has_rule("auto_color")
         return rules.text_style + Style(
             color=whole.color if has_color else None, bgcolor=whole.bgcolor if rules.has_rule("background") else None
