@@ -467,8 +467,7 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
 
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
-        # JSON is UTF-8 (RFC 8259), whatever the terminal is; half a character is its escape
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # JSON is UTF-8 (RFC 8259) everywhere
     images = read_pictures(arguments.image or ())
     approves, allows_named = getattr(arguments, "approve", False), getattr(arguments, "allow_named", False)
     told = {"approves": approves, "allows_named": allows_named, "is_words": arguments.is_words}

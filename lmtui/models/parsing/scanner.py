@@ -117,8 +117,7 @@ class StreamBuffer:
 
 _MARKS = re.compile(r"[<\[{`◁\n>]")
 _TICKS = re.compile(r"[`\n]")
-_THINK_MARKS = re.compile(r"[<\[◁]")
-_COLLAPSED = re.compile(r"[<\[◁a]")
+_THINK_MARKS = (re.compile(r"[<\[◁]"), re.compile(r"[<\[◁a]"))  # in harmony also `assistantfinal`
 _BLANK = re.compile(r"\s*")
 _RUN = re.compile(r"`+|\[+|<+|\{+|>+")
 _FENCE_MAY_END = re.compile(r"[ \t]{0,8}[`~]{0,20}[ \t]{0,8}\Z")
@@ -154,7 +153,6 @@ class Scanner:
         self._closer = ""
         self._tail = ""
         self._is_harmony = False
-        self._think_marks = _THINK_MARKS
         self._has_thought = False
         self._call_count = 0
 
@@ -171,7 +169,7 @@ class Scanner:
                 if not self._is_line_start and "\n" not in text:
                     self._out.say(text)
                     return
-            elif self.state is State.THINK and self._think_marks.search(text) is None:
+            elif self.state is State.THINK and _THINK_MARKS[self._is_harmony].search(text) is None:
                 self._out.think(text)
                 return
         self._tape.put(text)
@@ -261,7 +259,7 @@ class Scanner:
             return None
         if not text[at + 8 : at + 9].isupper():
             return False
-        self._think_marks, self._is_harmony = _COLLAPSED, True
+        self._is_harmony = True
         self._begin_think(8)
         return True
 
@@ -321,7 +319,7 @@ class Scanner:
 
     def _step_think(self, *, is_final: bool) -> bool:
         tape = self._tape
-        found = self._think_marks.search(tape.text, tape.at)
+        found = _THINK_MARKS[self._is_harmony].search(tape.text, tape.at)
         self._out.think(tape.take(found.start() if found else len(tape.text)))
         if found is None:
             return False
