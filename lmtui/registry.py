@@ -45,7 +45,6 @@ class Subcommand:
 
     @property
     def name(self) -> str:
-        """Return the name."""
         return self.usage.partition(" ")[0]
 
 

@@ -277,7 +277,6 @@ class ModelConnection:
             )
 
     async def close(self) -> None:
-        """Close all connections."""
         providers: list[OpenAICompatible | ServerPool] = [*self._retired, *self._providers.values()]
         providers += [self._made_pool] if self._made_pool is not None else []
         self._made_pool = None

@@ -260,7 +260,6 @@ class CommandTable:
         return tuple(self._by_name)
 
     def by_id(self, command_id: str) -> Command:
-        """Return a command by its id."""
         return self._by_id[command_id]
 
     def parse(self, text: str) -> SlashCall | None:

@@ -39,7 +39,6 @@ class Instructions:
 
     @property
     def text(self) -> str:
-        """Return all of it as one text."""
         return self.as_text(has_room=True)
 
     def as_text(self, *, has_room: bool) -> str:

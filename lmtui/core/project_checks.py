@@ -500,7 +500,6 @@ class NoChecks:
         del runner, changed
 
     async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
-        """Have no check."""
         del runner, changed, passed
         return None
 

@@ -291,7 +291,6 @@ class Team:
         self.run_agent: AgentRunner = run_in_place
 
     def next_id(self) -> str:
-        """Return the id of the next one."""
         return f"agent_{self.count + 1}"
 
     def can_send(self, depth: int) -> bool:

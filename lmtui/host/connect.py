@@ -279,7 +279,6 @@ class _UnixConnection(HTTPConnection):
     """HTTP over the local socket (RFC 9112 says nothing against it)."""
 
     def connect(self) -> None:
-        """Connect."""
         check_socket_folder()
         self.sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
         self.sock.settimeout(self.timeout)

@@ -114,7 +114,6 @@ class ProjectTools:
 
     @property
     def caches(self) -> tuple[Shown, ...]:
-        """Return the caches."""
         return tuple(each for each in self.shown if each.is_cache)
 
     @property

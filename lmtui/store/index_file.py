@@ -60,7 +60,6 @@ class IndexFile(ABC):
         return ""
 
     def exists(self) -> bool:
-        """Tell whether there is an index."""
         return _inode(self.path) != 0
 
     def version(self) -> int:

@@ -109,7 +109,6 @@ class FirstRun(Screen[Chosen]):
         self._verbs = Verbs(id="first-verbs")
 
     def compose(self) -> ComposeResult:
-        """Lay out the question."""
         head = Bar(id="first-head")
         head.show([Part("lmtui", "bold $accent"), Part(self._folder(), "$text-muted", 1)], [])
         yield head
@@ -132,7 +131,6 @@ class FirstRun(Screen[Chosen]):
         )
 
     def on_mount(self) -> None:
-        """Look for servers."""
         self._options.focus()
         self._draw_verbs()
         self.action_first_again()

@@ -45,7 +45,6 @@ class TabDriver(Driver):
         return True
 
     def write(self, data: str) -> None:
-        """Write to the tab."""
         self._put(data.encode("utf-8", "replace"))
 
     def start_application_mode(self) -> None:

@@ -173,7 +173,6 @@ class ProgressReport:
             self._print(line)
 
     def server_lines(self) -> list[str]:
-        """Return a line for each server."""
         return [_server_line(row) for row in self._pool()]
 
     def _table(self, progress: BatchProgress) -> list[str]:

@@ -359,7 +359,6 @@ class SessionHooks:
 
     @property
     def has_any(self) -> bool:
-        """Tell whether there is a hook at all."""
         return bool(self._entries)
 
     def wants(self, event: HookEvent) -> bool:

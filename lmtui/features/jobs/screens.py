@@ -51,7 +51,6 @@ class JobList(ListDialog[JobRecord, str | None]):
         self._read()
 
     def on_unmount(self) -> None:
-        """Stop listening."""
         self._unfollow()
 
     def _read(self, said: str = "") -> None:

@@ -102,7 +102,6 @@ class WorkspaceJobs(WorkspaceFeature):
         return await asyncio.to_thread(self._table.read)
 
     async def add(self, wanted: NewJob) -> JobRecord:
-        """Add a job and return it."""
         record = await asyncio.to_thread(checked_job, wanted, self.host.workspace)
         _ = await self.put(record)
         return record

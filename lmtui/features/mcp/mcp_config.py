@@ -140,7 +140,6 @@ class ServerEntry:
 
     @property
     def reach_words(self) -> str:
-        """Return `reach` in words."""
         return ", ".join(f"{key} {value} ({source})" for key, (value, source) in self.reach.items())
 
     @property

@@ -218,7 +218,6 @@ class McpList(ListDialog[McpServer, None]):
         self._read()
 
     def on_unmount(self) -> None:
-        """Stop listening."""
         self._leave()
 
     def _read_soon(self) -> None:

@@ -120,7 +120,6 @@ class SearchCall:
         return Preview(self.query)
 
     async def run(self, context: ToolContext) -> ToolResult:
-        """Search."""
         del context  # it touches nothing
         text = await self.answer(self.query)
         return ToolResult(text, "tools of servers")

@@ -116,7 +116,6 @@ class ItemTable(Table[ItemLine]):
         return self.current.item if self.current is not None else None
 
     def show_items(self, items: Sequence[Item], *, is_roomy: bool) -> None:
-        """Show items."""
         self.is_roomy = is_roomy
         self.show([ItemLine(each, part) for each in items for part in range(3 if is_roomy else 1)])
 
@@ -303,7 +302,6 @@ class MemoryScreen(BesideChat):
         self._table.focus()
 
     def action_memory_search(self) -> None:
-        """Search."""
         self._filter_row.display = True
         self._filter.focus()
 

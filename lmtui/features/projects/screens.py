@@ -33,7 +33,6 @@ class ProjectList(ListDialog[KnownProject, str | None]):
         self.noun = "project"
 
     def on_mount(self) -> None:
-        """List the projects."""
         self.run_worker(self._read(), group="projects", exclusive=True)
 
     async def _read(self) -> None:

@@ -40,7 +40,6 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
         self._skills, self._in_use, self._confirm = skills, in_use, confirm
 
     def on_mount(self) -> None:
-        """Look for the skills."""
         self.run_worker(self._look(), group="skills", exclusive=True)
 
     async def _look(self) -> None:

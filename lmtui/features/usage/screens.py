@@ -90,7 +90,6 @@ class UsageList(ListDialog[UsageRow, None]):
         self.table.empty_text = "Reading the session logs …"
 
     def on_mount(self) -> None:
-        """Read the usage."""
         self._read()
 
     def on_resize(self) -> None:

@@ -165,9 +165,9 @@ _BARE_NAME = re.compile(
 )
 _CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
 _CALL_TAG = r"<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>"
-_ANY_MARK = rf"<[|｜][^<>\n]{{1,60}}>|{_CALL_TAG}|\[[A-Z_]{{4,20}}\]|call:|to="
+_ANY_MARK = rf"<[|｜][^<>\n]{{1,60}}>|{_CALL_TAG}|\[[A-Z_]*(?:TOOL|CALL|ARGS)[A-Z_]*\]|call:|to="
 _MARKED = re.compile(rf"^[ \t]*(?:{_ANY_MARK}).{{0,400}}", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,60}(?=\s*[<({\[:|\"'\n])")
+_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,60}(?=\s*[<({\[|\"'\n]|:\S)")
 
 
 @dataclass(frozen=True, slots=True)

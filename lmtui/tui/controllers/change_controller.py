@@ -64,7 +64,6 @@ class Rules(ListDialog[Rule | str, None]):
         self._unmatched: frozenset[Rule] = frozenset()
 
     def on_mount(self) -> None:
-        """List the rules."""
         self.call_after_refresh(self._read)
         if self._files is not None and self._session.rules:
             self.run_worker(self._look_for_files(self._files), group="unmatched", exclusive=True)

@@ -143,7 +143,6 @@ class UserBlock(Block):
         return [fill(line, width, "own") for line in indent(lines, ((_OWN_BAR, "accent"),))]
 
     def copy_text(self) -> str:
-        """Return the text."""
         return self._text
 
     def search_text(self) -> str:
@@ -202,7 +201,6 @@ class ThinkingBlock(Block):
         return [head, *indent(thought, (("│ ", "muted"),))]
 
     def copy_text(self) -> str:
-        """Return the thinking."""
         return self.thinking
 
 
@@ -239,7 +237,6 @@ class NoticeBlock(Block):
         return indent(parts, ((f"{sign} ", role),), (("  ", ""),))
 
     def copy_text(self) -> str:
-        """Return the text."""
         return self._text
 
 
@@ -488,7 +485,6 @@ class StoredAnswer(Block):
         return split(self._text).blocks[0].body(width)
 
     def copy_text(self) -> str:
-        """Return the answer."""
         return self._text
 
 

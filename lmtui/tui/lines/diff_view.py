@@ -131,7 +131,6 @@ class DiffLines(LineSource):
         return self.layout.total
 
     def line(self, number: int) -> Line:
-        """Return one line."""
         row, part = self.layout.at(number)
         top = number - part
         if self._drawn[0] != top:  # a row may take many lines

@@ -59,7 +59,6 @@ class TreeMarks:
         self._agent_folders = frozenset(folder for path in self.agent.net for folder in folders_of(path))
 
     def take_git(self, states: Mapping[str, GitState]) -> None:
-        """Take up what git tells."""
         self._git = states
         self._git_folders = {}
         for path, state in states.items():

@@ -25,7 +25,6 @@ class Page(LineSource):
         return len(self._made())
 
     def line(self, number: int) -> Line:
-        """Return one line."""
         return self._made()[number]
 
     def _made(self) -> list[Line]:

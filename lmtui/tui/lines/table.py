@@ -111,7 +111,6 @@ class TableRows(LineSource, Generic[Row]):
         return len(self.rows)
 
     def line(self, number: int) -> Line:
-        """Return one row."""
         return ((" ", ""), *self._draw(self.rows[number], self.width - BAR_CELLS))
 
 

@@ -57,7 +57,6 @@ class CommandEdit(ClosableScreen[str]):
         self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
-        """Lay out the field."""
         with Vertical(classes="box"):
             yield Static("Edit command", classes="box-title", markup=False)
             yield self._field
@@ -65,7 +64,6 @@ class CommandEdit(ClosableScreen[str]):
             yield self._verbs
 
     def on_mount(self) -> None:
-        """Write at the end."""
         self._field.focus()
         self._field.move_cursor(self._field.document.end)
         self._verbs.show([*of_scope(Scope.EDIT), closing("cancel (keeps text)")])
@@ -100,12 +98,10 @@ class GrantChoice(ListDialog[Grant, Grant | None]):
         self._dead_time = InputDelay(now)
 
     def on_mount(self) -> None:
-        """List the grants."""
         self.show(self._grants)
         self._dead_time.restart()
 
     def key(self, row: Grant) -> Grant:
-        """Return the grant."""
         return row
 
     def line(self, row: Grant, width: int) -> Line:

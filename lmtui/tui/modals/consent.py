@@ -417,7 +417,6 @@ class ConsentDialog(ModalScreen[Result]):
         self.watch(body, "virtual_size", self.fit.later, init=False)
 
     def on_unmount(self) -> None:
-        """Leave the conversation its rows."""
         self.fit.chat.cover(None)
 
     def on_resize(self) -> None:
@@ -435,12 +434,10 @@ class ConsentDialog(ModalScreen[Result]):
         self.fit.later()
 
     async def on_key(self, event: events.Key) -> None:
-        """Take letters before they answer."""
         if await self.letters.takes(event):
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Pass on what is pasted."""
         if self.question.paste(event.text):
             event.stop()
 

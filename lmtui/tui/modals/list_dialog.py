@@ -92,7 +92,6 @@ class ListBox(Vertical):
         self._most_rows = 1
 
     def compose(self) -> ComposeResult:
-        """Lay out everything."""
         yield self._title
         if self.filter.placeholder:
             yield self.filter_row
@@ -186,7 +185,6 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         self._said: tuple[object, Content] | None = None
 
     def compose(self) -> ComposeResult:
-        """Lay out the list."""
         yield self.box
 
     def on_resize(self) -> None:

@@ -152,14 +152,12 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         self.table.empty_text = "Looking for model servers…"
 
     def on_mount(self) -> None:
-        """Look for servers."""
         self._actions.loads.changed = self._progressed
         self.set_interval(_POOL_S, partial(_show_pool, self, self._actions))
         self.show()
         self.action_models_again()
 
     def on_unmount(self) -> None:
-        """Follow the loads no more."""
         self._actions.loads.changed = lambda: None
 
     def key(self, row: ModelRow) -> ModelId | None:

@@ -33,14 +33,12 @@ class Confirm(VeiledScreen[bool]):
         self._title, self._text = title, text
 
     def compose(self) -> ComposeResult:
-        """Lay out the question."""
         with Vertical(classes="box small"):
             yield Static(self._title, classes="box-title", markup=False)
             yield Static(self._text, classes="box-text", markup=False)
             yield Static(f"{hint_text(of_scope(Scope.CONFIRM))} · Esc close", classes="hint", markup=False)
 
     def action_confirm_yes(self) -> None:
-        """Do it."""
         _ = self.dismiss(result=True)
 
     def action_confirm_no(self) -> None:
@@ -63,7 +61,6 @@ class AskText(ClosableScreen[str]):
         self._line.cursor_blink = False
 
     def compose(self) -> ComposeResult:
-        """Lay out title and input."""
         with Vertical(classes="box small"):
             yield Static(self._title, classes="box-title", markup=False)
             yield self._line
@@ -102,7 +99,6 @@ class Reading(ClosableScreen[Result], Generic[Result]):
         self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
-        """Lay out title and text."""
         with Vertical(classes="box reading"):
             yield Static(self._title, classes="box-title", markup=False)
             yield self._page
@@ -111,13 +107,11 @@ class Reading(ClosableScreen[Result], Generic[Result]):
             yield self._verbs
 
     def on_mount(self) -> None:
-        """Let the keys scroll."""
         self._page.focus()
         self._verbs.show(self._shown)
         self.watch(self._page, "virtual_size", self._fit, init=False)
 
     def on_resize(self) -> None:
-        """Give the text its rows."""
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
@@ -161,7 +155,6 @@ class Picker(ListDialog[Choice, str | None]):
         return room < min(self._note_cells, LEAST_NOTE)
 
     def on_mount(self) -> None:
-        """List the choices."""
         self.show(self._choices, (self._chosen,))
         self.box.count(f"{len({each.id for each in self._choices})}")
 

@@ -305,7 +305,6 @@ class Grouped(ListDialog[GroupRow, None]):
         """Return what can be said of a row."""
 
     def on_mount(self) -> None:
-        """Show the rows."""
         self.draw()
 
     def draw(self, at: object = None) -> None:
@@ -451,7 +450,6 @@ class SettingsScreen(ListDialog[SettingRow, None]):
         self.noun = "setting"
 
     def on_mount(self) -> None:
-        """List the settings."""
         rows = self._settings.rows()
         groups = sorted(dict.fromkeys(row.group for row in rows), key=lambda group: group == "General")
         self.show([row for group in groups for row in rows if row.group == group])

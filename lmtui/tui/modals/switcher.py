@@ -224,7 +224,6 @@ class Switcher(ListDialog[SessionSummary, Picked | None]):
         self.search()
 
     def on_unmount(self) -> None:
-        """Follow them no more."""
         for end in self._ends:
             end()
 

@@ -78,7 +78,6 @@ class BesideChat(Screen[bool | None]):
         self._place()
 
     def on_unmount(self) -> None:
-        """Give the room back."""
         _ = self.end()
         if self._panes is not None:
             self._panes.make_room(self, is_wanted=False)
@@ -99,7 +98,6 @@ class BesideChat(Screen[bool | None]):
             _ = self.dismiss(None)
 
     def action_close_or_stop(self) -> None:
-        """Close."""
         _ = self.dismiss(None)
 
     def action_zoom(self) -> None:

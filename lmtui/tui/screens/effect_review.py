@@ -52,7 +52,6 @@ class EffectReviewScreen(BesideChat):
         return self.page, self._said
 
     def on_mount(self) -> None:
-        """Look."""
         self.page.list.focus()
         self._look()
 
@@ -61,7 +60,6 @@ class EffectReviewScreen(BesideChat):
         self._draw()
 
     def tab_parts(self) -> list[Part]:
-        """Return what it is."""
         return self._title
 
     def action_close_or_stop(self) -> None:

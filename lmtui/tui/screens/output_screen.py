@@ -71,7 +71,6 @@ class OutputScreen(BesideChat):
         return self._title, self._page, self._diff
 
     def on_mount(self) -> None:
-        """Show it, and what comes."""
         self.set_interval(LOOK_S, self._show)
         self._show()
 
@@ -128,7 +127,6 @@ class AgentScreen(BesideChat):
         return self._title, self._view
 
     def on_mount(self) -> None:
-        """Show it, and what comes."""
         self.set_interval(LOOK_S, self._show)
         self._show()
         self._view.focus()
@@ -142,7 +140,6 @@ class AgentScreen(BesideChat):
         return [*super().tab_parts(), Part(self.tab, "bold underline $accent")]
 
     def action_agent_stop(self) -> None:
-        """Stop the agent."""
         self._stop()
 
     def on_call_opened(self, event: CallOpened) -> None:

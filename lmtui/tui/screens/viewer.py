@@ -126,7 +126,6 @@ class Viewer(BesideChat):
         return self._title_bar, self._file, self._picture, self._ask
 
     def on_mount(self) -> None:
-        """Show the file."""
         self._draw_title()
         self._file.focus()
         self._load()

@@ -215,7 +215,6 @@ class Workbench(Screen[None]):
 
     @property
     def panes(self) -> Panes:
-        """Return the panes."""
         return self.ready.panes
 
     @property

@@ -81,7 +81,6 @@ class ClickableText(Widget):
         self._point(event.style.meta.get("verb", ""))
 
     def on_leave(self) -> None:
-        """Mark nothing."""
         self._point("")
 
     async def on_click(self, event: events.Click) -> None:
@@ -119,7 +118,6 @@ class VerbRows(ClickableText):
         return len(self.rows(width))
 
     def render(self) -> Content:
-        """Draw the rows."""
         return self.lit(Content("\n").join(self.rows(self.content_size.width)))
 
     @abstractmethod

@@ -45,7 +45,6 @@ class PaneLayout:
         return self.shown(pane) if pane in self.hidden else replace(self, hidden=(*self.hidden, pane))
 
     def shown(self, pane: str) -> PaneLayout:
-        """Return the layout with a pane shown."""
         return replace(self, hidden=tuple(each for each in self.hidden if each != pane))
 
     def with_width(self, column: str, cells: int) -> PaneLayout:

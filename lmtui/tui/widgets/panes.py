@@ -84,7 +84,6 @@ class PlanRows(LineSource):
         return len(self.rows)
 
     def line(self, number: int) -> Line:
-        """Return a row."""
         return self.rows[number].line
 
     def set_width(self, width: int) -> None:
@@ -369,7 +368,6 @@ class Panes(Columns):
         self._files_title, self._log_title = Bar(id="files-title"), Bar(id="log-title")
 
     def compose(self) -> ComposeResult:
-        """Lay out the panes."""
         yield from (Widget(id="files-space"), self.files_pane, self.chat_pane, self.side_pane)
 
     async def on_mount(self) -> None:

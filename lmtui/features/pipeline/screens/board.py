@@ -98,7 +98,6 @@ class Card:
         return sum(1 + (each.cells > width) for each in self.rows)
 
     def lines(self, width: int, now: datetime) -> list[Line]:
-        """Return it in lines."""
         return [line for each in self.rows for line in each.lines(width, now)]
 
 
