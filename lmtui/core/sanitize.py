@@ -114,6 +114,15 @@ def sanitize(text: str) -> str:
     return _compiled(_HIDDEN_IN_PROSE).sub(_name, text)
 
 
+_REWRITTEN = re.compile(r"^[^\n]*(?:\r|\x1b\[[01]?G)(?=[^\r\n])", re.MULTILINE)
+_ERASED = re.compile(r"[^\n\x08]\x08")
+
+
+def last_states(text: str) -> str:
+    """Return output with each line as it is in the end: progress bars and spinners write over theirs again and again."""
+    return _REWRITTEN.sub("", _ERASED.sub("", text))
+
+
 _ALL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"[^\W\d_]+")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import OutputSink
-from lmtui.core.sanitize import sanitize
+from lmtui.core.sanitize import last_states, sanitize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.sandbox import replies
 from lmtui.sandbox.pool import SandboxPool
@@ -29,8 +29,8 @@ _UNFINISHED = re.compile(
 class LiveOutput:
     """Turns pieces of bytes into clean text; characters and control sequences may be split between pieces."""
 
-    def __init__(self, sink: OutputSink) -> None:
-        self._sink = sink
+    def __init__(self, sink: OutputSink, clean: Callable[[str], str] = sanitize) -> None:
+        self._sink, self._clean = sink, clean
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
 
@@ -53,7 +53,7 @@ class LiveOutput:
         self._emit(text)
 
     def _emit(self, text: str) -> None:
-        if shown := sanitize(text):
+        if shown := self._clean(text):
             self._sink(shown)
 
 
@@ -61,9 +61,8 @@ def whole_output(data: bytes, head_bytes: int, total_bytes: int, saved_path: str
     """Return a command's output as the model reads it: all of it, or head and tail with what is missing said between."""
     left_out = total_bytes - len(data)
     if left_out <= 0:
-        return sanitize(data.decode("utf-8", "replace"))
-    head = sanitize(data[:head_bytes].decode("utf-8", "replace"))
-    tail = sanitize(data[head_bytes:].decode("utf-8", "replace"))
+        return sanitize(last_states(data.decode("utf-8", "replace")))
+    head, tail = (sanitize(last_states(part.decode("utf-8", "replace"))) for part in (data[:head_bytes], data[head_bytes:]))
     more = f"; the first of it is in {sanitize(saved_path)}" if saved_path else ""
     return f"{head}\n… {left_out:,} bytes left out{more} …\n{tail}"
 
@@ -159,7 +158,7 @@ class SandboxBackground:
                 await entry.news.wait()
         if entry.exit_code is None:
             await self._look(entry)
-        text, dropped = entry.unread, entry.dropped_chars
+        text, dropped = sanitize(last_states(entry.unread)), entry.dropped_chars
         notes, entry.unread, entry.dropped_chars, entry.notes = "\n".join(entry.notes), "", 0, []
         if entry.exit_code is None:
             entry.news.clear()
@@ -208,7 +207,7 @@ class SandboxBackground:
         self._tasks.clear()
 
     async def _keep(self, entry: _Entry, started: asyncio.Future[None]) -> None:
-        live = LiveOutput(entry.take)
+        live = LiveOutput(entry.take, str)
         fields = {"command": entry.command, "timeout_s": _FOREVER_S, "memory_mb": self._limits.memory_mb, "takes_input": True}
         try:
             async with self._pool.staying_client() as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import posixpath
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -128,8 +129,11 @@ def relative_path(path: str, workspace: Path) -> str:
     raise SandboxError(f"{path}: path is outside the workspace", "The user can add a folder: --add-dir DIR.")
 
 
+SAVED_OUTPUT = re.compile(r"(/[^\0]*/lmtui-output-\w+)/([0-9a-f]{12}\.txt)")  # as `sandbox/guest/capture.py` names it
+
+
 def locate(path: str, workspace: Path, added: Iterable[str]) -> tuple[str, str]:
-    """Return the added folder that a path is in (empty: the workspace), and the path relative to it.
+    """Return the added folder that a path is in (empty: the workspace; or that of saved outputs), and the path relative to it.
 
     Raises:
         SandboxError: it is absolute, and in neither.
@@ -138,7 +142,8 @@ def locate(path: str, workspace: Path, added: Iterable[str]) -> tuple[str, str]:
     for folder in sorted(added, key=len, reverse=True):
         if whole == folder or whole.startswith(f"{folder}/"):
             return folder, whole[len(folder) :].lstrip("/")
-    return "", relative_path(path, workspace)
+    saved = SAVED_OUTPUT.fullmatch(path)
+    return (saved[1], saved[2]) if saved else ("", relative_path(path, workspace))
 
 
 def check_workspace(path: Path) -> Path:

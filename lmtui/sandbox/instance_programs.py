@@ -24,7 +24,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import HostApproval, parse_pattern
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, Served
-from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.sanitize import last_states, sanitize, sanitize_line
 from lmtui.paths import SCRATCH, packages_dir, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import FULL, Backend
@@ -282,7 +282,8 @@ class _Held:
     @property
     def text(self) -> str:
         left_out = self.total - len(self.head) - len(self.tail)
-        return f"{self.head}\n[… {left_out:,} characters left out …]\n{self.tail}" if left_out else self.head + self.tail
+        between = f"\n[… {left_out:,} characters left out …]\n" if left_out else ""
+        return sanitize(last_states(self.head + between + self.tail))
 
 
 class LaneInterpreter:
@@ -367,9 +368,8 @@ class LaneInterpreter:
                 await asyncio.sleep(0)  # however many there are, the screen gets its turn
             frame = await self._next(process)
             if isinstance(frame.get("out"), str):
-                text = sanitize(str(frame["out"]))
-                held.take(text)
-                on_output(text)
+                held.take(text := str(frame["out"]))
+                on_output(sanitize(text))
             elif "image" in frame and len(held.images) < MAX_IMAGES:
                 held.images += _image(frame["image"], len(held.images) + 1)
             elif "done" in frame:

@@ -409,13 +409,14 @@ class WorkspaceSandbox:
         if live is not None:
             live.finish()
         reply = replies.parse(facts, replies.RunReply)
+        saved = "" if self._overlay is not None else sanitize_line(reply.saved)  # what an overlay saves goes with it
         result = ExecResult(
             exit_code=reply.exit,
-            output=whole_output(data, reply.head_bytes, reply.total, reply.saved),
+            output=whole_output(data, reply.head_bytes, reply.total, saved),
             total_bytes=reply.total,
             elapsed_ms=reply.elapsed_ms,
             is_timed_out=reply.reason == "timeout",
-            saved_path=sanitize_line(reply.saved),
+            saved_path=saved,
             data=data if len(data) == reply.total else b"",
         )
         if not reply.clean:

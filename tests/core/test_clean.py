@@ -18,12 +18,14 @@ from lmtui.core.sanitize import (
     Redactor,
     escape_invisible,
     escape_invisible_line,
+    last_states,
     last_words,
     sanitize,
     sanitize_line,
     sanitize_path,
 )
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.sandbox.background import whole_output
 from tests.sets import depth, for_each
 
 
@@ -258,3 +260,19 @@ def test_only_whole_keys_are_taken_out_and_no_placeholders() -> None:
 @given(st.text(), st.text())
 def test_no_text_keeps_the_key(before: str, after: str) -> None:
     assert KEY not in Redactor([KEY]).text(f"{before}{KEY}{after}").replace(REDACTED, "\0")
+
+
+@for_each(("text", "expected"), [
+    ("".join(f"\rprogress {n}%" for n in range(3000)) + "\r\nend\r\n", "progress 2999%\nend\n"), ("a\r\nb\r\n", "a\nb\n"),
+    ("10%\r50%\r", "50%\n"), ("one\r\x1b[Ktwo\n", "two\n"),
+    ("x\x1b[2K\x1b[1Gy\x1b[2K\x1b[Gz\n", "z\n"), ("|\x08/\x08-\x08done\n", "done\n"),
+    ("a\n\rb\rc\nd\n", "a\nc\nd\n"), ("a\n", "a\n"),
+])  # fmt: skip
+def test_output_that_rewrites_a_line_is_its_last_state(text: str, expected: str) -> None:
+    assert sanitize(last_states(text)) == expected
+    assert whole_output(text.encode(), 0, len(text.encode()), "") == expected
+
+
+def test_a_long_line_that_is_never_rewritten_is_quick() -> None:
+    text = "x" * 200_000 + "\r" * 1000
+    assert last_states(text) == text

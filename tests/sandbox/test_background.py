@@ -59,6 +59,13 @@ async def test_input_reaches_a_command_and_its_answer_is_read(sandbox: Sandbox) 
 
 
 @pytest.mark.parametrize("sandbox", STAYING, indirect=True)
+async def test_a_progress_bar_is_read_in_its_last_state(sandbox: Sandbox) -> None:
+    started = await sandbox.background.start("printf '\\r1%%\\r2%%\\r3%%\\n'; exec sleep 5")
+    assert (await sandbox.background.read(started.id, wait_s=5))[0] == "3%\n"
+    await sandbox.background.stop(started.id)
+
+
+@pytest.mark.parametrize("sandbox", STAYING, indirect=True)
 async def test_one_that_ends_by_itself_is_told_with_the_next_command(sandbox: Sandbox) -> None:
     started = await sandbox.background.start("sleep 0.3; echo last words; exit 3")
     while sandbox.background.commands()[0].exit_code is None:

@@ -52,6 +52,13 @@ async def test_long_output_keeps_head_and_tail_and_saves_more(sandbox: Sandbox) 
     assert "523,359 bytes left out" in result.output
     saved = await sandbox.run_command(f"sed -n 50000p {result.saved_path}; wc -c < {result.saved_path}")
     assert saved.output.split() == ["50000", "588895"]
+    assert (await sandbox.read_file(result.saved_path)).size_bytes == 588_895
+    (found,) = await sandbox.grep("^77777$", path=result.saved_path)
+    assert (found.path, found.line) == (result.saved_path, 77_777)
+    with pytest.raises(SandboxError, match=r"outside the workspace|read-only"):
+        await sandbox.write_file(result.saved_path, b"")
+    with pytest.raises(SandboxError, match="outside the workspace"):
+        await sandbox.read_file("/etc/lmtui-output-x/0123456789ab.txt")
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)

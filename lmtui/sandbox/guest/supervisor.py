@@ -242,11 +242,11 @@ class Supervisor:
         self._answer(identity, files.make_directory(self._root_of(message), message["path"]))
 
     def _root_of(self, message: Message) -> Root:
-        """Return the workspace, or the added folder that the message names."""
+        """Return the workspace, or the added folder that the message names, or that of saved outputs."""
         folder = str(message.get("folder", ""))
         if not folder:
             return self._root
-        if folder not in self._options.folders:
+        if folder not in (*self._options.folders, self._spool.folder):
             raise Refused(f"{folder}: path is outside the workspace")
         if folder not in self._added:
             self._added[folder] = Root(folder)
