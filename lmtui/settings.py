@@ -107,7 +107,7 @@ class Config:
         512, "end this wait if swap use grows by more than this many MB; 0: ignore swap", at_least=0, label="Swap growth limit",
     )  # fmt: skip
     context_tokens: int = _setting(
-        0, "the model's context window in tokens if the server does not report one; 0: found when a request is refused", at_least=0,
+        0, "the model's context window in tokens if the server reports none; 0: found when a request is refused", at_least=0,
         label="Context size",
     )  # fmt: skip
     slots: int = _setting(
