@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
+import selectors
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,6 +15,7 @@ import pytest
 from lmtui.core.errors import LmtuiError
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Sandbox, ToolContext
+from lmtui.sandbox.guest.jobs import OutputPipe
 from lmtui.tools.registry import ToolRegistry
 from tests.sandbox.conftest import BUBBLEWRAP
 
@@ -51,3 +54,23 @@ async def test_no_tool_waits_for_a_pipe_or_a_socket(
         async with asyncio.timeout(10):
             with suppress(LmtuiError):
                 await registry.prepare(tool, json.dumps(given)).run(context)
+
+
+def test_what_is_left_in_a_pipe_is_read_and_what_comes_without_end_is_not() -> None:
+    sizes: list[int] = []
+
+    def take(piece: bytes) -> None:
+        sizes.append(len(piece))
+        assert len(sizes) < 100
+
+    reading, writing = os.pipe()
+    room = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.set_blocking(writing, False)
+    assert os.write(writing, bytes(2 * room)) == room
+    with selectors.PollSelector() as selector:
+        OutputPipe(selector, reading, take).end()
+        assert sum(sizes) == room
+        endless = OutputPipe(selector, os.open("/dev/zero", os.O_RDONLY), take)
+        endless.end()
+        assert endless.fd == -1
+    os.close(writing)

@@ -19,6 +19,7 @@ from .capture import Capture
 from .protocol import Message
 
 _READ_BYTES = 262_144
+_MOST_LEFT_BYTES = 2 << 20  # pipe(7): without rights a pipe holds a megabyte at most; pieces may be short
 _MAX_RESULT_BYTES = 900_000
 _TICK_S = 0.05
 _LIVE_EVERY_S = 0.03
@@ -51,9 +52,8 @@ class OutputPipe:
             self._is_watched = False
 
     def end(self) -> None:
-        """Read what is left, and close it."""
-        while self.fd >= 0 and self._read():
-            pass
+        """Read what is left, and close it: no more than a pipe holds, as a program that was handed the other end may go on."""
+        _ = any(self.fd < 0 or not self._read() for _ in range(_MOST_LEFT_BYTES // _READ_BYTES))
         self._close()
 
     def _ready(self) -> bool:
