@@ -117,7 +117,8 @@ GLM_KEY_MAY_COME = re.compile(r"(?:[\w.\-]{0,100}</?|<)?[a-z_]{0,8}\Z")
 _CHILD = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
 _CLOSE = re.compile(rf"(?:</{NAMESPACE}|<\|close\|>)(?:function|invoke|tool|function_call|tool_call|call)(?:>|<\|sep\|>)")
 _FOLLOWS = re.compile(
-    rf"</?{NAMESPACE}(?:tool_calls?|function_calls?|function|invoke|tool|parameter|param|arg|argument)\b|<\||(?:<arg_key>)?[\w.\-]{{0,100}}</?arg_(?:key|value)>"
+    rf"</?{NAMESPACE}(?:tool_calls?|function_calls?|function|invoke|tool|parameter|param|arg|argument)\b"
+    r"|<\||<arg_key>|[\w.\-]{1,100}</arg_key>"
 )
 GLM_END = "</tool_call>"
 _LOOK_CHARS = 300
