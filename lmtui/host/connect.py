@@ -291,7 +291,7 @@ def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> 
     Raises:
         LmtuiError: it does not answer, or refuses.
     """
-    parts = urlsplit(url)
+    parts, host = urlsplit(url), f"the host at {sanitize_line(url) or socket_file()}"
     make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = make(parts.netloc, timeout=_CONNECT_LIMIT_S) if url else _UnixConnection("localhost", timeout=_CONNECT_LIMIT_S)
     try:
@@ -299,14 +299,10 @@ def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> 
         response = connection.getresponse()
         body = response.read()
         if response.status != HTTPStatus.OK:
-            raise LmtuiError(
-                f"the host at {sanitize_line(url) or socket_file()} answers {response.status}", _hint(response.status)
-            )
+            raise LmtuiError(f"{host} answers {response.status}", _hint(response.status))
         return json.loads(body)
     except (OSError, HTTPException, ValueError) as error:
-        raise HostError(
-            f"the host at {sanitize_line(url) or socket_file()} does not answer: {error}", "Is it running, and the tunnel open?"
-        ) from error
+        raise HostError(f"{host} does not answer: {error}", "Is it running, and the tunnel open?") from error
     finally:
         connection.close()
 
@@ -314,6 +310,8 @@ def ask_host(path: str, url: str = "", token: str = "", method: str = "GET") -> 
 def _hint(status: int) -> str:
     if status == HTTPStatus.UNAUTHORIZED:
         return "Give its token with --token-file, or in LMTUI_HOST_TOKEN."
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return "It is of an older version: kill the process that `lmtui host status` names, where it runs."
     return "Is this the address of a host?" if status == HTTPStatus.NOT_FOUND else ""
 
 
