@@ -66,7 +66,10 @@ def _tell_once(agent: Agent, problem: str) -> None:
 async def record_changes(
     agent: Agent, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
 ) -> tuple[str, ...]:
-    """Report what a call changed, add it to `files` and return it: from comparing states, else from the tool."""
+    """Report what a call changed, add it to `files` and return it: from comparing states, else from the tool.
+
+    `files` also takes what the tool wrote and no state has, because git ignores it or it is in a submodule.
+    """
     changes, after_id = result.changes, ""
     if before is not None and agent.services.checkpoints is not None:
         try:
@@ -75,9 +78,10 @@ async def record_changes(
         except SandboxError as error:
             agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}"))
     paths = tuple(change.path for change in changes)
+    written = (change.path for change in result.changes if not change.path.endswith("/"))
+    files.update(dict.fromkeys((*paths, *written)))
     if changes:
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
-        files.update(dict.fromkeys(paths))
         workspace, told = agent.services.workspace, FilesChanged(agent=agent.id, call_id=call_id, files=paths, changes=changes)
         agent.emit(replace(told, before=ids[0], after=ids[1], is_tried=workspace.is_tried))
         if workspace.is_tried:
