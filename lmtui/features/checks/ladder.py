@@ -52,7 +52,7 @@ class Project:
     """What the files at the top of a workspace say about its checks.
 
     `python` is the interpreter; `tests` is the program of the Python tests (pytest or unittest), empty where there are none;
-    `script` is what the tests of JavaScript are run with.  `makefile` and `justfile` are targets.
+    `script` is what the tests of JavaScript are run with.  `make` and `just` are targets that check.
     """
 
     python: str = _PYTHON
@@ -62,24 +62,24 @@ class Project:
     has_go: bool = False
     has_cargo: bool = False
     has_swift: bool = False
-    make: str = ""
-    just: str = ""
+    make: Sequence[str] = ()
+    just: Sequence[str] = ()
     ruff: str = ""
     eslint: str = ""
     source: str = ""
 
-    def suite(self) -> ProjectCheck | None:
-        """Return the command that checks everything, None where the project has none."""
+    def suites(self) -> list[ProjectCheck]:
+        """Return the commands that check everything, the first that can run decides."""
         commands = (
-            (self.make, f"make {self.make}", "Makefile"),
-            (self.just, f"just {self.just}", "justfile"),
+            *((True, f"make {target}", "Makefile") for target in self.make),
+            *((True, f"just {target}", "justfile") for target in self.just),
             (self.tests, self.python_tests(), self.source),
             (self.has_npm_test, "npm test --silent", "package.json"),
             (self.has_go, "go build ./... && go vet ./... && go test ./...", "go.mod"),
             (self.has_cargo, "cargo test --quiet", "Cargo.toml"),
             (self.has_swift, "swift build && swift test", "Package.swift"),
         )
-        return next((ProjectCheck(Rung.SUITE, command, source) for has, command, source in commands if has), None)
+        return [ProjectCheck(Rung.SUITE, command, source) for has, command, source in commands if has]
 
     def python_tests(self, files: Sequence[str] = ()) -> str:
         """Return the command that runs Python tests: of some files, or all."""
@@ -141,8 +141,8 @@ async def read_project(runner: CheckRunner) -> Project:
         has_go=bool(await text("go.mod")),
         has_cargo=bool(await text("Cargo.toml")),
         has_swift=bool(await text("Package.swift")),
-        make=await _target(text, ("GNUmakefile", "makefile", "Makefile")),
-        just=await _target(text, ("justfile", "Justfile", ".justfile")),
+        make=await _targets(text, ("GNUmakefile", "makefile", "Makefile")),
+        just=await _targets(text, ("justfile", "Justfile", ".justfile")),
         ruff=await _ruff(runner, pyproject),
         eslint=await _first(runner, _ESLINT) if await runner.read("node_modules/.bin/eslint") is not None else "",
         source=source,
@@ -181,14 +181,13 @@ def _script_runner(npm_test: str, package: dict[str, Any]) -> str:
     return ""
 
 
-async def _target(text: Callable[[str], Awaitable[str]], names: Sequence[str]) -> str:
-    """Return the target of a Makefile or a justfile that checks, empty where there is none."""
+async def _targets(text: Callable[[str], Awaitable[str]], names: Sequence[str]) -> Sequence[str]:
+    """Return the targets of a Makefile or a justfile that check."""
     for name in names:
         content = await text(name)
         if content:
-            found = (target for target in _TARGETS if re.search(_TARGET.format(name=target), content, re.MULTILINE))
-            return next(found, "")
-    return ""
+            return [target for target in _TARGETS if re.search(_TARGET.format(name=target), content, re.MULTILINE)]
+    return ()
 
 
 async def _ruff(runner: CheckRunner, pyproject: dict[str, Any]) -> str:
@@ -262,7 +261,11 @@ _PLACE = re.compile(r"[\w./-]+\.\w+:\d+|^\s*File \"[^\"]+\", line \d+")
 _REASON = re.compile(r"^E  +|\b\w*(?:Error|Exception|Failure)\b|^\s*(?:error|panic|expected|actual|received)\b", re.IGNORECASE)
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 _NOT_STARTED = re.compile(r"not found|no such file|permission denied|cannot execute|is a directory|exec format", re.IGNORECASE)
-_NO_PROGRAM = re.compile(r"(?:: |^)(?:command )?not found$|No module named (?:pytest|ruff)$", re.IGNORECASE | re.MULTILINE)
+_NO_PROGRAM = re.compile(
+    r"(?:: |^)(?:command )?not found$|^\S*python\S*: No module named \S+$|\*\*\* .*\bError 12[67]$"
+    r"|\*\*\* No rule to make target '[^']*'\.|does not contain recipe|missing script:",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 @dataclass(slots=True)
@@ -320,7 +323,10 @@ class Ladder:
             suite = related or suite
             if related is None or related.command in passed:
                 return suite
-        _ = await self._run(runner, suite, changed, decides=True)
+        outcome = await self._run(runner, suite, changed, decides=True)
+        if outcome is CheckOutcome.NOT_RUN and not self.command and 0 <= self.seconds.get(suite.command, -1) <= self.limit_s:
+            self.seconds[suite.command] = -1.0  # its program or target is missing, which was said
+            return await self.at_end(runner, changed, passed) or suite
         return suite
 
     async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
@@ -351,8 +357,9 @@ class Ladder:
         return replace(_check_of(ProjectCheck(Rung.GOAL, command), ended, outcome, decides=True), text=text)
 
     def suite(self, project: Project) -> ProjectCheck | None:
-        """Return the command that decides."""
-        return ProjectCheck(Rung.SUITE, self.command, self.source) if self.command else project.suite()
+        """Return the command that decides: the first that did not turn out to lack its program or target."""
+        known = [ProjectCheck(Rung.SUITE, self.command, self.source)] if self.command else project.suites()
+        return next((check for check in known if self.command or self.seconds.get(check.command, 0) >= 0), None)
 
     def _linters(self, project: Project, changed: Sequence[str]) -> list[ProjectCheck]:
         if self.lint:

@@ -171,7 +171,7 @@ async def test_what_decides_is_inferred_from_the_files(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    suite = (await read_project(runner)).suite()
+    suite = Ladder().suite(await read_project(runner))
     assert (suite.command if suite else None) == command
 
 
@@ -233,3 +233,31 @@ def test_without_any_known_form_the_last_lines_are_told() -> None:
 async def test_a_goal_says_in_words_what_came_of_it(runner: Runner, command: str, outcome: CheckOutcome, said: str) -> None:
     check = await Ladder(limit_s=1).meets(runner, command)
     assert (check.outcome, said in check_words(check)) == (outcome, True), check_words(check)
+
+
+@pytest.mark.parametrize(
+    "recipe", ["lmtui-has-no-such-linter .", "@sh -c 'lmtui-has-no-such-linter'", "$(MAKE) absent", "python3 -m lmtui_no_such"]
+)
+async def test_a_target_whose_program_is_missing_is_not_run_and_the_next_decides(
+    runner: Runner, tmp_path: Path, recipe: str
+) -> None:
+    (tmp_path / "Makefile").write_text(f"check:\n\t{recipe}\ntest:\n\ttrue\n")
+    ladder = Ladder()
+    for _ in range(2):
+        suite = await ladder.at_end(runner, ["a.py"], frozenset())
+        assert suite is not None
+        assert suite.command == "make test"
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.NOT_RUN), *[(Rung.SUITE, CheckOutcome.PASSED)] * 2]
+
+
+async def test_a_missing_source_file_is_a_failure(runner: Runner, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("check: gone.h\n\ttrue\ntest:\n\ttrue\n")
+    await Ladder().at_end(runner, ["a.c"], frozenset())
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FAILED)]
+
+
+async def test_where_nothing_can_run_that_is_the_end(runner: Runner, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("check:\n\tlmtui-has-no-such-linter .\n")
+    suite = await Ladder().at_end(runner, ["a.py"], frozenset())
+    assert suite is not None
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.NOT_RUN)]
