@@ -383,18 +383,23 @@ def about_missing(missing: Iterable[MissingProgram], tools: ProjectTools, *, in_
     return [*notes, *(f"not in the sandbox: {each}" for each in tools.withheld)]
 
 
-def with_allowed(tools: ProjectTools, folders: Iterable[Path]) -> ProjectTools:
-    """Return the tools with folders that the user allowed to show."""
+def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) -> ProjectTools:
+    """Return the tools with folders that the user allowed to show, and the Python of an environment in one.  Blocks."""
     allowed = {str(folder): Shown(str(folder), folder, "you allowed it") for folder in folders}
     if not allowed:
         return tools
-    return replace(
+    shown = {each.target: each for each in tools.shown} | allowed
+    finder = _Finder(workspace, Path.home().resolve(), {}, shown=shown)
+    for folder in map(Path, allowed):
+        for settings in (folder / "pyvenv.cfg", *folder.glob("*/pyvenv.cfg")):
+            finder.add_environment(_text(settings), f"the Python of {settings.parent.name}")
+    known = replace(
         tools,
-        shown=tuple(({each.target: each for each in tools.shown} | allowed).values()),
         path=(*tools.path, *programs([each.source for each in allowed.values()])),
         withheld=tuple(each for each in tools.withheld if each.partition(" (")[0] not in allowed),
         offered=tuple(each for each in tools.offered if each[0] not in allowed),
     )
+    return finder.added_to(known)
 
 
 def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path | None = None) -> ProjectTools:
@@ -524,7 +529,8 @@ def _names(path: Path, workspace: Path) -> Iterator[Path]:
 
 
 def _is_pinned(folder: Path, version: str) -> bool:
-    return any(f"{part.lstrip('v')}.".startswith(f"{version}.") for part in folder.parts[-3:])
+    names = (part.removeprefix("cpython-").lstrip("v").partition("-")[0] for part in folder.parts[-3:])
+    return any(f"{name}.".startswith(f"{version}.") for name in names)
 
 
 def _version(folder: Path) -> list[int]:

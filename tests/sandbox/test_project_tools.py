@@ -19,6 +19,7 @@ from lmtui.sandbox.project_tools import (
     find_missing,
     find_project_tools,
     lacking_in_image,
+    with_allowed,
     with_program,
 )
 from lmtui.sandbox.select import choose, make_backend
@@ -119,6 +120,28 @@ def test_the_version_of_node_that_a_project_pins_is_taken(workspace: Path, home:
     found = find_project_tools(workspace, {"package.json": "{}", ".nvmrc": "20\n"})
     assert f"{home}/.nvm/versions/node/v20.3.0" in targets(found)
     assert found.path == (f"{home}/.nvm/versions/node/v20.3.0/bin",)
+
+
+@pytest.mark.parametrize("place", [".pyenv/versions/{}", ".local/share/uv/python/cpython-{}-linux-x86_64-gnu"])
+def test_the_version_of_python_that_a_project_pins_is_taken(workspace: Path, home: Path, place: str) -> None:
+    for version in ("3.98.1", "3.99.10", "3.99.1"):
+        python(home / place.format(version))
+    found = find_project_tools(workspace, {".python-version": "3.99.1\n"})
+    assert targets(found) == [f"{home}/{place.format('3.99.1')}"]
+    assert found.path == (f"{home}/{place.format('3.99.1')}/bin",)
+
+
+@pytest.mark.parametrize(
+    "allowed", [".local/share/uv/tools/pre-commit", ".local/share/uv/tools", ".local/share/pipx/venvs/nox"]
+)
+def test_a_tool_that_the_user_allows_brings_the_python_of_its_environment(workspace: Path, home: Path, allowed: str) -> None:
+    base = home / ".local/share/uv/python/cpython-3.99.1-linux"
+    python(base)
+    for tool in (".local/share/uv/tools/pre-commit", ".local/share/pipx/venvs/nox"):
+        program(home / tool / "bin/run")
+        (home / tool / "pyvenv.cfg").write_text(config(base / "bin"))
+    found = with_allowed(NO_TOOLS, [home / allowed], workspace)
+    assert sorted(targets(found)) == sorted([str(base), str(home / allowed)])
 
 
 def test_rust_gets_its_toolchains_and_what_was_fetched(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
