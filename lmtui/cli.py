@@ -26,7 +26,7 @@ from lmtui.config import MODEL_SETTINGS, SETTINGS, Loaded, load_config, setting_
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.roles import ModelRole
 from lmtui.headless.inputs import check_screen, wants_plain
-from lmtui.paths import config_dir
+from lmtui.paths import config_dir, install_hint
 from lmtui.plain_files import forget_programs
 from lmtui.registry import Subcommand, features, load
 
@@ -375,8 +375,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _acp(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("acp") is None:
-        hint = "Install it with: pip install 'lmtui[acp]'"
-        raise UsageError("the Agent Client Protocol needs the extra `acp`", hint)
+        raise UsageError("the Agent Client Protocol needs the extra `acp`", install_hint("acp"))
     from lmtui.acp.acp_server import run as serve_editor
     from lmtui.acp.acp_server import run_setup
 

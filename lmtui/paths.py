@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -115,6 +118,20 @@ def _user_dir(part: str, default: object) -> Path:
         return Path(home).expanduser() / part
     assert callable(default)
     return Path(default("lmtui", appauthor=False))
+
+
+def install_hint(extra: str) -> str:
+    """Say how an extra is added to this installation: by the program that made it, from where it was made.  Blocks.
+
+    Installers note the place in `direct_url.json` (https://packaging.python.org/specifications/direct-url).
+    """
+    way = (
+        "uv tool install" if "/uv/tools/" in sys.prefix else "pipx install --force" if "/pipx/" in sys.prefix else "pip install"
+    )
+    noted = next(Path(__file__).parents[1].glob("lmtui-*.dist-info/direct_url.json"), None)
+    found = json.loads(noted.read_text(encoding="utf-8")) if noted else {}
+    place = f" @ {'git+' if 'vcs_info' in found else ''}{found['url']}" if found.get("url") else ""
+    return f"Install it with `{way} {shlex.quote(f'lmtui[{extra}]{place}')}`."
 
 
 def path_inside(workspace: Path) -> str:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from lmtui import paths
 from lmtui.paths import config_dir, sessions_dir, state_dir
 
 
@@ -33,3 +35,23 @@ def test_without_the_variable_the_platform_decides(tmp_path: Path, monkeypatch: 
 
 def test_sessions_lie_where_earlier_workspaces_have_them(tmp_path: Path) -> None:
     assert sessions_dir(tmp_path) == tmp_path / ".lmagent" / "sessions"
+
+
+@pytest.mark.parametrize(("prefix", "way"), [
+    ("/home/me/.local/share/uv/tools/lmtui", "uv tool install"),
+    ("/home/me/.local/share/pipx/venvs/lmtui", "pipx install --force"),
+    ("/home/me/.venv", "pip install"),
+])  # fmt: skip
+@pytest.mark.parametrize(("noted", "place"), [
+    ("", ""), ('{"url": "file:///home/me/my%20lmtui", "dir_info": {}}', " @ file:///home/me/my%20lmtui"),
+    ('{"url": "https://git.example/lmtui", "vcs_info": {"vcs": "git"}}', " @ git+https://git.example/lmtui"),
+])  # fmt: skip
+def test_an_extra_is_installed_by_the_program_that_installed_lmtui(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, prefix: str, way: str, noted: str, place: str
+) -> None:
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "lmtui" / "paths.py"))
+    if noted:
+        (tmp_path / "lmtui-1.0.dist-info").mkdir()
+        (tmp_path / "lmtui-1.0.dist-info" / "direct_url.json").write_text(noted)
+    assert paths.install_hint("acp") == f"Install it with `{way} 'lmtui[acp]{place}'`."

@@ -35,10 +35,11 @@ from lmtui.core.servers import (
 )
 from lmtui.engine.model_exam import find_call_form, wake
 from lmtui.models.discovery import LOOK_LIMIT_S, Loader, look_at
-from lmtui.models.embedded.embedded_server import EXTRA, Engine, ModelFile, find_files, is_installed
+from lmtui.models.embedded.embedded_server import Engine, ModelFile, find_files, is_installed
 from lmtui.models.endpoint import is_reachable
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.servers.server_client import MemoryGate
+from lmtui.paths import install_hint
 from lmtui.store.model_profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
 
@@ -152,7 +153,7 @@ class Embedded:
             models = tuple(self._as_model(name, file) for name, file in self._files.items())
             servers.append(ServerFound(ServerKind.FILES, FILES_URL, models, can_load=True))
         elif files and is_alone:
-            note = f"{len(files)} model files are on this machine; lmtui runs them itself with `pip install 'lmtui[embedded]'`"
+            note = f"{len(files)} model files are on this machine; lmtui runs them itself. {install_hint('embedded')}"
             servers.append(ServerFound(ServerKind.FILES, FILES_URL, (), note))
         return servers
 
@@ -160,7 +161,7 @@ class Embedded:
         """Start a file, by its name in the list or its path; the one that runs ends first."""
         path = self._files[name].path if name in self._files else Path(name)
         if not self._can_run():
-            raise ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", EXTRA)
+            raise ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", install_hint("embedded"))
         before, engine = self._engine, Engine(path, window_tokens)
         self._engine = engine  # before anything is waited for: of two loads at once the later one stays, the other is stopped
         if before is not None:

@@ -21,7 +21,7 @@ def main() -> int:
     try:
         from PIL import Image  # noqa: PLC0415  (after the limits)
     except ImportError:
-        return fail("pictures need Pillow: pip install 'lmtui[images]'")
+        return fail("pictures need Pillow: install lmtui with the extra images")
     columns, rows = int(sys.argv[1]), int(sys.argv[2])
     try:
         picture = Image.open(sys.stdin.buffer, formats=FORMATS)

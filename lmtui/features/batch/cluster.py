@@ -44,13 +44,12 @@ from lmtui.features.batch.cluster_worker import (
     store_files,
 )
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.paths import PROTECTED_NAMES
+from lmtui.paths import PROTECTED_NAMES, install_hint
 from lmtui.plain_files import NotPlain, is_executable, read_plain
 from lmtui.settings import Config
 
 SLOT = "slot"
 MOST_FILES = 100_000
-EXTRA = "Install it with `pip install 'lmtui[batch]'`."
 RESUME = "Continue with `lmtui batch resume`."
 _MAX_FILE_BYTES, _MAX_ALL_BYTES = 64_000_000, 1_000_000_000
 _CONNECT_S, _LOOK_S, _NO_WORKER_S, _CANCEL_S = 20, 1.0, 60.0, 5.0
@@ -407,7 +406,7 @@ async def open_cluster(
     try:
         distributed = await asyncio.to_thread(importlib.import_module, "distributed")
     except ImportError as error:
-        raise UsageError("--cluster needs Dask", EXTRA) from error
+        raise UsageError("--cluster needs Dask", install_hint("batch")) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # lmtui reports lost connections itself
     async with contextlib.AsyncExitStack() as stack:
         target: Any = address

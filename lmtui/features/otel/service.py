@@ -13,10 +13,10 @@ from lmtui.core.events import Level, Notice
 from lmtui.core.sanitize import sanitize_line
 from lmtui.engine.session import EngineSession
 from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.paths import install_hint
 from lmtui.registry import load
 
 MISSING = "no traces are sent: otel_endpoint is set, but OpenTelemetry is not installed"
-INSTALL = "Install it with `pip install 'lmtui[otel]'`, or leave otel_endpoint empty."
 _EXPORTER = "lmtui.features.otel.spans:SpanExport"
 
 
@@ -48,7 +48,7 @@ class TelemetryService(WorkspaceFeature):
                 self._exports[endpoint] = load(_EXPORTER)(endpoint)
             self._exports[endpoint].follow(session)
         except ImportError:
-            session.emit(Notice(level=Level.WARNING, text=f"{MISSING}. {INSTALL}"))
+            session.emit(Notice(level=Level.WARNING, text=f"{MISSING}. {install_hint('otel')}"))
         except UsageError as error:
             session.emit(Notice(level=Level.WARNING, text=error.full_text()))
 
@@ -63,6 +63,6 @@ class TelemetryService(WorkspaceFeature):
         if not self.host.config.otel_endpoint:
             return ()
         if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
-            return (CheckRow("otel", WARNING, MISSING, INSTALL),)
+            return (CheckRow("otel", WARNING, MISSING, install_hint("otel")),)
         address = self.host.config.otel_endpoint.rpartition("@")[2]  # without a name and password
         return (CheckRow("otel", OK, f"traces go to {sanitize_line(address)}"),)

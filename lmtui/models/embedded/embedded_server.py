@@ -19,7 +19,7 @@ from typing import IO
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import LoadProgress
-from lmtui.paths import state_dir, without_keys
+from lmtui.paths import install_hint, state_dir, without_keys
 
 MOST_FILES = 200
 _MOST_FOLDERS = 5_000
@@ -106,7 +106,6 @@ def _file(name: str, path: Path, place: str) -> ModelFile | None:
 
 
 CHILD = Path(__file__).with_name("child.py")
-EXTRA = "Install it with `pip install 'lmtui[embedded]'`."
 DEFAULT_WINDOW = 16_384
 _STOP_LIMIT_S = 5.0
 _TICK_S = 0.5
@@ -240,7 +239,7 @@ def _log_file() -> Path:
 
 def _failed(path: Path, why: str) -> ProviderError:
     if "not installed" in why:
-        return ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", EXTRA)
+        return ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", install_hint("embedded"))
     try:
         lines = _log_file().read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL_CHARS:].splitlines()
     except OSError:
