@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from lmtui import __version__
-from lmtui.commands.command import Begin, CommandContext, OpenView
+from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView
 from lmtui.commands.table import command_table, run_typed
 from lmtui.core.errors import ClosedToNetwork, UsageError
 from lmtui.core.mcp import ServerState
@@ -153,7 +153,10 @@ def _typed_in_a_screen(host: Host, session_id: str) -> set[str]:
         unanswered = set()
         for text in REFUSED:
             with contextlib.suppress(ClosedToNetwork, UsageError):
-                match await run_typed(context, text):
+                result = await run_typed(context, text)
+                while isinstance(result, AskYes):
+                    result = await result.then()
+                match result:
                     case Begin(start=begin):
                         begin(session)
                         async with asyncio.timeout(10):
