@@ -71,8 +71,14 @@ def is_plain_folder(root: Path, relative: str) -> bool:
 
 
 def is_linked(root: Path, relative: str) -> bool:
-    """Tell whether there is a folder below another only by a link in the path: nothing in it is read.  Blocks."""
-    return not is_plain_folder(root, relative) and (root / relative).is_dir()
+    """Tell whether the path of a folder below another leads through a link: nothing in it is read.  Blocks."""
+    parts = relative.split("/")
+    with contextlib.suppress(OSError):
+        for at, name in enumerate(parts):
+            with _opened(root, "/".join(parts[:at])) as folder:
+                if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    return True
+    return False
 
 
 def list_plain(root: Path, relative: str = "") -> list[tuple[str, str]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import re
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,6 +157,8 @@ class Folds:
 MAX_ENTRIES = 1000
 MAX_DRAFTS = 50
 _SUFFIX = ".json"
+_HOLDER = secrets.token_hex(8)  # this process: as a number it may have been another's
+_held: dict[Path, int] = {}  # the locked file of this process in each folder of drafts
 
 
 class PromptStore:
@@ -194,8 +198,8 @@ class PromptStore:
         What belongs to one of `others` (sessions that are open again) stays there.
         """
         for path in self._paths():
-            typed, pid = self._read_draft(path)
-            if typed.text and not _is_alive(pid) and path.name.removesuffix(_SUFFIX) not in others:
+            typed, holder = self._read_draft(path)
+            if typed.text and path.name.removesuffix(_SUFFIX) not in others and not _is_held(self._drafts, holder):
                 with contextlib.suppress(OSError):
                     self.save_draft(session_id, typed)
                     path.unlink(missing_ok=True)
@@ -213,10 +217,11 @@ class PromptStore:
             path.unlink(missing_ok=True)
             return
         self._drafts.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = path.with_suffix(f".{os.getpid()}.new")
+        _hold(self._drafts)
+        new = path.with_suffix(f".{_HOLDER}.new")
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-            file.write(_line(typed, pid=os.getpid()))
+            file.write(_line(typed, holder=_HOLDER))
         new.replace(path)
         for old in self._paths()[MAX_DRAFTS:]:
             old.unlink(missing_ok=True)
@@ -231,18 +236,17 @@ class PromptStore:
             return []
         return [Path(path) for _, path in sorted(found, reverse=True)]
 
-    def _read_draft(self, path: Path) -> tuple[Typed, int]:
-        """Return a draft and the process that wrote it."""
+    def _read_draft(self, path: Path) -> tuple[Typed, str]:
+        """Return a draft and the name of the process that wrote it."""
         try:
             text = path.read_text("utf-8")
             value = json.loads(text)
         except (OSError, ValueError):
-            return Typed(""), 0
-        pid = value.get("pid") if isinstance(value, dict) else 0
-        return _read(text), pid if isinstance(pid, int) else 0
+            return Typed(""), ""
+        return _read(text), str(value.get("holder", "")) if isinstance(value, dict) else ""
 
 
-def _line(typed: Typed, **more: int) -> str:
+def _line(typed: Typed, **more: str) -> str:
     """Return a text as one line of JSON: a string, or an object where it holds more."""
     value = {"text": typed.text, "pastes": dict(typed.pastes), **more} if typed.pastes or more else typed.text
     return json.dumps(value) + "\n"
@@ -262,14 +266,23 @@ def _read(line: str) -> Typed:
     return Typed(text, {key: each for key, each in known if isinstance(each, str)})
 
 
-def _is_alive(pid: int) -> bool:
+def _hold(folder: Path) -> None:
+    """Lock a file by which other processes see that this one runs; the lock ends with it."""
+    if folder not in _held:
+        fd = _held[folder] = os.open(folder / f".{_HOLDER}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_held(folder: Path, holder: str) -> bool:
     """Tell whether another process that wrote a draft still runs."""
-    if pid <= 0 or pid == os.getpid():
+    if holder == _HOLDER or not re.fullmatch("[0-9a-f]{16}", holder):
         return False
+    file = folder / f".{holder}.lock"
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+        with file.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    return False

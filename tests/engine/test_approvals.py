@@ -371,7 +371,7 @@ async def test_a_tool_that_is_denied_for_some_things_is_offered(rule: str) -> No
 
 
 OLD = "".join(f"line {number}\r\n" for number in range(60)) + "the end"
-NEW = OLD.replace("line 5\r", "LINE 5\r").replace("line 30\r\n", "").replace("the end", "the end\r\n")
+NEW = OLD.replace("line 5\r", "LINE 5\r").replace("line 30\r\n", "").replace("the end", "The End")
 
 
 def rig_asking_about(*calls: tuple[str, dict[str, object]], files: dict[str, bytes] | None = None) -> Rig:
@@ -393,7 +393,7 @@ async def test_only_the_accepted_hunks_are_written_and_the_model_is_told_which_w
     request = await question(rig, "go")
     assert request.hunks == 3
     await reply(rig, request, Answer(Outcome.ONCE, hunks=(0, 2)))
-    assert written(rig) == OLD.replace("line 5\r", "LINE 5\r").replace("the end", "the end\r\n")
+    assert written(rig) == OLD.replace("line 5\r", "LINE 5\r").replace("the end", "The End")
     told = first_result(rig)
     assert told.ok
     assert told.result.startswith("the user accepted 2 of 3 hunks")

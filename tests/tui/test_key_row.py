@@ -135,6 +135,7 @@ async def a_list_without_room_for_notes_tells_the_marked_ones_below_and_cuts_a_t
 @cases.each("size", [SMALL, (60, 18)])
 async def a_dialog_over_another_has_the_key_row_and_hides_the_other_on_a_low_screen(driver: Driver, size: Size) -> None:
     await driver.press("f2")
+    await driver.until_screen("Switcher")
     await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
     _ = driver.app.push_screen(Picker("Theme", [Choice("a", "dusk")]))
     await driver.until(lambda: "Enter choose" in driver.text()[-size[0] :])

@@ -115,9 +115,9 @@ async def a_new_session_begins_without_old_messages(driver: Driver, typed: str) 
 async def plan_and_todos_are_shown(driver: Driver, typed: str) -> None:
     driver.host.session.emit(PlanChanged(plan=Plan(todos=(Todo(1, "write tests", notes="for lists"),))))
     await driver.type(typed)
-    assert driver.app.workbench.panes.is_over("plan")
-    assert "write tests" in driver.text("#plan")
-    assert "for lists" in driver.text("#plan")
+    await driver.until(lambda: driver.app.workbench.panes.is_over("plan"))
+    await driver.until_shown("write tests", "#plan")
+    await driver.until_shown("for lists", "#plan")
 
 
 @pytest.mark.parametrize("typed", ["/exit", "/quit", "quit"])

@@ -245,13 +245,11 @@ class AgentToolbox:
         self._base, self._agents = base, agents
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools; in a small set nothing of definitions."""
         specs = self._base.specs(tools, sees=sees)
         is_told = self._agents.has_any and tools in (ToolSet.FULL, ToolSet.ALL)
         return tuple(_with_agent(spec) if spec.name == "delegate" else spec for spec in specs) if is_told else specs
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
-        """Check one call; see `core.ports.Toolbox.prepare`."""
         return self._base.prepare(name, arguments)
 
 

@@ -197,34 +197,24 @@ class SkillsTrust:
         self._workspace = workspace
 
     def waiting(self) -> Sequence[TrustItem]:
-        """Return the skills that were not asked about yet, as they are now."""
         return [_item(raw) for raw in self._in_state(SkillState.WAITING)]
 
     def refused(self) -> Sequence[TrustItem]:
-        """Return those that were answered with no and are the same since."""
         return [_item(raw) for raw in self._in_state(SkillState.REFUSED)]
 
     def trusted(self) -> Sequence[TrustItem]:
-        """Return those that were answered with yes and are the same since."""
         return [_item(raw) for raw in self._in_state(SkillState.READY)]
 
     def revoke(self) -> None:
-        """Forget every answer for the folder."""
         if read_answers(self._workspace) != Answers():
             _write(self._workspace, Answers())
 
     def answered_elsewhere(self) -> bool | None:
-        """Return what another lmtui was answered; None where something still waits, or there is nothing."""
         answers = read_answers(self._workspace)
         states = {answers.state_of(raw) for raw in self._raw()}
         return None if not states or SkillState.WAITING in states else SkillState.REFUSED not in states
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        """Keep the answer for what was shown of what waits, or else of what was refused.
-
-        Raises:
-            ConfigError: it is another by now, or it cannot be kept.
-        """
         open_ones = self._in_state(SkillState.WAITING) or self._in_state(SkillState.REFUSED)
         check_shown([_item(raw) for raw in open_ones], shown)
         marks = {digest(raw) for raw in open_ones}

@@ -42,7 +42,6 @@ class MarkdownPrompts:
         self._canonical = canonical
 
     def found(self) -> Sequence[PromptFile]:
-        """Return every file as it is now; see `core.prompt_files.PromptFiles.found`."""
         files = read_files(self._workspace)  # once: what is trusted is what is used
         is_trusted = commands_trust(self._workspace).holds(digest_of(files))
         known: dict[str, PromptFile] = {}
@@ -57,7 +56,6 @@ class MarkdownPrompts:
         return sorted((*known.values(), *hidden), key=lambda file: (file.name, bool(file.problem)))
 
     async def read(self, text: str) -> FilledPrompt | None:
-        """Return the prompt that a typed text calls up; see `core.prompt_text.PromptFiles.read`."""
         return find_prompt(await asyncio.to_thread(self.found), text)
 
     def _checked(self, raw: PromptFile) -> PromptFile:

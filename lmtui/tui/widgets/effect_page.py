@@ -59,11 +59,7 @@ class EffectDecisions:
     def toggle(self, number: int, hunk: int | None = None) -> None:
         """Skip a part, or one hunk of it, if all of it is applied; else apply it.  A deletion has a third choice, undecided."""
         units = self._units[number] if hunk is None else self._units[number][hunk : hunk + 1]
-        is_applied = all(self._chosen[unit] for unit in units)
-        if self.mark(number) == KEEP_FILE:
-            self._set(units, chosen=None)
-        else:
-            self._set(units, chosen=not is_applied)
+        self._set(units, chosen=None if self.mark(number) == KEEP_FILE else not all(self._chosen[unit] for unit in units))
 
     def apply_all(self, kind: EffectKind | None = None) -> None:
         """Apply all parts of a kind, or all there are."""
@@ -90,7 +86,7 @@ class EffectDecisions:
         found = self.of(number)
         applied = sum(map(bool, found))
         if self.parts[number].kind is EffectKind.DELETED:
-            return DELETE if applied else UNDECIDED if None in found else KEEP_FILE
+            return {None: UNDECIDED, True: DELETE, False: KEEP_FILE}[found[0]]
         return APPLY if applied == len(found) else f"{applied} of {len(found)}" if applied else SKIP
 
     def count(self, word: str) -> int:
@@ -100,15 +96,14 @@ class EffectDecisions:
 
     def verb(self) -> str:
         """Return what applying does now, such as `apply 5, delete 1`."""
-        found = [f"{word} {self.count(word)}" for word in (APPLY, DELETE) if self.count(word)]
-        return ", ".join(found) or APPLY
+        return ", ".join(f"{word} {self.count(word)}" for word in (APPLY, DELETE) if self.count(word)) or APPLY
 
     def said(self) -> Content:
         """Return the counts in words."""
         found = [(f"{word} {self.count(word)}", "$text") for word in (APPLY, DELETE, SKIP, KEEP_FILE) if self.count(word)]
         if undecided := self.count(UNDECIDED):
-            stays = "its file stays" if undecided == 1 else "their files stay"
-            found.append((f"{pluralize(undecided, 'deletion')} undecided, {stays}", "bold $warning"))
+            whose = "its file stays" if undecided == 1 else "their files stay"
+            found.append((f"{pluralize(undecided, 'deletion')} undecided, {whose}", "bold $warning"))
         return Content.styled(" · ", "$text-muted").join([Content.styled(*each) for each in found])
 
 
