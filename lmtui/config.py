@@ -152,7 +152,7 @@ def _use_profile(values: dict[str, Any], sources: dict[str, str], order: tuple[s
     A key goes with its server: of a profile's server it is the profile's own, or that of a flag.
 
     Raises:
-        ConfigError: there is no such profile.
+        ConfigError: the profile does not exist.
     """
     from lmtui.core.connection_profiles import find_connection  # noqa: PLC0415  (few have one, and every start is timed)
 

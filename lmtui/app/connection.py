@@ -182,7 +182,7 @@ class ModelConnection:
         """Return a named connection, whose key its server gets from now on; one without a server is of the one in use.
 
         Raises:
-            ConfigError: there is no such profile, or its key cannot be read.
+            ConfigError: the profile does not exist, or its key cannot be read.
         """
         found = find_connection(self._config.profiles, name)
         if found.api_key:

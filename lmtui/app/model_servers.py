@@ -312,7 +312,7 @@ class Servers:
 
         Raises:
             ProviderError: nothing answers there, or something that is not a model server.
-            ConfigError: there is no such profile, or its key cannot be read.
+            ConfigError: the profile does not exist, or its key cannot be read.
         """
         if url == PROFILES_URL:
             await self._use_profile(model)

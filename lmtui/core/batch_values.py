@@ -115,7 +115,7 @@ class WorkspaceBatches(Protocol):
     """The batches of a workspace."""
 
     async def read(self, path: str = "") -> BatchState:
-        """Return a batch by its folder, by default the newest; one without tasks if there is no batch."""
+        """Return a batch by its folder, by default the newest; one without tasks if none exists."""
 
     def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
         """Return the changes of a task, to be accepted in parts as a step of an open session, or rejected.
@@ -133,7 +133,7 @@ class WorkspaceBatches(Protocol):
         The session is notified when it ends.
 
         Raises:
-            UsageError: there are no tasks, or another batch is running.
+            UsageError: no tasks, or another batch is running.
         """
 
     async def resume(self, path: str, session_id: str) -> None:

@@ -311,7 +311,7 @@ class WorkspaceMemory(MemoryReader, Protocol):
         """Return how many proposals wait for the user."""
 
     async def warnings(self) -> Sequence[str]:
-        """Return why there are no notes, or not all of them, in words for the user."""
+        """Return why notes are missing, all or some, in words for the user."""
 
     async def remove(self, note: Note) -> None:
         """Take out this note alone; nothing where it is gone.

@@ -124,7 +124,7 @@ class WorkspaceSandbox:
         return replace(status, is_overlay=self._overlay is not None)
 
     def for_session(self) -> WorkspaceSandbox:
-        """Return the same workspace with background commands of its own."""
+        """Return the same workspace with its own background commands."""
         if self._overlay is not None:
             return self
         own = WorkspaceSandbox(self._pool, _nothing_to_release, self.launcher, limits=self.limits, connect=self._connect)

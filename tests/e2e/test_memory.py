@@ -128,7 +128,7 @@ async def test_a_note_that_the_user_allows_is_kept_and_recalled_in_the_next_sess
     assert re.fullmatch(text + r" _\(mistake, \d{8}_\d{6}_\w+, \d{4}-\d\d-\d\d\)_", line)
     second = await serve(DONE)
     await program.run(*base(second), "hello")
-    assert "When the build fails: run make clean." in said(second)[1]
+    assert "When the build fails: run make clean." in said(second)[0]
 
 
 async def test_with_memory_off_nothing_is_told_kept_or_sent(program: Program, serve: Serve) -> None:

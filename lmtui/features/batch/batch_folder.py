@@ -32,7 +32,7 @@ _LOCK_S = 0.5
 class TaskResult:
     """How a task ended.
 
-    `status` is `green` (its checks pass), `unverified` (done, there are no checks), `unchanged`, `red`, `failed` (the turn
+    `status` is `green` (its checks pass), `unverified` (done, without checks), `unchanged`, `red`, `failed` (the turn
     ended with an error) or `unreachable` (no model server answered; it is retried).  `diff` is its patch, relative to the
     batch folder, `decision` the user's: `accepted`, `partly accepted` or `rejected`.
     """
@@ -139,7 +139,7 @@ class BatchFolder:
         """Return the tasks and the options.
 
         Raises:
-            UsageError: there is no batch, or it cannot be read.
+            UsageError: the batch does not exist or cannot be read.
         """
         try:
             tasks, problems = read_tasks((self.path / TASKS).read_text(encoding="utf-8"))

@@ -190,7 +190,7 @@ async def load_tasks(workspace: Workspace, words: Sequence[str], pattern: str, b
     The file is relative to the folder `base`.
 
     Raises:
-        UsageError: there are no tasks.
+        UsageError: no tasks.
     """
     if pattern:
         files = await (await workspace.sandbox()).glob(pattern, MOST_TASKS + 1)

@@ -90,7 +90,7 @@ def tasks_for_files(words: str, files: Sequence[str]) -> list[BatchTask]:
     """Return a task for each file; `{file}` in the prompt is its path.
 
     Raises:
-        UsageError: the prompt has no `{file}`, or there are no files or too many.
+        UsageError: the prompt has no `{file}`, or no files match, or too many.
     """
     if "{file}" not in words:
         raise UsageError("the task does not contain {file}", 'Put {file} where the path belongs: "Add types to {file}".')

@@ -469,7 +469,7 @@ class Reflection:
         return []
 
     def _asked(self) -> EngineSession | None:
-        """Return the session whose model server is asked, and in whose log its cost stands: the user's that was opened last."""
+        """Return the session whose model server is asked, and in whose log its cost is: the user's that was opened last."""
         opened = [each for each in self._host.sessions if each.id in self._queued and not _is_unattended(each.history())]
         return opened[-1] if opened else None
 
