@@ -133,7 +133,7 @@ class Approvals:
         if self.is_attended:
             self._open[request.approval_id] = question
         else:
-            self.unattended += [request.suggested_rule] if request.suggested_rule else []
+            self.unattended += request.offered_rules
             self._refused.add(request.agent)
             question.give(Answer(Outcome.NO, "nobody is there to approve it"), NOBODY)
         return question

@@ -15,12 +15,23 @@ from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patter
 from lmtui.core.messages import ToolCall, ToolCallFormat
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import OUTSIDE_OVERLAY, decide_all, strictest
-from lmtui.core.permissions.rules import THIS_SESSION, Access, Decision, Effect, Mode, Rule, Verdict, mask_expressions
+from lmtui.core.permissions.rules import (
+    THIS_SESSION,
+    Access,
+    Decision,
+    Effect,
+    Mode,
+    Rule,
+    Verdict,
+    exact_rule,
+    mask_expressions,
+)
 from lmtui.core.permissions.suggested_rules import suggested_rules
 from lmtui.core.ports import AgentActions, PreparedCall, Sandbox, ToolContext, no_wait
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import NO_TRIAL, Answer
 from lmtui.core.subagents import Report
+from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.engine.agent import Agent
 from lmtui.engine.approvals import PendingApproval
 from lmtui.engine.planning import propose_plan
@@ -127,10 +138,11 @@ class CommandNetworkApproval:
         return replace(asked, text=f"{asked.text}\n{what}", sandbox=_OWN_REQUEST) if what else asked
 
     def _asked(self, tool: str, text: str, why: str, patterns: Sequence[str]) -> ApprovalRequested:
-        offers = tuple(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in patterns)
+        approvals = self._agent.services.approvals
+        offers = tuple(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in patterns[: None if approvals.is_attended else 1])
         return ApprovalRequested(
             agent=self._agent.id,
-            approval_id=self._agent.services.approvals.next_id(),
+            approval_id=approvals.next_id(),
             call_id=self._call_id,
             tool=tool,
             text=text,
@@ -171,8 +183,8 @@ async def build_approval_request(
         subject.startswith(("/", "../")) for subject in prepared.subjects
     )
     offers = () if decision.takes_no_rule or is_outside else suggested_rules(prepared.tool, prepared.access, prepared.subjects)
-    if not agent.services.approvals.is_attended and lacks_network(agent, prepared):
-        offers = ("Network(*)",)  # nobody can say yes to this one command
+    if not agent.services.approvals.is_attended:
+        offers = _lacking_rules(agent, prepared, decision, offers)
     is_command = prepared.access is Access.EXECUTE
     writes = prepared.access is Access.WRITE
     changed = [path for path in (*prepared.subjects, *behind) if writes and path.startswith("/")]
@@ -197,6 +209,15 @@ async def build_approval_request(
         can_try=may_try(agent, prepared),
         digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
     )
+
+
+def _lacking_rules(agent: Agent, prepared: PreparedCall, decision: Decision, offers: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules that together would have allowed a call, as nobody can say yes to it; none where no rule does."""
+    if not (prepared.tool == EFFECT_TOOL or lacks_network(agent, prepared)):
+        return tuple(offers[:1])
+    own = () if prepared.tool == "shell" and not decision.uncovered else (str(prepared.arguments["command"]),)
+    hosts = ("Network(*)",) if wants_network(prepared) else ()
+    return (*(str(exact_rule("shell", command, THIS_SESSION)) for command in own), *hosts)
 
 
 def context_of(agent: Agent, call: ToolCall) -> ToolContext:

@@ -296,10 +296,11 @@ async def _run_writing(
 ) -> None:
     """Ask about a command that ran where its changes are not real; run it again after a yes."""
     first = ending.result
-    decision = Decision(Verdict.ASK, why, uncovered=prepared.subjects, takes_no_rule=True)
+    is_attended = agent.services.approvals.is_attended
+    decision = Decision(Verdict.ASK, why, uncovered=prepared.subjects, takes_no_rule=is_attended)
     tool_context = replace(tool_context, sandbox=agent.effective_sandbox)
     asked = await ask(agent, call, prepared, tool_context=tool_context, decision=decision)
-    answer = await _answered(asked, ending, is_attended=agent.services.approvals.is_attended)
+    answer = await _answered(asked, ending, is_attended=is_attended)
     ending.why = decision.why
     if answer is None:
         text = f"{first.text}\n[{why[:1].upper()}{why[1:]}, so it needs approval. {ending.result.text}]"

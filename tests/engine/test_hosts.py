@@ -200,11 +200,16 @@ async def test_with_a_rule_for_every_host_an_allowed_command_passes_and_another_
     assert opened.session.unattended == ("Shell(npm ci)",)
 
 
-@pytest.mark.parametrize("rules", [(), ("Shell",), ("Network(index.example)",)])
-async def test_where_nobody_is_there_nothing_is_installed(rules: tuple[str, ...]) -> None:
-    opened = await ran(rig_installing(*rules, is_attended=False))
+@pytest.mark.parametrize(("mode", "rules", "lacking"), [
+    *((Mode.AUTO, rules, ("Network(*)",)) for rules in ((), ("Shell",), ("Network(index.example)",))),
+    (Mode.NORMAL, (), ("Shell(npm ci)", "Network(*)")), (Mode.NORMAL, ("Shell(npm *)",), ("Network(*)",)),
+])  # fmt: skip
+async def test_where_nobody_is_there_nothing_is_installed_and_all_that_lacks_is_named(
+    mode: Mode, rules: tuple[str, ...], lacking: tuple[str, ...]
+) -> None:
+    opened = await ran(rig_installing(*rules, mode=mode, is_attended=False))
     assert not first_end(opened).ok
-    assert (opened.sandbox.ran, opened.session.unattended) == ([], ("Network(*)",))
+    assert (opened.sandbox.ran, opened.session.unattended) == ([], lacking)
 
 
 async def test_neither_a_background_command_nor_plan_mode_has_the_network() -> None:

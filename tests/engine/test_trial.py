@@ -105,6 +105,7 @@ async def test_where_nobody_is_there_an_effect_is_dropped() -> None:
     rig = await ran(trial(SOME, attended=False), "build it")
     assert rig.sandbox.kept == ["closed"]
     assert "nobody is there to approve it" in result(rig).result
+    assert rig.session.unattended == ("Shell(make all)",)
 
 
 @pytest.mark.parametrize(("effect", "command", "mode", "rules"), [
