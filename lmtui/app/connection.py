@@ -43,7 +43,8 @@ class ModelConnection:
         self._choice = ServerChoice(first or remembered.url, _named_model(config) or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
-        self.keys = _keys_of(config, self._pooled)
+        self._given: dict[str, str] = {}  # keys that the settings do not name, by the address
+        self.keys = self._keys()
         self._providers: dict[str, OpenAICompatible] = {}
         self._retired: list[OpenAICompatible | ServerPool] = []
         self.asked_as: dict[tuple[str, str], str] = {}  # what a server calls a model with the window that a role wants
@@ -163,6 +164,20 @@ class ModelConnection:
             *(ServerFound(ServerKind.POOL, _shown_url(row.url), (), NO_ANSWER, pool=row) for row in silent),
         ]
 
+    def _keys(self) -> ServerKeys:
+        """Return the keys that are given, of the settings, and of the servers that were chosen.
+
+        The one in force is that of `url`, and of servers of the pool without their own.
+        """
+        config, profiles = self._config, parse_connections(self._config.profiles)
+        key, profile = resolve_key(config.api_key), profiles.get(config.profile)
+        is_profiles = profile is not None and bool(profile.url) and profile.api_key == config.api_key
+        own = [config.url] if config.url else []
+        own += [each.url for each in self._pooled if not (is_profiles or each.is_host or each.api_key)]
+        named = [(each.url, each.api_key) for each in profiles.values() if each.api_key]
+        kept = [(each.url, each.key) for each in self._kept]
+        return ServerKeys([*self._given.items(), *((url, key) for url in own), *named, *kept])
+
     def kept(self) -> tuple[str, ...]:
         """Return the addresses of the servers that were chosen or used, the newest first."""
         return tuple(each.url for each in self._kept)
@@ -186,16 +201,26 @@ class ModelConnection:
         """
         found = find_connection(self._config.profiles, name)
         if found.api_key:
-            self.keys.put(found.url, resolve_key(found.api_key))
-            self._retired += [each for each in [self._providers.pop(base_url(found.url), None)] if each is not None]
+            self._put_key(found.url, resolve_key(found.api_key))
         return found if found.url else replace(found, url=self._choice.url)
 
-    def remember(self, url: str, model: str, *, is_kept: bool = True) -> None:
-        """Use this server from now on and, if it `is_kept`, at the next start."""
+    def put_key(self, url: str, key: str) -> None:
+        """Let an address have a key from now on, whatever the settings say."""
+        self._given[url] = key
+        self._put_key(url, key)
+
+    def _put_key(self, url: str, key: str) -> None:
+        self.keys.put(url, key)
+        self._retired += [each for each in [self._providers.pop(base_url(url), None)] if each is not None]
+
+    def remember(self, url: str, model: str, key: str = "", *, is_kept: bool = True) -> None:
+        """Use this server from now on, with a `key` if one is given, and, if it `is_kept`, at the next start."""
         self.use(root_url(url) if "//" in url else url, model)
         self.was_asked = True
+        if key:
+            self.put_key(url, key)
         if is_kept:
-            self._keep(self._choice)
+            self._keep(replace(self._choice, key=key))
 
     def keep_used(self) -> None:
         """Keep the server in use among the user's where the settings name it; the next start still uses what was chosen."""
@@ -213,7 +238,8 @@ class ModelConnection:
     def use_config(self, config: Config) -> None:
         """Take other settings; a server that they name is used from now on."""
         self._pooled = parse_pool(config.servers, config.profiles)
-        self._config, self.keys = config, _keys_of(config, self._pooled)
+        self._config = config
+        self.keys = self._keys()
         self._retired += [*self._providers.values(), *([self._made_pool] if self._made_pool is not None else [])]
         self._made_pool = None
         self._providers.clear()
@@ -255,7 +281,7 @@ class ModelConnection:
         if len(models) > 1 and among:
             found_names = (each.name for name in among for each in models if name.lower() in each.name.lower())
             self._choice = replace(self._choice, model=next(found_names, models[0].name))
-        elif len(models) > 1 and sum(model.is_loaded is True for model in models) != 1:
+        elif found is not None and found.needs_model:
             names = ", ".join(sanitize_line(model.name) for model in models[:_MOST_NAMED])
             more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
             raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
@@ -292,16 +318,6 @@ def _row_of(url: str, rows: Sequence[PoolRow]) -> PoolRow | None:
 
 def _shown_url(url: str) -> str:
     return root_url(url) if "//" in url else url
-
-
-def _keys_of(config: Config, pooled: Sequence[PoolEntry]) -> ServerKeys:
-    """Return the keys of the settings: the one in force is that of `url`, and of servers of the pool without their own."""
-    profiles = parse_connections(config.profiles)
-    key, profile = resolve_key(config.api_key), profiles.get(config.profile)
-    is_profiles = profile is not None and bool(profile.url) and profile.api_key == config.api_key
-    own = [config.url] if config.url else []
-    own += [each.url for each in pooled if not (is_profiles or each.is_host or each.api_key)]
-    return ServerKeys([*((url, key) for url in own), *((each.url, each.api_key) for each in profiles.values() if each.api_key)])
 
 
 def lacking_models(config: Config, server: ServerFound) -> str:
@@ -464,6 +480,12 @@ class SessionModels:
         for each, provider in tuple(self._providers.items()):
             if each == session_id or (url and is_same_server(provider.url, url)):
                 await provider.close()
+
+    def renew(self) -> None:
+        """Let each open session ask its server with the keys and settings of now, from its next request on."""
+        for provider in self._providers.values():
+            if provider.url:
+                provider.switch(self._connection.session_provider(provider.url))
 
     def switch(self, session_id: str) -> None:
         """Let an open session ask the server in use, from its next request on."""

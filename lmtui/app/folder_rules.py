@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lmtui.config import Config
-from lmtui.core.errors import ToolError, UsageError
+from lmtui.core import events
+from lmtui.core.errors import ConfigError, ToolError, UsageError
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, parse_pattern
 from lmtui.core.permissions import path_patterns
-from lmtui.core.permissions.rules import MCP, SOURCES, Effect, Rule, checked, parse_rule
+from lmtui.core.permissions.rules import MCP, SOURCES, Effect, GrantScope, Rule, checked, parse_rule
 from lmtui.core.skills import PROMOTED
-from lmtui.store.rule_store import StoredRule, read_rules, rules_file
+from lmtui.engine.session import EngineSession
+from lmtui.store.rule_store import StoredRule, add_rule, read_rules, remove_rule, rules_file
 from lmtui.tools.registry import ToolRegistry
 
 _MOST_PATHS = 100_000
@@ -51,6 +54,30 @@ def kept_problems(workspace: Path) -> tuple[str, ...]:
     """
     tools = ToolRegistry()
     return tuple(problem for kept in read_rules(workspace) if (problem := _problem(kept, tools)))
+
+
+def keep_grants(
+    workspace: Path, session: EngineSession, sessions: Callable[[], Iterable[EngineSession]], envelope: events.Envelope
+) -> None:
+    """Keep what a session grants for always; what it revokes leaves the file, and then the other `sessions`."""
+    try:
+        match envelope.event:
+            case events.ApprovalResolved(outcome=events.Outcome.ALWAYS) as event if event.rule:
+                scope = GrantScope(event.scope) if event.scope in tuple(GrantScope) else GrantScope.WORKSPACE
+                add_rule(workspace, event.rule, scope)
+            case events.RuleRevoked() as event:
+                effect, scopes = Effect(event.effect), (GrantScope.WORKSPACE, GrantScope.USER)
+                removed = sum(remove_rule(workspace, event.rule, scope, effect) for scope in scopes)
+                for other in sessions() if removed else ():
+                    for rule in other.rules:
+                        is_same = str(rule) == event.rule and rule.effect is effect and rule.source.startswith("always")
+                        if other is not session and is_same:
+                            asyncio.get_running_loop().call_soon(other.revoke, rule)
+            case _:
+                pass
+    except ConfigError as error:
+        notice = events.Notice(level=events.Level.WARNING, text=error.full_text())
+        asyncio.get_running_loop().call_soon(session.emit, notice)
 
 
 def unmatched(rules: Sequence[Rule], workspace: Path) -> tuple[Rule, ...]:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from lmtui.app.connection import AskedModel, ModelConnection, SessionModels, las
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.app.event_lines import encode_event
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
-from lmtui.app.folder_rules import kept_problems, known_rules, rules_in_force
+from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor
 from lmtui.app.model_servers import Servers
 from lmtui.app.process import protect_process
@@ -34,12 +34,12 @@ from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
-from lmtui.core.errors import ConfigError, SandboxUnavailable, SessionFileError, UsageError
+from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
-from lmtui.core.permissions.rules import Effect, GrantScope, Mode, Rule
+from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import FeatureServices, Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
@@ -52,7 +52,6 @@ from lmtui.models.tokens import TokenCounts
 from lmtui.paths import state_dir
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.rule_store import add_rule, remove_rule
 from lmtui.store.session_logs import SessionStore, load, new_session_id
 
 _MAX_BYTES = 1_000_000
@@ -103,49 +102,6 @@ def write_log_file(redactor: Redactor) -> None:
         handler = logging.NullHandler()
     handler.setFormatter(_Formatter(redactor))
     logger.addHandler(handler)
-
-
-class KeptGrants:
-    """Listens to the sessions of one workspace.
-
-    Args:
-        sessions: returns those that are open.
-    """
-
-    def __init__(self, workspace: Path, sessions: Callable[[], Iterable[EngineSession]]) -> None:
-        self._workspace = workspace
-        self._sessions = sessions
-
-    def follow(self, session: EngineSession) -> None:
-        """Keep what is granted in a session for always."""
-        session.subscribe(lambda envelope: self._take(session, envelope))
-
-    def _take(self, session: EngineSession, envelope: events.Envelope) -> None:
-        try:
-            match envelope.event:
-                case events.ApprovalResolved(outcome=events.Outcome.ALWAYS) as event if event.rule:
-                    scope = GrantScope(event.scope) if event.scope in tuple(GrantScope) else GrantScope.WORKSPACE
-                    add_rule(self._workspace, event.rule, scope)
-                case events.RuleRevoked() as event:
-                    self._revoke(session, event)
-                case _:
-                    pass
-        except ConfigError as error:
-            notice = events.Notice(level=events.Level.WARNING, text=error.full_text())
-            asyncio.get_running_loop().call_soon(session.emit, notice)
-
-    def _revoke(self, session: EngineSession, event: events.RuleRevoked) -> None:
-        """Take a rule out of the file, and out of the other sessions where it was in the file."""
-        effect = Effect(event.effect)
-        scopes = (GrantScope.WORKSPACE, GrantScope.USER)
-        removed = [remove_rule(self._workspace, event.rule, scope, effect) for scope in scopes]
-        if not any(removed):
-            return
-        for other in self._sessions():
-            for rule in other.rules:
-                is_same = str(rule) == event.rule and rule.effect is effect and rule.source.startswith("always")
-                if other is not session and is_same:
-                    asyncio.get_running_loop().call_soon(other.revoke, rule)
 
 
 __all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime", "run_feature_command"]
@@ -229,6 +185,7 @@ class Runtime:
         caches = PromptCaches(lambda: self.config, self.servers.place_of)
         self._models = SessionModels(self._connection, caches, is_forced=is_model_forced)
         self.servers.before_unload = lambda url: self._models.sleep(url=url)
+        self.servers.key_changed = self._renew_models
         self._sandbox = CurrentSandbox(lambda: (self._workspace, self.config))
         self._sessions: dict[str, EngineSession] = {}
         self.when_opened: list[Callable[[EngineSession], object]] = []  # called with each session that is opened
@@ -247,13 +204,23 @@ class Runtime:
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
-        """Take other settings; they hold for sessions opened from now on, but not in the demo, which has its own server."""
+        """Take other settings, but not in the demo, which has its own server; sessions that are open only ask with them."""
         rules_in_force(config, self._workspace)
         if self._demo is not None:
             return
         self.config = config
         self._connection.use_config(config)
+        self._renew_models()
         self._sandbox.retire()
+
+    def _renew_models(self) -> None:
+        """Let open sessions ask with the keys and settings of now; those that know no window ask for it again."""
+        self._models.renew()
+        for session in self.sessions:
+            used = last_model(session.history())
+            if used is not None and used.url and not used.window_tokens:
+                is_in_use = self._connection.is_in_use(used.url)
+                session.set_model(used.model or (self._connection.model if is_in_use else ""))
 
     @property
     def workspace(self) -> Path:
@@ -540,7 +507,7 @@ class Runtime:
         self._connection.keep_used()
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         session.when_closed.append(partial(self._models.forget, session.id))
-        self._grants.follow(session)
+        session.subscribe(partial(keep_grants, self._workspace, session, lambda: self.sessions))
         for each in self._features:
             each.follow(session, is_ours=self._store.is_ours(session.id))
         for problem in (*kept_problems(self._workspace), *self._connection.problems()):
@@ -555,7 +522,6 @@ class Runtime:
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, Path.cwd())
         self.attempts = Attempts(self)
-        self._grants = KeptGrants(folder, lambda: self.sessions)
         self._features = WorkspaceFeatures(self)
         self.trust = CompositeTrust(self._features.trust)
 

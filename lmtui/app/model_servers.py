@@ -21,6 +21,7 @@ from lmtui.core.roles import parse_roles
 from lmtui.core.servers import (
     BY_HAND,
     EXAM,
+    KEY_NOTES,
     NO_ANSWER,
     ExamResult,
     LoadProgress,
@@ -227,6 +228,7 @@ class Servers:
         self._embedded = embedded or Embedded()
         self.profiles = profiles or ProfileStore()
         self.before_unload: Callable[[str], Awaitable[None]] = _nothing  # called with the address
+        self.key_changed: Callable[[], None] = lambda: None
 
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, where the environment points, at the servers that were used, and for model files."""
@@ -246,8 +248,8 @@ class Servers:
         models = tuple(ServedModel(each.name, instance=each.text) for each in self._connection.profiles())
         return [ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []
 
-    async def look(self, url: str) -> ServerFound | None:
-        return await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
+    async def look(self, url: str, key: str = "") -> ServerFound | None:
+        return await look_at(url, key or self.key_for(url), LOOK_LIMIT_S, is_named=True)
 
     def pool(self) -> Sequence[PoolRow]:
         return self._connection.pool_rows()
@@ -305,13 +307,13 @@ class Servers:
             if not is_in_use:
                 await provider.close()
 
-    async def use(self, url: str, model: str, *, is_known: bool = False, is_kept: bool = True) -> None:
+    async def use(self, url: str, model: str, key: str = "", *, is_known: bool = False, is_kept: bool = True) -> None:
         """Use this server for sessions opened from now on, and store it as the user's choice if it `is_kept`.
 
         One that `is_known`, as a session uses it, is not asked again.
 
         Raises:
-            ProviderError: nothing answers there, or something that is not a model server.
+            ProviderError: nothing answers there, or something that is not a model server, or it refuses the key.
             ConfigError: the profile does not exist, or its key cannot be read.
         """
         if url == PROFILES_URL:
@@ -323,8 +325,10 @@ class Servers:
         elif self._embedded.key_for(url):
             self._use_own()
         else:
-            model = model if is_known and model else model or _first_model(await self._check(url))
-            self._connection.remember(url, model, is_kept=is_kept)
+            model = model if is_known and model else model or _first_model(await self._check(url, key))
+            self._connection.remember(url, model, key, is_kept=is_kept)
+            if key:
+                self.key_changed()
 
     async def _use_profile(self, name: str) -> None:
         """Use a named connection; it is not kept as a choice, as its key goes with it."""
@@ -332,14 +336,16 @@ class Servers:
         found = await self._check(profile.url)
         self._connection.use(root_url(profile.url), profile.model or _first_model(found))
 
-    async def _check(self, url: str) -> ServerFound:
-        found = await look_at(url, self.key_for(url), LOOK_LIMIT_S, is_named=True)
+    async def _check(self, url: str, key: str = "") -> ServerFound:
+        found = await self.look(url, key)
         if found is None:
             what = f"No server at {base_url(url)}"
             raise ProviderError(Fault.UNREACHABLE, what, "Start it or correct the address, then try again.")
         if found.kind is ServerKind.UNKNOWN:
             what = f"{root_url(url)} is not a model server: {found.note}"
             raise ProviderError(Fault.UNREACHABLE, what, "Check the port. To use this address anyway, pass it with --url.")
+        if found.note in KEY_NOTES:
+            raise ProviderError(Fault.KEY_REFUSED, f"{root_url(url)}: {found.note}")
         return found
 
     def run_file(self, path: Path) -> None:
@@ -358,7 +364,7 @@ class Servers:
     def _use_own(self) -> None:
         """Use our own server; it is not kept as a choice, as its address is another at each start."""
         url = self._embedded.url
-        self._connection.keys.put(url, self._embedded.key_for(url))
+        self._connection.put_key(url, self._embedded.key_for(url))
         self._connection.use(url, self._embedded.model)
 
     def key_for(self, url: str) -> str:

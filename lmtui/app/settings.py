@@ -124,7 +124,7 @@ def _row(name: str, loaded: Loaded) -> SettingRow:
     text = "" if metadata["is_secret"] else ", ".join(value) if is_list else str(value)
     choices = tuple(theme_files()) if name == "theme" else metadata["choices"]
     found = SettingRow(name, shown(name, value), loaded.sources[name], metadata["doc"], text, choices, metadata["env"], is_list)
-    return replace(found, label=setting_label(name), group=setting_group(name))
+    return replace(found, label=setting_label(name), group=setting_group(name), is_secret=metadata["is_secret"])
 
 
 def _typed(name: str, text: str) -> Any:

@@ -216,6 +216,11 @@ class ServerFound:
         """Return the models that can chat: all but the embedders."""
         return tuple(model for model in self.models if not model.is_embedder)
 
+    @property
+    def needs_model(self) -> bool:
+        """Tell whether a model must be named: several can chat, and not just one of them is loaded."""
+        return len(self.chat_models) > 1 and sum(model.is_loaded is True for model in self.chat_models) != 1
+
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
@@ -258,8 +263,8 @@ class ModelServers(Protocol):
     def pool(self) -> Sequence[PoolRow]:
         """Return the current state of the pool's servers, empty without a pool; sends no requests."""
 
-    async def look(self, url: str) -> ServerFound | None:
-        """Look at one server again, None where it does not answer."""
+    async def look(self, url: str, key: str = "") -> ServerFound | None:
+        """Look at one server again, with this key instead of its own; None where it does not answer."""
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is; `window_tokens` 0 leaves the window to the server.
@@ -290,8 +295,14 @@ class ModelServers(Protocol):
     async def silent_choice(self) -> str:
         """Return the address in use if it refuses connections, else an empty string."""
 
-    async def use(self, url: str, model: str) -> None:
-        """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice."""
+    async def use(self, url: str, model: str, key: str = "") -> None:
+        """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice.
+
+        A `key` is kept for this server, and sessions that are open on it use it from their next request on.
+
+        Raises:
+            ProviderError: nothing answers there, or something that is not a model server, or it refuses the key.
+        """
 
 
 # Where servers listen by default; the most used first.
@@ -307,6 +318,7 @@ KNOWN_ADDRESSES = (
 )
 
 NO_ANSWER = "no answer"
+NO_KEY, WRONG_KEY = KEY_NOTES = "API key required", "wrong API key"
 UNKNOWN_WINDOW = "window unknown"
 
 

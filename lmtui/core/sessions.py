@@ -102,7 +102,8 @@ class SettingRow:
     """One setting: its value as a person reads it (a secret as dots), where that came from, and a line of help.
 
     `text` is the value as it may be edited, empty for a secret; `choices` are all it may be, empty where anything may;
-    `variables` are its names in the environment; `label` is its name in words, `group` where it is listed.
+    `variables` are its names in the environment; `label` is its name in words, `group` where it is listed.  A value
+    that `is_secret` is not shown while it is typed.
     """
 
     name: str
@@ -115,6 +116,7 @@ class SettingRow:
     is_list: bool = False
     label: str = ""
     group: str = ""
+    is_secret: bool = False
 
 
 class SettingsControls(Protocol):

@@ -12,14 +12,23 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url, without_alias
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.servers import KNOWN_ADDRESSES, LoadProgress, LoadState, ServedModel, ServerFound, ServerKind
+from lmtui.core.servers import (
+    KNOWN_ADDRESSES,
+    NO_KEY,
+    WRONG_KEY,
+    LoadProgress,
+    LoadState,
+    ServedModel,
+    ServerFound,
+    ServerKind,
+)
 from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.models.provider_errors import unreachable
 from lmtui.models.servers import llama_cpp, lm_studio, ollama, slot_files
@@ -43,10 +52,11 @@ MOST_KEPT = 20
 
 @dataclass(frozen=True, slots=True)
 class ServerChoice:
-    """An address and a model on it; an empty address is not a choice.  Keys are never kept here."""
+    """An address, a model on it, and the key that the user typed for it; an empty address is not a choice."""
 
     url: str = ""
     model: str = ""
+    key: str = field(default="", repr=False)
 
 
 def read_choices() -> tuple[ServerChoice, ...]:
@@ -59,10 +69,10 @@ def read_choices() -> tuple[ServerChoice, ...]:
 
 
 def _choice(found: dict[str, Any]) -> ServerChoice:
-    url, model = found["url"], found["model"]
-    if not (isinstance(url, str) and isinstance(model, str) and base_url(url)):
+    url, model, key = found["url"], found["model"], found.get("key", "")
+    if not (isinstance(url, str) and isinstance(model, str) and isinstance(key, str) and base_url(url)):
         raise TypeError(url)
-    return ServerChoice(url, model)
+    return ServerChoice(url, model, key)
 
 
 def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
@@ -74,12 +84,15 @@ def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
     if not is_next and kept and is_same_server(kept[0].url, choice.url):
         return
     others = [each for each in kept if not is_same_server(each.url, choice.url)]
+    choice = replace(choice, key=choice.key or next((each.key for each in kept if is_same_server(each.url, choice.url)), ""))
     others.insert(0 if is_next else 1, choice)
     newest, *earlier = (asdict(each) for each in others[:MOST_KEPT])
     draft = _file().with_suffix(f".{os.getpid()}.new")
     try:
         _file().parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps({**newest, "earlier": earlier}), encoding="utf-8")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(json.dumps({**newest, "earlier": earlier}))
         draft.replace(_file())
     except OSError:
         return
@@ -106,7 +119,7 @@ def no_models(kind: str) -> str:
 
 def refused(key: str) -> str:
     """Return what is said where the key is not taken."""
-    return "it refuses the key" if key else "it wants a key (--url and --api-key, or a profile)"
+    return WRONG_KEY if key else NO_KEY
 
 
 def is_loading(reply: ServerReply) -> bool:

@@ -13,6 +13,7 @@ from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.messages import RetryChunk, StreamChunk
 from lmtui.core.sanitize import sanitize_line
 
+KEY_HINT = "Set LLM_API_KEY, or enter the key in the app: Alt+E, then a."
 PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_ERROR, Fault.CUT})
 """Faults that pass by themselves: the request may be sent again."""
 
@@ -82,7 +83,7 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if "html" in content_type and (status < 500 or status == 501):
         return not_a_server(url, content_type, body.strip())
     if status in (401, 403):
-        hint = "Give the server's key with --api-key, or set LLM_API_KEY or OPENAI_API_KEY."
+        hint = KEY_HINT
         return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
     if _NO_MODEL.search(said) or (status == 404 and "model" in said.lower()):
         hint = "`lmtui models` lists what the server has; choose with --model."
@@ -104,7 +105,7 @@ def load_failed(url: str, model: str, status: int, body: str, *, verb: str = "lo
         hint = "Unload another model, or ask for a smaller window."
         return ProviderError(Fault.REJECTED, f"{url} has no memory for {model}: {said}", hint)
     if status in (401, 403):
-        hint = "Give the server's key with --api-key; LM Studio's keys have a permission of their own for loading."
+        hint = f"{KEY_HINT} LM Studio's keys need a permission for loading."
         return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
     if status == 404 or _NO_MODEL.search(said):
         hint = "Look again to see what it has."

@@ -27,6 +27,7 @@ from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.plan_mode import grant_lines, proposal_lines
 from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
+from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import KEY, choose_reach, offer
@@ -46,9 +47,7 @@ def ask_for_server(plain: PlainSession, silent: str = "") -> None:
     note = f"No server at {sanitize_line(silent)}" if silent else plain.host.setup_note
     plain.say(note, "looking for model servers on the usual ports")
     servers = plain.loop.wait(plain.host.servers.find())
-    found = [(server, model.name) for server in servers for model in server.chat_models]
-    for number, (server, name) in enumerate(found, 1):
-        plain.say(f"{number}. {sanitize_line(name)}, {sanitize_line(server.kind)} at {sanitize_line(server.url)}")
+    found = _list_models(plain, servers)
     for server in servers:
         if not server.chat_models and server.note:
             plain.say(f"{sanitize_line(server.kind)}: {sanitize_line(server.url)}, {sanitize_line(server.note)}")
@@ -61,14 +60,26 @@ def ask_for_server(plain: PlainSession, silent: str = "") -> None:
             return None
         try:
             if typed.isdecimal() and 0 < int(typed) <= len(found):
-                server, name = found[int(typed) - 1]
-                return plain.loop.wait(plain.host.servers.use(server.url, name))
+                return plain.loop.wait(plain.host.servers.use(*found[int(typed) - 1]))
             if typed == "demo":
                 return plain.loop.wait(plain.host.start_demo())
             if "." in typed or ":" in typed:
-                return plain.loop.wait(plain.host.servers.use(typed, ""))
+                at = sanitize_line(typed)
+                key = plain.terminal.read(f"API key for {at}, or enter if it needs none: ", is_secret=True).strip()
+                named = plain.loop.wait(plain.host.servers.look(typed, key))
+                if named is None or not named.needs_model:
+                    return plain.loop.wait(plain.host.servers.use(typed, "", key))
+                found = _list_models(plain, [named], key)
         except LmtuiError as error:
             plain.say(f"error: {error.full_text()}")
+
+
+def _list_models(plain: PlainSession, servers: Sequence[ServerFound], key: str = "") -> list[tuple[str, str, str]]:
+    """Print the models with numbers; return what each is used by: address, name, key."""
+    found = [(server, model.name) for server in servers for model in server.chat_models]
+    for number, (server, name) in enumerate(found, 1):
+        plain.say(f"{number}. {sanitize_line(name)}, {sanitize_line(server.kind)} at {sanitize_line(server.url)}")
+    return [(server.url, name, key) for server, name in found]
 
 
 def ask_for_trust(plain: PlainSession) -> None:
@@ -165,10 +176,7 @@ def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter
             grants = plain.act(lambda session: session.plans.grants(proposal))
             plain.say(*grant_lines(grants) if grants.rules or grants.left_out else ("nothing that it names can be allowed",))
             plain.terminal.drop_typed()
-            if plain.terminal.read("approve it with these rules, for this session? yes or no: ").strip().lower() in (
-                "y",
-                "yes",
-            ):
+            if plain.terminal.read("approve it with these rules, for this session? yes or no: ").strip().lower() in YES:
                 plain.act(lambda session: session.plans.approve(asked.proposal_id, edited, rules=grants.rules))
                 return True
         case "f":
@@ -200,7 +208,7 @@ def _edited(plain: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
         except UsageError as error:
             text = written
             plain.say(f"error: {error}")
-            if plain.terminal.read("edit it again? yes or no, which drops the changes: ").strip().lower() not in ("y", "yes"):
+            if plain.terminal.read("edit it again? yes or no, which drops the changes: ").strip().lower() not in YES:
                 return proposal
 
 
@@ -223,6 +231,7 @@ def _in_editor(text: str) -> str | None:
 
 
 SHELL = "shell"
+OUTCOMES = {"y": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +279,8 @@ def choices_of(request: ApprovalRequested) -> list[RuleKept]:
     if request.parts:
         found.append(RuleKept("p", "parts", "choose what to apply"))
     if request.suggested_rule and not is_danger:
-        found.append(
-            RuleKept("s", "session", f"and allow {escape_invisible_line(request.suggested_rule)} until this session ends")
-        )
+        rule = escape_invisible_line(request.suggested_rule)
+        found.append(RuleKept("s", "session", f"and allow {rule} until this session ends"))
         found.append(RuleKept("a", "always", "and keep a rule that you choose next"))
     if request.can_try:
         found.append(RuleKept("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect"))
@@ -311,23 +319,6 @@ def chosen(request: ApprovalRequested, typed: str) -> tuple[str, str]:
         if head and head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
             return each.letter or each.word[:1], words.strip()
     return "", ""
-
-
-def direct_answer(letter: str, words: str) -> Answer | None:
-    """Return the answer behind a letter; None where more must be asked."""
-    match letter:
-        case "y":
-            return Answer(Outcome.ONCE)
-        case "s":
-            return Answer(Outcome.SESSION)
-        case "t":
-            return Answer(Outcome.TRY)
-        case "n":
-            return Answer(Outcome.NO)
-        case "f" if words:
-            return Answer(Outcome.NO, feedback=words)
-        case _:
-            return None
 
 
 def _action_text(request: ApprovalRequested) -> str:
@@ -531,11 +522,9 @@ class Console:
 
     def _tell(self, envelope: Envelope) -> None:
         self._plain.say(*self._plain.teller.tell(envelope))
-        match envelope.event:
-            case ApprovalRequested() as request if not self._stops and self._plain.is_open(request):
-                self._ask(request)
-            case _:
-                pass
+        request = envelope.event
+        if isinstance(request, ApprovalRequested) and not self._stops and self._plain.is_open(request):
+            self._ask(request)
 
     # -- approvals ------------------------------------------------------------------------------------------------------
 
@@ -553,16 +542,16 @@ class Console:
             if not self._plain.is_open(request):
                 return
             letter, words = chosen(request, typed)
-            answer = direct_answer(letter, words) or self._ask_more(request, letter)
+            answer = Answer(OUTCOMES[letter]) if letter in OUTCOMES else self._ask_more(request, letter, words)
             if not letter:
                 self._terminal.say(f"answer with one of these letters or its word: {letters}")
         given = answer
         self._plain.act(lambda session: session.answer(request.approval_id, given))
 
-    def _ask_more(self, request: ApprovalRequested, letter: str) -> Answer | None:
+    def _ask_more(self, request: ApprovalRequested, letter: str, words: str) -> Answer | None:
         match letter:
             case "f":
-                return Answer(Outcome.NO, feedback=self._terminal.read("why not? (sent to the model): ").strip())
+                return Answer(Outcome.NO, feedback=words or self._terminal.read("why not? (sent to the model): ").strip())
             case "a":
                 return self._ask_grant(request)
             case "e":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
 import queue
 import re
 import readline
@@ -267,8 +268,8 @@ class Terminal(Protocol):
     def say(self, line: str) -> None:
         """Print a line."""
 
-    def read(self, prompt: str, *, is_kept: bool = False, start: str = "") -> str:
-        """Read a line; `start` is there to be changed, and with `is_kept` it joins the history.
+    def read(self, prompt: str, *, is_kept: bool = False, start: str = "", is_secret: bool = False) -> str:
+        """Read a line; `start` is there to be changed, with `is_kept` it joins the history, one that `is_secret` is not shown.
 
         Raises:
             EOFError: no more, or no terminal any more.
@@ -297,13 +298,13 @@ class LineTerminal:
         except OSError:
             self._is_gone = True
 
-    def read(self, prompt: str, *, is_kept: bool = False, start: str = "") -> str:
+    def read(self, prompt: str, *, is_kept: bool = False, start: str = "", is_secret: bool = False) -> str:
         if self._is_gone:
             raise EOFError
         if start:
             readline.set_startup_hook(lambda: readline.insert_text(start))
         try:
-            line = input(prompt)
+            line = getpass.getpass(prompt) if is_secret else input(prompt)
         except OSError as error:
             raise EOFError from error
         except KeyboardInterrupt:

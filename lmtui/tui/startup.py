@@ -23,9 +23,9 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 from watchfiles import awatch
 
-from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.core.errors import ConfigError, Fault, LmtuiError, ProviderError, UsageError
 from lmtui.core.hosts import is_same_server
-from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.servers import KNOWN_ADDRESSES, ServedModel, ServerFound, ServerKind, short_details
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, key_of, of_scope
@@ -100,11 +100,15 @@ class FirstRun(Screen[Chosen]):
         self._details_line = Static(self._details(), id="first-details", markup=False)
         self._places: dict[str, tuple[str, str]] = {}  # a server and one of its models; an empty one is its own choice
         self._rows: list[_Row] = []
+        self._found: Sequence[ServerFound] = ()
         self._options = OptionList(compact=True, markup=False, id="first-list")
         self._address = Input(placeholder="http://localhost:8080", compact=True, id="first-address")
-        self._address.cursor_blink = False
-        self._field = Horizontal(Static("Server URL", id="first-label"), self._address, id="first-field")
-        self._field.display = False
+        self._key = Input(placeholder="if it needs one", password=True, compact=True, id="first-key")
+        self._address.cursor_blink = self._key.cursor_blink = False
+        rows = (("Server URL", self._address), ("API key", self._key))
+        self._fields = Vertical(*(Horizontal(Static(name, classes="label"), each) for name, each in rows), id="first-fields")
+        self._fields.display = False
+        self._named = ""  # the address whose models are listed, to which the key goes
         self._state = Static("", id="first-state", markup=False)
         self._verbs = Verbs(id="first-verbs")
 
@@ -116,7 +120,7 @@ class FirstRun(Screen[Chosen]):
             yield Static(Content.styled("Welcome to lmtui", "bold"), markup=False)
             yield Static(self._note(), id="first-note", markup=False)
             yield self._options
-            yield self._field
+            yield self._fields
             yield self._state
             yield self._details_line
         yield self._verbs
@@ -158,7 +162,7 @@ class FirstRun(Screen[Chosen]):
 
     def action_close_or_stop(self) -> None:
         """Leave the address."""
-        self._field.display = False
+        self._fields.display = False
         self._say("")
         self._options.focus()
 
@@ -175,14 +179,15 @@ class FirstRun(Screen[Chosen]):
         self._choose(event.option_id or "")
 
     @on(Input.Submitted)
-    def _typed(self, event: Input.Submitted) -> None:
-        if event.value.strip():
-            self._use(event.value.strip(), "")
+    def _typed(self) -> None:
+        if self._address.value.strip():
+            self._named = self._address.value.strip()
+            self._use(self._named, "")
 
     def _choose(self, choice: str) -> None:
         if choice == OTHER:
             self._say("")
-            self._field.display = True
+            self._fields.display = True
             self._address.focus()
         elif choice == KEEP:
             _ = self.dismiss(Chosen.SERVER)
@@ -193,24 +198,45 @@ class FirstRun(Screen[Chosen]):
 
     def _use(self, url: str, model: str) -> None:
         self._say(f"Connecting to {sanitize_line(model or url)}…")
-        self._start(self._host.servers.use(url, model), Chosen.SERVER)
+        self._start(self._connect(url, model), Chosen.SERVER)
 
-    def _start(self, work: Awaitable[None], chosen: Chosen) -> None:
+    async def _connect(self, url: str, model: str) -> bool:
+        """Use a server; False where its models are listed first, or it wants a key."""
+        servers, key = self._host.servers, self._key.value.strip() if is_same_server(url, self._named) else ""
+        named = None if model else await servers.look(url, key)
+        if named is not None and named.needs_model:
+            self.workers.cancel_group(self, "first-run")
+            self._fill([named, *(each for each in self._found if not is_same_server(each.url, url))])
+            self._options.focus()
+            self._say(f"{pluralize(len(named.chat_models), 'model')}: choose one.")
+            return False
+        try:
+            await servers.use(url, model, key)
+        except ProviderError as error:
+            if error.fault is Fault.KEY_REFUSED:
+                self._named = self._address.value = url
+                self._fields.display = True
+                self._key.focus()
+            raise
+        return True
+
+    def _start(self, work: Awaitable[bool | None], chosen: Chosen) -> None:
         self.run_worker(self._try(work, chosen), group="first-run-start", exclusive=True)
 
     async def _look(self) -> None:
-        servers = await self._host.servers.find()
-        self._fill(servers)
-        if all(each.kind is ServerKind.KEPT for each in servers) and not self._field.display:
+        self._found = await self._host.servers.find()
+        self._fill(self._found)
+        if all(each.kind is ServerKind.KEPT for each in self._found) and not self._fields.display:
             self._say(NOTHING.format(key_of("first.again")))
 
-    async def _try(self, work: Awaitable[None], chosen: Chosen) -> None:
+    async def _try(self, work: Awaitable[bool | None], chosen: Chosen) -> None:
         try:
-            await work
+            is_done = await work is not False
         except LmtuiError as error:
             self._state.update(Content.assemble(("✗ ", "$error"), (sanitize(error.full_text()), "$text")))
             return
-        _ = self.dismiss(chosen)
+        if is_done:
+            _ = self.dismiss(chosen)
 
     def _fill(self, servers: Sequence[ServerFound] | None) -> None:
         """List the servers that answered and the usual ports that did not; without servers, they are being asked."""

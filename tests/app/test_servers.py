@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from lmtui.core.errors import ProviderError
+from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import ServerKind
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.scripted_server import ScriptedServer
-from tests.app.conftest import DONE, Open, Serve
+from tests.app.conftest import DONE, Open, Serve, run
 
 KEY = "sk-canary"
 
@@ -37,7 +38,28 @@ async def test_the_key_goes_to_the_server_in_use_alone(open_one: Open, locked: L
     assert own is not None
     assert own.models
     assert foreign is not None
-    assert "wants a key" in foreign.note
+    assert foreign.note == "API key required"
+
+
+async def test_a_key_that_is_typed_is_kept_and_used_at_once_by_an_open_session(
+    open_one: Open, locked: Locked, home: Path
+) -> None:
+    mine, other = locked
+    runtime = open_one(mine.url, model="scripted")
+    session = await runtime.new_session()
+    for refused in ("", "sk-wrong"):
+        with pytest.raises(ProviderError, match="API key") as caught:
+            await runtime.servers.use(mine.url, "", refused)
+        assert caught.value.fault is Fault.KEY_REFUSED
+    await runtime.servers.use(mine.url, "", KEY)
+    _ = await run(session)
+    assert mine.requests[-1].authorization == f"Bearer {KEY}"
+    await runtime.close()
+    again = open_one()
+    assert [each.models != () for at in (mine, other) if (each := await again.servers.look(at.url))] == [True, False]
+    assert [path.stat().st_mode & 0o77 for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == [
+        0
+    ]
 
 
 async def test_a_server_that_loads_nothing_is_told(open_one: Open, serve: Serve) -> None:

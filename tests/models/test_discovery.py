@@ -141,8 +141,8 @@ async def test_nothing_there_is_nothing_found() -> None:
 @pytest.mark.parametrize("body", [{"error": {"message": "invalid api key"}}, {"error": "Unauthorized"}, {"detail": "no key"}])
 async def test_a_server_that_refuses_the_key_is_there_and_says_so(serve: Serve, body: dict[str, Any]) -> None:
     server = await serve({}, otherwise=(401, ok(body)[1]))
-    assert "refuses the key" in (await look(server, "wrong")).note
-    assert "wants a key" in (await look(server)).note
+    assert "wrong API key" in (await look(server, "wrong")).note
+    assert "API key required" in (await look(server)).note
     assert await served_model(server.url, "wrong", "") is None
 
 

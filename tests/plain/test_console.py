@@ -10,6 +10,7 @@ from lmtui.core.events import Level, Notice, Outcome
 from lmtui.core.mcp import Reach
 from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import GrantScope, Mode
+from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.core.sessions import Answer
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
@@ -30,7 +31,7 @@ class Paper:
     def say(self, line: str) -> None:
         self.said.append(line)
 
-    def read(self, prompt: str, *, is_kept: bool = False, start: str = "") -> str:
+    def read(self, prompt: str, *, is_kept: bool = False, start: str = "", is_secret: bool = False) -> str:
         self.said.append(prompt)
         self.started_with += [start] if start else []
         if not self.typed:
@@ -164,6 +165,13 @@ def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
     assert host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
     assert host.trust.is_trusted is True
     assert "  setting in .env: model = x␛[2J" in paper.said
+
+
+def test_the_first_run_asks_for_the_key_of_an_address_and_one_of_its_models() -> None:
+    host = Host(setup_note="No model server is chosen yet.")
+    host.servers.found = (ServerFound("a server", "http://box:1", (ServedModel("one"), ServedModel("two"))),)
+    _ = talk("http://box:1", "sk-9", "2", host=host)
+    assert (host.used, host.servers.keys) == (("http://box:1", "two"), {"http://box:1": "sk-9"})
 
 
 def test_where_a_server_runs_is_chosen_before_the_yes() -> None:

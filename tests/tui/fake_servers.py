@@ -35,6 +35,7 @@ class FakeServers:
         self.looked = 0
         self.loads: list[tuple[str, str, int]] = []
         self.unloads: list[str] = []
+        self.keys: dict[str, str] = {}
         self.given_up: list[str] = []
         self.profiles: dict[tuple[str, str], ModelProfile] = {}
         self.error: LmtuiError | None = None
@@ -49,8 +50,8 @@ class FakeServers:
     def pool(self) -> Sequence[PoolRow]:
         return self.pooled
 
-    async def look(self, url: str) -> ServerFound | None:
-        self.looked += 1
+    async def look(self, url: str, key: str = "") -> ServerFound | None:
+        del key
         return next((server for server in self.found if server.url == url), None)
 
     async def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
@@ -94,7 +95,8 @@ class FakeServers:
     async def silent_choice(self) -> str:
         return self.silent
 
-    async def use(self, url: str, model: str) -> None:
+    async def use(self, url: str, model: str, key: str = "") -> None:
+        self.keys[url] = key
         self._host.used = (url, model)
         self._host.setup_note = ""
 

@@ -42,7 +42,7 @@ RICH = (
     ServerFound("Ollama", "http://127.0.0.1:11434", (QWEN, LLAMA), can_load=True),
     ServerFound("llama.cpp", "http://127.0.0.1:8080", (SMOLLM,)),
     ServerFound("model files", "gguf:", (PHI,), can_load=True),
-    ServerFound("OpenAI-compatible", "http://10.0.0.7:9000", (), "it wants a key (--api-key, LLM_API_KEY)"),
+    ServerFound("OpenAI-compatible", "http://10.0.0.7:9000", (), "API key required"),
 )
 
 

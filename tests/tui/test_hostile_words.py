@@ -46,7 +46,7 @@ async def a_title_in_a_log_cannot_steer_the_terminal_where_it_is_changed(driver:
 
 async def test_what_a_server_says_cannot_steer_the_terminal_on_the_first_screen() -> None:
     class Refusing(FakeServers):
-        async def use(self, url: str, model: str) -> None:
+        async def use(self, url: str, model: str, key: str = "") -> None:
             raise UsageError(f"it said {STEERING}")
 
     host = FakeHost(setup_note="no model yet")

@@ -23,6 +23,7 @@ from lmtui.core.hosts import is_same_server
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
+    KEY_NOTES,
     LoadProgress,
     ModelProfile,
     ModelServers,
@@ -238,11 +239,14 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         self.run_worker(self._ask_and_add(), group="models-ask", exclusive=True)
 
     async def _ask_and_add(self) -> None:
-        url = await self.app.push_screen_wait(AskText("Server URL", value=self._url, placeholder="http://localhost:8080"))
-        if url:
+        refusing = next((row.server.url for row in self.all_rows if row.server.note in KEY_NOTES), "")
+        ask = self.app.push_screen_wait
+        url = await ask(AskText("Server URL", value=self._url or refusing, placeholder="http://localhost:8080"))
+        key = await ask(AskText("API key", placeholder="empty: none, or the one it has", is_secret=True)) if url else None
+        if url and key is not None:
             self._url = url
             self.say(f"Connecting to {url}…", "$text-muted")
-            problem = await self._actions.add(url)
+            problem = await self._actions.add(url, key)
             self.said(f"✗ {problem}" if problem else f"Added {url}; new sessions use it", is_error=bool(problem))
 
     def action_models_load(self) -> None:
@@ -363,12 +367,12 @@ class ModelController:
         host = self._workbench.sessions.host
         return host.servers.pool() if host is not None else ()
 
-    async def add(self, url: str) -> str:
+    async def add(self, url: str, key: str) -> str:
         """Use a server for new sessions and keep it, if it answers; return what is wrong with it, empty for nothing."""
         host = self._workbench.sessions.host
         assert host is not None
         try:
-            await host.servers.use(url, "")
+            await host.servers.use(url, "", key)
         except LmtuiError as error:
             return error.full_text()
         return ""

@@ -49,15 +49,17 @@ class Confirm(VeiledScreen[bool]):
 
 
 class AskText(ClosableScreen[str]):
-    """Asks for a line of text; the result is None where it was left."""
+    """Asks for a line of text, drawn as dots if it `is_secret`; the result is None where it was left."""
 
     BINDINGS = bindings(Scope.APP)
 
-    def __init__(self, title: str, *, value: str = "", placeholder: str = "", problem: str = "") -> None:
+    def __init__(
+        self, title: str, *, value: str = "", placeholder: str = "", problem: str = "", is_secret: bool = False
+    ) -> None:
         super().__init__()
         self._title = title
         self._problem = problem
-        self._line = Input(value, placeholder=placeholder, compact=True, select_on_focus=False)
+        self._line = Input(value, placeholder=placeholder, compact=True, select_on_focus=False, password=is_secret)
         self._line.cursor_blink = False
 
     def compose(self) -> ComposeResult:

@@ -492,7 +492,8 @@ class SettingsScreen(ListDialog[SettingRow, None]):
 
     async def _ask_text(self, row: SettingRow, text: str, problem: str = "") -> str | None:
         hint = "with commas between" if row.is_list else row.doc
-        asked = AskText(row.label or row.name, value=sanitize_line(text), placeholder=hint, problem=problem)
+        title, value = row.label or row.name, sanitize_line(text)
+        asked = AskText(title, value=value, placeholder=hint, problem=problem, is_secret=row.is_secret)
         return await self.app.push_screen_wait(asked)
 
     async def _put(self, name: str, text: str | None) -> str:

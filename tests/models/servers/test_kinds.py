@@ -175,7 +175,7 @@ async def test_llama_cpp_behind_a_key_lists_its_models_and_says_that_it_wants_on
     refused = (401, b'{"error": {"message": "Invalid API Key", "type": "authentication_error", "code": 401}}')
     found = await look(serve, {"/v1/models": LLAMA_CPP_LIST}, otherwise=refused)
     assert (found.kind, found.models[0].window_tokens) == ("llama.cpp", 8192)
-    assert "wants a key" in found.note
+    assert "API key required" in found.note
 
 
 async def test_a_sleeping_model_is_not_loaded(serve: Serve) -> None:

@@ -114,7 +114,7 @@ FAULTS: dict[str, tuple[Reply, Fault, str]] = {
         failed(500, "Model loading was stopped due to insufficient system resources."),
         Fault.REJECTED, "Unload another model, or ask for a smaller window.",
     ),
-    "key": (failed(401, "invalid token"), Fault.KEY_REFUSED, "--api-key"),
+    "key": (failed(401, "invalid token"), Fault.KEY_REFUSED, "LLM_API_KEY"),
     "gone": (failed(404, "Model not found"), Fault.UNKNOWN_MODEL, "Look again"),
     "boom": (failed(500, "exit code 18446744072635810000"), Fault.SERVER_ERROR, "server's log"),
     "odd": (ok({"error": "Unexpected endpoint or method."}), Fault.SERVER_ERROR, "server's log"),

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from textual.widgets import Input
+
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
@@ -72,7 +74,7 @@ async def a_model_file_is_taken_for_this_session(driver: Driver) -> None:
 @cases
 async def a_server_that_cannot_be_taken_is_said(driver: Driver) -> None:
     class Refusing(FakeServers):
-        async def use(self, url: str, model: str) -> None:
+        async def use(self, url: str, model: str, key: str = "") -> None:
             raise FREE
 
     host = driver.host
@@ -353,22 +355,30 @@ async def test_signs_tell_the_model_in_use_from_loaded_and_other_ones() -> None:
 @cases
 async def a_server_is_added_by_its_address_and_a_dead_one_is_said(driver: Driver) -> None:
     class Refusing(FakeServers):
-        async def use(self, url: str, model: str) -> None:
+        async def use(self, url: str, model: str, key: str = "") -> None:
             if "dead" in url:
                 raise ProviderError(Fault.UNREACHABLE, f"No server at {url}", "Start it.")
-            await super().use(url, model)
+            await super().use(url, model, key)
 
     host = driver.host
     host.servers = Refusing(host)
     host.servers.found = RICH
     await open_models(driver)
-    await driver.press("a", *"dead:1", "enter")
+    await driver.press("a")
+    await driver.until(lambda: "http://10.0.0.7:9000" in driver.app.screen.query_one(Input).value)  # it wants a key
+    await driver.press("ctrl+u", *"dead:1", "enter")
+    await driver.until(lambda: "API key" in driver.text())
+    await driver.press("enter")
     await driver.until(lambda: "✗ No server at dead:1. Start it." in driver.text())
     assert host.used is None
     await driver.press("a")
     await driver.until_screen("AskText")
     await driver.press(*["backspace"] * 6, *"box:1", "enter")
-    await driver.until(lambda: host.used == ("box:1", ""))
+    await driver.until(lambda: "API key" in driver.text())
+    await driver.press(*"sk-9")
+    assert "sk-9" not in driver.text()
+    await driver.press("enter")
+    await driver.until(lambda: (host.used, host.servers.keys) == (("box:1", ""), {"box:1": "sk-9"}))
     await driver.until(lambda: "Added box:1" in driver.text())
 
 

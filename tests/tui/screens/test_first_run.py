@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.servers import ServerFound, ServerKind
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
@@ -12,7 +12,7 @@ NOTE = "No model server is chosen yet."
 
 
 class Refusing(FakeServers):
-    async def use(self, url: str, model: str) -> None:
+    async def use(self, url: str, model: str, key: str = "") -> None:
         raise ProviderError(Fault.UNREACHABLE, f"nothing answers at {url}", "Is it running?")
 
 
@@ -31,15 +31,32 @@ async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
         assert driver.host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
 
 
-async def test_another_address_is_typed() -> None:
+class WantsKey(FakeServers):
+    async def look(self, url: str, key: str = "") -> ServerFound | None:
+        return ServerFound("a server", url, (ServedModel("one"), ServedModel("two")) if key == "sk-9" else ())
+
+    async def use(self, url: str, model: str, key: str = "") -> None:
+        if key != "sk-9":
+            raise ProviderError(Fault.KEY_REFUSED, f"{url}: API key required")
+        await super().use(url, model, key)
+
+
+async def test_an_address_is_typed_then_its_key_unseen_then_its_model_chosen() -> None:
     host = FakeHost(setup_note=NOTE)
+    host.servers = WantsKey(host)
     host.servers.found = ()
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
         await driver.until(lambda: "No model server answers" in driver.text())
         await driver.press("enter", *"http://box:8080", "enter")
+        await driver.until(lambda: "API key required" in driver.text())
+        await driver.press(*"sk-9")
+        assert "sk-9" not in driver.text()
+        await driver.press("enter")
+        await driver.until(lambda: "2 models: choose one" in driver.text())
+        await driver.press("down", "enter")
         await driver.until(lambda: driver.app.workbench.active is not None)
-        assert host.used == ("http://box:8080", "")
+        assert (host.used, host.servers.keys) == (("http://box:8080", "two"), {"http://box:8080": "sk-9"})
 
 
 async def test_an_address_that_fails_is_said_and_asked_again() -> None:
