@@ -113,11 +113,15 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskYes:
-    """A yes-or-no question before something that cannot be taken back; `text` says what that is."""
+    """A yes-or-no question before something that cannot be taken back; `text` says what that is.
+
+    `instead` is what to use where nobody can be asked.
+    """
 
     question: str
     text: str
     then: Callable[[], Awaitable[Result]]
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

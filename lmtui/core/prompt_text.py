@@ -218,6 +218,11 @@ class PromptFile:
         return tuple(match["command"] for match in _PARTS.finditer(self.body) if match["command"])
 
     @property
+    def whole_name(self) -> str:
+        """Return the name by which it can always be typed, whatever else has its name."""
+        return f"{'user' if self.is_own else 'project'}:{self.name}"
+
+    @property
     def label(self) -> str:
         """Return how it is typed."""
         return f"/{self.name} {self.argument_hint}".rstrip()
@@ -306,7 +311,7 @@ def find_prompt(files: Sequence[PromptFile], text: str) -> FilledPrompt | None:
     match = _NAME.match(text.strip())
     if match is None:
         return None
-    file = next((each for each in files if each.name == match["name"] and not each.problem), None)
+    file = next((each for each in files if match["name"] in (each.name, each.whole_name) and not each.problem), None)
     return fill(file, (match["arguments"] or "").strip()) if file is not None else None
 
 

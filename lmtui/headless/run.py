@@ -20,7 +20,7 @@ from lmtui.app.demo import fresh_folder
 from lmtui.app.host import Runtime, encode_event, open_runtime
 from lmtui.app.reports import last_session, session_log
 from lmtui.command_line import say
-from lmtui.commands.command import Begin, CommandContext, OpenView, Output
+from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView, Output
 from lmtui.commands.session_commands import SCREEN
 from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
@@ -139,7 +139,7 @@ async def read_task(host: SessionHost, text: str, images: tuple[Image, ...], ses
             raise UsageError(str(error), error.hint) from error
     if isinstance(result, Begin | Output):
         return result
-    instead = result.instead if isinstance(result, OpenView) else instead
+    instead = result.instead if isinstance(result, OpenView | AskYes) else instead
     raise UsageError(f"/{name} needs a screen", f"Use {instead or SCREEN}. {AS_WORDS}")
 
 

@@ -120,8 +120,13 @@ def wanted_at(text: str, row: int, column: int, commands: CommandTable) -> Compl
 def name_offers(query: str, commands: CommandTable, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:
     """Return the slash commands that begin so, and those of `files` (each with its arguments, and a note)."""
     own = [_name_offer(name, each) for name, each in commands.complete(f"/{query}")]
-    named = [(label, note) for label, note in files if label.lower().startswith(query.lower())]
+    named = [each for each in files if query.lower() in (each[0].lower()[: len(query)], _last_name(each[0])[: len(query)])]
     return own + [_file_offer(label, note) for label, note in named]
+
+
+def _last_name(label: str) -> str:
+    """Return the name behind the folder or the owner, as in `project:plan`."""
+    return label.lower().partition(" ")[0].rpartition(":")[2]
 
 
 def prompt_values(files: Sequence[PromptFile]) -> list[tuple[str, str]]:

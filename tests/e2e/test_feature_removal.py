@@ -49,7 +49,7 @@ SLASH = {
     "slash_commands": ("commands",),
     "mcp": ("mcp",),
     "jobs": ("jobs", "submit"),
-    "checks": ("goal", "fix", "check", "checks", "gates"),
+    "checks": ("goal", "check", "checks", "gates"),
     "projects": ("projects",),
     "usage": ("usage",),
     "memory": ("memory", "remember", "forget", "find"),

@@ -102,10 +102,20 @@ def test_the_walk_ends_after_so_many_folders(places: Places) -> None:
     assert len(places.usable()) == 199
 
 
-def test_a_name_of_our_own_wins_and_the_file_is_named(places: Places) -> None:
-    places.put("help.md")
-    assert places.usable() == {}
-    assert "lmtui's own /help" in places.problems()[".lmagent/commands/help.md"]
+async def test_a_file_is_also_called_by_whose_it_is_and_so_alone_where_our_own_has_its_name(places: Places) -> None:
+    for name in ("help.md", "fix.md"):
+        places.put(name)
+    assert list(places.usable()) == ["fix", "project:help"]
+    found = MarkdownPrompts(places.workspace, ToolRegistry().canonical)
+    for typed, name in {
+        "/project:help": "project:help",
+        "/project:fix": "fix",
+        "/fix": "fix",
+        "/help": "",
+        "/user:fix": "",
+    }.items():
+        prompt = await found.read(f"{typed} now")
+        assert (prompt.file.name if prompt is not None else "") == name
 
 
 def test_the_front_matter_is_read(places: Places) -> None:

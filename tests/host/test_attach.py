@@ -136,7 +136,7 @@ REFUSED = (
     "/submit daily 09:00: run it", "/usage all",
 )  # fmt: skip
 OPEN = (
-    "attempts", "background", "budget", "calls", "changes", "checks", "clear", "commands", "compact", "deep", "exit", "fix",
+    "attempts", "background", "budget", "calls", "changes", "checks", "clear", "commands", "compact", "deep", "exit",
     "gates", "goal", "help", "ideate", "init", "instructions", "jobs", "mcp", "merge", "mode", "model", "models", "new",
     "plan", "quit", "redo", "rename", "resume", "session", "sessions", "skill", "skills", "soul", "status", "todo", "todos",
     "undo",

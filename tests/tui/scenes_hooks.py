@@ -10,7 +10,7 @@ from tests.tui.fakes import play_work
 FILES = [
     PromptFile("mend", "Mend $1 now.", ".lmagent/commands/mend.md", "Fix a bug, its test first", "[file]"),
     PromptFile("git:log", "!`git log`", ".claude/commands/git/log.md", "What happened", is_own=False, may_run=False),
-    PromptFile("help", "Mine", ".lmagent/commands/help.md", problem="hidden by lmtui's own /help; give the file another name"),
+    PromptFile("help", "Mine", "commands/help.md", problem="hidden by .lmagent/commands/help.md"),
     PromptFile("standup", "Sum up.", "/home/ada/.config/lmtui/commands/standup.md", "What I did since yesterday"),
 ]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 
-from lmtui.commands.command import Begin, Command, CommandContext, Output, Result, Scope
+from lmtui.commands.command import AskYes, Begin, Command, CommandContext, Output, Result, Scope
 from lmtui.core.errors import UsageError
 from lmtui.core.project_checks import (
     CheckEvent,
@@ -22,7 +21,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 
 _SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗"}
-_NO_COMMANDS = frozenset({"stop", "end", "done", "off", "cancel", "list", "status", "show", "drop", "continue"})
 _HOW = "/goal COMMAND works until it exits with 0; /goal pause, resume, clear"
 
 
@@ -31,21 +29,6 @@ def unquoted_command(words: str) -> str:
     first = words[0]
     is_quoted = len(words) > 2 and first in "\"'`" and words[-1] == first and first not in words[1:-1]
     return words[1:-1].strip() if is_quoted else words
-
-
-def checked_goal(command: str) -> str:
-    """Return the command of a goal.
-
-    Raises:
-        UsageError: it is a word about goals that no program has as its name, or a quote is open.
-    """
-    if command.lower() in _NO_COMMANDS and shutil.which(command) is None:
-        raise UsageError(
-            f"/goal {command} is not a command",
-            "/goal lists the goals, /goal pause keeps one for later, /goal clear drops all.",
-        )
-    check_goal(command)
-    return command
 
 
 def check_lines(checks: Iterable[CheckRan]) -> list[str]:
@@ -118,7 +101,8 @@ async def goal(context: CommandContext, words: str) -> Result:
             return Begin(lambda session: session.submit("Go on."))
         return Output(tuple(f"{state}: {sanitize_line(command)}" for command, state in goals.listed()) or ("No goal.",))
 
-    command = checked_goal(unquoted_command(words))
+    command = unquoted_command(words)
+    check_goal(command)
 
     def start(session: Session) -> None:
         is_first = GoalState.ACTIVE not in dict(session.goals.listed()).values()
@@ -126,7 +110,12 @@ async def goal(context: CommandContext, words: str) -> Result:
         if is_first or not session.is_running:
             session.submit(f"Work until `{command}` exits with 0.")
 
-    return Begin(start)
+    async def begin() -> Begin:
+        return Begin(start)
+
+    if command != words:  # in quotes it is a command beyond doubt
+        return Begin(start)
+    return AskYes("Run this command until it exits with 0?", sanitize_line(command), begin, "`--goal COMMAND`")
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -135,5 +124,5 @@ COMMANDS: tuple[Command, ...] = (
     Command("checks.show", Scope.WORKBENCH, "Checks", "List the commands and rules that check changes, or use a profile.",
         slash=("checks", "gates"), argument="[profile]", handler=list_checks),
     Command("checks.goal", Scope.WORKBENCH, "Goal", "Work until a command exits with 0; pause, resume or clear it.",
-        slash=("goal", "fix"), argument="[command, pause, resume or clear]", handler=goal),
+        slash=("goal",), argument="[command, pause, resume or clear]", handler=goal),
 )  # fmt: skip

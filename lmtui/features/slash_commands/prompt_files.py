@@ -62,7 +62,7 @@ class MarkdownPrompts:
         if raw.problem:
             return raw
         if raw.name.lower() in command_table().names:
-            return replace(raw, problem=f"hidden by lmtui's own /{raw.name}; give the file another name")
+            raw = replace(raw, name=raw.whole_name)  # lmtui's own has the short name
         if raw.allowed is None:
             return raw
         rules, warnings = allowed_rules(raw.allowed[0], self._canonical)

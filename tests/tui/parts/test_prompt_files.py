@@ -12,7 +12,7 @@ cases = Cases()
 FILES = [
     PromptFile("mend", "Mend $1 now.", ".lmagent/commands/mend.md", "Fix a bug", "[file]"),
     PromptFile("git:log", "See !`git log`", ".claude/commands/git/log.md", "What happened", is_own=False, may_run=False),
-    PromptFile("help", "Mine", ".lmagent/commands/help.md", problem="hidden by lmtui's own /help"),
+    PromptFile("help", "Mine", ".lmagent/commands/help.md", problem="hidden by .claude/commands/help.md"),
 ]
 
 
@@ -39,7 +39,7 @@ async def the_list_names_all_and_the_chosen_one_is_typed(driver: Driver) -> None
     await driver.type("/commands")
     await driver.until_screen("Picker")
     assert "/mend [file]" in driver.text()
-    assert "hidden by lmtui's own /help" in driver.text()
+    assert "hidden by .claude/commands/help.md" in driver.text()
     await driver.press("enter")
     await driver.until(lambda: driver.app.workbench.prompt.text == "/mend ")
 
