@@ -216,6 +216,11 @@ class FakeOverlay:
         assert self.real.effect is not None
         return self.real.effect
 
+    async def keep_outputs(self, effect: CommandEffect, rules: Sequence[Rule]) -> tuple[CommandEffect, Sequence[str]]:
+        outputs, rest = effect.split(self.real.outputs)
+        self.real.kept += outputs.paths
+        return rest if outputs.paths else effect, self.real.notes
+
     async def keep(self, effect: CommandEffect, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
         paths = effect.chosen(units).paths
         if self.real.keep_problem:
@@ -254,6 +259,8 @@ class FakeSandbox:
     kept: list[str] = field(default_factory=list)
     overlay_problem: str = ""
     keep_problem: str = ""
+    outputs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     effect_problem: str = ""
     is_overlay: bool = False
 

@@ -168,6 +168,13 @@ class CommandOverlay(Protocol):
             SandboxError: it cannot be seen, or too many files were touched.
         """
 
+    async def keep_outputs(self, effect: CommandEffect, rules: Sequence[Rule]) -> tuple[CommandEffect, Sequence[str]]:
+        """Make the files real that git ignores and nobody needs to be asked about; return the rest of the effect, and notes.
+
+        These are untracked files that are new, were made so before, or have the name of a build's or a test run's output.  It
+        is never a file that a rule speaks of, that may hold secrets, or that lmtui or programs outside run or obey.
+        """
+
     async def keep(self, effect: CommandEffect, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
         """Make some units of an effect real (see `CommandEffect.chosen`), all of them with None.
 

@@ -399,6 +399,23 @@ class CommandEffect:
         """Tell whether anything of it can be kept."""
         return bool(self.changes or self.made or self.removed)
 
+    def split(self, paths: Collection[str]) -> tuple[CommandEffect, CommandEffect]:
+        """Return the part of it that is about some paths, and the rest."""
+
+        def part(*, is_chosen: bool) -> CommandEffect:
+            special = tuple(path for path in self.special if (path in paths) is is_chosen)
+            return replace(
+                self,
+                changes=tuple(each for each in self.changes if (each.path in paths) is is_chosen),
+                special=special,
+                special_total=len(special) + (0 if is_chosen else self.special_total - len(self.special)),
+                made=tuple(path for path in self.made if (path in paths) is is_chosen),
+                removed=tuple(path for path in self.removed if (path in paths) is is_chosen),
+                renamed={new: old for new, old in self.renamed.items() if {new in paths, old in paths} == {is_chosen}},
+            )
+
+        return part(is_chosen=True), part(is_chosen=False)
+
     @property
     def ordered(self) -> list[FileChange]:
         """Return the changes, what is deleted first."""

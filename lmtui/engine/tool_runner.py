@@ -233,7 +233,8 @@ async def _try(
         try:
             async with trial.growing_effect(agent, call.id, overlay):
                 await _run(agent, call, prepared, inside, ending, is_reading=True, looks_back=False)
-            effect = await overlay.effect()
+            whole = await overlay.effect()
+            effect, notes = await overlay.keep_outputs(whole, agent.all_rules())
         except SandboxUnavailable as error:
             agent.update_sandbox(has_overlays=False)
             agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=trial.NO_OVERLAYS.format(why=error.full_text())))
@@ -242,8 +243,10 @@ async def _try(
             why = trial.UNSEEN.format(why=error.full_text().rstrip("."))
             await _run_writing(agent, call, prepared, tool_context, ending, why=why)
             return True
+        ending.result = replace(ending.result, text="\n".join((ending.result.text, *notes)))
         kept = trial.KeptEffect(prepared, overlay, effect, ending.result, ending.elapsed_s, agent.all_rules)
-        if (allowed := await _keeping(agent, call, kept, tool_context, ending, rule=rule)) is not None:
+        nothing = "it changed nothing" if effect is whole else "it changed only outputs that git ignores"
+        if (allowed := await _keeping(agent, call, kept, tool_context, ending, rule=rule, nothing=nothing)) is not None:
             await _run(agent, call, kept, allowed, ending)
         elif agent.hooks.wants(HookEvent.POST_TOOL_USE):
             ending.result = await look_back(agent, call, prepared, ending.result)
@@ -258,11 +261,11 @@ def _place(sandbox: Sandbox, ending: _Ending) -> Sandbox:
 
 
 async def _keeping(
-    agent: Agent, call: ToolCall, kept: trial.KeptEffect, tool_context: ToolContext, ending: _Ending, *, rule: str
+    agent: Agent, call: ToolCall, kept: trial.KeptEffect, tool_context: ToolContext, ending: _Ending, *, rule: str, nothing: str
 ) -> ToolContext | None:
-    """Return with what an effect is kept; None where it is not, which `ending` says then."""
+    """Return with what an effect is kept; None where it is not, which `ending` says then; `nothing` is for an empty one."""
     effect, first = kept.effect, kept.result
-    ending.decision, ending.rule, ending.why = "mode", "", "it changed nothing"
+    ending.decision, ending.rule, ending.why = "mode", "", nothing
     if not effect.can_keep:
         ending.result = first if effect.is_empty else trial.dropped(first, effect, "it cannot be kept")
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import shutil
 import time
@@ -17,17 +18,20 @@ from typing import Any, Generic, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.line_diff import hunk_spans, merge, split_lines, with_hunks
-from lmtui.core.permissions.decide import decide_all
+from lmtui.core.permissions.decide import decide, decide_all
+from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Access, Mode, Rule, Verdict
 from lmtui.core.ports import Checkpoints, KeptChanges, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, FileChangeKind
-from lmtui.paths import overlays_dir, patches_dir
+from lmtui.paths import WORKSPACE_FOLDER, overlays_dir, patches_dir, workspace_state_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
+from lmtui.sandbox.guest.files import READ_OUTSIDE, RUN_OUTSIDE, plain_name
 from lmtui.sandbox.host_paths import remove_locked, unused_folders
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.pool import SandboxPool
+from lmtui.sandbox.project_tools import ENVIRONMENTS
 from lmtui.sandbox.spare_overlay import new_overlay_folder
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import FILE_CLOCK, MOST_TICKS_MS
@@ -43,6 +47,13 @@ _MERGED = "[{path} had changed in the meantime; both changes were merged]"
 _LEAST_FREE_BYTES, _LOOK_S = 1 << 30, 0.5
 _LITTLE_ROOM = "less than 1 GB is left on the disk of the overlay"
 _FULL = f"it was stopped: {_LITTLE_ROOM}; nothing was kept"
+_OUTPUTS, _MOST_OUTPUTS, _PIECE_CHARS = "outputs.json", 5_000, 20_000
+# What builds, tests and coverage write again each time.
+_BUILT = re.compile(
+    r"(?:^|/)(?:(?:build|dist|target|obj|coverage|htmlcov|\.nyc_output|\.next|\.nuxt|\.hypothesis|\.[a-z]+[-_]cache)/"
+    r"|\.coverage(?:\.[^/]*)?\Z|coverage\.\w+\Z|lcov\.info\Z|junit[^/]*\.xml\Z)"
+)
+_NEVER_OUTPUT = RUN_OUTSIDE | READ_OUTSIDE | {*ENVIRONMENTS, "node_modules", ".git", WORKSPACE_FOLDER}
 _NOT_UNDONE = "steps in an overlay cannot be undone one by one; drop the overlay's changes instead"
 
 
@@ -390,6 +401,43 @@ class WorkspaceOverlay(Generic[V]):
         notes = (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))
         return KeptChanges(before, Snapshot(moment.state) if moment.state else None, notes)
 
+    async def keep_outputs(self, effect: CommandEffect, rules: Sequence[Rule]) -> tuple[CommandEffect, Sequence[str]]:
+        folders = (*effect.made, *effect.removed)
+        wanted = [path for path in (*effect.paths, *folders, *effect.special) if _may_be_output(path, rules)]
+        ignored = await self._ignored([f"{path}/" if path in folders else path for path in wanted])
+        file = workspace_state_dir(self._pool.workspace) / _OUTPUTS
+        known = await asyncio.to_thread(_read_outputs, file) if ignored else []
+        of_kind = {kind: {each.path for each in effect.changes if each.kind is kind} for kind in FileChangeKind}
+        free, deleted = {*known, *of_kind[FileChangeKind.ADDED], *folders, *effect.special}, of_kind[FileChangeKind.DELETED]
+        free |= {path for path in ignored - deleted if _BUILT.search(path)}
+        outputs, rest = effect.split(ignored & free)
+        if outputs.is_empty:
+            return effect, ()
+        notes = [f"[cannot be kept: {', '.join(outputs.special)}]"] if outputs.special else []
+        if outputs.can_keep:
+            try:
+                notes += (await self.keep(outputs, None, rules)).notes
+            except SandboxError as error:
+                return rest, (*notes, f"[{error.full_text()}]")
+            now = [path for path in dict.fromkeys((*known, *outputs.paths)) if path not in deleted]
+            await asyncio.to_thread(_write_note, file, {"paths": now[-_MOST_OUTPUTS:]})
+        return rest, notes
+
+    async def _ignored(self, paths: Sequence[str]) -> set[str]:
+        """Return those of the paths (folders end in `/`) that git ignores in the workspace as it is, and does not track.
+
+        Git quotes odd names, so that these count as not ignored.
+        """
+        found: set[str] = set()
+        piece: list[str] = []
+        for path in (*paths, ""):
+            if piece and (not path or sum(map(len, piece)) > _PIECE_CHARS):
+                listed = await self._real.run_git(["check-ignore", "--", *piece])
+                found.update(listed.data.decode("utf-8", "replace").split("\n") if not listed.exit_code else ())
+                piece = []
+            piece.append(f"./{path}")  # a leading colon means something to git
+        return {path.rstrip("/") for path in paths if f"./{path}" in found}
+
     async def _with_hunks(self, effect: CommandEffect, after: str, path: str, hunks: Collection[int]) -> str:
         """Return a state that has only some hunks of the change of a file."""
         sides = [await self._checkpoints.read(state, path) for state in (effect.before, effect.after)]
@@ -465,6 +513,20 @@ class WorkspaceOverlay(Generic[V]):
             await self._pool.instances.spare.give_back(self._folder)
 
 
+def _may_be_output(path: str, rules: Sequence[Rule]) -> bool:
+    """Tell whether a file may be kept unasked if git ignores it: no rule is about it, and nobody runs, obeys or hides it."""
+    parts = [plain_name(part) for part in path.split("/") if part]
+    is_special = not _NEVER_OUTPUT.isdisjoint(parts) or is_secret_path(path) or is_secret_path(parts[-1])
+    return not is_special and decide("write", Access.WRITE, path, Mode.AUTO, tuple(rules)).verdict is Verdict.ALLOW
+
+
+def _read_outputs(file: Path) -> list[str]:
+    """Return which files were kept as outputs before; nothing where that cannot be read."""
+    with suppress(OSError, ValueError, KeyError):
+        return [str(path) for path in json.loads(file.read_text(encoding="utf-8"))["paths"]]
+    return []
+
+
 def _write_moments(
     instances: OverlayInstances, birth: Moment | None = None, touched: Mapping[str, Moment] = MappingProxyType({})
 ) -> None:
@@ -506,6 +568,7 @@ def _write_patch(file: Path, patch: bytes) -> None:
 
 
 def _write_note(path: Path, note: Mapping[str, object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(note), encoding="utf-8")
     draft.replace(path)

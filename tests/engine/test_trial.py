@@ -58,8 +58,23 @@ async def answered(rig: Rig, outcome: Outcome, feedback: str = "") -> None:
 async def test_a_command_that_changed_nothing_is_not_asked_about() -> None:
     rig = await ran(trial(NONE), "build it")
     assert not questions(rig)
-    assert (result(rig).ok, result(rig).result.startswith("built"), result(rig).why) == (True, True, "it changed nothing")
+    assert (result(rig).ok, result(rig).result.startswith("built"), result(rig).why) == (
+        True,
+        True,
+        "it changed nothing",
+    )
     assert rig.sandbox.kept == ["closed"]
+
+
+@for_each(("outputs", "asked"), [(("old.txt", "new.txt"), []), (("new.txt",), ["old.txt"])])
+async def test_outputs_are_kept_without_a_question_and_are_no_change(outputs: tuple[str, ...], asked: list[str]) -> None:
+    rig = trial(SOME, attended=False)
+    rig.sandbox.outputs, rig.sandbox.notes = outputs, ("[a note]",)
+    await ran(rig, "build it")
+    assert [part.path for request in questions(rig) for part in request.parts] == asked
+    assert (set(rig.sandbox.kept), rig.of("files_changed")) == ({*outputs, "closed"}, [])
+    assert (result(rig).ok, "[a note]" in result(rig).result) == (not asked, True)
+    assert ("only outputs" in result(rig).why) is (not asked)
 
 
 async def test_the_question_shows_what_it_did_and_a_yes_keeps_it() -> None:

@@ -739,3 +739,30 @@ async def test_a_file_that_no_state_holds_stays_and_is_named(tried: Tried, works
     assert (kinds(effect), set(effect.special)) == ({"small": "added"}, {"large", "changed"})
     await overlay.keep(effect, None, ())
     assert (workspace / "large").stat().st_size == (workspace / "changed").stat().st_size == 17 << 20
+
+
+async def test_only_outputs_that_git_ignores_are_kept_unasked(sandbox: WorkspaceSandbox, workspace: Path, tried: Tried) -> None:
+    fill(workspace, {".gitignore": "/*\n!/*.c\n!/:*\n", "forced.o": "1", "user.db": "1", "build/old": "1", "build/mine": "1"})
+    for arguments in (("init", "-q"), ("add", "-f", "forced.o", ".gitignore")):
+        subprocess.run(["git", *arguments], cwd=workspace, check=True)
+    rules = (parse_rule("Write(build/no)", Effect.DENY, "settings"), parse_rule("Write(build/ask)", Effect.ASK, "settings"))
+    asked = [
+        "a.c", "forced.o", "user.db", "build/mine", "build/no", "build/ask", ".env", "build/.env", ".venv/bin/python",
+        "x/node_modules/.bin/eslint", "venv/lib/a.py", ".vscode/tasks.json", "x/.idea/a", "AGENTS.md", ".gitattributes",
+        "build/.gitmodules", ":(top)build/a",
+    ]  # fmt: skip
+    kept = ["a.o", "build/old", "build/new", ".coverage"]
+    write = "; ".join(f"mkdir -p $(dirname '{path}'); echo 2 > '{path}'" for path in (*asked, *kept))
+    overlay, effect = await tried(f"{write}; rm build/mine; mkfifo build/pipe; mkdir -p build/empty")
+    rest, notes = await overlay.keep_outputs(effect, rules)
+    assert (set(rest.paths), notes) == ({*asked}, ["[cannot be kept: build/pipe]"])
+    assert [path for path in kept if (workspace / path).read_text() != "2\n"] == []
+    assert (workspace / "build/empty").is_dir()
+    assert [path for path in asked if (workspace / path).exists()] == ["forced.o", "user.db", "build/mine"]
+    overlay, effect = await tried("echo 3 > a.o; rm build/new; echo '*' > .gitignore; echo 3 > b.c")
+    rest, _ = await overlay.keep_outputs(effect, rules)
+    assert (rest.paths, (workspace / "a.o").read_text(), (workspace / "build/new").exists()) == (
+        (".gitignore", "b.c"),
+        "3\n",
+        False,
+    )

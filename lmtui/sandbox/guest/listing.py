@@ -321,7 +321,8 @@ def git_command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ..
         ["--ignore-submodules=dirty"] if arguments[0] in ("diff", "status") else []
     )  # else git runs there, without these options
     whole = (program, *options, "--no-pager", *locks, arguments[0], *plain, *arguments[1:])
-    return whole, {**settings.environment, **_environment()}
+    literal = {"GIT_LITERAL_PATHSPECS": "0"} if arguments[0] == "check-ignore" else {}  # it takes paths, and refuses this
+    return whole, {**settings.environment, **_environment(), **literal}
 
 
 def without_drivers(environment: dict[str, str], program: str, settings: Settings) -> dict[str, str]:
