@@ -40,7 +40,8 @@ class Loaded:
     """The settings in force, where each came from (all sources of a list), and what the workspace's files do not get.
 
     `retired` are settings of earlier versions.  `waiting` are those of the folder that hold once it is trusted, `digest` the
-    SHA-256 (hex) of them with their values: an answer holds for just that.
+    SHA-256 (hex) of them with their values: an answer holds for just that.  `not_used` is what files of another program
+    say that has no meaning here.
     """
 
     config: Config
@@ -49,6 +50,7 @@ class Loaded:
     retired: tuple[str, ...] = ()
     waiting: tuple[TrustItem, ...] = ()
     digest: str = ""
+    not_used: tuple[str, ...] = ()
 
     def has_flag(self, *names: str) -> bool:
         """Tell whether the command line gives one of these settings."""
@@ -58,6 +60,7 @@ class Loaded:
 _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip
+_RULES, _CLAUDE = ("allow", "ask", "deny"), ".claude/settings"
 _ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")  # other words for what is on or off
 _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "try": 3, "auto": 4}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -110,7 +113,8 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
         "flag": {name: convert(name, value, "a flag") for name, value in flags.items() if value is not None},
     }
     ignored: list[str] = []
-    own = dict(_own_files(workspace, ignored, retired))
+    unused: dict[str, list[str]] = {}
+    own = {**dict(_own_files(workspace, ignored, retired)), **dict(_claude_files(workspace, unused))}
     loose = _loosening(user, own)
     digest = hashlib.sha256(json.dumps(loose, sort_keys=True).encode()).hexdigest() if loose else ""
     if not loose or trusted != digest:
@@ -124,11 +128,14 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
     if named & own.keys() and sources["api_key"] not in own and not sources["api_key"].startswith("profile "):
         values["api_key"] = ""  # the user's own key, and a server that the folder names
     waiting = tuple(
-        TrustItem("permission rule" if name == "allow" else "setting", source, f"{name} = {shown(name, value)}")
+        TrustItem("permission rule" if name in _RULES else "setting", source, f"{name} = {shown(name, value)}")
         for source, names in loose.items()
         for name, value in names.items()
     )
-    return Loaded(Config(**values), sources, tuple(ignored), tuple(retired), waiting, digest)
+    told = {source: f"not used: {', '.join(names)}" for source, names in unused.items() if names}
+    waiting += tuple(TrustItem("setting", source, text) for source, text in told.items() if source in loose)
+    not_used = tuple(f"{source}: {text}" for source, text in told.items())
+    return Loaded(Config(**values), sources, tuple(ignored), tuple(retired), waiting, digest, not_used)
 
 
 _Sources = Mapping[str, Mapping[str, Any]]
@@ -183,7 +190,8 @@ def _loosening(user: _Sources, own: _Sources) -> dict[str, dict[str, Any]]:
     values, _ = _merged(user)
     loose: dict[str, dict[str, Any]] = {}
     for source, found in own.items():
-        names = {name: value for name, value in found.items() if not _tightens(name, value, values)}
+        is_strange = source.startswith(_CLAUDE)  # its rules are another program's, so all of them wait
+        names = {name: value for name, value in found.items() if is_strange or not _tightens(name, value, values)}
         if names:
             loose[source] = names
         values |= {name: value for name, value in found.items() if name not in names}
@@ -210,6 +218,22 @@ def _own_files(workspace: Path, ignored: list[str], retired: dict[str, None]) ->
         except ConfigError:
             ignored.append(f"{key} in .env")
     yield ".env", found
+
+
+def _claude_files(workspace: Path, unused: dict[str, list[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the permission rules of Claude Code's files; what else they say is added to `unused`, by source."""
+    for source in (f"{_CLAUDE}.json", f"{_CLAUDE}.local.json"):
+        try:
+            data = read_plain(workspace, source, _MAX_TOML_BYTES + 1)
+            if data is None:
+                continue
+            found = json.loads(data.decode("utf-8-sig")) if len(data) <= _MAX_TOML_BYTES else None
+        except (NotPlain, OSError, ValueError, RecursionError):
+            found = None
+        from lmtui.core.claude_settings import claude_rules  # noqa: PLC0415  (few workspaces have one, and every start is timed)
+
+        rules, unused[source] = claude_rules(found) if isinstance(found, dict) else ({}, ["all of it: it cannot be read"])
+        yield source, dict(rules)
 
 
 def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:

@@ -91,6 +91,7 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
     if loaded.ignored:
         hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
         yield CheckRow("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
+    yield from (CheckRow("settings", NONE, sanitize_line(text)) for text in loaded.not_used)
 
 
 def _role_rows(loaded: Loaded, servers: Sequence[ServerFound]) -> Iterable[CheckRow]:

@@ -65,3 +65,18 @@ def test_a_yes_to_other_settings_than_those_shown_is_refused(folder: Path) -> No
     with pytest.raises(ConfigError, match="changed meanwhile"):
         trust.answer((), is_trusted=True)
     assert [item.text for item in looked_at(folder).waiting()] == ["mode = auto"]
+
+
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_rules_of_claude_code_hold_after_a_yes_and_what_is_not_used_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / ".claude").mkdir()
+    file = tmp_path / ".claude" / name
+    file.write_text('{"permissions": {"deny": ["Read(./secrets/**)"], "ask": ["Bash(git push:*)"]}, "env": {}}')
+    before = load_config(tmp_path, {}, {})
+    assert (before.config.deny, before.not_used) == ((), (f".claude/{name}: not used: env",))
+    texts = ["ask = Shell(git push), Shell(git push *)", "deny = Read(secrets/**)", "not used: env"]
+    assert [item.text for item in before.waiting] == texts
+    assert load_config(tmp_path, {}, {}, trusted=before.digest).config.deny == ("Read(secrets/**)",)
+    for broken in ("{", "[1]", "[" * 9_000, " " * 1_100_000):
+        file.write_text(broken)
+        assert load_config(tmp_path, {}, {}).not_used == (f".claude/{name}: not used: all of it: it cannot be read",)

@@ -26,7 +26,7 @@ from lmtui.paths import config_dir
 from lmtui.plain_files import NotPlain, read_plain
 
 OWN_FILE = "hooks.json"
-FOLDER_FILES = (".lmagent/hooks.json", ".claude/settings.json")
+FOLDER_FILES = (".lmagent/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
 DEFAULT_LIMIT_S, MAX_LIMIT_S = 60.0, 600.0
 _MAX_BYTES = 1_048_576
 _SHAPE = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "…"}]}]}}'
