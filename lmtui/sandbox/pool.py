@@ -460,7 +460,7 @@ class SandboxPool:
         if not self._chosen.backend.has_mounts or kind is InstanceKind.GUARD:
             return SandboxLayout()
         masks = self._all_masks()
-        layout = await look(await self.guard(), masks, self._outside.writable)
+        layout = replace(await look(await self.guard(), masks, self._outside.writable), shown=masks.shown)
         self._masks.is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
@@ -506,4 +506,7 @@ class SandboxPool:
         """Return the masks of all sessions together: what one of them masks is masked."""
         found = list(dict.fromkeys(self._masks.of_sessions.values())) or self._masks.opened or [MaskExpressions()]
         denied = "|".join(f"(?:{each})" for each in dict.fromkeys(one.denied for one in (*self._masks.opened, *found)) if each)
-        return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
+        shown = [each.shown for each in found]  # by the rules of each session
+        return MaskExpressions(
+            denied, found[0].secret, "".join(f"(?={each})" for each in dict.fromkeys(shown)) if all(shown) else ""
+        )

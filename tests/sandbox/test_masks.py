@@ -42,9 +42,8 @@ def filled(workspace: Path) -> Path:
     return workspace
 
 
-async def _mask(sandbox: Sandbox, *rules: str, allowing: tuple[str, ...] = ()) -> None:
-    denied = [parse_rule(text, Effect.DENY, SETTINGS) for text in rules]
-    sandbox.mask(1, mask_expressions((*denied, *(parse_rule(text, Effect.ALLOW, SETTINGS) for text in allowing))))
+async def _mask(sandbox: Sandbox, *rules: str) -> None:
+    sandbox.mask(1, mask_expressions(tuple(parse_rule(text, Effect.DENY, SETTINGS) for text in rules)))
 
 
 @pytest.mark.parametrize("backend", ISOLATED)
@@ -153,12 +152,25 @@ async def test_an_allowed_secret_is_shown_to_one_call_alone(backend: str, filled
     assert "Permission denied" in (await sandbox.run_command("cat .env")).output
 
 
-@pytest.mark.parametrize("backend", ISOLATED)
-async def test_a_rule_that_allows_to_read_a_secret_shows_it(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox(backend)
-    await _mask(sandbox, allowing=("Read(.env)",))
-    result = await sandbox.read_only().run_command("cat .env; cat sub/server.pem")
-    assert result.output.count(MARK) == 1
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_rule_that_allows_to_read_a_secret_shows_it_everywhere_from_then_on(
+    sandbox: WorkspaceSandbox, filled: Path
+) -> None:
+    staying = sandbox.overlay(stays=True)
+
+    async def seen(*allowing: str, owner: int = 1) -> list[int]:
+        sandbox.mask(owner, mask_expressions(tuple(parse_rule(rule, Effect.ALLOW, SETTINGS) for rule in allowing)))
+        overlay = sandbox.overlay()
+        views = [sandbox, sandbox.read_only(), overlay.sandbox, staying.sandbox]
+        found = [(await view.run_command("cat .env; cat sub/server.pem")).output.count(MARK) for view in views]
+        await overlay.close()
+        return found
+
+    assert await seen() == [0] * 4
+    assert await seen("Read(.env)") == [1] * 4
+    assert await seen("Read(.env)", "Read(*.pem)", owner=2) == [1] * 4  # what each session shows
+    assert await seen("Read(*.pem)", owner=3) == [0] * 4
+    await staying.close()
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
