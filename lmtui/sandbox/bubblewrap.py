@@ -8,6 +8,8 @@ import os
 import platform
 import stat
 import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
@@ -35,6 +37,8 @@ from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 
 _COPYING = ("--overlay-src", str(GUEST), "--tmp-overlay", "/mnt")  # no mounts are below it, as may be below /usr
+_OUTER = ("--unshare-user", "--unshare-net", "--die-with-parent", "--dev-bind", "/", "/")
+_ONLY_IN = '[ "$(readlink /proc/self/ns/net)" = "$0" ] && exec "$@"'  # the process may be another by now
 _SHM_BYTES = 64 << 20
 _ETC_FILES = (
     "alternatives",
@@ -113,18 +117,37 @@ class BubblewrapBackend:
             ),
         )
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
+        entry = await self._network_entry(program, kind, layout)
         arguments = [
+            *entry,
             program,
             *self._arguments(kind, layout, python if bound else None, bound, copies=copies),
+            *(["--share-net"] if entry else []),
             *(_read_only(shared, PROXY_INSIDE) if shared else []),
             *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self._root),
             "--",
             *supervisor,
         ]
         try:
-            return await spawn(in_control_group(arguments, self._limits), {"PATH": os.defpath})
+            link = await spawn(in_control_group(arguments, self._limits), {"PATH": os.defpath})
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
+        link.network = partial(_network_of, link.pid) if entry and not layout.network else str
+        return link
+
+    async def _network_entry(self, program: str, kind: InstanceKind, layout: SandboxLayout) -> list[str]:
+        """Return what starts an instance in the network of another, or in one that others can enter; else nothing.
+
+        Nothing can enter the namespaces of an instance itself, as it may make no more of them: another is around it.
+        """
+        entering = find_program("nsenter", self._workspace)
+        if entering is not None and layout.network:
+            process, _, number = layout.network.partition(":")
+            enter = [str(entering), "--user", "--net", "--preserve-credentials", "--target", process, "--"]
+            return [*enter, "/bin/sh", "-c", _ONLY_IN, f"net:[{number}]"]
+        is_first = kind is InstanceKind.MAIN and not layout.overlay and self.network == "none" and self._proxy is None
+        outer = (program, *_OUTER, "--")
+        return [*outer] if is_first and entering is not None and await _can(program, outer=outer) else []
 
     async def close(self) -> None:
         """Do nothing: an instance ends with its link."""
@@ -182,15 +205,25 @@ class BubblewrapBackend:
         return [part for source, path in found for part in _read_only(source, str(Path(self._root, path)))]
 
 
-async def _can(program: str, *more: str) -> bool:
-    """Tell whether a bubblewrap makes namespaces here, with `more` mounts in them; tried once."""
-    if (program, *more) not in _tried:
-        trial = ["--unshare-user", "--disable-userns", "--ro-bind", "/", "/", *more, "--", "/bin/true"]
+async def _can(program: str, *more: str, outer: tuple[str, ...] = ()) -> bool:
+    """Tell whether a bubblewrap makes namespaces here, with `more` mounts in them, and inside `outer` ones; tried once."""
+    trial = (*outer, program, "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", *more, "--", "/bin/true")
+    if trial not in _tried:
         process = await asyncio.create_subprocess_exec(
-            program, *trial, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, env={}
+            *trial, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, env={}
         )
-        _tried[program, *more] = await process.wait() == 0
-    return _tried[program, *more]
+        _tried[trial] = await process.wait() == 0
+    return _tried[trial]
+
+
+def _network_of(pid: int) -> str:
+    """Return the process below another that is in the outer namespaces, and the number of its network; empty without one."""
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+            number = Path(f"/proc/{child}/ns/net").stat().st_ino
+            if number != Path("/proc/self/ns/net").stat().st_ino:
+                return f"{child}:{number}"
+    return ""
 
 
 async def find_bubblewrap(workspace: Path) -> str:

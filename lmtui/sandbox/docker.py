@@ -218,10 +218,11 @@ class DockerBackend:
             await remove()
             raise
         try:
-            await asyncio.to_thread(self._start, container_id, self._network_mode(kind))
+            await asyncio.to_thread(self._start, container_id, layout.network or self._network_mode(kind))
         except BaseException:
             await link.close()
             raise
+        link.network = lambda: f"container:{container_id}"
         return link
 
     async def _created(self, socket_path: str, kind: InstanceKind, layout: SandboxLayout) -> str:
@@ -325,7 +326,7 @@ class DockerBackend:
             "image": self._image_of(kind),
             "entrypoint": supervisor_command("python3", FOLDER_INSIDE, settings),
             "command": [],
-            "hostname": "sandbox",
+            "hostname": None if layout.network else "sandbox",  # it goes with the network
             "user": self._user(engine),
             "working_dir": self._root,
             "environment": {"PATH": _PATH_INSIDE},
@@ -349,7 +350,7 @@ class DockerBackend:
             "cpu_period": _CPU_PERIOD_US,
             "cpu_quota": limits.cores * _CPU_PERIOD_US or None,
             "cpu_shares": _CPU_SHARES,
-            "network_mode": self._network_mode(kind),
+            "network_mode": layout.network or self._network_mode(kind),
             "tmpfs": self._scratch(has_own=not layout.scratch),
             "shm_size": "64m",
             "ulimits": [

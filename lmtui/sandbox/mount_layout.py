@@ -51,6 +51,7 @@ class SandboxLayout:
     overlay: str = ""
     scratch: str = ""
     shown: str = ""  # the expression for secret files that are not masked
+    network: str = ""  # that of another instance, which this one shares
 
     def without(self, revealed: frozenset[str]) -> SandboxLayout:
         """Return the layout with some secret files shown; what a rule denies stays masked."""
@@ -58,11 +59,12 @@ class SandboxLayout:
         return replace(self, masked=tuple(each for each in self.masked if each[0] not in shown))
 
     def covers(self, other: SandboxLayout, kind: InstanceKind) -> bool:
-        """Tell whether an instance with this layout still protects, masks and shows all that `other` asks for."""
+        """Tell whether an instance with this layout still protects, masks, shows and reaches all that `other` asks for."""
         is_masked = not kind.is_masked or (set(other.masked) <= set(self.masked) and self.shown == other.shown)
+        is_connected = other.network in ("", self.network)
         objects = not kind.is_masked or not other.hides_objects or self.hides_objects
         is_protected = {each for each in other.read_only if _is_added(each)} <= set(self.read_only)
-        return is_masked and objects and is_protected and (self.has_git or not other.has_git)
+        return is_masked and is_connected and objects and is_protected and (self.has_git or not other.has_git)
 
     def with_added(self, other: SandboxLayout, folder: str) -> SandboxLayout:
         """Return the layout with that of a writable added folder."""

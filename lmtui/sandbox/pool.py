@@ -94,6 +94,7 @@ class SandboxPool:
         self._guard: Client | None = None
         self.instances = InstanceTable(SpareOverlay(workspace, self._open_spare))
         self._serving: dict[object, tuple[Client, SandboxLayout]] = {}
+        self._networks: dict[object, str] = {}  # in which commands stay
         self._masks = _Masks()
         self._locks = _Locks()
         self._notice = ""
@@ -131,8 +132,8 @@ class SandboxPool:
             async with self._locks.starting:
                 layout = await self._layout(InstanceKind.READ)
             has_read_only = not layout.is_cut
-            is_offline = chosen.backend.network == "none" and self._proxy is None  # what nobody was asked about reaches no host
-            is_alone = is_offline and not self._outside.writable  # an overlay is over the workspace alone
+            # what nobody was asked about reaches no host, and an overlay is over the workspace alone
+            is_alone = self._is_offline and not self._outside.writable
             has_overlays = has_read_only and is_alone and not self.instances.overlay_problem
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if not status.has_overlays:
@@ -229,6 +230,15 @@ class SandboxPool:
         finally:
             del self._serving[key]
 
+    def _shared_network(self, kind: InstanceKind) -> str:
+        """Return the network in which commands stay, for others to reach them there; never one that has a way out."""
+        is_for_commands = kind in (InstanceKind.MAIN, InstanceKind.READ)
+        return next(iter(self._networks.values()), "") if is_for_commands and self._is_offline else ""
+
+    @property
+    def _is_offline(self) -> bool:
+        return self._backend.network == "none" and self._proxy is None
+
     @contextlib.asynccontextmanager
     async def staying_client(self) -> AsyncIterator[Client]:
         """Yield the supervisor that runs commands, for one that stays; it ends if it sees what a new rule denies.
@@ -240,9 +250,16 @@ class SandboxPool:
         if backend.is_isolated and not backend.has_mounts:
             raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
         client = await self.client(InstanceKind.MAIN)
-        layout = self.instances.running[InstanceKind.MAIN, frozenset()].layout
-        with self.instances.using(client), self.serving(client, layout):
-            yield client
+        instance = self.instances.running[InstanceKind.MAIN, frozenset()]
+        layout = replace(instance.layout, network=instance.layout.network or await asyncio.to_thread(client.network))
+        self.instances.running[InstanceKind.MAIN, frozenset()] = replace(instance, layout=layout)
+        key = object()
+        self._networks[key] = layout.network
+        try:
+            with self.instances.using(client), self.serving(client, layout):
+                yield client
+        finally:
+            del self._networks[key]
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
@@ -299,8 +316,10 @@ class SandboxPool:
             if backend is not None:
                 parts.push_async_callback(backend.close)
             async with self._locks.starting:
+                has_way_out = backend is not None
                 backend = backend or (await self._start_first()).backend
                 layout = await self._layout(InstanceKind.MAIN)
+                layout = replace(layout, network="") if has_way_out else layout
             client = await parts.enter_async_context(self.serving_client(backend, InstanceKind.MAIN, layout))
             await parts.enter_async_context(self._guarded(findings))
             yield client
@@ -460,7 +479,8 @@ class SandboxPool:
         if not self._chosen.backend.has_mounts or kind is InstanceKind.GUARD:
             return SandboxLayout()
         masks = self._all_masks()
-        layout = replace(await look(await self.guard(), masks, self._outside.writable), shown=masks.shown)
+        found = await look(await self.guard(), masks, self._outside.writable)
+        layout = replace(found, shown=masks.shown, network=self._shared_network(kind))
         self._masks.is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}

@@ -82,6 +82,9 @@ class Link(Protocol):
     def diagnosis(self) -> str:
         """Return the last of what it said next to the frames, on one line."""
 
+    def network(self) -> str:
+        """Return what `SandboxLayout.network` calls its network, once it has started; empty if nobody can share it."""
+
     async def close(self) -> None:
         """End it with everything in it; idempotent."""
 
@@ -92,6 +95,7 @@ class StreamLink:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._input = writer
         self._tail = bytearray()
+        self.network: Callable[[], str] = str
 
     def write(self, data: bytes) -> None:
         """Send bytes; those that it does not take yet are kept."""
@@ -119,7 +123,7 @@ class ProcessLink(StreamLink):
         assert process.stdout is not None
         assert process.stderr is not None
         super().__init__(process.stdin)
-        self._process = process
+        self._process, self.pid = process, process.pid
         self._errors = asyncio.create_task(self._collect(process.stderr))
         self.reader = process.stdout
 
@@ -219,6 +223,10 @@ class Client:
         self._last_id = 0
         self._broken = ""
         self._reading: asyncio.Task[None] | None = None
+
+    def network(self) -> str:
+        """Return what its network is called in a layout that shares it; empty if nobody can.  Blocks."""
+        return self._link.network()
 
     @property
     def is_alive(self) -> bool:

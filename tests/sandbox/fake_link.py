@@ -24,6 +24,9 @@ class FakeLink:
     async def drain(self) -> None:
         """Everything was taken already."""
 
+    def network(self) -> str:
+        return ""
+
     def diagnosis(self) -> str:
         """Return what the supervisor said beside the frames."""
         return ""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, LANDLOCK, OpenSandbox
 
 STAYING = [*ISOLATED, "process"]
@@ -48,6 +50,33 @@ async def test_a_server_in_the_background_is_reached_by_later_commands(sandbox: 
     result = await sandbox.run_command(f'python3 -c "{fetch}"')
     assert "Connection refused" in result.output
     assert "background command" not in result.output  # who stopped it knows
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_server_is_reached_from_wherever_a_command_runs_and_nothing_outside_is(sandbox: WorkspaceSandbox) -> None:
+    spare = sandbox.overlay()  # another is opened ahead behind it
+    await spare.sandbox.run_command("true")
+    await spare.close()
+    await sandbox.run_command("echo mine > /tmp/kept")
+    started = await sandbox.background.start("exec python3 -u -m http.server 18744 --bind 127.0.0.1")
+    assert "Serving HTTP" in (await sandbox.background.read(started.id, wait_s=10))[0]
+    outside = socket.create_server(("127.0.0.1", 0))
+    fetch = "python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{}').status)\""
+    overlay, staying = sandbox.overlay(), sandbox.overlay(stays=True)
+    views = {
+        "main": sandbox, "read": sandbox.read_only(), "secret": sandbox.revealing([".env"]), "check": sandbox.fresh(),
+        "overlay": overlay.sandbox, "try": staying.sandbox, "check in try": staying.sandbox.fresh(),
+    }  # fmt: skip
+    try:
+        for name, view in views.items():
+            assert (name, (await view.run_command(fetch.format(18744))).output) == (name, "200\n")
+            refused = await view.run_command(fetch.format(outside.getsockname()[1]))
+            assert (name, "Connection refused" in refused.output) == (name, True)
+        assert (await sandbox.run_command("cat /tmp/kept")).output == "mine\n"  # no new instance was needed
+    finally:
+        outside.close()
+        await overlay.close()
+        await staying.close()
 
 
 @pytest.mark.parametrize("sandbox", STAYING, indirect=True)
