@@ -70,41 +70,29 @@ async def test_each_changing_call_is_between_two_checkpoints() -> None:
     assert scene.checkpoints.states[changed.after] == {"a.txt": b"one\n"}
 
 
-async def test_undo_takes_back_the_last_step_only() -> None:
-    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
+async def test_steps_are_undone_from_the_last_on_and_redone_until_something_else_is_changed() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"), ("c.txt", "three\n"))
+    changes = await scene.play(2)
     plan = await changes.plan_undo()
     assert [change.path for change in plan.changes] == ["b.txt"]
     await changes.apply(plan)
     assert (scene.sandbox.files, [step.is_undone for step in changes.steps()]) == ({"a.txt": b"one\n"}, [False, True])
     event = seen(scene.rig, FilesRestored)[0]
     assert (event.action, event.files, event.calls) == ("undo", ("b.txt",), (changes.steps()[1].id,))
-
-
-async def test_redo_brings_steps_back_one_by_one() -> None:
-    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
-    await changes.apply(await changes.plan_undo(2))
+    await changes.apply(await changes.plan_undo())
+    with pytest.raises(SandboxError, match="nothing to undo"):
+        await changes.plan_undo()
     await changes.apply(await changes.plan_redo())
     assert scene.sandbox.files == {"a.txt": b"one\n"}
     await changes.apply(await changes.plan_redo())
     assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
     with pytest.raises(SandboxError, match="nothing to redo"):
         await changes.plan_redo()
-
-
-async def test_nothing_is_redone_once_something_else_was_changed() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
-    changes = await scene.play(1)
     await changes.apply(await changes.plan_undo())
     await scene.play(1)
+    assert any("put back to an earlier state: b.txt" in message.text for message in scene.rig.provider.requests[-1].messages)
     with pytest.raises(SandboxError, match="nothing to redo"):
         await changes.plan_redo()
-
-
-async def test_an_undo_of_nothing_is_refused_and_changes_nothing() -> None:
-    scene, changes = await played(files={"a.txt": b"zero\n"})
-    with pytest.raises(SandboxError, match="nothing to undo"):
-        await changes.plan_undo()
-    assert scene.sandbox.files == {"a.txt": b"zero\n"}
 
 
 async def test_a_file_changed_since_by_another_hand_is_named_and_nothing_is_put_back() -> None:
@@ -146,30 +134,17 @@ async def test_one_hunk_goes_back() -> None:
     assert scene.sandbox.files["a.txt"].decode() == before.replace("line 2\n", "LINE 2\n")
 
 
-async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back() -> None:
+async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back_or_leaves_them() -> None:
     scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
-    plan = await changes.plan_rewind("turn_2")
-    await changes.apply(plan)
+    await changes.apply(await changes.plan_rewind("turn_2"))
     assert scene.sandbox.files == {"a.txt": b"one\n"}
     await scene.rig.run("again")
     texts = [message.text for message in scene.rig.provider.requests[-1].messages if message.role is Role.USER]
     assert texts == ["task 0", "again"]
-
-
-async def test_a_rewind_without_files_leaves_them() -> None:
-    scene, changes = await played(("a.txt", "one\n"))
     await changes.apply(await changes.plan_rewind("turn_1"), with_files=False)
     assert scene.sandbox.files == {"a.txt": b"one\n"}
     with pytest.raises(SandboxError, match="not part"):
         await changes.plan_rewind("turn_1")
-
-
-async def test_the_model_is_told_what_was_put_back() -> None:
-    scene, changes = await played(("a.txt", "one\n"))
-    await changes.apply(await changes.plan_undo())
-    await scene.rig.run("go on")
-    texts = [message.text for message in scene.rig.provider.requests[-1].messages]
-    assert any("put back to an earlier state: a.txt" in text for text in texts)
 
 
 async def test_steps_and_undo_survive_a_resume() -> None:
@@ -193,19 +168,6 @@ async def test_an_interrupted_call_still_says_what_it_changed() -> None:
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert seen(rig, FilesChanged)[0].files == ("half.txt",)
-
-
-async def test_without_checkpoints_the_user_is_told_once_and_work_goes_on() -> None:
-    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
-    scene.checkpoints.problem = SandboxError("the disk is full")
-    changes = await scene.play(2)
-    notices = [event for event in seen(scene.rig, Notice) if "undone" in event.text]
-    assert len(notices) == 1
-    assert "the disk is full" in notices[0].text
-    assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
-    scene.checkpoints.problem = None
-    with pytest.raises(SandboxError, match="no checkpoint"):
-        await changes.plan_undo()
 
 
 async def test_nothing_is_put_back_while_a_turn_runs() -> None:
@@ -327,24 +289,17 @@ def test_a_files_name_ends_no_line_that_lmtui_says_to_the_model() -> None:
     assert not any(line.startswith("[The user says") for line in told.splitlines())
 
 
-async def test_an_undo_that_was_cut_off_is_done_again() -> None:
+async def test_an_undo_and_a_redo_that_were_cut_off_are_done_again() -> None:
     scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"), files={"a.txt": b"zero\n"})
-    scene.sandbox.files = {"a.txt": b"zero\n", "b.txt": b"two\n"}  # a kill came after the first of two files
-    plan = await changes.plan_undo(2)
-    assert plan.conflicts == ()
-    await changes.apply(plan)
-    assert scene.sandbox.files == {"a.txt": b"zero\n"}
-    assert all(step.is_undone for step in changes.steps())
-
-
-async def test_a_redo_that_was_cut_off_is_done_again() -> None:
-    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
-    await changes.apply(await changes.plan_undo(2))
-    scene.sandbox.files = {"a.txt": b"one\n"}
-    plan = await changes.plan_redo(2)
-    assert plan.conflicts == ()
-    await changes.apply(plan)
-    assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
+    for planned, half, whole in (
+        (changes.plan_undo, {"a.txt": b"zero\n", "b.txt": b"two\n"}, {"a.txt": b"zero\n"}),
+        (changes.plan_redo, {"a.txt": b"one\n"}, {"a.txt": b"one\n", "b.txt": b"two\n"}),
+    ):
+        scene.sandbox.files = half  # a kill came after the first of two files
+        plan = await planned(2)
+        assert plan.conflicts == ()
+        await changes.apply(plan)
+        assert scene.sandbox.files == whole
 
 
 async def test_a_step_after_an_undo_that_was_cut_off_does_not_keep_the_rest_from_being_undone() -> None:
@@ -372,18 +327,16 @@ async def grown(second: tuple[str, str] | None = None) -> tuple[Scene, Changes]:
     return scene, await scene.play(2 if second else 1)
 
 
-async def test_what_was_kept_comes_back_over_what_cannot_be_kept_and_the_plan_says_so() -> None:
+async def test_what_was_kept_comes_back_over_what_cannot_be_kept_and_a_redo_leaves_that_alone() -> None:
     scene, changes = await grown()
     assert [(change.path, change.is_kept) for change in changes.steps()[0].changes] == [("a.txt", False)]
     plan = await changes.plan_undo()
     assert (plan.unkept, plan.conflicts) == (("a.txt",), ())
+    resumed = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
+    assert resumed is not None
+    assert (await resumed.plan_undo()).unkept == ("a.txt",)
     await changes.apply(plan)
     assert scene.sandbox.files["a.txt"] == b"zero\n"
-
-
-async def test_a_redo_leaves_alone_what_was_never_kept_and_names_it() -> None:
-    scene, changes = await grown()
-    await changes.apply(await changes.plan_undo())
     plan = await changes.plan_redo()
     assert plan.changes == ()
     assert "a.txt" in plan.left_out
@@ -413,13 +366,6 @@ async def test_a_single_file_is_restored_over_what_cannot_be_kept() -> None:
     assert plan.unkept == ("a.txt",)
     await changes.apply(plan)
     assert scene.sandbox.files["a.txt"] == b"zero\n"
-
-
-async def test_what_cannot_be_kept_is_known_after_a_resume() -> None:
-    scene, _ = await grown()
-    rig = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints)
-    assert rig.session.changes is not None
-    assert (await rig.session.changes.plan_undo()).unkept == ("a.txt",)
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "", "@@", "--- x", "+++ y"]), max_size=30)
@@ -499,17 +445,6 @@ async def test_what_a_call_changed_is_told_though_it_is_stopped_twice_meanwhile(
     assert changed[0].after
     ended = seen(rig, TurnEnded)[0]
     assert (ended.reason, ended.files_changed) == (TurnReason.INTERRUPTED, ("a.txt",))
-
-
-async def test_a_call_stopped_before_it_ran_is_said_not_to_have_run() -> None:
-    sandbox = FakeSandbox()
-    checkpoints = SlowCheckpoints(sandbox)
-    rig = Rig(FakeProvider(answer("", WRITE), answer("done")), sandbox, checkpoints=checkpoints)
-    rig.session.submit("go")
-    await checkpoints.began[0].wait()  # the state before the call
-    rig.session.interrupt()
-    await rig.session.wait_idle()
-    assert (sandbox.files, seen(rig, ToolCallFinished)[0].summary) == ({}, "not run")
 
 
 async def test_a_store_that_fails_once_is_told_once_and_tried_again() -> None:

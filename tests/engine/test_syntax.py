@@ -10,8 +10,9 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.events import ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.events import ToolCallFinished, TurnReason
 from lmtui.core.model_events import Reminder
+from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.syntax import _GRAMMARS, MOST_FILES, unparsed
 from tests.engine.seen import call, ending, ran, seen
@@ -94,18 +95,20 @@ async def test_a_written_file_that_does_not_parse_is_told_with_the_result() -> N
     assert first.startswith("ok\n[a.py does not parse: line 1: ")
     assert first.endswith(f"({version}). Fix it.]")
     assert (second, (nudges(rig), ending(rig).reason)) == ("ok", ([], TurnReason.DONE))
+    outcomes = [(event.rung, event.outcome) for event in seen(rig, CheckRan)]
+    assert (outcomes, ending(rig).verified) == (
+        [(Rung.PARSE, CheckOutcome.FAILED), (Rung.PARSE, CheckOutcome.PASSED)],
+        "unverified",
+    )
 
 
 async def test_a_turn_that_leaves_a_file_that_does_not_parse_is_reminded_once_and_then_not_finished() -> None:
-    rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("It is fine."))))
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("It is fine."), answer("It is noon."))))
     assert len(nudges(rig)) == 1
     assert "a.py does not parse (line 1: " in nudges(rig)[0]
     assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.UNFINISHED, 2)
     assert ending(rig).error.startswith("not finished: a.py does not parse (line 1: ")
-
-
-async def test_what_the_reminder_mends_is_done() -> None:
-    rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("", written("x = 1\n")), answer("Now it is."))))
+    await rig.run("What time is it?")  # what an earlier turn left broken holds up no other question
     assert ending(rig).reason is TurnReason.DONE
 
 
@@ -131,12 +134,6 @@ async def test_files_that_a_command_changed_are_parsed_unless_they_are_many(coun
     rig = await ran(Rig(FakeProvider(made, *[answer("Done.")] * 3), sandbox, checkpoints=FakeCheckpoints(sandbox)))
     assert ("0.py does not parse" in results(rig)[0]) == (count == 1)
     assert ending(rig).reason is (TurnReason.UNFINISHED if count == 1 else TurnReason.DONE)
-
-
-async def test_a_broken_file_of_an_earlier_turn_holds_up_no_other_question() -> None:
-    rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("Done."), answer("It is noon."))))
-    await rig.run("What time is it?")
-    assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.UNFINISHED, TurnReason.DONE]
 
 
 async def test_what_only_the_compiler_refuses_does_not_parse_and_a_notebooks_await_does() -> None:
