@@ -20,6 +20,13 @@ _SPAN = re.compile(r"(\d{1,9})\s*([a-z]+)\Z", re.IGNORECASE)
 FIRST_YEAR, LAST_YEAR = 1970, 9000
 
 
+def json_value(value: object) -> str:
+    """Return what JSON has no form for, for `json.dumps(default=…)`: a moment as events have it, the rest as text."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return str(value)
+
+
 class LocalZone(tzinfo):
     """The zone of this machine, as its C library knows it."""
 

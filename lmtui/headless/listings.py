@@ -37,7 +37,7 @@ from lmtui.core.servers import (
     window_words,
 )
 from lmtui.core.sessions import chosen_words
-from lmtui.core.times import moment_text, zone_of
+from lmtui.core.times import json_value, moment_text, zone_of
 from lmtui.core.workspace import EFFECT_TOOL
 from lmtui.headless import doctor, trust_report
 from lmtui.paths import config_dir, workspace_dir
@@ -430,7 +430,7 @@ def _told(name: str, value: object) -> object:
 
 
 def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=json_value))
 
 
 REPORTS: dict[str, Report] = {

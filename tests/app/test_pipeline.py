@@ -163,10 +163,10 @@ async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
     assert service.known[0].counts[PipelineState.SKIPPED] == 1
 
 
-async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_one: Open, serve: Serve, workspace: Path) -> None:
+async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_attended: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
-    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off", titles="off"))
+    service = service_of(open_attended(server.url, sandbox="bubblewrap", verify="off", titles="off"))
     await service.files.planned("PLAN.md", service.options())
     await service.pause("PLAN", is_paused=True)
     ran = [service.is_running]
@@ -186,9 +186,13 @@ async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_one: Open, serv
     assert [*ran, service.is_running] == [False, True, False]
 
 
-async def test_what_cannot_be_begun_is_said_at_once(open_one: Open, serve: Serve, workspace: Path) -> None:
+async def test_what_cannot_be_begun_is_said_at_once(
+    open_one: Open, open_attended: Open, serve: Serve, workspace: Path
+) -> None:
     server = await serve(write("a.txt"))
-    service = service_of(open_one(server.url, sandbox="bubblewrap"))
+    with pytest.raises(UsageError, match="no plan is worked on in the background here"):
+        await service_of(open_one(server.url)).begin("PLAN.md")
+    service = service_of(open_attended(server.url, sandbox="bubblewrap"))
     with pytest.raises(UsageError, match=r"the plan nope\.md cannot be read"):
         await service.begin("nope.md")
     assert not service.is_running

@@ -84,10 +84,10 @@ def test_it_costs_few_tokens(encoding: str) -> None:
     assert count_tokens(json.dumps([wire_tool(PIPELINE.spec())]), encoding) <= 140
 
 
-async def test_a_task_that_is_added_and_run_ends_done(open_one: Open, workspace: Path) -> None:
+async def test_a_task_that_is_added_and_run_ends_done(open_attended: Open, workspace: Path) -> None:
     chat = Scenario((call("add", **ADDED), call("run"), DONE), match="do it")
     async with ScriptedServer(chat, Scenario((write("a.txt"), DONE))) as server:
-        runtime = open_one(server.url, **SETTINGS)
+        runtime = open_attended(server.url, **SETTINGS)
         session = await runtime.new_session(Policy(is_attended=True))
         asked = answering(session, Outcome.ONCE)
         events = await run(session)

@@ -10,7 +10,7 @@ WRITE = ScriptedTurn("I write it.", calls=(ScriptedCall("write", {"path": "SPEC.
 
 async def test_a_topic_becomes_a_specification(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, ScriptedTurn("SPEC.md is written."))
-    result = await program.run("ideate", "a calculator", "--url", server.url, "--mode", "auto", "--sandbox", "process")
+    result = await program.run("ideate", "a calculator", "--url", server.url, "--sandbox", "process")
     assert result.code == 0, result.err
     assert criteria((program.workspace / "SPEC.md").read_text()) == (Criterion(1, "it adds", "python calc.py 1+1"),)
     told = server.requests[-1].body["messages"]

@@ -86,6 +86,10 @@ async def test_a_plan_is_worked_through_and_each_task_is_a_commit(repository: Pr
     assert (await repository.run("pipeline", "gates", "PLAN", "--sandbox", sandbox)).out == "PLAN: done\n"
     checked = await repository.run("pipeline", "report", "check", "plans/PLAN/quality_report.json", "--sandbox", sandbox)
     assert checked.code == 0, checked.err
+    assert str(repository.workspace) not in json.dumps(report)
+    head = git(repository, "rev-parse", "HEAD")
+    again = await pipeline(repository, server.url, "run", "PLAN.md", sandbox=sandbox)
+    assert (again.code, again.json["tasks"], git(repository, "rev-parse", "HEAD")) == (0, result.json["tasks"], head)
 
 
 async def test_a_failed_attempt_is_told_to_the_next_one_and_leaves_nothing(project: Program, serve: Serve) -> None:

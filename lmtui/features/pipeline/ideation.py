@@ -13,6 +13,7 @@ def ideate_parser() -> Parser:
     parser = make_parser("ideate", text, 'lmtui ideate "a calculator for the terminal"')
     parser.add_argument("task", metavar="TOPIC", help="what to specify; - reads it from standard input")
     add_task_options(parser)
+    parser.set_defaults(allow=["Write(SPEC.md)"])  # it is all that the command is for
     return parser
 
 

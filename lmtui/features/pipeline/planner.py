@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, replace
 from posixpath import basename
 
-from lmtui.core.errors import LmtuiError, ToolError, UsageError
+from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, UsageError
 from lmtui.core.lenient_json import first_of, fit_text, line_of, text_of, texts_of, without_commas
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.permissions.shell_programs import GUARDS
@@ -375,8 +375,8 @@ async def decompose(
     planning is tried again.  A survey that leaves less room than itself is left out.
 
     Raises:
-        UsageError: the plan is empty, too large or impossible, the model's answers cannot be used, or its window is small.
-        LmtuiError: the model does not answer.
+        UsageError: the plan is empty, too large or impossible, or the model's window is small.
+        LmtuiError: the model does not answer, or with something that cannot be used.
     """
     text = checked_plan(text)
     listed = read_task_list(text)
@@ -400,7 +400,7 @@ async def decompose(
             halves = chunks(part, count_tokens(part) * 3 // 5, count_tokens)
             if count_tokens(part) < 2 * _LEAST_TOKENS or len(halves) < 2:
                 told = f"the model wrote no usable task list: {error}"
-                raise UsageError(told, f"Try again or use another model. {_BY_HAND}") from error
+                raise ProviderError(Fault.REJECTED, told, f"Try again or use another model. {_BY_HAND}") from error
             rest[:0] = [half for half in halves if half.strip()]
             continue
         if keep is not None:
@@ -489,15 +489,16 @@ class _Planner:
         return titles
 
 
-def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list[tuple[str, str]]:
-    """Return what is known of a plan before it is worked on, as names and values: size, fit, tasks, questions, problems.
+def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list[tuple[str, str, object]]:
+    """Return what is known of a plan before it is worked on: name, words and value, of size, fit, tasks, questions, problems.
 
     Raises:
         UsageError: it is empty or too large.
     """
     text = checked_plan(text)
     room = room_for_plan(window_tokens, count_tokens)
-    rows = [("tokens", f"{count_tokens(text):,} of {window_tokens:,} in the window")]
+    tokens = count_tokens(text)
+    rows: list[tuple[str, str, object]] = [("tokens", f"{tokens:,} of {window_tokens:,} in the window", tokens)]
     try:
         listed = read_task_list(text)
         problem = problem_of(dict(enumerate(listed, 1))) if listed is not None else ""
@@ -507,18 +508,16 @@ def preflight(text: str, window_tokens: int, count_tokens: TokenCounter) -> list
         problem = "the model's window is too small to plan with"
     elif listed is None:
         parts = sum(bool(each.strip()) for each in chunks(text, room, count_tokens))
-        rows.append(("fits", "yes" if parts == 1 else f"no: the model is asked about {parts} parts"))
+        rows.append(("fits", "yes" if parts == 1 else f"no: the model is asked about {parts} parts", parts == 1))
     questions = open_questions(text)
-    is_list = listed is not None
+    left, is_list = sum(not each.answer for each in questions), listed is not None
     rows += [
-        ("task list", "yes: no model is needed to plan it" if is_list else "no: a model makes the tasks"),
-        ("tasks", f"{len(listed):,}" if listed is not None else "not known yet"),
-        ("questions", f"{len(questions):,}, {sum(not each.answer for each in questions):,} open"),
+        ("task list", "yes: no model is needed to plan it" if is_list else "no: a model makes the tasks", is_list),
+        ("tasks", f"{len(listed):,}", len(listed)) if listed is not None else ("tasks", "not known yet", None),
+        ("questions", f"{len(questions):,}, {left:,} open", {"all": len(questions), "open": left}),
     ]
     prose = [(n, each) for n, spec in enumerate(listed or (), 1) for each in spec.checks if not is_check(each)]
-    rows += [("problem", problem)] if problem else []
-    rows += [
-        ("problem", f"the check of task {n} does not look like a command that can fail: {sanitize_line(each)[:100]}")
-        for n, each in prose
-    ]
-    return rows
+    problems = [problem] if problem else []
+    doubt = "the check of task {} does not look like a command that can fail: {}"
+    problems += [doubt.format(number, sanitize_line(check)[:100]) for number, check in prose]
+    return [*rows, *(("problem", each, each) for each in problems)]

@@ -101,7 +101,7 @@ def report_markdown(report: Mapping[str, Any]) -> str:  # Any: JSON
     """Return a report for people."""
     plan, totals, cost = report["plan"], report["totals"], report["efficiency"]
     tasks, attempts = pluralize(totals["tasks"], "task"), pluralize(totals["attempts"], "attempt")
-    sums = f"{totals.get('done', 0)} of {tasks} done, {attempts}, {cost['tokens']:,} tokens, {cost['elapsed_s']:.0f} s."
+    sums = f"{totals.get('done', 0)} of {tasks} done, {attempts}, {cost['tokens']:,} tokens, {cost['model_s']:.0f} s."
     lines = [f"# {sanitize_line(plan['name'])}: {report['status']}", "", sums]
     lines += ["", *(f"- {sanitize(each)}" for each in report["reasons"])] if report["reasons"] else []
     lines += ["", "| task | state | attempts | lines | commit | why |", "|---|---|---|---|---|---|"]

@@ -98,25 +98,20 @@ class PipelineService(WorkspaceFeature):
 
     @property
     def is_running(self) -> bool:
-        """Tell whether this process works on a plan."""
         return self._task is not None or self._runner is not None
 
     @property
     def most_attempts(self) -> int:
-        """Return how many attempts at a task may fail at one stage."""
         return self.host.config.task_attempts
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` on every change."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def run_agents_in(self, runner: SessionAgentRunner) -> None:
-        """Let a front end run the agents of tasks that begin from now on."""
         self._run_agents = runner
 
     async def read(self) -> Sequence[PipelinePlan]:
-        """Read the plans."""
         plans = await asyncio.to_thread(self._file.read)
         live = self._runner.plan.id if self._runner is not None else ""
         shown = {each.id: each for each in self.known}
@@ -125,7 +120,10 @@ class PipelineService(WorkspaceFeature):
         return self.known
 
     async def begin(self, path: str) -> None:
-        """Plan a file, if that was not done, and work on it in the background."""
+        if not self.host.is_attended:  # the program ends with its turn
+            raise UsageError(
+                "no plan is worked on in the background here", f"lmtui pipeline run {shlex.quote(path)} works on it."
+            )
         _ = await self.files.plan_text(path)
         await asyncio.to_thread(self._file.make_folder)
         lock = RunLock(self.host.workspace)
@@ -168,7 +166,7 @@ class PipelineService(WorkspaceFeature):
             UsageError: it cannot be planned, or another process works on a plan in this folder; with `is_alone` none can.
         """
         async with contextlib.nullcontext() if is_alone else _alone(self._file, self.host.workspace):
-            began, started, notes = datetime.now(UTC), time.monotonic(), list[str]()
+            started, notes = time.monotonic(), list[str]()
             plan = await self.files.planned(path, options)
             _require_phase(plan, options.phase)
             self._show(plan)
@@ -182,9 +180,11 @@ class PipelineService(WorkspaceFeature):
                 self._runner = None
             reasons = await runner.done_gate(*await self.files.criteria(runner.plan))
             await runner.change(lambda now: [replace(now, is_done=not reasons, problem=reasons[0] if reasons else "")])
+            if runner.plan == plan:  # nothing was left to do, and it came to the same
+                return plan
             sessions = [runner.plan.session, runner.role_session]
             sessions += [attempt.session for task in runner.plan.tasks for attempt in task.attempts]
-            swaps, usage = await asyncio.to_thread(_measured, SessionStore(self.host.workspace), sessions, began)
+            swaps, usage = await asyncio.to_thread(_measured, SessionStore(self.host.workspace), sessions)
             elapsed_s = time.monotonic() - started
             report = report_object(runner.plan, reasons, notes[:_MOST_NOTES], elapsed_s=elapsed_s, swaps=swaps, usage=usage)
             files = {
@@ -235,7 +235,6 @@ class PipelineService(WorkspaceFeature):
         return [each.command for each in listed if each.rung is Rung.SUITE]
 
     async def stop(self) -> None:
-        """Stop the work."""
         task = self._task
         if task is not None and task is not asyncio.current_task():
             task.cancel()
@@ -252,7 +251,6 @@ class PipelineService(WorkspaceFeature):
         return (await index_row("plans", self._file), await _git_row(self.host))
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
-        """Begin no more tasks of a plan, or go on with it; where nobody works on it, this process does then."""
         found = await self.files.find(plan)
         begins = not (is_paused or self.is_running or found.is_at_work or found.is_done)
         if begins and plan_id(await self.files.plan_text(found.path)) != found.id:
@@ -263,7 +261,6 @@ class PipelineService(WorkspaceFeature):
             await self.begin(found.path)
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
-        """Do something with a task."""
         await self._change(
             (await self.files.find(plan)).id, lambda now: [*after_action(now, task_id, action), replace(now, problem="")]
         )
@@ -273,12 +270,10 @@ class PipelineService(WorkspaceFeature):
         return await self._change((await self.files.find(plan)).id, lambda now: [*retried(now), replace(now, problem="")])
 
     async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
-        """Add a task to a plan, which is not done any more then."""
         found = await self.files.find(plan)
         return await self._change(found.id, lambda now: [added_task(now, spec), replace(now, is_done=False, problem="")])
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
-        """Change what a task is about."""
 
         def change(now: PipelinePlan) -> Iterable[PipelineTask]:
             task = now.task(task_id)
@@ -292,11 +287,11 @@ class PipelineService(WorkspaceFeature):
         await self._change((await self.files.find(plan)).id, change)
 
     async def answer(self, plan: str, number: int, text: str) -> None:
-        """Answer a question of a plan."""
 
         def change(now: PipelinePlan) -> Iterable[PipelinePlan]:
             if not 0 < number <= len(now.questions):
-                raise UsageError(f"the plan {now.name} has no question {number}")
+                hint = "To answer one of SPEC.md, write `Answer: TEXT` below it there."
+                raise UsageError(f"the plan {now.name} has no question {number}", hint)
             asked = [replace(each, answer=text.strip()) if at == number else each for at, each in enumerate(now.questions, 1)]
             return [replace(now, questions=tuple(asked))]
 
@@ -465,7 +460,8 @@ class PlanFiles:
             with contextlib.suppress(UsageError):  # it is gone, or there is none
                 text = await self.plan_text(path)
                 commands += [each.check for each in criteria(text) if each.check]
-                questions += [each.text for each in open_questions(text) if not each.answer and path != plan.path]
+                asked = [each.text for each in open_questions(text) if not each.answer and path != plan.path]
+                questions += [f"{each} (answer it in {path}: a line `Answer: …` below it)" for each in asked]
         return commands, questions
 
     async def _keep_part(self, digest: str, answer: str) -> None:
@@ -489,11 +485,18 @@ class PlanFiles:
             if decision.verdict is Verdict.DENY:
                 raise SandboxError(f"{decision.why}; nothing was written in its folder")
             for path, text in paths.items():
-                await sandbox.write_file(path, text.encode("utf-8", "replace"))
+                await sandbox.write_file(path, _portable(text, self._host.workspace).encode("utf-8", "replace"))
             trace = CommitTrace(sandbox, is_on=options.has_commits, has_trailers=options.has_trailers)
             await trace.commit_files(plan, what, [*paths])
         except SandboxError as error:
             self.on_note(f"{plan.name}: {error.full_text()}")
+
+
+def _portable(text: str, workspace: Path) -> str:
+    """Return a text without the places of this machine: the workspace is `.`, the home folder `~`."""
+    for place, short in ((workspace, "."), (Path.home(), "~")):
+        text = re.sub(rf"{re.escape(str(place))}(?![\w.-])", short, text) if place != Path("/") else text
+    return text
 
 
 @contextlib.asynccontextmanager
@@ -525,14 +528,12 @@ async def _asked(session: EngineSession, system: str, prompt: str, schema: dict[
     return await session.role_requests.ask(ModelRole.PLANNER, "plan", (system, prompt), schema=schema)
 
 
-def _measured(
-    store: SessionStore, sessions: Iterable[str], began: datetime
-) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
-    """Count how often models were changed and loaded in sessions since a time, and what each role used.  Blocks (disk)."""
+def _measured(store: SessionStore, sessions: Iterable[str]) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
+    """Count how often models were changed and loaded in sessions, and what each role used.  Blocks (disk)."""
     total, found = Counter[str](), list[Event]()
     for session in dict.fromkeys(filter(None, sessions)):
         try:
-            history = [each for each in load(store.path(session)).events if each.time >= began]
+            history = load(store.path(session)).events
         except LmtuiError:
             continue
         swaps: Swaps = swaps_of(history)

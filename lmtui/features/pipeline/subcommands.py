@@ -14,8 +14,9 @@ from typing import Any
 
 from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
-from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, TaskAction, status_lines, task_line
+from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, PipelineTask, TaskAction, status_lines, task_line
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.times import json_value
 from lmtui.features.pipeline.planner import preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
@@ -107,7 +108,8 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         raise UsageError("--architect-only needs the file of a plan", "lmtui pipeline run PLAN.md --architect-only")
     if arguments.batch_size < 0:
         raise UsageError(f"--batch-size is {arguments.batch_size}", "Give a number of 1 or more.")
-    service, told = _service(host), _ProgressLines()
+    service = _service(host)
+    told = _ProgressLines(await service.read())
     service.on_note = told.note
     if path:
         _ = await service.files.plan_text(path)
@@ -137,7 +139,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         found = [*map(plan_object, plans)]
         print(json.dumps(found[0] if path else found, ensure_ascii=False))
     else:
-        say("\n".join(status_lines(plans)))
+        say("\n".join(status_lines(plans) if plans else ["Nothing to do: no plan is left."]))
         say("\n".join(f"report: {PLANS_FOLDER}/{plan.name}/quality_report.md" for plan in plans), file=sys.stderr)
     return 0 if arguments.architect_only or all(plan.is_done for plan in plans) else EXIT_NOT_DONE
 
@@ -157,12 +159,14 @@ async def _preflight(host: FeatureHost, path: str, arguments: argparse.Namespace
     with contextlib.suppress(LmtuiError):
         window_tokens = await service.files.window_tokens()
     rows = preflight(text, window_tokens or 8_192, host.count_tokens)
-    rows = [("window", f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"), *rows]
+    told = f"{window_tokens:,} tokens" if window_tokens else "unknown, no server answers; 8,192 assumed"
+    problems = [value for name, _, value in rows if name == "problem"]
     if arguments.json:
-        print(json.dumps(dict(rows), ensure_ascii=False))
+        found = {name.replace(" ", "_"): value for name, _, value in rows if name != "problem"}
+        print(json.dumps({"window": window_tokens or None, **found, "problems": problems}, ensure_ascii=False))
     else:
-        say("\n".join(f"{name:<12} {value}" for name, value in rows))
-    return EXIT_NOT_DONE if any(name == "problem" for name, _ in rows) else 0
+        say("\n".join(f"{name:<12} {text}" for name, text, _ in [("window", told, None), *rows]))
+    return EXIT_NOT_DONE if problems else 0
 
 
 async def _status(call: CommandCall) -> int:
@@ -219,7 +223,7 @@ async def _read_report(call: CommandCall, path: str, *, migrates: bool) -> int:
         content = await sandbox.read_file(path, _MAX_REPORT_BYTES)
         report = read_report(content.data)
     except (UsageError, SandboxError) as error:
-        say(f"{name}: {error.full_text()}", file=sys.stderr)
+        say(error.full_text() if isinstance(error, SandboxError) else f"{name}: {error.full_text()}", file=sys.stderr)
         return EXIT_NOT_DONE
     version = report["schema_version"]
     if not migrates:
@@ -234,25 +238,27 @@ async def _read_report(call: CommandCall, path: str, *, migrates: bool) -> int:
 
 def plan_object(plan: PipelinePlan) -> dict[str, Any]:  # Any: JSON
     """Return a plan as `--json` has it."""
-    found: dict[str, Any] = json.loads(json.dumps(asdict(plan), default=str))  # Any: JSON
+    found: dict[str, Any] = json.loads(json.dumps(asdict(plan), default=json_value))  # Any: JSON
     return found | {"summary": plan.summary()}
+
+
+def _words(task: PipelineTask) -> str:
+    return f"{task.state} {task.why}"
 
 
 class _ProgressLines:
     """Says on standard error what begins and what ends."""
 
-    def __init__(self) -> None:
-        self._told: dict[tuple[str, int], str] = {}
+    def __init__(self, known: Sequence[PipelinePlan]) -> None:
+        self._told = {(plan.id, task.id): _words(task) for plan in known for task in plan.tasks}
 
-    def take(self, plans: object) -> None:
+    def take(self, plans: Sequence[PipelinePlan]) -> None:
         """Take the plans as they are now."""
-        assert isinstance(plans, list | tuple)
         for plan in plans:
             for task in plan.tasks:
-                words = f"{task.state} {task.why}"
-                if self._told.setdefault((plan.id, task.id), "ready ") != words:
+                if self._told.setdefault((plan.id, task.id), "ready ") != (words := _words(task)):
                     self._told[plan.id, task.id] = words
-                    self.note(task_line(plan, task))
+                    self.note(f"{f'{plan.name}: ' if len(plans) > 1 else ''}{task_line(plan, task)}")
 
     def note(self, text: str) -> None:
         """Say a line."""

@@ -155,8 +155,12 @@ async def _change(given: PipelineArguments, context: ToolContext, *, is_real: bo
 
 async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
     (_, plan, *_), plans = await _target(given, context), await context.features.pipeline.read()
-    lines = [f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in plans if each is not plan][:5]
-    lines += [f'Not begun: {{"action": "run", "plan": "{sanitize_line(each)}"}}' for each in await _files(plans, context)][:5]
+    lines = [
+        f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in plans if plan is None or each.id != plan.id
+    ][:5]
+    is_running = context.features.pipeline.is_running
+    how = "Not begun, or being planned: {}" if is_running else 'Not begun: {{"action": "run", "plan": "{}"}}'
+    lines += [how.format(sanitize_line(each)) for each in await _files(plans, context)][:5]
     if plan is None or not is_real:
         return "\n".join((*lines, f"Next: {_ADD}."))
     if given.task:
@@ -165,7 +169,7 @@ async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bo
     lines += [f"Task {task.id} failed: {sanitize_line(each)[:_MOST_CHARS]}" for task in failed for each in task.findings[:3]]
     ways = f"{_form('retry', failed[0].id)} or {_form('skip', failed[0].id)}, then {_form('run')}." if failed else _form("run")
     ways = "nothing, all is done." if all(each.state in OVER for each in plan.tasks) else ways
-    lines.append(f"Next: {'wait, it is running.' if context.features.pipeline.is_running else ways}")
+    lines.append(f"Next: {'wait, it is running.' if is_running else ways}")
     return "\n".join((*(" ".join(each.split()) for each in pipeline.status_lines([plan])[:_MOST_LINES]), *lines[-_MOST_LINES:]))
 
 

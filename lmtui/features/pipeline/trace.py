@@ -38,12 +38,13 @@ class CommitTrace:
         """
         words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--"]
         found: list[str] = []
+        top = (await self._sandbox.run_git(["rev-parse", "--show-prefix"])).output.strip() if self._is_on and paths else ""
         for start in range(0, len(paths), _AT_ONCE) if self._is_on else ():
             result = await self._sandbox.run_git([*words, *paths[start : start + _AT_ONCE]])
             if result.exit_code != 0 and await self.is_repository():
                 raise SandboxError(f"git status failed: {sanitize_line(result.output.strip()[-200:])}")
             found += result.entries()
-        return frozenset(entry[3:] for entry in found)
+        return frozenset(entry[3:].removeprefix(top) for entry in found)
 
     async def commit_task(self, plan: PipelinePlan, task: PipelineTask, paths: Sequence[str]) -> str:
         """Commit the changes of a task in some files and return the commit; one that is there already is not made again."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.errors import LmtuiError, ToolError, UsageError
+from lmtui.core.errors import LmtuiError, ProviderError, ToolError, UsageError
 from lmtui.core.pipeline import TaskSpec
 from lmtui.core.window import bytes_by_four
 from lmtui.features.pipeline.planner import (
@@ -218,7 +218,7 @@ async def test_a_model_is_told_once_what_is_wrong() -> None:
 @pytest.mark.parametrize("answer", ["Sure!", WHOLE[:-9], '{"tasks": []}'])
 async def test_a_model_that_never_answers_usably_ends_it(answer: str) -> None:
     model = Model(answer)
-    with pytest.raises(UsageError, match="no usable task list") as caught:
+    with pytest.raises(ProviderError, match="no usable task list") as caught:
         await planned("Write a and b.", model)
     assert len(model.prompts) == 2
     assert "- [ ] Title" in caught.value.hint
@@ -285,18 +285,20 @@ async def test_halves_of_surrogates_and_other_languages_are_read() -> None:
 def test_preflight_says_what_is_known() -> None:
     rows = preflight("- [ ] a\n  check: look at it\n- [ ] BLOCKING: why?\n", 8_000, bytes_by_four)
     assert rows == [
-        ("tokens", "13 of 8,000 in the window"),
-        ("task list", "yes: no model is needed to plan it"), ("tasks", "1"),
-        ("questions", "1, 1 open"),
-        ("problem", "the check of task 1 does not look like a command that can fail: look at it"),
-    ]  # fmt: skip
+        ("tokens", "13 of 8,000 in the window", 13),
+        ("task list", "yes: no model is needed to plan it", True),
+        ("tasks", "1", 1),
+        ("questions", "1, 1 open", {"all": 1, "open": 1}),
+        ("problem", doubt := "the check of task 1 does not look like a command that can fail: look at it", doubt),
+    ]
     rows = preflight(sections(20), 1_600, bytes_by_four)
-    assert ("fits", "no: the model is asked about 4 parts") in rows
-    assert ("tasks", "not known yet") in rows
-    assert ("problem", "the model's window is too small to plan with") in preflight("words", 500, bytes_by_four)
-    assert ("problem", "line 2: after names 'b', which is not a task of this list") in preflight(
-        "- [ ] a\n after: b", 9_000, len
-    )
+    assert ("fits", "no: the model is asked about 4 parts", False) in rows
+    assert ("tasks", "not known yet", None) in rows
+    for text, window_tokens, problem in (
+        ("words", 500, "the model's window is too small to plan with"),
+        ("- [ ] a\n after: b", 9_000, "line 2: after names 'b', which is not a task of this list"),
+    ):
+        assert ("problem", problem, problem) in preflight(text, window_tokens, bytes_by_four)
 
 
 JSON_PIECES = [
