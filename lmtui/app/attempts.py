@@ -137,7 +137,6 @@ class Attempts:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether one is still running or waiting."""
         return any(not each.is_over for each in self._rows.values())
 
     @property
@@ -157,11 +156,9 @@ class Attempts:
         return session
 
     def listed(self) -> Sequence[Attempt]:
-        """Return the attempts: by number while one is running, then the best first."""
         return list(self._rows.values()) if self.is_running else ranked(list(self._rows.values()))
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` on every change of the attempts."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -363,7 +360,6 @@ class Attempts:
                 session.emit(events.Notice(level=level, text=text))
 
     async def again(self, number: int) -> None:
-        """Run one more attempt with the settings of another and a new seed."""
         next_number = max(self._rows, default=0) + 1
         if next_number > MOST_ATTEMPTS:
             raise UsageError(f"there are {MOST_ATTEMPTS} attempts already")
@@ -374,7 +370,6 @@ class Attempts:
         self._spawn(self._in_background([plan]))
 
     async def stop(self, number: int) -> None:
-        """Stop an attempt; its changes so far stay."""
         work = self._works[self._known(number)]
         if self._rows[number].is_over:
             return
@@ -438,7 +433,6 @@ class Attempts:
         return replace(kept, notes=(*kept.notes, *(f"cannot be kept: {path}" for path in attempt.effect.special)))
 
     async def discard(self) -> None:
-        """Stop all of them and delete their changes and patches."""
         patches = [each.patch for each in self._rows.values() if each.patch]
         await self.close()
         for patch in patches:

@@ -127,7 +127,6 @@ class IdleWorkspace:
         self.sandbox, self.aclose = current.get, current.close
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return the permission rules of the settings and the stored ones."""
         return rules_in_force(self.config, self.workspace)
 
 

@@ -224,27 +224,22 @@ class Runtime:
 
     @property
     def workspace(self) -> Path:
-        """Return the folder that the agents work in."""
         return self._workspace
 
     @property
     def setup_note(self) -> str:
-        """Return why no session can be opened yet, else an empty string."""
         return "" if self._connection.is_chosen else "No model server is chosen yet."
 
     @property
     def extensions(self) -> Extensions:
-        """Return what the workspace and its user bring."""
         return self._features.extensions
 
     @property
     def guide(self) -> InstructionSource:
-        """Return who reads the instructions and the persona."""
         return self._features.extensions.guide
 
     @property
     def jobs(self) -> Jobs:
-        """Return what runs by itself."""
         return self._features.extensions.jobs
 
     @property
@@ -364,7 +359,6 @@ class Runtime:
         return self._models.in_use() if self._demo is not None else await self._models.last(past)
 
     async def switch_model(self, session_id: str, url: str, model: str, *, is_kept: bool = True) -> None:
-        """Let an open session use a model of any server from its next request on, and sessions that are opened later."""
         await self._models.sleep(session_id)
         await self.servers.use(url, model, is_known=self._models.is_at(session_id, url), is_kept=is_kept)
         self._models.switch(session_id)
@@ -390,7 +384,6 @@ class Runtime:
         return await self._connection.choose(among)
 
     async def start_demo(self) -> None:
-        """Start the scripted server on the demo's folder and make both the ones in use."""
         await self.use_demo(fresh_folder(self.demo_folder), _DEMO_WORDS_PER_S)
 
     async def use_demo(self, folder: Path, rate: float) -> str:

@@ -254,29 +254,23 @@ class WorkspaceFiles:
         self.paths_note = ""
 
     async def paths(self) -> Sequence[str]:
-        """Return every file that ignore rules do not leave out."""
         found, is_cut = await (await self._sandbox()).listing.paths(MAX_PATHS)
         self.paths_note = f"only the first {MAX_PATHS:,} files are searched" if is_cut else ""
         return found
 
     async def unmatched(self, rules: Sequence[Rule]) -> Sequence[Rule]:
-        """Return the rules about paths that match no file or folder."""
         return await asyncio.to_thread(unmatched, rules, self._workspace())
 
     async def git_status(self) -> Mapping[str, GitState]:
-        """Return what git tells of files that differ or are ignored."""
         return await (await self._sandbox()).listing.git_status()
 
     async def git_changes(self) -> Sequence[FileChange]:
-        """Return what differs from the last commit, untracked files too."""
         return await git_changes(await self._sandbox())
 
     async def list(self, path: str) -> Sequence[DirEntry]:
-        """List one folder, folders first."""
         return await (await self._sandbox()).listing.folder(path)
 
     async def read(self, path: str, max_bytes: int = MAX_SHOWN_BYTES) -> FileContent:
-        """Return a file's bytes from the start."""
         if path == OWN_SETTINGS:  # no tool may read it; who is asked to trust it may
             data = await asyncio.to_thread(read_own_settings, self._workspace())
             return FileContent(data, len(data), 0o600, "")
@@ -294,12 +288,10 @@ class WorkspaceFiles:
         return self._workspace().resolve() / real
 
     def changed(self, listener: FolderListener) -> Callable[[], None]:
-        """Call `listener` when watched folders changed; the result ends it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def watch(self, folders: Iterable[str]) -> None:
-        """Watch just these folders from now on, and git's state."""
         root = self._workspace()
         if self._watch is not None and self._watch.root != root:
             self.close()

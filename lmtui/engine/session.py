@@ -356,12 +356,10 @@ class EngineSession:
 
     @property
     def window_use(self) -> RequestParts:
-        """Return what fills the model's window."""
         return RequestParts(self._agent, self._journal.emit_from_outside)
 
     @property
     def calls(self) -> ToolCallControls:
-        """Return the form in which the model calls tools."""
         return ToolCallControls(self._agent, self._journal.emit_from_outside)
 
     @property
@@ -371,27 +369,22 @@ class EngineSession:
 
     @property
     def plans(self) -> SessionPlans:
-        """Return the plan that waits for an answer, and the ways to answer it."""
         return SessionPlans(self._agent, self._journal.emit_from_outside, self.submit)
 
     @property
     def skills(self) -> SkillControls:
-        """Return the ways to have a skill followed."""
         return SkillControls(self._agent.id, self._journal.emit_from_outside, self._queue.put, lambda: self._agent.state.skills)
 
     @property
     def prompts(self) -> PromptFileControls:
-        """Return the way of a command's file into the session."""
         return PromptFileControls(self._queue.put)
 
     @property
     def budget(self) -> BudgetControls:
-        """Return what the session may spend."""
         return BudgetControls(self._agent.services.spending, self._journal.emit_from_outside)
 
     @property
     def goals(self) -> SessionGoals:
-        """Return the commands that end its work."""
         return SessionGoals(self._agent, self._journal.emit_from_outside)
 
     @property
@@ -401,17 +394,14 @@ class EngineSession:
 
     @property
     def id(self) -> str:
-        """Return the session's id."""
         return self._parts.id
 
     @property
     def is_running(self) -> bool:
-        """Tell whether a turn is under way."""
         return self._runner.is_running
 
     @property
     def mode(self) -> Mode:
-        """Return the permission mode."""
         return self._agent.state.mode
 
     @property
@@ -420,11 +410,9 @@ class EngineSession:
         return tuple(self._agent.services.approvals.unattended)
 
     def history(self) -> Sequence[events.Envelope]:
-        """Return every durable event so far, oldest first."""
         return self._journal.history
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` with each later event; the returned function ends it."""
         return self._journal.subscribe(subscriber)
 
     def emit(self, event: events.Event) -> None:
@@ -440,24 +428,19 @@ class EngineSession:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
     def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = (), is_from_file: bool = False) -> None:
-        """Take up a task: start a turn, or queue it behind the one that runs."""
         self._queue.put(UserInput(text, typed, tuple(images), is_from_file=is_from_file))
 
     def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
-        """Say something that goes in before the next step of the running turn (or starts one)."""
         self._queue.put(UserInput(text, typed, tuple(images), is_steering=self.is_running))
 
     @property
     def waiting(self) -> Waiting:
-        """Return what waits to be taken up."""
         return self._queue
 
     def run_agents_in(self, runner: AgentRunner) -> None:
-        """Let a front end run each agent's work."""
         self._runner.run_agent = self._team.run_agent = runner
 
     def interrupt(self) -> None:
-        """Stop the running turn; the session continues, what is queued waits."""
         self._runner.interrupt()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
@@ -482,13 +465,11 @@ class EngineSession:
             self.emit(events.Notice(level=events.Level.INFO, text=text))
 
     def set_model(self, model: str) -> None:
-        """Change the model from the next request on."""
         self.emit(events.ModelChanged(model=model, url=self._parts.provider.url))
         self._background.learn_model(self._parts.provider)
 
     @property
     def changes(self) -> Changes | None:
-        """Return what it changed and the ways back, None where no checkpoints can be made."""
         if self._parts.checkpoints is None:
             return None
         return SessionChanges(
@@ -502,30 +483,24 @@ class EngineSession:
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """Return every permission rule in force."""
         return self._agent.all_rules()
 
     def revoke(self, rule: Rule) -> None:
-        """Take a rule out of this session."""
         rules = tuple(each for each in self._agent.state.rules if each != rule)
         self._agent.state = replace(self._agent.state, rules=rules)
         self.emit(events.RuleRevoked(rule=str(rule), effect=str(rule.effect)))
 
     def rename(self, title: str) -> None:
-        """Give the session a title."""
         self.emit(events.SessionRenamed(title=title.strip()[:120]))
 
     @property
     def background(self) -> BackgroundCommands:
-        """Return the commands that run in the background."""
         return self._parts.sandbox.background
 
     async def wait_idle(self) -> None:
-        """Wait until no turn runs and nothing is queued."""
         await self._runner.wait_idle()
 
     async def close(self) -> None:
-        """Interrupt what runs, write what is due and let go of the log."""
         if self.is_closed:
             return
         self.is_closed = True

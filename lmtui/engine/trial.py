@@ -215,11 +215,9 @@ class SessionTrial:
 
     @property
     def waiting(self) -> int:
-        """Return how many files are not merged."""
         return self._workspace.waiting
 
     async def problem(self) -> str:
-        """Return why try mode is not available here, empty where it is."""
         try:
             return "" if (await self._workspace.real.status()).has_overlays else NO_TRIAL
         except SandboxError as error:
@@ -231,7 +229,6 @@ class SessionTrial:
         return await with_tracked(self._seen.parts, self._workspace.real)
 
     async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        """Keep some units of the effect returned last, or all with None; return notes."""
         self._check_idle()
         return await to_the_end(self._keep(units))
 

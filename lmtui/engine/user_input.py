@@ -324,7 +324,6 @@ class PromptFileControls:
         self._put = put
 
     def begin(self, prompt: FilledPrompt, typed: str) -> None:
-        """Take up a task that a file says."""
         self._put(UserInput(typed, prompt=prompt))
 
 

@@ -167,7 +167,6 @@ class AgentCheckRunner(WorkspaceReader):
             return None
 
     def tell(self, check: CheckRan) -> None:
-        """Write down what came of a check."""
         self._agent.emit(replace(check, agent=self._agent.id, turn_id=self._agent.turn.id))
         if check.outcome is CheckOutcome.FAILED:
             self.failed.append(check)

@@ -37,7 +37,6 @@ class ProfileStore:
         return _profile(self._profiles().get(_name(key), {}))
 
     def put(self, key: ModelKey, profile: ModelProfile) -> None:
-        """Keep a profile; where it cannot be written it holds for this process."""
         found = self._profiles()
         found.update(_read(self.file))  # what other processes learned meanwhile stays
         found.pop(_name(key), None)

@@ -132,7 +132,6 @@ class WorkspaceCheckRunner(WorkspaceReader):
         return []
 
     def tell(self, check: CheckRan) -> None:
-        """Keep what came of a check."""
         self.told.append(check)
         self._on_event(check)
 

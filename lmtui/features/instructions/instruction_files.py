@@ -106,7 +106,6 @@ class InstructionFiles:
         self._own = without_tags(sanitize(own).strip())
 
     async def read(self, limit_chars: int) -> Instructions:
-        """Return what is there now."""
         return await asyncio.to_thread(self._read, limit_chars)
 
     def _read(self, limit_chars: int) -> Instructions:

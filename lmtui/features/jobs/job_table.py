@@ -161,14 +161,12 @@ class JobFile(IndexFile):
             raise JobsError(f"{self.path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
 
     def read(self) -> JobsRead:
-        """Return all jobs, oldest first."""
         if not self.exists():
             return JobsRead()
         with self.open() as database:
             return self._all(database)
 
     def add(self, record: JobRecord) -> bool:
-        """Add a job; False where one of its source is there already."""
         self.make_folder()
         with self.writing() as database:
             if record.source and database.execute("SELECT 1 FROM jobs WHERE source = ?", (record.source,)).fetchone():
@@ -178,7 +176,6 @@ class JobFile(IndexFile):
         return True
 
     def change(self, change: Change) -> tuple[JobRecord, ...]:
-        """Let `change` see all jobs and write what it returns, in one transaction."""
         if not self.exists():
             return ()
         with self.writing() as database:
@@ -188,7 +185,6 @@ class JobFile(IndexFile):
         return changed
 
     def remove(self, job_id: str) -> bool:
-        """Remove a job and tell whether it was there."""
         if not self.exists():
             return False
         with self.writing() as database:

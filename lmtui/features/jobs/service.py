@@ -94,11 +94,9 @@ class WorkspaceJobs(WorkspaceFeature):
         return self.runs.let_go(session_id)
 
     def is_scheduled(self) -> bool:
-        """Tell whether a scheduler, this process's or another's, runs what is due.  Blocks (disk)."""
         return Presence(self.host.workspace).is_anyone()
 
     async def read(self) -> JobsRead:
-        """Return all jobs, oldest first."""
         return await asyncio.to_thread(self._table.read)
 
     async def add(self, wanted: NewJob) -> JobRecord:
@@ -113,12 +111,10 @@ class WorkspaceJobs(WorkspaceFeature):
         return is_new
 
     async def run_now(self, job_id: str) -> JobRecord:
-        """Make a job due now, whatever its schedule."""
         now = datetime.now(UTC)
         return await self._change_one(job_id, lambda job: replace(job, due=now, is_enabled=True, history=job.history.retried()))
 
     async def pause(self, job_id: str) -> JobRecord:
-        """Let a job run no more until it is resumed."""
         return await self._change_one(job_id, lambda job: replace(job, is_enabled=False))
 
     async def resume(self, job_id: str) -> JobRecord:
@@ -140,16 +136,10 @@ class WorkspaceJobs(WorkspaceFeature):
             self._wake()
 
     def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
-        """Call `listener` with all jobs whenever they change."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
-        """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
-
-        Raises:
-            JobsError: this process does that already.
-        """
         if self._task is not None:
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()

@@ -52,7 +52,6 @@ class ServerCall:
 
     @property
     def title(self) -> str:
-        """Return the arguments in a few words."""
         words = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return sanitize_line(words)[:_TITLE_CHARS]
 
@@ -67,7 +66,6 @@ class ServerCall:
         return (f"{self.spec.server}/{self.spec.own_name}",)
 
     async def preview(self, context: ToolContext) -> Preview:
-        """Return the whole call."""
         del context  # the workspace has nothing to do with it
         await self._check()
         told = json.dumps(self.arguments, indent=1, ensure_ascii=False)
@@ -101,7 +99,6 @@ class SearchCall:
 
     @property
     def title(self) -> str:
-        """Return the words."""
         return sanitize_line(self.query)[:_TITLE_CHARS]
 
     @property

@@ -47,7 +47,6 @@ class ProjectsService(WorkspaceFeature):
             _log.warning("the project cannot be registered: %s", error)
 
     async def read(self) -> Sequence[KnownProject]:
-        """Return the projects with their state, the one used last first."""
         return await asyncio.to_thread(lambda: [*map(look_at, ProjectStore().read()[0])])
 
 

@@ -131,7 +131,6 @@ class PromotedCall:
 
     @property
     def title(self) -> str:
-        """Return the arguments in a few words."""
         return sanitize_line(", ".join(f"{name}={value}" for name, value in self.arguments.items()))[:_TITLE_CHARS]
 
     @property

@@ -295,7 +295,6 @@ class SkillsGuide:
         self._base, self._told, self._agents = base, told, agents
 
     async def read(self, limit_chars: int) -> Instructions:
-        """Return what is there now."""
         most_tokens = max(LEAST_TOLD_TOKENS, min(MOST_TOLD_TOKENS, int(limit_chars * _TOKENS_PER_CHAR)))
         agents, price = await self._agents.told(most_tokens // 2) if self._agents is not None else ("", 0)
         skills, tokens = await self._told(most_tokens - price)

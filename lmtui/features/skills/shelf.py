@@ -129,7 +129,6 @@ class SkillShelf:
         self.tools = PromotedTools(workspace, count_tokens)
 
     async def found(self) -> Sequence[Skill]:
-        """Return every skill that is there now, by name."""
         return [each.skill for each in await asyncio.to_thread(self._look)]
 
     async def told(self, most_tokens: int = LEAST_TOLD_TOKENS) -> tuple[str, int]:
@@ -144,22 +143,12 @@ class SkillShelf:
         return "\n".join(ready) or "No skills found."
 
     async def use(self, name: str) -> SkillUse:
-        """Return a skill to be followed.
-
-        Raises:
-            ToolError: there is none of that name, or it may not be read.
-        """
         found = await asyncio.to_thread(self._named, name)
         skill = found.skill
         text = await asyncio.to_thread(self._text, found)
         return SkillUse(skill.name, text, skill.source, skill.allowed)
 
     async def read_file(self, name: str, file: str) -> str:
-        """Return a file next to a skill's own, as text.
-
-        Raises:
-            ToolError: it is not there, or not in the skill's folder.
-        """
         found = await asyncio.to_thread(self._named, name)
         try:
             data = await asyncio.to_thread(read_beside, found.raw.place, found.raw.folder, file, MAX_SKILL_BYTES + 1)
@@ -180,15 +169,12 @@ class SkillShelf:
         self.tools.keep(tool)
 
     def promoted(self) -> Sequence[PromotedTool]:
-        """Return the tools that were promoted here, by name."""
         return self.tools.all()
 
     def remove(self, name: str) -> bool:
-        """Forget a promoted tool."""
         return self.tools.remove(name)
 
     async def add(self, text: str, *, is_for_all: bool) -> str:
-        """Keep a new SKILL.md that the user has read; see `core.skills.Skills.add`."""
         return await asyncio.to_thread(self._add, text, is_for_all=is_for_all)
 
     def _add(self, text: str, *, is_for_all: bool) -> str:
