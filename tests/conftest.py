@@ -12,6 +12,8 @@ times as long.
 from __future__ import annotations
 
 import asyncio
+import compileall
+import gc
 import logging
 import os
 import shutil
@@ -35,6 +37,8 @@ settings.register_profile("full", deadline=None, max_examples=200)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 _NUMBERS = count()
+_ROOT = Path(__file__).parents[1]
+gc.disable()  # modules and tests are loaded first, and stay
 
 
 def _docker() -> str:
@@ -83,6 +87,14 @@ def lacking(name: str) -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """Draw more examples where the tests of `make full` run."""
     settings.load_profile("quick" if config.option.markexpr == "not full" else "full")
+    if getattr(config.option, "numprocesses", None):
+        compileall.compile_dir(_ROOT / "lmtui", quiet=2, workers=2)  # once, not by each worker
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, but not among what was loaded."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,6 +122,7 @@ def _own_home(
     has_folder = "tmp_path" in request.fixturenames  # to make one for each of ten thousand tests would cost more than they do
     own: Path = request.getfixturevalue("tmp_path") if has_folder else tmp_path_factory.getbasetemp() / f"{next(_NUMBERS)}"
     monkeypatch.setenv("LMTUI_HOME", str(own / "home"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
 
 
 @pytest.fixture(autouse=True)
