@@ -74,29 +74,21 @@ WRITES = (
 
 
 async def test_child_does_its_task_and_the_parent_gets_what_came_of_it() -> None:
-    rig = await ran(sending(*WRITES), "have a.md written")
+    rig = await ran(sending(*WRITES), "the parent's own secret words")
     assert rig.sandbox.files["a.md"] == b"text\n"
     assert result_of(rig, "delegate") == {
         "success": True, "agent_id": "agent_1", "status": "ok", "summary": "written", "artifacts": ["a.md"],
     }  # fmt: skip
-    started, finished = rig.of("agent_started")[0], rig.of("agent_finished")[0]
-    assert isinstance(started, AgentStarted)
+    (started,), (finished,) = seen(rig, AgentStarted), seen(rig, AgentFinished)
     assert (started.agent, started.parent, started.title) == ("agent_1", "root", "write a.md")
-    assert isinstance(finished, AgentFinished)
     assert (finished.outcome, finished.summary, finished.steps) == ("done", "written", 2)
     assert ending(rig).files_changed == ("a.md",)
-    assert len(rig.provider.requests) == 4  # the report ends the child, without a request more
-
-
-async def test_child_sees_its_brief_and_nothing_of_the_parents_talk() -> None:
-    rig = await ran(sending(*WRITES), "the parent's own secret words")
-    child = rig.provider.requests[1]
-    text = "\n".join(message.text for message in child.messages)
-    assert "Your task: write a.md" in text
-    assert "a file at a.md" in text
-    assert child.messages[0].text != rig.provider.requests[0].messages[0].text
+    first, child, _, last = rig.provider.requests  # the report ends the child, without a request more
     assert (len(child.messages), child.urgency) == (2, Priority.SUBAGENT)
-    assert rig.provider.requests[3].messages[:2] == rig.provider.requests[0].messages
+    assert "Your task: write a.md" in child.messages[1].text
+    assert "a file at a.md" in child.messages[1].text
+    assert child.messages[0].text != first.messages[0].text
+    assert last.messages[:2] == first.messages
 
 
 async def test_data_hint_brings_the_results_that_have_its_words() -> None:
@@ -383,19 +375,15 @@ def result(made: Rig, tool: str) -> ToolCallFinished:
     return found[-1]
 
 
-async def test_a_named_child_is_told_its_instructions_and_only_its_tools() -> None:
-    made = await ran(rig(FakeProvider(send("heron"), REPORT, answer("done"))), "have it looked at")
+async def test_a_named_child_is_told_its_instructions_and_calls_only_its_tools() -> None:
+    call_of_another = answer("", ("write", call(path="a.md", content="text")))
+    made = await ran(rig(FakeProvider(send("heron"), call_of_another, REPORT, answer("done"))), "have it looked at")
     child = made.provider.requests[1]
     assert '<instructions from="sub-agent heron">\nStand still.\n</instructions>' in child.messages[0].text
     assert "Your task: look" in child.messages[1].text
     assert tools_of(made, 1) == {"read", "grep", "shell", "report_result"}
-    assert "Stand still." not in made.provider.requests[2].messages[0].text
+    assert "Stand still." not in made.provider.requests[-1].messages[0].text
     assert seen(made, AgentStarted)[0].title == "heron: look"
-
-
-async def test_a_call_of_another_tool_is_refused_with_those_there_are() -> None:
-    write = answer("", ("write", call(path="a.md", content="text")))
-    made = await ran(rig(FakeProvider(send("heron"), write, REPORT, answer("done"))), "x")
     refused = result(made, "write")
     assert (refused.ok, "a.md" in made.sandbox.files) == (False, False)
     assert "write is not a tool of the sub-agent heron" in refused.result
@@ -504,15 +492,6 @@ class Crew:
                     for number in range(2):
                         group.create_task(self.one(f"{name}.{number}", below - 1))
                 await self.act(f"{name} again")
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-async def test_however_deep_no_more_work_than_there_are_places(count: int) -> None:
-    crew = Crew(AgentSlots(lambda: count))
-    async with asyncio.TaskGroup() as group:
-        for name in "ab":
-            group.create_task(crew.one(name, 2))
-    assert (crew.most, len(crew.order), sorted(crew.order)[:2]) == (count, 2 * (7 + 3), ["a", "a again"])
 
 
 async def test_places_are_given_in_the_order_they_were_asked_for() -> None:

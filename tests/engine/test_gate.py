@@ -40,17 +40,10 @@ async def test_open_todos_are_named_once_and_then_the_turn_is_not_finished() -> 
     assert ending(rig).text == "Really, all is done."
 
 
-async def test_what_the_nudge_brings_about_is_done() -> None:
-    complete = answer("", ("todo_complete", call(id=1)), ("todo_complete", call(id=2)))
-    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), complete, answer("Now it is."))))
-    assert (len(nudges(rig)), ending(rig).reason) == (1, TurnReason.DONE)
-
-
-async def test_one_that_does_some_of_it_is_told_again_until_it_stops_doing_any() -> None:
-    some = answer("", ("todo_complete", call(id=1)))
-    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), some, answer("Done?!"), answer("Done."))))
-    assert len(nudges(rig)) == 2
-    assert "1 todo open (2 test it)" in ending(rig).error
+async def test_one_that_does_some_of_it_is_told_again_until_all_is_done() -> None:
+    some, rest = (answer("", ("todo_complete", call(id=number))) for number in (1, 2))
+    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), some, answer("Done?!"), rest, answer("Now it is."))))
+    assert (len(nudges(rig)), ending(rig).reason) == (2, TurnReason.DONE)
 
 
 async def test_what_an_earlier_task_left_open_holds_up_no_other_question() -> None:
@@ -303,15 +296,6 @@ def test_words_about_what_tools_did_are_believed() -> None:
     assert StopPolicy().judge(completion("Hello! What should be done?")) == Done()
 
 
-def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that_may_not_be_able_to() -> None:
-    said = completion("The files are a.py and b.py.")
-    first = StopPolicy("List the files.").judge(said, is_unsure=True)
-    assert isinstance(first, Continue)
-    assert first.needs_call
-    assert StopPolicy("List the files.").judge(said) == Done()
-    assert StopPolicy().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Done()
-
-
 @for_each(("task", "text"), [
     ("Which editor do you like?", "vim; its settings are in the file .vimrc."),
     ("Hello", "Hello! I can read files and run scripts such as build.sh. What is to be done?"),
@@ -336,13 +320,18 @@ def test_an_answer_that_says_what_was_or_would_be_done_is_doubted(task: str, tex
 
 
 def test_answer_to_a_task_about_a_file_is_doubted_once_where_nothing_was_called() -> None:
-    watch = StopPolicy("Read notes.txt and tell me the door code.")
-    first = watch.judge(completion("The door code is 1234."), is_unsure=True)
-    assert isinstance(first, Continue)
-    assert first.needs_call
-    assert isinstance(watch.judge(completion("The door code is 1234."), is_unsure=True), Done)
+    for task, said in (
+        ("Read notes.txt and tell me the door code.", completion("The door code is 1234.")),
+        ("List the files.", completion("The files are a.py and b.py.")),
+    ):
+        watch = StopPolicy(task)
+        first = watch.judge(said, is_unsure=True)
+        assert isinstance(first, Continue)
+        assert first.needs_call
+        assert isinstance(watch.judge(said, is_unsure=True), Done)
+        assert isinstance(StopPolicy(task).judge(said), Done)
     assert isinstance(StopPolicy("How are you?").judge(completion("I am well."), is_unsure=True), Done)
-    assert isinstance(StopPolicy("Read notes.txt").judge(completion("It says 1.")), Done)
+    assert StopPolicy().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Done()
 
 
 WRITE_CODE = ("write", call(path="a.py", content="x = 1\n"))
@@ -374,13 +363,6 @@ async def test_a_step_whose_check_ran_after_the_change_is_completed_at_once() ->
     assert ([each.ok for each in claims(rig)], result(rig)) == ([True], "3 passed [`pytest -q`: exit 0]")
 
 
-async def test_a_check_before_the_change_does_not_count() -> None:
-    rig = await played(CHECK, WRITE_CODE, CLAIM, CHECK, CLAIM)
-    assert [each.ok for each in claims(rig)] == [False, True]
-    assert "pytest was not run since the last change" in claims(rig)[0].result
-    assert result(rig) == "3 passed [`pytest -q`: exit 0]"
-
-
 async def test_who_insists_is_believed_whatever_was_called_in_between() -> None:
     rig = await played(WRITE_CODE, CLAIM, CLAIM)
     assert ([each.ok for each in claims(rig)], result(rig)) == ([False, True], "3 passed [not run: pytest]")
@@ -388,9 +370,11 @@ async def test_who_insists_is_believed_whatever_was_called_in_between() -> None:
     assert [each.ok for each in claims(rig)] == [False, True]
 
 
-async def test_a_change_after_a_doubt_is_doubted_again() -> None:
-    rig = await played(WRITE_CODE, CLAIM, ("write", call(path="c.py", content="z = 1\n")), CLAIM, CHECK, CLAIM)
+async def test_a_check_before_a_change_does_not_count_and_a_change_after_a_doubt_is_doubted_again() -> None:
+    rig = await played(CHECK, WRITE_CODE, CLAIM, ("write", call(path="c.py", content="z = 1\n")), CLAIM, CHECK, CLAIM)
     assert [each.ok for each in claims(rig)] == [False, False, True]
+    assert "pytest was not run since the last change" in claims(rig)[0].result
+    assert result(rig) == "3 passed [`pytest -q`: exit 0]"
 
 
 SAID = MessageAdded(role=Role.ASSISTANT, text="")

@@ -111,10 +111,6 @@ def test_honest_work_is_no_loop(sequence: dict[str, Any]) -> None:
             assert loop is None or not loop.is_over
 
 
-def test_there_are_twenty_honest_sequences_and_more() -> None:
-    assert len({each["name"] for each in HONEST}) >= 20
-
-
 def test_the_same_call_is_told_at_the_second_held_at_the_third_and_stopped_at_the_fifth() -> None:
     agent = Agent()
     told = []
@@ -135,16 +131,6 @@ def test_a_short_result_comes_along_and_a_long_one_does_not() -> None:
     for result, is_there in (("one\ntwo", True), ("line\n" * 1_000, False)):
         agent.call("read", result, path=result[:3])
         assert (result in agent.call("read", result, path=result[:3])) is is_there
-
-
-def test_a_failure_again_says_to_do_it_otherwise() -> None:
-    agent = Agent()
-    agent.call("read", "a: no such file", ok=False, path="a")
-    assert agent.watch.has_failed
-    assert agent.call("read", "a: no such file", ok=False, path="a").startswith(
-        "a: no such file\n(This call failed in the same"
-    )
-    assert agent.watch.count == 2
 
 
 @pytest.mark.parametrize(("tool", "path", "result"), [("ls", "a", "x"), ("read", "b", "x"), ("read", "a", "y")])
@@ -238,9 +224,11 @@ def test_one_call_over_and_over_is_stopped_though_room_is_made_in_between(every:
     assert "8 times: read a" in found[-1].what
 
 
-def test_a_long_row_with_a_change_in_it_or_a_larger_window_goes_on() -> None:
+def test_a_long_row_with_a_change_in_it_or_other_limits_goes_on() -> None:
     agent, patient = Agent(), Agent(Limits(max_same_tool_streak=20))
+    endless = Agent(Limits(max_same_tool_streak=0, max_no_progress_iters=0, max_errors=0))
     for number in range(14):
+        assert endless.step(read("a")) is None
         for each in (agent, patient):
             loop = each.step(read("a"))
             assert loop is None or not loop.is_over
@@ -305,21 +293,6 @@ def test_a_watch_that_reads_the_log_counts_what_the_other_one_counted(doings: li
     assert len(pairs) == len({key for key, _ in pairs}) == len({given for _, given in pairs})
 
 
-def test_two_results_in_turn_are_counted_alike_when_the_log_is_read() -> None:
-    agent = Agent()
-    for result in "ABABA":
-        agent.call("read", result, path="a")
-    again = LoopDetector()
-    for event in agent.events:
-        again.apply(event)
-    assert again.count == agent.watch.count == 3
-
-
-def test_a_limit_of_nothing_never_stops() -> None:
-    agent = Agent(Limits(max_same_tool_streak=0, max_no_progress_iters=0, max_errors=0))
-    assert not any(agent.step(read("a")) for _ in range(40))
-
-
 def test_deeper_agents_are_stopped_sooner_and_their_parents_as_before() -> None:
     limits = Limits()
     assert [at_depth(limits, depth).max_same_tool_streak for depth in range(4)] == [8, 4, 3, 3]
@@ -345,23 +318,18 @@ def test_a_watch_that_reads_a_log_counts_on_where_the_other_stopped() -> None:
     assert loop.is_over
 
 
-@pytest.mark.parametrize(("reason", "words"), [(TurnReason.INTERRUPTED, "now the docs"), (TurnReason.LIMIT, "go on")])
-def test_another_task_and_a_word_after_a_stop_begin_anew(reason: TurnReason, words: str) -> None:
+@for_each(("reason", "words"), [(TurnReason.INTERRUPTED, "now the docs"), (TurnReason.LIMIT, "go on"), (None, "I changed it")])
+def test_another_task_and_a_word_meanwhile_or_after_a_stop_begin_anew(reason: TurnReason | None, words: str) -> None:
     agent = Agent()
     for _ in range(4):
         agent.step(read("a"))
-    agent.emit(TurnEnded(turn_id="t", reason=reason))
-    agent.say(words)
+    if reason is None:
+        agent.emit(MessageAdded(role=Role.USER, text=words))
+    else:
+        agent.emit(TurnEnded(turn_id="t", reason=reason))
+        agent.say(words)
     assert agent.step(read("a")) is None
     assert agent.watch.count == 1
-
-
-def test_what_the_user_says_meanwhile_begins_anew() -> None:
-    agent = Agent()
-    for _ in range(4):
-        agent.step(read("a"))
-    agent.emit(MessageAdded(role=Role.USER, text="look again, I changed it"))
-    assert agent.step(read("a")) is None
 
 
 async def test_forty_identical_calls_stop_by_the_fifth_and_ask_the_user() -> None:
@@ -393,15 +361,12 @@ async def test_a_circle_is_told_to_the_model_once_before_it_is_stopped() -> None
     assert (end.reason, end.iterations) == (TurnReason.LIMIT, 8)
 
 
-@pytest.mark.parametrize("count", [21, 40, 200])
-async def test_many_different_calls_in_one_message_are_no_loop(count: int) -> None:
-    calls = [("shell", json.dumps({"command": f"c{n}"})) for n in range(count)]
+async def test_many_different_calls_in_one_message_are_no_loop() -> None:
+    calls = [("shell", json.dumps({"command": f"c{n}"})) for n in range(40)]
     rig = await ran(Rig(FakeProvider(answer("", *calls), answer("", *calls[16:32]), answer("done"))))
-    (ended,) = seen(rig, TurnEnded)
-    assert ended.reason is TurnReason.DONE
-    assert not seen(rig, LoopSuspected)
-    begun = seen(rig, ToolCallStarted)[:count]
-    assert [event.arguments for event in begun] == [{"command": f"c{n}"} for n in range(count)]
+    assert ([event.reason for event in seen(rig, TurnEnded)], seen(rig, LoopSuspected)) == ([TurnReason.DONE], [])
+    begun = seen(rig, ToolCallStarted)[:40]
+    assert [event.arguments for event in begun] == [{"command": f"c{n}"} for n in range(40)]
 
 
 async def test_many_edits_of_one_file_in_one_message_are_told_before_the_turn_ends() -> None:
@@ -446,13 +411,6 @@ def test_one_success_between_failures_begins_their_count_anew() -> None:
         step = read(f"f{each}", f"text {each}") if each % 4 == 3 else {**read(f"f{each}", f"f{each} is missing"), "ok": False}
         loop = agent.step(step)
         assert loop is None or not loop.is_over
-
-
-async def test_five_calls_of_tools_that_are_not_there_end_the_turn_whatever_their_names() -> None:
-    rig = await ran(Rig(FakeProvider(*[answer("", (f"nosuch{each}", "{}")) for each in range(40)])))
-    (end,) = seen(rig, TurnEnded)
-    assert (end.reason, end.iterations) == (TurnReason.LIMIT, 5)
-    assert "every call failed" in end.error
 
 
 async def test_twelve_test_runs_that_fail_otherwise_each_time_do_not_end_the_turn() -> None:

@@ -26,6 +26,7 @@ from lmtui.tools.registry import child_tools
 from tests.engine.seen import ran, seen
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+from tests.sets import for_each
 
 PNG = b"\x89PNG\r\n\x1a\n and more"
 SHOT = Image("shot.png", "image/png", PNG)
@@ -110,29 +111,6 @@ async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(
     assert [each.miss for each in seen(rig, UsageUpdated)][1] == "model changed"
 
 
-async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own_window(tmp_path: Path) -> None:
-    def script(request: ModelRequest) -> list[StreamChunk | Exception | float]:
-        if request.urgency is Priority.SUBAGENT:
-            return [*answer("", ("report_result", '{"status": "ok", "summary": "seen"}'))]
-        return (
-            [*answer("Nothing to plan.")] if len(request.messages) > 3 else [*answer("", ("explore", '{"question": "what?"}'))]
-        )
-
-    class Talking(Server):
-        async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-            self.check(request)
-            self.answers = [script(request)]
-            async for piece in super().stream(request):
-                yield piece
-
-    rig = Rig(Talking(), roles=PLANNER, mode=Mode.PLAN, team=TeamParts(partial(child_tools, ""), max_depth=1))
-    rig.session.prepare(is_eager=False)
-    await rig.run("plan it")
-    assert asked(rig)[:2] == ["big", "model"]
-    used = [each for each in seen(rig, UsageUpdated) if each.agent == "agent_1"]
-    assert [each.window_tokens for each in used] == [24_000]
-
-
 class Sending(Server):
     """Sends a sub-agent that explores, and then the sub-agent reports."""
 
@@ -146,17 +124,27 @@ class Sending(Server):
             yield piece
 
 
-@pytest.mark.parametrize(
-    ("models", "expected"), [(MODELS, ["model", "big", "model"]), (MODELS[:1], ["model", "model", "model"])]
-)
-async def test_who_explores_is_the_analyst_with_its_own_settings(models: Sequence[ServedModel], expected: list[str]) -> None:
-    roles = parse_roles(["analyst: big temperature=0.1 max_completion=700", "coder: max_completion=900"])
-    rig = Rig(Sending(models=models), roles=roles, team=TeamParts(partial(child_tools, ""), max_depth=1))
+async def exploring(roles: Roles, mode: Mode = Mode.AUTO, models: Sequence[ServedModel] = MODELS) -> Rig:
+    rig = Rig(Sending(models=models), roles=roles, mode=mode, team=TeamParts(partial(child_tools, ""), max_depth=1))
     rig.session.prepare(is_eager=False)
-    await rig.run("look around")
-    assert asked(rig) == expected
-    sent = {(request.model, request.max_tokens) for request in rig.provider.requests}
-    assert sent == {("model", 900), ("big" if "big" in expected else "model", 700 if "big" in expected else 900)}
+    return await ran(rig, "look around")
+
+
+async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own_window() -> None:
+    rig = await exploring(PLANNER, Mode.PLAN)
+    assert asked(rig)[:2] == ["big", "model"]
+    used = [each for each in seen(rig, UsageUpdated) if each.agent == "agent_1"]
+    assert [each.window_tokens for each in used] == [24_000]
+
+
+@for_each(("models", "analyst", "most"), [(MODELS, "big", 700), (MODELS[:1], "model", 900)])
+async def test_who_explores_is_the_analyst_with_its_own_settings(
+    models: Sequence[ServedModel], analyst: str, most: int
+) -> None:
+    roles = parse_roles(["analyst: big temperature=0.1 max_completion=700", "coder: max_completion=900"])
+    rig = await exploring(roles, models=models)
+    assert asked(rig) == ["model", analyst, "model"]
+    assert {(request.model, request.max_tokens) for request in rig.provider.requests} == {("model", 900), (analyst, most)}
 
 
 async def test_a_role_without_a_model_of_its_own_changes_only_the_sampling(tmp_path: Path) -> None:
@@ -215,16 +203,14 @@ async def test_a_blind_model_looks_through_the_one_that_sees(tmp_path: Path) -> 
     assert shown(rig.provider.requests[1])[-1] == 1
 
 
-@pytest.mark.parametrize(("sees", "told"), [(True, True), (False, False), (None, False)])
-async def test_only_a_model_that_is_known_to_see_is_told_of_looking(tmp_path: Path, sees: bool | None, told: bool) -> None:
-    rig = await ran(rig_with(Server(models=[ServedModel("model", has_vision=sees)]), tmp_path))
+@for_each(("sees", "vision", "told"), [
+    (True, None, True), (False, None, False), (None, None, False), (False, True, True), (True, False, False),
+])  # fmt: skip
+async def test_only_a_model_that_is_known_to_see_or_said_to_is_told_of_looking(
+    tmp_path: Path, sees: bool | None, vision: bool | None, told: bool
+) -> None:
+    rig = await ran(rig_with(Server(models=[ServedModel("model", has_vision=sees)]), tmp_path, vision=vision))
     assert ("look" in tools(rig.provider.requests[0])) is told
-
-
-@pytest.mark.parametrize("vision", [True, False])
-async def test_what_the_user_says_of_its_eyes_comes_first(tmp_path: Path, vision: bool) -> None:
-    rig = await ran(rig_with(Server(models=[ServedModel("model", has_vision=not vision)]), tmp_path, vision=vision))
-    assert ("look" in tools(rig.provider.requests[0])) is vision
 
 
 async def test_a_picture_comes_right_behind_the_results_of_its_message(tmp_path: Path) -> None:
@@ -302,6 +288,8 @@ async def test_model_for_titles_names_a_session_once() -> None:
     asked = rig.provider.requests[1]
     assert (asked.model, asked.urgency, asked.tools) == ("small", Priority.BACKGROUND, ())
     assert (asked.repeat_penalty, asked.max_tokens) == (1.1, 77)
+    costs = [(each.agent, each.model, each.elapsed_s) for each in seen(rig, UsageUpdated)]
+    assert costs == [("root", "model", 0.6), ("title", "small", 0.6)]
     await rig.run("go on")
     await later(rig, 3)
     assert len(rig.provider.requests) == 3
@@ -385,14 +373,6 @@ async def test_a_model_for_titles_that_is_not_there_is_said_and_the_sessions_own
     assert rig.provider.requests[1].model == "model"
     told = [each.text for each in seen(rig, Notice)]
     assert told == ["http://fake/v1 does not offer small, the model for the role title; model is asked in its place."]
-
-
-async def test_what_a_request_costs_names_its_model_and_how_long_it_took() -> None:
-    rig = await ran(Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED), "mend the lexer")
-    await later(rig, 2)
-    told = [(each.agent, each.model, each.elapsed_s) for each in seen(rig, UsageUpdated)]
-    names = [each.model for each in rig.provider.requests]
-    assert (told, len({*names})) == ([("root", names[0], 0.6), ("title", names[1], 0.6)], 2)
 
 
 @pytest.mark.parametrize("priority", [None, Priority.BACKGROUND])
