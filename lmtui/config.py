@@ -85,7 +85,7 @@ def setting_flags(given: Iterable[str]) -> dict[str, Any]:
         if not sign or name not in SETTINGS:
             near = difflib.get_close_matches(name, SETTINGS, n=1)
             hint = f"Did you mean {near[0]}?" if near else "`lmtui config` lists the settings."
-            raise ConfigError(f"-c {text!r} is not a setting and its value, as in -c seed=7", hint)
+            raise ConfigError(f"{text!r} is not a setting and its value, as in -c seed=7", hint)
         try:
             flags[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

@@ -151,7 +151,7 @@ def _unwrapped(given: Mapping[str, object]) -> Mapping[str, object]:
             try:
                 inner = read_loose_json(inner)
             except ValueError:
-                break
+                return {**given, "steps": inner}  # a line each
         if isinstance(inner, list):
             return {**given, "steps": inner}
         if not isinstance(inner, Mapping):

@@ -452,6 +452,7 @@ class ContextBudget:
 
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
+_LEFT_OUT = re.compile(r"… ([\d,]{1,15}) (?:bytes|characters) left out")
 _REST = {
     "grep": "narrow the pattern, or give path or glob",
     "glob": "narrow the pattern",
@@ -475,7 +476,8 @@ def truncate_result(tool: str, text: str, limit_chars: int) -> str:
         head = _whole_lines(text[:limit_chars])
         return f"{head}\n[… {text.count(chr(10), len(head)):,} more lines left out; {rest}]"
     head, tail = text[: limit_chars // 3], text[-(limit_chars * 2 // 3) :]
-    left_out = len(text) - len(head) - len(tail)
+    middle = text[len(head) : -len(tail)]
+    left_out = len(middle) + sum(int(each.replace(",", "")) for each in _LEFT_OUT.findall(middle))
     return f"{head}\n[… {left_out:,} characters left out; {rest} …]\n{tail}"
 
 

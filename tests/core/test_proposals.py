@@ -116,7 +116,8 @@ def test_other_words_are_no_plan(text: str) -> None:
 def test_plain_sentences_a_step_with_an_endless_id_and_the_form_itself_are_plans() -> None:
     found = read_proposal({"title": "t", "steps": ["1. read the file", "- change it", "Step 3: test it"]})
     assert [(step.id, step.text) for step in found.steps] == [(1, "read the file"), (2, "change it"), (3, "test it")]
-    assert [step.text for step in read_proposal({"steps": "1. one\n2. two\n"}).steps] == ["one", "two"]
+    for words in ({"steps": "1. one\n2. two\n"}, {"plan": "1. one\n2. two"}):
+        assert [step.text for step in read_proposal(words).steps] == ["one", "two"]
     assert [step.id for step in read_proposal({"title": "t", "steps": [{"id": "1" * 5000, "text": "a"}]}).steps] == [1]
     assert find_proposal(FORM) is not None
 
