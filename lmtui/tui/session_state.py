@@ -193,7 +193,6 @@ def _join(first: FileChange, then: FileChange) -> FileChange:
 
 
 LAST_LINE_CHARS = 120
-ENDED_S = 4.0
 
 
 class ActivityKind(StrEnum):
@@ -265,13 +264,7 @@ class TurnProgress:
     doubt: str = ""
     goal: str = ""
     wakes: datetime | None = None
-    ended: datetime | None = None
     _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
-
-    def has_just_ended(self, now: datetime) -> bool:
-        """Tell whether the user stopped it a moment ago."""
-        is_stopped = not self.is_running and self.reason is TurnReason.INTERRUPTED and self.ended is not None
-        return is_stopped and self.ended is not None and (now - self.ended).total_seconds() <= ENDED_S
 
     def apply(self, event: events.Event, time: datetime) -> None:
         """Take in one event."""
@@ -314,7 +307,6 @@ class TurnProgress:
             case events.TurnEnded():
                 self.is_running, self.reason, self.error = False, event.reason, sanitize_line(event.error)
                 self.doubt = event.doubt
-                self.ended = time
                 self.activity = Activity()
                 self._running_tools.clear()
             case PlanDecided() if self.reason is TurnReason.WAITING and self.wakes is None:

@@ -21,7 +21,7 @@ from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Command, Scope, command, first_key, of_scope
 from lmtui.tui.router import SessionView
-from lmtui.tui.session_state import Activity, ActivityKind, SessionState, TurnProgress
+from lmtui.tui.session_state import Activity, ActivityKind, SessionState
 from lmtui.tui.widgets.bars import Part, Spinner
 from lmtui.tui.widgets.start_page import TALL_ROWS, StartRow
 from lmtui.tui.wording import age_text, duration_text, folder_text, shorten_end, tokens_text, window_text
@@ -94,7 +94,6 @@ _ENDINGS = {
     TurnReason.BLOCKED: "blocked",
     TurnReason.LIMIT: TurnReason.LIMIT.words,
     TurnReason.UNFINISHED: "unfinished",
-    TurnReason.INTERRUPTED: "stopped",
     TurnReason.ERROR: "failed",
     TurnReason.WAITING: "waiting for its time",
 }
@@ -327,19 +326,12 @@ def activity_parts(active: SessionView | None, now: datetime, note: str) -> tupl
     if active is None:
         return [Part(note, "$text-muted")], []
     state = active.state
-    if not (state.turn.is_running or state.waits) and state.turn.wakes is None and _is_over(state.turn, now):
+    if not (state.turn.is_running or state.waits) and state.turn.wakes is None and state.turn.reason not in _ENDINGS:
         return [], []
     text, _, rest = activity_text(state, now).removeprefix("idle · ").partition(" · ")
     style = "bold $warning" if state.waits else "$warning" if state.turn.activity.doing is ActivityKind.RETRYING else "bold"
     left = [Part(text[:1].upper() + text[1:], style, 0), Part(rest, "$text-muted", 1)]
     return left, [_key_part("app.stop", 0)] if state.turn.is_running and not state.approvals else []
-
-
-def _is_over(turn: TurnProgress, now: datetime) -> bool:
-    """Tell whether nothing of a turn that ended is left to say: that it was stopped is said for a moment."""
-    if turn.reason is TurnReason.INTERRUPTED:
-        return not turn.has_just_ended(now)
-    return turn.reason not in _ENDINGS
 
 
 def foot_parts(state: SessionState, first_mode: str, now: datetime) -> tuple[list[Part], list[Part]]:

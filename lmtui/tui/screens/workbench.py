@@ -298,7 +298,7 @@ class Workbench(Screen[None]):
         bars.foot.show(*self.state.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals
         bars.show_running(self.state.activity_parts(active, now, self._note), is_busy=is_busy, now=now)
-        if is_busy or state.turn.has_just_ended(now):
+        if is_busy:
             self._ticker.resume()
         else:
             self._ticker.pause()
