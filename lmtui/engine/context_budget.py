@@ -255,13 +255,15 @@ class CacheMissReason(StrEnum):
 class Comparison:
     """A request next to the one before, in our own tokens.
 
-    `common` is the beginning that both have, `resent` what else was in the one before and is elsewhere now.
+    `common` is the beginning that both have, `resent` what else was in the one before and is elsewhere now.  `pictures` of it
+    have a size that is only assumed.
     """
 
     total: int
     common: int
     resent: int
     cause: str
+    pictures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +328,8 @@ class PromptCacheTracker:
         else:
             common, resent, cause = shared, 0, CacheMissReason.NONE
         self._before, self._revision, self._stays = request, revision, stays
-        self.now = Comparison(total + tools_size, common, 0 if before is None else resent, str(cause))
+        pictures = sum(len(message.images) for message in messages)
+        self.now = Comparison(total + tools_size, common, 0 if before is None else resent, str(cause), pictures)
         return self.now
 
     def settle(

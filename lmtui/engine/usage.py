@@ -121,7 +121,7 @@ def _is_cut(agent: Agent, now: Comparison, guess: int, counted: int) -> bool:
     Said once it is sure: at the second request that is far too short, or the first where that is shorter still.
     """
     book = agent.model.window
-    least, is_sure = book.budget.least(now.total)
+    least, is_sure = book.budget.least(now.total - now.pictures * book.budget.image_tokens)
     share = counted / max(1, least)
     if counted < _LEAST_COUNT:
         return True

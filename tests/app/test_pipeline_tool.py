@@ -193,7 +193,7 @@ async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: 
     (workspace / "plans/site.md").write_text("# Site\n\n## Phase: one\n- [ ] Write x.txt\n  check: test -s x.txt\n")
     turns = (
         call("", "create_plan", plan="Site", title="Write y", check="test -s y", after="1", description="Big"),
-        call("", "queue_add", objective="Write z", plan="files.md"),
+        call("", "queue_add", objective="Write z", plan="files.md", acceptance="test -s z"),
     )
     server = await serve(*turns, DONE)
     runtime = open_one(server.url, **SETTINGS, mode="auto")
@@ -206,9 +206,9 @@ async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: 
     added = "- [ ] Write y\n  after: 1\n  check: test -s y\n  Big\n"
     assert (workspace / "plans/site.md").read_text().endswith(added)
     assert second.startswith("Added task 2 of plans/files.md")
-    assert [(each.id, each.spec.title, each.state) for each in plan.queue] == [
-        (1, "Write a.txt", PipelineState.SKIPPED),
-        (2, "Write z", PipelineState.READY),
+    assert [(each.id, each.spec.title, each.spec.checks, each.state) for each in plan.queue] == [
+        (1, "Write a.txt", ("test -s a.txt",), PipelineState.SKIPPED),
+        (2, "Write z", ("test -s z",), PipelineState.READY),
     ]
 
 

@@ -2,16 +2,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from lmtui.core.errors import ContextOverflow
 from lmtui.core.events import Level, ModelChanged, Notice, PlanChanged, PrefillProgress, UsageUpdated
-from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, Timings, ToolCall, Usage
+from lmtui.core.messages import (
+    Completion,
+    FinishReason,
+    Image,
+    Message,
+    ModelRequest,
+    Role,
+    StreamChunk,
+    Timings,
+    ToolCall,
+    Usage,
+)
 from lmtui.core.model_events import Compacted, ToolSetChanged
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.context_fit import choose_tools
+from lmtui.store.session_logs import ImageFolder
 from tests.engine.seen import ran, seen
 from tests.engine.test_compaction import prompt_tokens
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -180,6 +193,14 @@ async def test_a_ratio_of_other_text_accuses_no_server_and_is_corrected(ratio: f
         assert errors(rig) == []
     (kept,) = profiles.kept.values()
     assert 1.1 < kept.token_ratio < 1.5
+
+
+async def test_small_pictures_accuse_no_server(tmp_path: Path) -> None:
+    files = FakeSandbox({f"a{number}.txt": b"some words\n" * 300 for number in range(9)})
+    rig = Rig(CountingModel(4), files, images=ImageFolder(tmp_path))
+    rig.session.submit("look", images=[Image(f"{number}.png", "image/png", b"x") for number in range(8)])
+    await rig.session.wait_idle()
+    assert (errors(rig), len(usages(rig))) == ([], 4)
 
 
 async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:

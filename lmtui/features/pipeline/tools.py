@@ -18,6 +18,7 @@ from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.pipeline import OVER, PLANS_FOLDER, PipelinePlan, PipelineState, TaskAction, TaskSpec, WorkspacePipeline
 from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.planner import is_check
 from lmtui.features.pipeline.report import task_checkpoint
 from lmtui.features.pipeline.task_list import fitted_title, paths_in, read_task_list, task_item, task_number
 from lmtui.plain_files import list_plain
@@ -44,18 +45,21 @@ class PipelineArguments(Arguments):
     plan: str = argument("", also=("name", "plan_name", "path", "plan_file"))
     task: Annotated[int, BeforeValidator(lambda given: task_number(str(given)) or given)] = argument(0, also=("task_id", "id"))
     title: str = argument("", also=("objective", "task_title"))
-    text: str = argument("", also=("description", "details", "content", "acceptance"), is_told=False)
+    text: str = argument("", also=("description", "details", "content"), is_told=False)
     files: Annotated[list[str], _Listed] = argument([], also=("file", "inputs"), is_told=False)
     checks: Annotated[list[str], _Listed] = argument([], also=("check", "command", "commands"), doc="commands")
+    acceptance: str = argument("", is_told=False)
     after: Annotated[list[int], _Listed] = argument([], also=("depends_on", "dependencies"), is_told=False)
     max_steps: int = argument(0, also=("steps", "max_tool_calls"), is_told=False, ge=0)
     max_tokens: int = argument(0, also=("tokens", "token_budget"), is_told=False, ge=0)
 
     def spec(self) -> TaskSpec:
         """Return the new task."""
-        title, text = fitted_title(" ".join(self.title.split()), self.text.strip())
+        is_command = is_check(self.acceptance)
+        text = self.text.strip() if is_command else f"{self.text}\n{self.acceptance}".strip()
+        title, text = fitted_title(" ".join(self.title.split()), text)
         files = tuple(path for each in self.files for path in paths_in(each))
-        checks = tuple(" ".join(each.split()) for each in self.checks)
+        checks = tuple(" ".join(each.split()) for each in (*self.checks, *[self.acceptance] * is_command))
         return TaskSpec(title, text, files, tuple(self.after), checks, "", self.max_steps, self.max_tokens)
 
 

@@ -265,7 +265,7 @@ class SkillShelf:
             parts.append(f"Files of it, read with `skill` and file: {sanitize_line(', '.join(files))}.{where}")
         parts += self._forms(skill, found.body)
         if skill.allowed is not None:
-            parts.append(f"Until this turn ends only these tools may be called: {', '.join(skill.allowed) or 'none'}.")
+            parts.append(f"While it is in use, only these tools may be called: {', '.join(skill.allowed) or 'none'}.")
         return "\n".join(parts)
 
     def _fitting(self, body: str) -> tuple[str, int]:
