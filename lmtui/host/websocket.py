@@ -147,9 +147,9 @@ def _call_message(event: events.Event) -> dict[str, Any] | None:
                 "success": event.ok,
             }
         case events.PlanChanged(plan=plan):
-            rows = [*plan.todos, *plan.steps]
-            done = sum(not each.is_open for each in rows)
-            tasks = [{"id": each.id, "text": each.text, "status": str(each.status)} for each in rows]
+            rows = [*(("todo", each) for each in plan.todos), *(("step", each) for each in plan.steps)]
+            done = sum(not each.is_open for _, each in rows)
+            tasks = [{"kind": kind, "id": each.id, "text": each.text, "status": str(each.status)} for kind, each in rows]
             return {"type": "task_update", "tasks": tasks, "summary": f"{done} of {len(rows)} done"}
         case _:
             return None

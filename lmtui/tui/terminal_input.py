@@ -176,6 +176,8 @@ class TerminalInput:
         """Yield the key of a beginning that nothing followed."""
         if text == ESC:
             yield events.Key("escape", ESC)
+        elif text == f"{ESC}\r":
+            yield events.Key("alt+enter", None)
         elif len(text) == 2 and text[1] not in f"[\\{_STRINGS}":
             yield from self._parser._sequence_to_key_events(text[1], alt=True)
 

@@ -69,7 +69,7 @@ def test_a_paste_without_its_end_comes_and_gives_the_keyboard_back() -> None:
         ("\x1b[1114112u\x1b[55296;1u\x1b[97;;55296:99999999u\x1b[;;u", ["a"]),
         (f"\x1b[{'9' * 5000}u\x1b[<{'9' * 5000};1;1M\x1b[48;{'9' * 5000};1;1;1t", []),
         ("\x1b[1;5A\x1bOP\x1b[[B\x1b[3$\x1b[15~\x1b[Z", ["ctrl+up", "f1", "f2", "shift+delete", "f5", "shift+tab"]),
-        ("\x1b\x1b[A\x1bh\x1b\r\x1b", ["escape", "up", "alt+h", "enter", "escape"]),
+        ("\x1b\x1b[A\x1bh\x1b\r\x1b", ["escape", "up", "alt+h", "alt+enter", "escape"]),
         (f"{END}\x1b]11;rgb:0/0/0\r\x1b]1\x1b[Aa", ["enter", "up", "a"]),
     ],
 )
@@ -134,7 +134,3 @@ async def a_paste_never_answers_a_question(driver: Driver) -> None:
 def test_the_text_of_a_paste_is_made_in_linear_time() -> None:
     for piece in ("\x1b[", "\x1b]", "\x1b[1;", "\x1b[27;", "\x1b[ ", "\x1b[<-"):
         assert len(paste_text(piece * 100_000)) < 1_000_000
-
-
-async def test_the_cases() -> None:
-    await cases.run()
