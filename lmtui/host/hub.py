@@ -247,12 +247,18 @@ class SessionHub:
     async def switch_model(self, runtime: Runtime, session_id: str, url: str, model: str) -> None:
         """Let a client on the network choose a model for a session (empty: for those opened later), on a server of the user's.
 
+        Without an address it is the first server that has the model.
+
         Raises:
-            UsageError: it is another server.
+            UsageError: it is another server, or has no such model.
         """
-        found = [each.url for each in await runtime.servers.find() if each.url != FILES_URL]
-        if not any(is_same_server(each, url) for each in found):
-            raise UsageError(f"{sanitize_path(url)[:200]} is not one of the user's servers", "`GET /v1/models` lists them.")
+        found = [each for each in await runtime.servers.find() if each.url != FILES_URL]
+        at = [each for each in found if (is_same_server(each.url, url) if url else model)]
+        has = [each for each in at if not each.models or not model or model in {known.name for known in each.models}]
+        if not has:
+            what = f"no server of the user's has the model {model}" if at else f"{url} is not one of the user's servers"
+            raise UsageError(sanitize_path(what)[:200], "`GET /v1/models` lists them.")
+        url = url or has[0].url
         if session_id:
             await runtime.switch_model(session_id, url, model, is_kept=False)
         else:

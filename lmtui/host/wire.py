@@ -398,7 +398,7 @@ class ModelList(Wire):
 class SelectModel(FolderQuery):
     """A model: of one open session from its next request on, or without a session for those opened later."""
 
-    url: Annotated[str, Field(min_length=1, max_length=2_000)]
+    url: Annotated[str, Field(max_length=2_000)] = ""
     model: _Words = ""
     session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
 

@@ -251,11 +251,11 @@ async def test_usage_names_only_the_folders_that_clients_may_use(start: Start, t
 async def test_another_model_is_selected_for_a_session(start: Start) -> None:
     host = await start(DONE, mode="auto", scenario={"models": ("scripted", "other")})
     session_id = await host.new_session()
-    body = {"url": host.model.url, "model": "other", "session": session_id}
-    _ = await host.call("POST", "/v1/models/select", json=body)
-    assert (await host.call("GET", f"/v1/sessions/{session_id}"))["model"] == "other"
-    gone = await host.client.post("/v1/models/select", json={"url": "http://127.0.0.1:9", "model": "x"})
-    assert gone.status_code == 422
+    for model, body in (("other", {"url": host.model.url}), ("scripted", {})):
+        _ = await host.call("POST", "/v1/models/select", json={**body, "model": model, "session": session_id})
+        assert (await host.call("GET", f"/v1/sessions/{session_id}"))["model"] == model
+    for wrong in ({"url": "http://127.0.0.1:9", "model": "x"}, {"url": host.model.url, "model": "nope"}, {"model": "nope"}, {}):
+        assert (await host.client.post("/v1/models/select", json=wrong)).status_code == 422
     assert [each.model for each in read_choices()] == [""]
 
 
