@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
 
-from lmtui.app.host import Runtime, encode_event
+from lmtui.app.host import encode_event
 from lmtui.app.reports import bare_history, list_sessions
 from lmtui.core.events import (
     ApprovalRequested,
@@ -104,20 +105,13 @@ async def listed(api: ApiContext, call: ApiCall) -> wire.SessionList:
     folders = [api.folder(query.folder)] if query.folder else list(api.hub.folders)
     found: list[wire.SessionInfo] = []
     for folder in folders:
-        runtime = next((each for each in api.hub.runtimes if each.workspace == folder), None)
-        found += await _summaries(folder, runtime, query)
+        runtimes = [each for each in api.hub.runtimes if each.workspace == folder]  # one for each set of flags
+        find = runtimes[0].archive.sessions if runtimes else partial(list_sessions, folder)
+        rows = api.hub.as_seen_here(await asyncio.to_thread(find, query.search, query.limit))
+        is_open = {each.id: each for runtime in runtimes for each in runtime.sessions}
+        found += [_info(row, folder, is_open.get(row.id)) for row in rows]
     found.sort(key=lambda each: each.updated, reverse=True)
     return wire.SessionList(sessions=found[: query.limit])
-
-
-async def _summaries(folder: Path, runtime: Runtime | None, query: wire.SessionsQuery) -> list[wire.SessionInfo]:
-    if runtime is None:
-        rows: Sequence[SessionSummary] = await asyncio.to_thread(list_sessions, folder, query.search, query.limit)
-        is_open: dict[str, Session] = {}
-    else:
-        rows = await asyncio.to_thread(runtime.archive.sessions, query.search, query.limit)
-        is_open = {each.id: each for each in runtime.sessions}
-    return [_info(row, folder, is_open.get(row.id)) for row in rows]
 
 
 def _info(row: SessionSummary, folder: Path, session: Session | None) -> wire.SessionInfo:

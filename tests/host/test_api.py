@@ -8,6 +8,7 @@ import pytest
 
 from lmtui.core.events import MessageAdded, TurnEnded
 from lmtui.core.messages import Role
+from lmtui.host.hub import GivenSettings
 from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.models.discovery import read_choices
 from tests.host.conftest import DONE, WRITE, Start, is_end, read_blocks
@@ -74,11 +75,13 @@ async def test_a_message_with_a_key_is_taken_once(start: Start) -> None:
 @pytest.mark.parametrize(("outcome", "is_written"), [("once", True), ("no", False)])
 async def test_a_question_is_answered_while_the_turn_goes_on(start: Start, outcome: str, is_written: bool) -> None:
     host = await start(WRITE, DONE, mode="manual")
+    await host.hub.runtime(host.folder, GivenSettings({"seed": 7}))  # a terminal's, with its own flags
     session_id = await host.new_session(message="write a file")
     asked = await host.approval(session_id)
     assert (asked["tool"], "a.txt" in asked["path"] + asked["text"]) == ("write", True)
     (listed,) = (await host.call("GET", "/v1/sessions"))["sessions"]
-    assert listed["needs_answer"]
+    assert listed["needs_answer"], listed
+    assert (listed["is_open"], listed["is_running"], listed["is_elsewhere"]) == (True, True, False)
     path = f"/v1/sessions/{session_id}/approvals/{asked['approval_id']}"
     done = await host.call("POST", path, json={"outcome": outcome, "by": "phone"})
     assert done == {"approval_id": asked["approval_id"], "outcome": outcome, "by": "phone"}
