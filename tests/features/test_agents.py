@@ -129,31 +129,24 @@ async def test_the_list_has_a_part_of_the_room_of_skills(workspace: Path) -> Non
     assert found.skills.startswith("Skills\n\nSub-agents with instructions")
 
 
-async def test_without_definitions_nothing_is_told(workspace: Path) -> None:
-    agents = files(workspace)
+async def test_definitions_and_their_argument_are_told_only_where_there_are_some_and_room(workspace: Path) -> None:
+    agents, registry = files(workspace), ToolRegistry()
 
     async def told(most_tokens: int) -> tuple[str, int]:
         return f"Skills in {most_tokens}", 2
 
     base = InstructionFiles(workspace, workspace, bytes_by_four)
     assert await SkillsGuide(base, told, agents).read(24_000) == await SkillsGuide(base, told).read(24_000)
-    registry = ToolRegistry()
-    for tools in ToolSet:
-        assert AgentToolbox(registry, agents).specs(tools) == registry.specs(tools)
-
-
-async def test_the_argument_is_told_where_there_are_definitions_and_room(workspace: Path) -> None:
-    make(workspace.parent / "settings/agents")
-    agents, registry = files(workspace), ToolRegistry()
     toolbox = AgentToolbox(registry, agents)
+    assert all(toolbox.specs(tools) == registry.specs(tools) for tools in ToolSet)
+    make(workspace.parent / "settings/agents")
     await agents.told(300)
-    told = {spec.name: spec for spec in toolbox.specs(ToolSet.FULL)}
-    properties = told["delegate"].parameters["properties"]
+    whole, plain = ({spec.name: spec for spec in each.specs(ToolSet.FULL)} for each in (toolbox, registry))
+    properties = whole.pop("delegate").parameters["properties"]
     assert isinstance(properties, dict)
     assert "agent" in properties
-    assert [spec for spec in told.values() if spec.name != "delegate"] == [
-        spec for spec in registry.specs(ToolSet.FULL) if spec.name != "delegate"
-    ]
+    assert plain.pop("delegate")
+    assert whole == plain
     assert toolbox.specs(ToolSet.LONG) == registry.specs(ToolSet.LONG)
     assert toolbox.prepare("delegate", '{"objective": "x", "agent": "heron"}').arguments["agent"] == "heron"
 
@@ -215,11 +208,6 @@ def test_of_tools_unknown_ones_warn_and_denied_ones_are_read() -> None:
 @pytest.mark.parametrize(("given", "model"), [("inherit", ""), ("Inherit", ""), ("qwen3-coder:30b", "qwen3-coder:30b")])
 def test_model_is_a_name_or_the_parents(given: str, model: str) -> None:
     assert read(front(f"model: {given}")).model == model
-
-
-def test_description_with_colons_and_written_line_breaks_becomes_a_line() -> None:
-    text = '---\nname: t\ndescription: Use it. Examples: user: "hi"\\n\\nAlways: yes\ntools: Read\n---\nBody'
-    assert read(text).description == 'Use it. Examples: user: "hi" Always: yes'
 
 
 def test_without_a_name_it_goes_by_its_files_and_control_characters_are_taken_out() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, PROFILE
 from lmtui.features.instructions.instruction_files import InstructionFiles, repository_folders, unread_files
+from tests.sets import for_each
 
 
 class Home:
@@ -117,23 +118,12 @@ async def test_what_is_no_plain_file_is_not_read_and_named(home: Home, tmp_path:
     assert "a key" not in found.text
 
 
-async def test_controls_and_hidden_characters_are_named(home: Home) -> None:
-    home.put("work/AGENTS.md", "be\x1b[31m kind\u202e\x00")
-    found = await home.files.read(10_000)
-    assert "be kind<U+202E>␀" in found.instructions
-
-
 def test_without_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> None:
     folder = tmp_path / "x" / "y"
     folder.mkdir(parents=True)
     assert repository_folders(folder) == [folder]
     (tmp_path / "x" / ".git").write_text("gitdir: elsewhere")
     assert repository_folders(folder) == [tmp_path / "x", folder]
-
-
-async def test_where_nobody_brings_anything_nothing_is_said(tmp_path: Path) -> None:
-    found = await InstructionFiles(tmp_path, tmp_path / "not" / "there", len).read(10_000)
-    assert (found.text, found.sources, found.problems) == ("", (), ())
 
 
 async def names(home: Home) -> list[str]:
@@ -157,10 +147,12 @@ async def test_a_file_brings_what_it_names(home: Home) -> None:
     assert "Run pytest." in (await home.files.read(20_000)).instructions
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1", "utf-32"])
+@for_each("encoding", ["utf-16", "utf-8-sig", "latin-1", "utf-32"])
 async def test_instructions_in_any_encoding_are_read(home: Home, encoding: str) -> None:
     (home.workspace / "AGENTS.md").write_bytes("Sag Äh, ZEBRA.\n".encode(encoding))
     assert "Sag Äh, ZEBRA." in (await home.files.read(20_000)).instructions
+    home.put("work/AGENTS.md", "be\x1b[31m kind\u202e\x00")
+    assert "be kind<U+202E>␀" in (await home.files.read(10_000)).instructions
 
 
 async def test_instructions_that_are_no_text_and_linked_rules_are_named(home: Home, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from lmtui.features.mcp.mcp_config import (
 from lmtui.features.mcp.server import secrets_of
 from lmtui.features.mcp.server_connection import advice
 from lmtui.features.mcp.service import WAIT_S
+from tests.sets import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -71,11 +72,6 @@ def test_an_address_has_a_kind_and_headers(home: Path, workspace: Path, kind: st
     told = {"type": kind} if kind else {}
     entry = only(home / "mcp.json", workspace, url="https://x.example/mcp", headers={"Authorization": "Bearer ${T}"}, **told)
     assert (entry.kind, entry.url, entry.headers) == (expected, "https://x.example/mcp", (("Authorization", "Bearer ${T}"),))
-
-
-def test_keys_of_other_programs_are_no_errors(home: Path, workspace: Path) -> None:
-    entry = only(home / "mcp.json", workspace, command="x", autoApprove=["a"], gallery=True, type="stdio", disabled=True)
-    assert entry.is_disabled
 
 
 def test_ours_say_what_it_may_reach(home: Path, workspace: Path) -> None:
@@ -135,28 +131,21 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(home: Path,
     assert [entry.name for entry in files.entries] == ["a"]
 
 
-def test_the_users_own_link_is_followed(home: Path, workspace: Path) -> None:
-    (home / "dotfiles.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
-    (home / "mcp.json").symlink_to(home / "dotfiles.json")
-    assert [entry.name for entry in read_servers(workspace).entries] == ["a"]
-
-
-def test_a_link_of_the_folder_is_not_followed(home: Path, workspace: Path) -> None:
-    (home / "elsewhere.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
-    (workspace / ".mcp.json").symlink_to(home / "elsewhere.json")
+def test_a_link_of_the_folder_is_not_followed_and_one_of_the_users_own_is(home: Path, workspace: Path) -> None:
+    (home / "dotfiles.json").write_text('{"mcpServers": {"a": {"command": "x", "autoApprove": ["a"], "disabled": true}}}')
+    (workspace / ".mcp.json").symlink_to(home / "dotfiles.json")
     assert read_servers(workspace).entries == ()
+    (home / "mcp.json").symlink_to(home / "dotfiles.json")
+    assert [(entry.name, entry.is_disabled) for entry in read_servers(workspace).entries] == [("a", True)]
 
 
-@pytest.mark.parametrize(("text", "expected"), [
+@for_each(("text", "expected"), [
     ("${A}", "one"), ("x-${A}-${B:-two}", "x-one-two"), ("${EMPTY:-three}", "three"),
     ("${B:-}", ""), ("$A ${1} {A}", "$A ${1} {A}"), ("${workspaceFolder}/a", "/w/a"),
     ("${WORKSPACE}", "/w"),
 ])  # fmt: skip
 def test_variables_are_put_in(text: str, expected: str) -> None:
     assert expand(text, {"A": "one", "EMPTY": ""}, Path("/w"), "here") == expected
-
-
-def test_a_variable_that_is_not_set_is_named() -> None:
     with pytest.raises(ConfigError, match="here: the variable NO is not set"):
         expand("${NO}", {}, Path("/w"), "here")
 
@@ -213,19 +202,11 @@ def test_known_keys_are_no_warning_one_like_no_other_is_passed_over_and_many_are
     assert (len(found), found[-1]) == (6, "and 4 more keys that are not known")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        (
-            "my server",
-            "its name has other signs than letters, digits, _ and -: its tools, and rules for them, are called mcp__",
-        ),
-        ("a.b", "other signs"),
-        ("zürich", "other signs"),
-        ("a__b", "other signs"),
-        ("a-very-long-name-of-a-server-indeed", "is too long for names of tools"),
-    ],
-)
+@for_each(("name", "words"), [
+    ("my server", "its name has other signs than letters, digits, _ and -: its tools, and rules for them, are called mcp__"),
+    ("a.b", "other signs"), ("zürich", "other signs"), ("a__b", "other signs"),
+    ("a-very-long-name-of-a-server-indeed", "is too long for names of tools"),
+])  # fmt: skip
 def test_an_odd_name_says_what_its_tools_are_called(name: str, words: str) -> None:
     (found,) = entry_warnings(name, {})
     assert words in found
@@ -304,14 +285,11 @@ def test_what_wants_a_network_and_has_none_is_told_how_to_get_it(entry: ServerEn
     assert words in advice(entry, said)
 
 
-@pytest.mark.parametrize(("entry", "said"), [
+@for_each(("entry", "said"), [
     (a_program("python3", "x"), LATE), (a_program("npx", "x", hosts=("*",)), LATE),
     (a_program("npx", "x", on_host=True), LATE), (a_program("npx", "x"), "npx: command not found"),
     (a_program(kind="http", url="https://x.example"), "getaddrinfo failed"),
 ])  # fmt: skip
-def test_where_a_network_would_not_help_none_is_advised(entry: ServerEntry, said: str) -> None:
+def test_where_a_network_would_not_help_or_none_is_missing_none_is_advised(entry: ServerEntry, said: str) -> None:
     assert advice(entry, said) == ""
-
-
-def test_where_nothing_is_around_it_no_network_is_missing() -> None:
     assert advice(a_program("npx", "x"), LATE, "process, not isolated") == ""

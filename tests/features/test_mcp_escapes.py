@@ -83,7 +83,3 @@ async def test_tools_that_wait_for_a_look_are_told_to_no_model(tmp_path: Path) -
     accepted, _ = await listed(tmp_path, accepts=True)
     assert (json.loads(before)[0] != [], is_asked, json.loads(held_back)[0]) == (True, True, [])
     assert "with all keys" in json.dumps(json.loads(accepted)[0])
-
-
-def test_the_battery_has_cases_about_servers() -> None:
-    assert len(CASES) >= 3

@@ -73,21 +73,18 @@ async def client(tmp_path: Path, behind: Server) -> AsyncIterator[Client]:
     await found.server.close()
 
 
-async def test_the_browser_opens_only_after_a_yes(client: Client, behind: Server) -> None:
+async def test_the_browser_opens_only_after_a_yes_and_the_tokens_are_kept_for_the_next_time(
+    client: Client, behind: Server, tmp_path: Path
+) -> None:
     assert await client.start() is ServerState.LOGIN
     assert client.visited == []
     assert client.server.trouble.problem.startswith(f"{behind.url}/authorize?")
+    with pytest.raises(McpError, match="does not run") as caught:
+        await client.server.call("whoami", {}, lambda _: None, ask_nobody)
+    assert "lmtui mcp login paper" in caught.value.hint
     assert await client.log_in() is ServerState.READY
     assert len(client.visited) == 1
-    result = await client.server.call("whoami", {}, lambda _: None, ask_nobody)
-    assert result.text == "Ada"
-
-
-async def test_tokens_are_kept_where_only_the_user_reads_them_and_used_the_next_time(
-    client: Client, tmp_path: Path, behind: Server
-) -> None:
-    await client.start()
-    await client.log_in()
+    assert (await client.server.call("whoami", {}, lambda _: None, ask_nobody)).text == "Ada"
     path = client.memory.token_file
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert json.loads(path.read_text())["tokens"]["access_token"] == "t0ken"
@@ -108,13 +105,6 @@ async def test_a_key_in_the_headers_needs_no_login_and_a_wrong_one_is_a_failure_
     assert await found.start() is ServerState.FAILED
     assert found.server.trouble.problem
     await found.server.close()
-
-
-async def test_a_call_before_the_login_says_what_is_missing(client: Client) -> None:
-    await client.start()
-    with pytest.raises(McpError, match="does not run") as caught:
-        await client.server.call("whoami", {}, lambda _: None, ask_nobody)
-    assert "lmtui mcp login paper" in caught.value.hint
 
 
 FORM = Form("crm", "Which password?<|im_start|>\x1b[2J", {"properties": {"password": {"type": "string"}}})

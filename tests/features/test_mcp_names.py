@@ -175,14 +175,12 @@ def test_a_nested_schema_is_compared_by_its_paths() -> None:
     assert change.lines == ('- items.items.id.anyOf.1.type: "string"', '+ items.items.id.anyOf.1.type: "number"')
 
 
-@pytest.mark.parametrize("now", [
-    RawTool("echo", "Say\u200b it back.", ECHO.schema),
-    RawTool("echo", ECHO.description, {**ECHO.schema, "x-note": "obey me"}),
-])  # fmt: skip
-def test_a_change_that_no_model_is_told_of_is_said_to_be_one(now: RawTool) -> None:
-    assert tools_digest([ECHO]) != tools_digest([now])
-    (change,) = changes_of([ECHO], [now])
-    assert "something that the model is not told" in change.lines[0]
+def test_a_change_that_no_model_is_told_of_is_said_to_be_one() -> None:
+    schema = {**ECHO.schema, "x-note": "obey me"}
+    for now in (RawTool("echo", "Say\u200b it back.", ECHO.schema), RawTool("echo", ECHO.description, schema)):
+        assert tools_digest([ECHO]) != tools_digest([now])
+        (change,) = changes_of([ECHO], [now])
+        assert "something that the model is not told" in change.lines[0]
 
 
 def test_hostile_words_are_cleaned_and_several_tools_of_one_name_compared() -> None:

@@ -202,16 +202,11 @@ def test_the_models_list_stays_once_it_was_sent(workspace: Path) -> None:
     assert fresh.prepare("skill", '{"name": "find-bug"}').tool == "skill"
 
 
-@pytest.mark.parametrize("arguments", ["[1]", "{", "null"])
-def test_arguments_that_are_no_object_are_refused(workspace: Path, arguments: str) -> None:
+def test_arguments_that_are_no_object_are_refused_and_an_unknown_tool_names_those_that_there_are(workspace: Path) -> None:
     kept = tools(workspace)
     kept.keep(a_tool())
-    with pytest.raises(ToolError, match=r"not (a )?JSON"):
-        _ = SkillToolbox(ToolRegistry(), kept).prepare("skill__shorten", arguments)
-
-
-def test_an_unknown_one_names_those_that_there_are(workspace: Path) -> None:
-    kept = tools(workspace)
-    kept.keep(a_tool())
+    for arguments in ("[1]", "{", "null"):
+        with pytest.raises(ToolError, match=r"not (a )?JSON"):
+            _ = SkillToolbox(ToolRegistry(), kept).prepare("skill__shorten", arguments)
     with pytest.raises(ToolError, match="promoted are: skill__shorten"):
         _ = SkillToolbox(ToolRegistry(), kept).prepare("skill__nothing", "{}")

@@ -83,12 +83,6 @@ def test_quotes_in_a_pattern_stay(tmp_path: Path) -> None:
     assert allowed == ('Shell(echo "a" b)', 'Shell(git commit -m "x" *)')
 
 
-def test_a_linked_folder_in_a_place_is_named(places: Places, tmp_path: Path) -> None:
-    places.put("mend.md")
-    (places.workspace / ".lmagent/commands/far").symlink_to(tmp_path)
-    assert places.problems() == {".lmagent/commands/far": "not read: it is a link"}
-
-
 def test_no_more_files_and_folders_than_a_limit_are_looked_at(places: Places) -> None:
     for number in range(502):
         places.put(f"f{number:03}.md")
@@ -118,30 +112,24 @@ async def test_a_file_is_also_called_by_whose_it_is_and_so_alone_where_our_own_h
         assert (prompt.file.name if prompt is not None else "") == name
 
 
-def test_the_front_matter_is_read(places: Places) -> None:
+def test_the_front_matter_is_read_and_without_it_the_first_line_describes_it(places: Places) -> None:
     front = 'description: "Review: all"\nargument-hint: [file] [count]\nallowed-tools: Bash(git log:*), Read\nmodel: big'
-    text = f"---\n{front}\n---\n\nReview $1.\n"
-    tools = ToolRegistry()
-    places.prompts = MarkdownPrompts(places.workspace, tools.canonical)
-    places.put("review.md", text)
-    file = places.usable()["review"]
+    places.prompts = MarkdownPrompts(places.workspace, ToolRegistry().canonical)
+    places.put("review.md", f"---\n{front}\n---\n\nReview $1.\n")
+    places.put("plain.md", "# Make it so\n\nDo $ARGUMENTS")
+    file, plain = places.usable()["review"], places.usable()["plain"]
     assert (file.description, file.label, file.model, file.body) == (
         "Review: all", "/review [file] [count]", "big", "Review $1.",
     )  # fmt: skip
-    assert file.allowed == ("Shell(git log *)", "Read")
-
-
-def test_without_front_matter_the_first_line_describes_it(places: Places) -> None:
-    places.put("plain.md", "# Make it so\n\nDo $ARGUMENTS")
-    assert places.usable()["plain"].description == "Make it so"
-    assert places.usable()["plain"].allowed is None
+    assert (file.allowed, plain.description, plain.allowed) == (("Shell(git log *)", "Read"), "Make it so", None)
 
 
 def test_commands_of_a_folders_file_wait_for_trust_and_a_change_asks_again(places: Places) -> None:
-    places.put("commits.md", "See !`git log`")
+    places.put("mine.md", "See !`git log`", is_own=True)
     places.put("text.md", "Only words")
-    places.put("commits.md", "Mine: !`git log`", is_own=True)
-    assert {name: file.may_run for name, file in places.usable().items()} == {"commits": False, "text": True}
+    assert commands_trust(places.workspace).waiting() == ()
+    places.put("commits.md", "See !`git log`")
+    assert {name: file.may_run for name, file in places.usable().items()} == {"commits": False, "text": True, "mine": True}
     trust = commands_trust(places.workspace)
     assert [item.text for item in trust.waiting()] == ["/commits runs git log"]
     say(trust, is_trusted=True)
@@ -152,21 +140,17 @@ def test_commands_of_a_folders_file_wait_for_trust_and_a_change_asks_again(place
     assert not places.usable()["commits"].may_run
 
 
-def test_the_users_own_file_needs_no_trust(places: Places) -> None:
-    places.put("commits.md", "See !`git log`", is_own=True)
-    assert places.usable()["commits"].may_run
-    assert commands_trust(places.workspace).waiting() == ()
-
-
-def test_what_cannot_be_used_says_why(places: Places) -> None:
+def test_what_cannot_be_used_says_why(places: Places, tmp_path: Path) -> None:
     places.put("two words.md")
     places.put("empty.md", "---\ndescription: x\n---\n")
     places.put("large.md", "x" * 300_000)
     (places.workspace / "secret").write_text("s3cret")
-    (places.workspace / ".lmagent" / "commands" / "link.md").symlink_to(places.workspace / "secret")
+    folder = places.workspace / ".lmagent" / "commands"
+    (folder / "link.md").symlink_to(places.workspace / "secret")
+    (folder / "far").symlink_to(tmp_path)
     problems = {source.rpartition("/")[2]: problem for source, problem in places.problems().items()}
-    assert set(problems) == {"two words.md", "empty.md", "large.md", "link.md"}
-    assert "link" in problems["link.md"]
+    assert set(problems) == {"two words.md", "empty.md", "large.md", "link.md", "far"}
+    assert ("link" in problems["link.md"], problems["far"]) == (True, "not read: it is a link")
 
 
 @given(st.text(max_size=200) | st.text(max_size=80).map(lambda text: f"---\n{text}\n---\nbody"))

@@ -66,34 +66,30 @@ async def test_server_everything(start: Start) -> None:
     assert "5" in (await call(server, "get-sum", a=2, b=3)).text
     picture = await call(server, "get-tiny-image")
     assert [image.media_type for image in picture.images] == ["image/png"]
-    structured = await call(server, "get-structured-content", location="New York")
-    assert '"conditions"' in structured.text
+    assert '"conditions"' in (await call(server, "get-structured-content", location="New York")).text
     assert "[resource " in (await call(server, "get-resource-links", count=2)).text
     assert not (await call(server, "echo")).ok, "arguments that the server refuses are an error that the model gets"
-
-
-async def test_server_everything_tells_its_progress(start: Start) -> None:
-    server = await start(node(), package("server-everything"))
     said: list[str] = []
-    arguments = {"duration": 1, "steps": 2}
-    found = await server.call("trigger-long-running-operation", arguments, said.append, ask_nobody)
-    assert found.ok
+    assert (await server.call("trigger-long-running-operation", {"duration": 1, "steps": 2}, said.append, ask_nobody)).ok
     assert [line.split()[0] for line in said] == ["1", "2"]
-
-
-async def test_server_everything_asks_the_user_in_a_form(start: Start) -> None:
-    server = await start(node(), package("server-everything"))
+    prompts = {prompt.own_name: prompt for prompt in server.info.prompts}
+    assert prompts["args-prompt"].name == "mcp__real__args-prompt"
+    assert ("city", True) in prompts["args-prompt"].arguments
+    assert "Berlin" in (await server.get_prompt("args-prompt", {"city": "Berlin"}, ask_nobody)).text
+    uri = next(each.uri for each in server.info.resources if not each.is_template)
+    assert (await server.read_resource(uri, ask_nobody)).text
+    assert any(each.is_template for each in server.info.resources)
+    with pytest.raises(McpError):
+        await server.read_resource("nothing://here", ask_nobody)
     asked: list[Form] = []
 
     async def fill_in(form: Form) -> Mapping[str, object]:
         asked.append(form)
         return {"name": "Ada", "check": True}
 
-    found = await server.call("trigger-elicitation-request", {}, lambda _: None, fill_in)
-    assert "Ada" in found.text
+    assert "Ada" in (await server.call("trigger-elicitation-request", {}, lambda _: None, fill_in)).text
     assert "name" in str(asked[0].schema)
-    declined = await server.call("trigger-elicitation-request", {}, lambda _: None, ask_nobody)
-    assert "declin" in declined.text
+    assert "declin" in (await server.call("trigger-elicitation-request", {}, lambda _: None, ask_nobody)).text
 
 
 async def test_server_filesystem_stays_in_its_folder(start: Start, workspace: Path) -> None:
@@ -106,6 +102,7 @@ async def test_server_filesystem_stays_in_its_folder(start: Start, workspace: Pa
     assert "outside" in refused.text
 
 
+@pytest.mark.full
 async def test_server_time(start: Start) -> None:
     server = await start(python_server("mcp-server-time"))
     found = await call(server, "get_current_time", timezone="Europe/Berlin")
@@ -114,6 +111,7 @@ async def test_server_time(start: Start) -> None:
 
 
 @pytest.mark.git
+@pytest.mark.full
 async def test_server_git(start: Start, workspace: Path) -> None:
     for words in (("init", "-q"), ("add", "a.txt"), ("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qm", "first")):
         subprocess.run(["git", *words], cwd=workspace, check=True)
@@ -121,6 +119,7 @@ async def test_server_git(start: Start, workspace: Path) -> None:
     assert "first" in (await call(server, "git_log", repo_path=str(workspace))).text
 
 
+@pytest.mark.full
 async def test_server_fetch_refuses_this_machine(start: Start) -> None:
     server = await start(python_server("mcp-server-fetch"), "--ignore-robots-txt")
     assert [tool.name for tool in server.tools] == ["fetch"]
@@ -160,17 +159,3 @@ async def test_server_everything_behind_an_address(workspace: Path, mode: str, k
             process.kill()
         await process.wait()
         await server.close()
-
-
-async def test_server_everything_has_prompts_and_resources(start: Start) -> None:
-    server = await start(node(), package("server-everything"))
-    prompts = {prompt.own_name: prompt for prompt in server.info.prompts}
-    assert prompts["args-prompt"].name == "mcp__real__args-prompt"
-    assert ("city", True) in prompts["args-prompt"].arguments
-    said = await server.get_prompt("args-prompt", {"city": "Berlin"}, ask_nobody)
-    assert "Berlin" in said.text
-    uri = next(each.uri for each in server.info.resources if not each.is_template)
-    assert (await server.read_resource(uri, ask_nobody)).text
-    assert any(each.is_template for each in server.info.resources)
-    with pytest.raises(McpError):
-        await server.read_resource("nothing://here", ask_nobody)

@@ -49,16 +49,16 @@ def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: Bat
     assert len((folder.path / "results.jsonl").read_text().splitlines()) == 2
 
 
-def test_an_incomplete_line_and_one_of_a_later_version_are_skipped_or_read(folder: BatchFolder) -> None:
-    folder.add(TaskResult("1", "green"))
-    with (folder.path / "results.jsonl").open("a") as file:
-        file.write(json.dumps({"id": "2", "status": "green", "new_field": 1}) + '\n[]\n{"id": "1", "sta')
-    assert {name: each.status for name, each in folder.results().items()} == {"1": "green", "2": "green"}
-
-
-def test_a_folder_without_a_batch_says_how_to_start_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_batch_says_how_to_start_one_and_one_that_was_deleted_is_named(folder: BatchFolder) -> None:
     with pytest.raises(UsageError, match="does not contain a batch"):
-        BatchFolder(tmp_path).read()
+        BatchFolder(folder.path.parent).read()
+    assert not BatchFolder(Path("x" * 10_000)).exists()
+    shutil.rmtree(folder.path)
+    with pytest.raises(UsageError, match=r"cannot be written.*No such file"):
+        folder.add(TaskResult("1", "green"), b"patch")
+    folder.write_progress("1 of 2 done", {})
+    with pytest.raises(UsageError, match="cannot be written"):
+        folder.lock()
 
 
 def test_only_one_process_works_on_a_batch(folder: BatchFolder) -> None:
@@ -71,11 +71,13 @@ def test_only_one_process_works_on_a_batch(folder: BatchFolder) -> None:
     other.unlock()
 
 
-def test_a_line_that_was_torn_does_not_swallow_the_next_one(folder: BatchFolder) -> None:
+def test_a_line_that_was_torn_or_of_a_later_version_costs_no_other(folder: BatchFolder) -> None:
+    folder.add(TaskResult("1", "green"))
     with (folder.path / "results.jsonl").open("a") as file:
-        file.write('{"id": "1", "sta')
-    folder.add(TaskResult("2", "green"))
-    assert {name: each.status for name, each in BatchFolder(folder.path).results().items()} == {"2": "green"}
+        file.write(json.dumps({"id": "2", "status": "green", "new_field": 1}) + '\n[]\n{"id": "1", "sta')
+    folder.add(TaskResult("3", "red"))
+    found = BatchFolder(folder.path).results()
+    assert {name: each.status for name, each in found.items()} == {"1": "green", "2": "green", "3": "red"}
 
 
 def test_results_are_read_on_from_where_they_were_read(folder: BatchFolder) -> None:
@@ -108,15 +110,6 @@ def test_what_runs_is_told_while_somebody_works_on_it(folder: BatchFolder) -> No
     folder.unlock()
 
 
-def test_a_folder_that_was_deleted_is_named(folder: BatchFolder) -> None:
-    shutil.rmtree(folder.path)
-    with pytest.raises(UsageError, match=r"cannot be written.*No such file"):
-        folder.add(TaskResult("1", "green"), b"patch")
-    folder.write_progress("1 of 2 done", {})
-    with pytest.raises(UsageError, match="cannot be written"):
-        folder.lock()
-
-
 def test_tasks_that_end_at_the_same_time_are_all_written_down(folder: BatchFolder) -> None:
     names = [str(number) for number in range(200)]
     with ThreadPoolExecutor(16) as threads:
@@ -124,9 +117,8 @@ def test_tasks_that_end_at_the_same_time_are_all_written_down(folder: BatchFolde
     assert sorted(folder.results()) == sorted(names)
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [{"id": ["1"]}, {"status": "\x1b[2J"}, {"files": 5}, {"elapsed_s": "long"}, {"added": 1e400}, {"checks": "all"}],
+@for_each(
+    "odd", [{"id": ["1"]}, {"status": "\x1b[2J"}, {"files": 5}, {"elapsed_s": "long"}, {"added": 1e400}, {"checks": "all"}]
 )
 def test_a_result_that_is_none_is_left_out(folder: BatchFolder, odd: dict[str, Any]) -> None:
     with (folder.path / "results.jsonl").open("a") as file:
@@ -142,11 +134,7 @@ def test_texts_of_results_cannot_write_to_the_terminal(folder: BatchFolder) -> N
     assert r"\x1b" not in repr(asdict(folder.results()["1"]))
 
 
-@pytest.mark.parametrize(
-    "odd",
-    ['{"id": "../../x", "text": "do it", "files": [], "checks": []}', '{"id": "1"}', "[" * 100_000],
-    ids=["path", "no text", "deep"],
-)
+@for_each("odd", ['{"id": "../../x", "text": "do it", "files": [], "checks": []}', '{"id": "1"}', "[" * 100_000])
 def test_tasks_that_lmtui_would_not_write_are_refused(folder: BatchFolder, odd: str) -> None:
     (folder.path / "tasks.jsonl").write_text(odd + "\n")
     with pytest.raises(UsageError, match="cannot be read"):
@@ -236,12 +224,13 @@ async def test_of_two_batches_that_begin_at_once_the_second_is_left_free(tmp_pat
     assert not any(each.is_locked() for each in folders)
 
 
-def test_any_text_may_be_asked_for_a_batch() -> None:
-    assert not BatchFolder(Path("x" * 10_000)).exists()
-
-
 def test_a_line_is_an_object_a_text_or_a_json_text_and_ends_at_a_newline_alone() -> None:
-    lines = ['{"id": "a-1", "task": "Fix a.py", "files": ["a.py"], "checks": "pytest -q"}', "Fix b.py", '"Fix c.py"', ""]
+    lines = [
+        '{"id": "a-1", "task": "Fix a.py", "files": ["a.py"], "checks": "pytest -q"}',
+        '{"task": "Fix b.py", "repo": "c"}',
+        '"Fix c.py"',
+        "",
+    ]
     tasks, problems = read_tasks("\n".join(lines))
     assert tasks == [
         BatchTask("a-1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix b.py"),
@@ -257,6 +246,7 @@ def test_a_line_is_an_object_a_text_or_a_json_text_and_ends_at_a_newline_alone()
     ('{"task": 3}', "line 2: no task text"), ('{"task": " "}', "line 2: no task text"),
     ('{"task": "x", "id": "../x"}', "line 2: the id '../x' may only contain"),
     ('{"task": "x", "checks": [1]}', "line 2: checks must be a list of strings"),
+    ('{"task": "x", "chekcs": []}', "line 2: unknown key 'chekcs'; did you mean 'checks'?"),
     ("[" * 100_000, "line 2: not valid JSON"),
 ])  # fmt: skip
 def test_a_broken_line_is_named_and_the_others_are_taken(line: str, words: str) -> None:
@@ -311,8 +301,3 @@ def test_ten_thousand_tasks_are_the_most() -> None:
     assert len(read_tasks(lines)[0]) == MOST_TASKS
     with pytest.raises(UsageError, match="more than 10,000 tasks"):
         read_tasks(f"{lines}\none more\nand more")
-
-
-def test_a_misspelled_key_is_reported_and_others_are_ignored() -> None:
-    tasks, problems = read_tasks('{"task": "a", "chekcs": ["pytest"]}\n{"task": "b", "repo": "c"}')
-    assert ([task.text for task in tasks], problems) == (["b"], ["line 1: unknown key 'chekcs'; did you mean 'checks'?"])

@@ -12,18 +12,16 @@ from lmtui.features.batch.progress import ProgressReport, remaining_tasks
 from lmtui.features.batch.service import BatchReader, parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
+from tests.sets import for_each
 
 
-@pytest.mark.parametrize(("words", "found"), [
+@for_each(("words", "found"), [
     ("tasks.jsonl", (["tasks.jsonl"], "")),
     ('--glob "src/*.py" Fix {file}', (["Fix {file}"], "src/*.py")),
     ("--glob=*.py 'Fix {file}, please'", (["Fix {file}, please"], "*.py")),
 ])  # fmt: skip
 def test_the_words_of_the_command_are_a_file_or_a_pattern_and_a_task(words: str, found: tuple[list[str], str]) -> None:
     assert parse_words(words) == found
-
-
-def test_a_pattern_without_a_task_is_refused() -> None:
     with pytest.raises(UsageError, match="give a pattern and a task"):
         parse_words("--glob *.py")
 
@@ -79,20 +77,16 @@ def test_a_task_that_changed_nothing_is_done() -> None:
     assert state.summary == progress.ending
 
 
-def test_tries_have_to_be_positive() -> None:
-    assert parse_options({}).tries == 2
+def test_what_an_action_does_not_take_is_refused() -> None:
+    for words, retries_failed, has_all, told in (
+        (["tasks.jsonl"], True, False, "--retry-failed is a flag of resume"),
+        (["resume"], False, True, "--all is a flag of apply"),
+        (["status", "one", "two"], False, False, "status takes one batch"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            check_action(words, retries_failed=retries_failed, has_all=has_all)
     with pytest.raises(UsageError, match="must be positive"):
         parse_options({"tries": 0})
-
-
-@pytest.mark.parametrize(("words", "retries_failed", "has_all", "told"), [
-    (["tasks.jsonl"], True, False, "--retry-failed is a flag of resume"),
-    (["resume"], False, True, "--all is a flag of apply"),
-    (["status", "one", "two"], False, False, "status takes one batch"),
-])  # fmt: skip
-def test_what_an_action_does_not_take_is_refused(words: list[str], retries_failed: bool, has_all: bool, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        check_action(words, retries_failed=retries_failed, has_all=has_all)
 
 
 def test_the_line_of_a_server_is_short_and_says_what_is_wrong(tmp_path: Path) -> None:

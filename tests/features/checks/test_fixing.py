@@ -96,12 +96,9 @@ async def test_each_broken_definition_is_asked_about_alone_and_the_files_stay_as
     assert (tmp_path / "pkg/numbers.py").read_text() == CODE
 
 
-async def test_drafts_that_help_nothing_are_not_kept_and_end_after_so_many(runner: WorkspaceCheckRunner) -> None:
+async def test_drafts_that_help_nothing_or_break_another_test_are_not_kept(runner: WorkspaceCheckRunner) -> None:
     names, questions = await run(runner, lambda _: "I do not know.")
     assert (names, len(questions)) == ([], MOST_DRAWS)
-
-
-async def test_a_draft_that_breaks_another_test_is_not_kept(runner: WorkspaceCheckRunner) -> None:
     wrong = "```python\ndef mean(values):\n    raise SystemExit\n```"
     assert (await run(runner, lambda _: wrong))[0] == []
 

@@ -13,10 +13,11 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.project_checks import MOST_LINES, CheckOutcome, CheckRan, CommandEnded, Rung, check_words
+from lmtui.core.project_checks import MOST_LINES, CheckOutcome, CommandEnded, Rung, check_words
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, read_project, related_tests
 from lmtui.features.checks.service import WorkspaceCheckRunner
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sets import few, for_each
 
 CODE = "def add(a, b):\n    return a + b\n"
 TEST = "import unittest\nfrom calc import add\n\nclass T(unittest.TestCase):\n    def test_add(self):\n"
@@ -26,8 +27,9 @@ GOOD, BAD = "        self.assertEqual(add(1, 2), 3)\n", "        self.assertEqua
 class Runner(WorkspaceCheckRunner):
     """A workspace whose state before the change is known, as a session's checkpoint has it."""
 
-    def __init__(self, sandbox: WorkspaceSandbox) -> None:
+    def __init__(self, sandbox: WorkspaceSandbox, folder: Path) -> None:
         super().__init__(sandbox)
+        self.folder = folder
         self.old: dict[str, bytes | None] | None = None
         self.ran: list[str] = []
 
@@ -43,7 +45,7 @@ class Runner(WorkspaceCheckRunner):
 @pytest.fixture
 async def runner(tmp_path: Path) -> AsyncIterator[Runner]:
     workspace = IdleWorkspace(tmp_path, replace(Config(), sandbox="bubblewrap"))
-    yield Runner(await workspace.sandbox())
+    yield Runner(await workspace.sandbox(), tmp_path)
     await workspace.aclose()
 
 
@@ -103,7 +105,7 @@ async def test_a_test_that_passes_when_it_is_run_again_is_flaky(runner: Runner, 
             return await super().run(command, limit_s=limit_s, may_write=may_write)
 
     project(tmp_path, "        import os\n        self.assertTrue(os.path.exists('once'))\n")
-    runner = SecondTime(runner.sandbox)
+    runner = SecondTime(runner.sandbox, tmp_path)
     _ = await Ladder().at_end(runner, ["calc.py"], frozenset())
     assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FLAKY)]
 
@@ -153,7 +155,7 @@ async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path
     assert "sums up" in check.text
 
 
-@pytest.mark.parametrize(("files", "command"), [
+@for_each(("files", "command"), [
     ({"Makefile": "check: lint\n\ttrue\n"}, "make check"),
     ({"Makefile": "check := 1\ntest:\n\ttrue\n"}, "make test"),
     ({"justfile": "test:\n  true\n"}, "just test"),
@@ -166,11 +168,11 @@ async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path
     ({"test_a.py": "def test_a(): pass\n"}, "python3 -m pytest -q -p no:cacheprovider"),
     ({"pyproject.toml": "not [ toml", "package.json": "[1"}, None), ({"readme.txt": "x"}, None),
 ])  # fmt: skip
-async def test_what_decides_is_inferred_from_the_files(
-    runner: Runner, tmp_path: Path, files: dict[str, str], command: str | None
-) -> None:
+async def test_what_decides_is_inferred_from_the_files(runner: Runner, files: dict[str, str], command: str | None) -> None:
+    for path in filter(Path.is_file, runner.folder.iterdir()):
+        path.unlink()
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
+        (runner.folder / name).write_text(text)
     suite = Ladder().suite(await read_project(runner))
     assert (suite.command if suite else None) == command
 
@@ -188,24 +190,16 @@ async def test_related_tests_are_those_that_name_the_file_or_its_package(runner:
     assert await related_tests(runner, ["app/lexer.py", "tests/test_two.py"]) == ["tests/test_one.py", "tests/test_two.py"]
 
 
-@pytest.mark.parametrize(
-    ("output", "names"),
-    [
-        (
-            "FAILED tests/test_a.py::test_x - AssertionError: 1\nERROR tests/test_b.py\n",
-            ["tests/test_a.py::test_x", "tests/test_b.py"],
-        ),
-        ("FAIL: test_add (test_calc.T.test_add)\n\nFAILED (failures=1)\n", ["test_add (test_calc.T.test_add)"]),
-        ("--- FAIL: TestSum (0.00s)\nFAIL\n", ["TestSum"]),
-        ("test tests::adds ... FAILED\n", ["tests::adds"]),
-        ("not ok 1 - sums up\n", ["sums up"]),
-        ("\x1b[31m✖ sums up (1.2ms)\x1b[39m\n", ["sums up"]),
-        ("a.py:3:1: F401 `os` imported but unused\n", ["a.py: F401 `os` imported but unused"]),
-        ("something else\n", []),
-    ],
-)
+@for_each(("output", "names"), [
+    ("FAILED t/test_a.py::test_x - AssertionError: 1\nERROR t/test_b.py\n", ["t/test_a.py::test_x", "t/test_b.py"]),
+    ("FAIL: test_add (test_calc.T.test_add)\n\nFAILED (failures=1)\n", ["test_add (test_calc.T.test_add)"]),
+    ("--- FAIL: TestSum (0.00s)\nFAIL\n", ["TestSum"]), ("test tests::adds ... FAILED\n", ["tests::adds"]),
+    ("not ok 1 - sums up\n", ["sums up"]), ("\x1b[31m✖ sums up (1.2ms)\x1b[39m\n", ["sums up"]),
+    ("a.py:3:1: F401 `os` imported but unused\n", ["a.py: F401 `os` imported but unused"]), ("something else\n", []),
+])  # fmt: skip
 def test_what_failed_is_read_from_what_the_runners_say(output: str, names: list[str]) -> None:
     assert failures(output) == names
+    assert first_failure("\n".join(f"line {number}" for number in range(50))).splitlines()[-1] == "line 49"
 
 
 @pytest.mark.parametrize("how", [["test_b"], ["discover", "-q"]])
@@ -219,12 +213,7 @@ def test_an_error_of_the_loader_is_told_with_its_last_exception_first(tmp_path: 
     assert not any("<frozen " in line for line in lines)
 
 
-def test_without_any_known_form_the_last_lines_are_told() -> None:
-    assert first_failure("\n".join(f"line {number}" for number in range(50))).splitlines()[-1] == "line 49"
-    assert isinstance(CheckRan(rung=Rung.LINT, outcome=CheckOutcome.PASSED), CheckRan)
-
-
-@pytest.mark.parametrize(("command", "outcome", "said"), [
+@for_each(("command", "outcome", "said"), [
     ("false", CheckOutcome.FAILED, "goal: false failed: exit code 1"),
     ("exit 127", CheckOutcome.FAILED, "goal: exit 127 failed: exit code 127"),
     ("nosuchcmd", CheckOutcome.NOT_RUN, "nosuchcmd: command not found"),
@@ -235,13 +224,13 @@ async def test_a_goal_says_in_words_what_came_of_it(runner: Runner, command: str
     assert (check.outcome, said in check_words(check)) == (outcome, True), check_words(check)
 
 
-@pytest.mark.parametrize(
-    "recipe", ["lmtui-has-no-such-linter .", "@sh -c 'lmtui-has-no-such-linter'", "$(MAKE) absent", "python3 -m lmtui_no_such"]
-)
-async def test_a_target_whose_program_is_missing_is_not_run_and_the_next_decides(
-    runner: Runner, tmp_path: Path, recipe: str
-) -> None:
-    (tmp_path / "Makefile").write_text(f"check:\n\t{recipe}\ntest:\n\ttrue\n")
+MISSING = ("lmtui-has-no-such-linter .", "@sh -c 'lmtui-has-no-such-linter'", "$(MAKE) absent", "python3 -m lmtui_no_such")
+
+
+@for_each("recipe", few(MISSING))
+async def test_a_target_whose_program_is_missing_is_not_run_and_the_next_decides(runner: Runner, recipe: str) -> None:
+    runner.told.clear()
+    (runner.folder / "Makefile").write_text(f"check:\n\t{recipe}\ntest:\n\ttrue\n")
     ladder = Ladder()
     for _ in range(2):
         suite = await ladder.at_end(runner, ["a.py"], frozenset())
@@ -250,14 +239,11 @@ async def test_a_target_whose_program_is_missing_is_not_run_and_the_next_decides
     assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.NOT_RUN), *[(Rung.SUITE, CheckOutcome.PASSED)] * 2]
 
 
-async def test_a_missing_source_file_is_a_failure(runner: Runner, tmp_path: Path) -> None:
+async def test_a_missing_source_file_is_a_failure_and_where_nothing_can_run_that_is_the_end(
+    runner: Runner, tmp_path: Path
+) -> None:
     (tmp_path / "Makefile").write_text("check: gone.h\n\ttrue\ntest:\n\ttrue\n")
-    await Ladder().at_end(runner, ["a.c"], frozenset())
-    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FAILED)]
-
-
-async def test_where_nothing_can_run_that_is_the_end(runner: Runner, tmp_path: Path) -> None:
+    assert await Ladder().at_end(runner, ["a.c"], frozenset())
     (tmp_path / "Makefile").write_text("check:\n\tlmtui-has-no-such-linter .\n")
-    suite = await Ladder().at_end(runner, ["a.py"], frozenset())
-    assert suite is not None
-    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.NOT_RUN)]
+    assert await Ladder().at_end(runner, ["a.py"], frozenset())
+    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FAILED), (Rung.SUITE, CheckOutcome.NOT_RUN)]

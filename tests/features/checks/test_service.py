@@ -23,6 +23,7 @@ from lmtui.core.workspace import ExecResult
 from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions
+from tests.sets import for_each
 
 PROFILES = ("quick: make lint", "full build: make", "full: make test", "full lint: ruff {files}")
 Make = Callable[..., ChecksService]
@@ -45,7 +46,7 @@ async def listed(checks: ChecksService) -> list[tuple[str, str, str]]:
     return [(check.rung, check.command, check.source) for check in await checks.listed()]
 
 
-@pytest.mark.parametrize("verify", ["full", "profile:full", "profile: full"])
+@for_each("verify", ["full", "profile: full"])
 async def test_a_profile_is_chosen_by_its_name(make: Make, verify: str) -> None:
     checks = make(verify=verify, check_profiles=PROFILES)
     assert await listed(checks) == [
@@ -55,18 +56,12 @@ async def test_a_profile_is_chosen_by_its_name(make: Make, verify: str) -> None:
     assert checks.rules()[0] == ("profile", "full  (switch with /checks NAME: quick)")
 
 
-async def test_a_profile_whose_build_fails_is_red_whatever_its_test_does(make: Make) -> None:
+async def test_what_is_no_profile_is_a_command_and_an_unknown_one_is_said(make: Make, tmp_path: Path) -> None:
     checks = make(verify="a", check_profiles=("a build: false", "a: false || true"))
     assert (await checks.listed())[-1].command == "false && (false || true)"
-
-
-async def test_a_command_that_is_no_profile_is_a_command(make: Make) -> None:
     checks = make(verify="make check", check_profiles=PROFILES)
     assert await listed(checks) == [("suite", "make check", "settings")]
     assert checks.rules()[0] == ("profile", "none  (switch with /checks NAME: quick, full)")
-
-
-async def test_a_profile_that_is_not_there_is_said_and_the_own_commands_decide(make: Make, tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("test:\n\ttrue\n")
     checks = make(verify="profile:other", check_profiles=PROFILES)
     assert await listed(checks) == [("suite", "make test", "Makefile")]
@@ -130,25 +125,16 @@ async def test_the_rules_say_what_the_gate_does_and_who_votes(make: Make) -> Non
     assert ("review", "notes (reviewer: qwen)") in make(roles=("reviewer: qwen",)).rules()
 
 
-async def test_the_changed_files_are_those_that_git_names(make: Make, tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    for name in ("a.py", "b c.py"):
-        (tmp_path / name).write_text("x = 1\n")
-    runner = WorkspaceCheckRunner(await make().host.sandbox())
-    assert {"a.py", "b c.py"} <= {*await runner.changed()}
-
-
-@pytest.mark.parametrize(("gate", "outcome"), [("standard", CheckOutcome.FAILED), ("off", CheckOutcome.PASSED)])
-async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path, gate: str, outcome: CheckOutcome) -> None:
+async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path) -> None:
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
     (tmp_path / "a.py").write_text("def f():\n    return 1\n")
     for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "x")):
         subprocess.run([*git, *words], cwd=tmp_path, check=True)
     (tmp_path / "a.py").write_text("def f():\n    raise NotImplementedError\n")
-    checks = make(gate=gate)
-    (ran,) = await checks.run()
-    assert ran.outcome is outcome
-    assert "major: a.py:2: not implemented" in check_lines([ran])[-1]
+    for gate, outcome in (("standard", CheckOutcome.FAILED), ("off", CheckOutcome.PASSED)):
+        (ran,) = await make(gate=gate).run()
+        assert ran.outcome is outcome
+        assert "major: a.py:2: not implemented" in check_lines([ran])[-1]
 
 
 async def test_a_session_looks_at_what_was_added_only_where_checks_and_gate_are_on(make: Make) -> None:
@@ -175,15 +161,14 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_what_a_check_writes_is_written_in_an_overlay_and_dropped(make: Make, project: Path) -> None:
+async def test_what_a_check_writes_is_written_in_an_overlay_and_dropped_and_a_failure_says_so_too(
+    make: Make, project: Path
+) -> None:
     (project / "README.md").write_text("mine\n")
     (ran,) = await make(project, verify="echo hi > made.txt; rm README.md").run()
     assert ran.outcome is CheckOutcome.PASSED
     assert check_lines([ran])[0].endswith("passed: it wrote 2 files in an overlay; they were dropped")
     assert ((project / "README.md").exists(), (project / "made.txt").exists()) == (True, False)
-
-
-async def test_a_check_that_fails_says_both_why_and_what_was_dropped(make: Make, project: Path) -> None:
     (ran,) = await make(project, verify="echo hi > made.txt && echo 'ValueError: no' && exit 3").run()
     assert ran.outcome is CheckOutcome.FAILED
     assert ran.text.splitlines() == ["ValueError: no", "it wrote 1 file in an overlay; it was dropped"]

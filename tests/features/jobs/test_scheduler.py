@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -174,24 +173,6 @@ async def test_what_another_process_adds_is_seen_at_once() -> None:
     assert stage.ran[0][1] < 52.0
 
 
-async def test_what_this_process_changes_is_seen_at_once() -> None:
-    stage = Stage(ListTable(), interval_s=3600.0)
-    scheduler = stage.scheduler()
-    task = asyncio.ensure_future(scheduler.work())
-
-    def add() -> None:
-        stage.table.records["new"] = job("new", 0.0)  # the number of changes counts those of others only
-        scheduler.wake()
-
-    stage.clock.at[50.0] = add
-    async with asyncio.timeout(PATIENCE_S):
-        while not stage.ran:
-            await asyncio.sleep(0.001)
-    task.cancel()
-    await asyncio.wait({task})
-    assert stage.ran[0][1] < 52.0
-
-
 async def test_a_clock_that_is_set_forward_makes_due_what_is() -> None:
     stage = Stage(ListTable(job("a", 7200.0)), interval_s=3600.0)
 
@@ -216,14 +197,6 @@ async def test_a_clock_that_is_set_right_while_the_scheduler_sleeps_puts_no_dail
     stage.clock.at[10.0] = set_right
     await stage.work_until(lambda: bool(stage.ran))
     assert 60.0 <= stage.ran[0][1] < 61.5
-
-
-async def test_a_repeated_job_runs_again_and_again() -> None:
-    stage = Stage(ListTable(job("a", 5.0, "every 30s")))
-    await stage.work_until(lambda: len(stage.ran) == 4)
-    beats = [seconds for _, seconds in stage.ran]
-    assert all(29.0 < later - earlier < 31.0 for earlier, later in itertools.pairwise(beats))
-    assert stage.table.records["a"].history.runs >= 3
 
 
 async def test_only_so_many_jobs_run_at_once_and_all_of_them_in_the_end() -> None:
@@ -287,11 +260,11 @@ async def test_a_job_whose_session_is_busy_elsewhere_is_tried_again() -> None:
 
 
 async def test_a_job_whose_server_is_away_runs_when_it_is_back_and_what_waits_with_it_too() -> None:
-    stage = Stage(ListTable(job("a"), job("b"), job("c", 7200.0)), away={"a", "b"})
-    stage.clock.at[7000.0] = stage.away.clear
+    stage = Stage(ListTable(job("a"), job("b"), job("c", 800.0)), away={"a", "b"})
+    stage.clock.at[700.0] = stage.away.clear
     await stage.work_until(lambda: len(stage.ran) == 3)
     assert sorted(job_id for job_id, _ in stage.ran) == ["a", "b", "c"]
-    assert all(at_s < 7210.0 for _, at_s in stage.ran)
+    assert all(at_s < 810.0 for _, at_s in stage.ran)
     assert all(each.history.tries == 0 and each.history.again is None for each in stage.table.records.values())
 
 

@@ -18,7 +18,6 @@ from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.ports import FeatureServices, ToolContext, ToolResult
-from lmtui.features.memory.chunks import Chunk
 from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch
 from lmtui.paths import search_dir
 from lmtui.store.session_logs import SessionStore, new_session_id
@@ -111,21 +110,6 @@ async def test_what_changed_or_is_gone_is_seen_by_the_next_search(corpus: Corpus
     corpus.notes = []
     assert places(await corpus.find("altered")) == ["a.py:1-1"]
     assert await corpus.find("first second third") == []
-
-
-async def test_an_unchanged_file_is_not_read_again(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus.write("a.py", "first = 1\n")
-    await corpus.find("first")
-    read: list[str] = []
-
-    def note_read(path: str) -> list[Chunk]:
-        read.append(path)
-        return []
-
-    monkeypatch.setattr(corpus.search, "_read_file", note_read)
-    corpus.write("b.py", "second = 1\n")
-    await corpus.find("first")
-    assert read == ["b.py"]
 
 
 async def test_a_listing_that_is_cut_or_fails_takes_nothing_out(corpus: Corpus) -> None:
@@ -314,13 +298,6 @@ async def test_places_are_cited_with_the_lines_that_have_the_words() -> None:
 async def test_what_must_not_be_read_or_needs_approval_is_left_out() -> None:
     result = await call("find_relevant_files", query="cache", top_k=3)
     assert [line.partition(":")[0] for line in result.text.splitlines() if line[0] != " "] == ["a.py", "d.py", "e.py"]
-
-
-@pytest.mark.parametrize("name", ["codebase_search", "search_chunks", "search_code"])
-async def test_names_and_arguments_of_other_programs_are_taken(name: str) -> None:
-    memory = Memory()
-    await call(name, memory, query="cache", k=2, workspace_path="/elsewhere")
-    assert memory.asked == [("cache", 4)]
 
 
 async def test_nothing_found_and_no_words_are_said() -> None:

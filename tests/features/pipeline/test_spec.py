@@ -102,10 +102,10 @@ def test_a_survey_is_as_long_as_allowed(files: list[str], excerpts: dict[str, st
 
 @pytest.mark.parametrize("piece", ["AC-1", "AC-1: a\n", "check `", "check: `a`\n", "- ", "> ", "| ", "*", "`", "a/", "a."])
 def test_nothing_takes_long(piece: str) -> None:
-    text = piece * (300_000 // len(piece))
+    text = piece * (60_000 // len(piece))
     begun = time.process_time()
     criteria(text)
     criteria(f"AC-1: {text}")
     files_to_read(FILES, text)
-    survey_text([text, *(f"{n}/{n}/{n}" for n in range(30_000))], {"a": text}, 4_000)
-    assert time.process_time() - begun < 5
+    survey_text([text, *(f"{n}/{n}/{n}" for n in range(6_000))], {"a": text}, 4_000)
+    assert time.process_time() - begun < 2

@@ -178,7 +178,7 @@ HOSTILE = [
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_nothing_takes_long(piece: str) -> None:
     begun = time.process_time()
-    for text in (piece * (300_000 // len(piece)), f"- [ ] a\n  files: {piece * (150_000 // len(piece))}x"):
+    for text in (piece * (60_000 // len(piece)), f"- [ ] a\n  files: {piece * (30_000 // len(piece))}x"):
         read_task_list(text)
         open_questions(text)
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 2
