@@ -377,6 +377,7 @@ class Reporter:
         self._err = err
         self._titles: dict[str, str] = {}
         self._end: events.TurnEnded | None = None
+        self._before: events.TurnEnded | None = None
         self.model = ""
         self._commands: dict[str, dict[str, object]] = {}
         self.refused: list[str] = []
@@ -388,11 +389,11 @@ class Reporter:
     def take(self, envelope: events.Envelope) -> None:
         """Take one event."""
         if isinstance(envelope.event, events.TurnStarted):
-            self._end = None
+            self._before, self._end = self._end, None
         elif self._end is not None:
             return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
         elif isinstance(envelope.event, events.TurnEnded):
-            self._end = envelope.event
+            self._end = _together(self._before, envelope.event)
             self.answer = envelope.event.text
         self._count(envelope.event)
         if isinstance(envelope.event, events.ApprovalRequested) and not envelope.event.suggested_rule:
@@ -432,7 +433,7 @@ class Reporter:
         )
 
     def as_object(self, session: Session, lacks: str = "") -> dict[str, object]:
-        """Return the last turn as `--output json` has it, empty where there was none; `lacks` is what it did not bring."""
+        """Return the last turn as `--output json` has it, with the cost of all; empty without one.  `lacks` is what it did not bring."""
         if self._end is None:
             return {}
         fields = asdict(self._end)
@@ -485,6 +486,19 @@ class Reporter:
                 line = model_words(event)
         if line:
             say(line, file=self._err, flush=True)
+
+
+def _together(before: events.TurnEnded | None, end: events.TurnEnded) -> events.TurnEnded:
+    """Return the end of a turn with the figures of those before it, too."""
+    if before is None:
+        return end
+    return dataclasses.replace(
+        end,
+        usage=before.usage + end.usage,
+        iterations=before.iterations + end.iterations,
+        elapsed_s=round(before.elapsed_s + end.elapsed_s, 3),
+        files_changed=tuple(dict.fromkeys((*before.files_changed, *end.files_changed))),
+    )
 
 
 def _call_line(event: events.ToolCallFinished, title: str) -> str:
