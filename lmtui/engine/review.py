@@ -39,7 +39,7 @@ _TOLD = "{who} found this in your change:\n{findings}\nFix what is valid, then s
 async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]:
     """Look for problems in the turn's changes; return what the model is told, else what the user is told.
 
-    The reviewer is asked only if the validators block nothing.  What they find and the model does not fix is unfinished work.
+    The reviewer is asked only if the validators block nothing.  What blocks and is not followed by a change is unfinished work.
     """
     checks, tracker, turn = agent.services.features.checks, agent.state.verification, agent.turn.checking
     if turn.reviewed == tracker.version or not tracker.touched:
@@ -47,11 +47,11 @@ async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]
     turn.reviewed = tracker.version
     found = tuple(await checks.findings(runner, tuple(tracker.touched), agent.conversation.last_task))
     blocking = [each for each in found if checks.policy.gate.blocks(each)]
-    turn.left = f"not finished: {blocking[0]}" if blocking else ""
     if found:
         agent.emit(ReviewWritten(agent=agent.id, findings=found, is_rejected=bool(blocking), by="validators"))
     who = "lmtui" if blocking else "A reviewer"
     blocking = blocking or await _review(agent)
+    turn.left = f"not finished: {blocking[0]}" if blocking else ""
     if not blocking or turn.held_rounds >= MOST_ROUNDS:
         return "", turn.left
     turn.held_rounds += 1
