@@ -7,10 +7,16 @@ from itertools import count
 import pytest
 from textual._compositor import Compositor
 
+from tests.tui.one_app import Cases
 from tests.tui.quiet import draw_only_whole_frames, let_apps_go, run_counted, wait_for_idle
 
 TESTS_BETWEEN = 100
 _TESTS = count(1)
+
+
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> pytest.Function | None:
+    """Take the cases that share an app for one test."""
+    return pytest.Function.from_parent(collector, name=f"test_the_{name}", callobj=obj.run) if isinstance(obj, Cases) else None
 
 
 @pytest.fixture(autouse=True)

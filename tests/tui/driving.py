@@ -7,12 +7,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from textual import events
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
+from textual.strip import Strip
 from textual.widget import Widget
 
 from lmtui.tui.app import LmtuiApp
+from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.options import StartOptions
+from lmtui.tui.router import SessionView
 from lmtui.tui.timing import GAP_S
 from tests.tui.fakes import FakeClock, FakeHost
 from tests.tui.quiet import PATIENCE_S, quiet
@@ -41,8 +45,8 @@ class Driver:
         """Wait until what was asked for is drawn."""
         await quiet(self.app)
 
-    async def press(self, *keys: str) -> None:
-        """Press keys and let the app draw; a letter that answers a question is given its time."""
+    async def press(self, *keys: str, to: str = "") -> None:
+        """Press keys and let the app draw, up to a screen; a letter that answers a question is given its time."""
         for key in keys:
             if len(key) > 1:
                 await self.let_letter_count()
@@ -50,6 +54,8 @@ class Driver:
             await self.pilot.press(key)
         await self.let_letter_count()
         await self.settle()
+        if to:
+            await self.until_screen(to)
 
     async def let_letter_count(self) -> None:
         """Wait until no letter waits for another one."""
@@ -78,10 +84,28 @@ class Driver:
         await self.until(self.app._message_queue.empty)
         await self.settle()
 
-    async def type(self, text: str) -> None:
-        """Type a text and send it."""
+    async def type(self, text: str, to: str = "") -> None:
+        """Type a text and send it, up to a screen."""
         self.app.workbench.prompt.replace_text(text)
-        await self.press("enter")
+        await self.press("enter", to=to)
+
+    @property
+    def view(self) -> SessionView:
+        """Return the session on screen."""
+        assert self.app.workbench.active is not None
+        return self.app.workbench.active
+
+    @property
+    def transcript(self) -> Transcript:
+        """Return its conversation."""
+        current = self.app.workbench.panes.current
+        assert current is not None
+        return current.transcript
+
+    @property
+    def told(self) -> list[str]:
+        """Return the notices that float over a screen."""
+        return [each.message for each in self.app._notifications]
 
     @property
     def screen_name(self) -> str:
@@ -94,12 +118,16 @@ class Driver:
         await self.until(lambda: self.screen_name == name)
         await self.settle()
 
+    def strips(self) -> list[Strip]:
+        """Return the rows of the top screen as they are drawn over those below it, which Textual knows by its context."""
+        _ = visible_screen_stack.set(self.app._background_screens)
+        return self.app.screen._compositor.render_strips(self.app.size)
+
     def text(self, selector: str = "") -> str:
         """Return what the top screen, or one widget of it, shows."""
         widget: Widget = self.app.screen.query_one(selector) if selector else self.app.screen
         region = widget.region
-        lines = self.app.screen._compositor.render_strips(self.app.size)
-        rows = lines[region.y : region.bottom]
+        rows = self.strips()[region.y : region.bottom]
         return "\n".join("".join(segment.text for segment in strip.crop(region.x, region.right)) for strip in rows)
 
 

@@ -37,7 +37,7 @@ class Case(NamedTuple):
 
 
 class Cases:
-    """The cases of a module, and the decorators that add one; those on screens of one size run after each other."""
+    """The cases of a module, collected as one test, and the decorators that add one; those of one size run after each other."""
 
     def __init__(self, make_host: Callable[[], FakeHost] = FakeHost) -> None:
         self._make_host = make_host
@@ -111,7 +111,7 @@ class _Start:
             await app.pop_screen()
         app.sessions.parked.clear()
         app.sessions.marks.clear()
-        for known in vars(bench.ready.approvals).values():
+        for known in (*vars(bench.ready.approvals).values(), bench.ready.plans._left):
             if isinstance(known, set | dict):
                 known.clear()
         for line in bench.query(AskLine):

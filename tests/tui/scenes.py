@@ -12,31 +12,21 @@ from lmtui.core.sessions import SessionSummary
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.consent import ConsentDialog
-from tests.tui import scenes_around, scenes_calls, scenes_chat, scenes_window
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
-from tests.tui.scenes_agents import AGENT_SCENES
 from tests.tui.scenes_attempts import ATTEMPT_SCENES
-from tests.tui.scenes_batch import BATCH_SCENES
-from tests.tui.scenes_checks import CHECK_SCENES
+from tests.tui.scenes_chat import CHAT_SCENES
 from tests.tui.scenes_diffs import DIFF_SCENES
-from tests.tui.scenes_effects import EFFECT_SCENES, effect_approval
+from tests.tui.scenes_effects import EFFECT_SCENES
 from tests.tui.scenes_files import FILE_SCENES
-from tests.tui.scenes_hooks import HOOK_SCENES
-from tests.tui.scenes_jobs import JOB_SCENES
-from tests.tui.scenes_mcp import MCP_SCENES
-from tests.tui.scenes_memory import MEMORY_SCENES
-from tests.tui.scenes_models import MODEL_SCENES, POOL_SCENES
-from tests.tui.scenes_pipeline import PIPELINE_SCENES, pipeline_plans
+from tests.tui.scenes_lists import LIST_SCENES
+from tests.tui.scenes_models import MODEL_SCENES
+from tests.tui.scenes_pipeline import PIPELINE_SCENES
 from tests.tui.scenes_plan import PLAN_SCENES
-from tests.tui.scenes_projects import PROJECT_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
-from tests.tui.scenes_skills import SKILL_SCENES
-from tests.tui.scenes_tasks import TASK_SCENES
-from tests.tui.scenes_trust import TRUST_SCENES
-from tests.tui.scenes_usage import USAGE_SCENES
+from tests.tui.scenes_window import WINDOW_SCENES
 
 COMMAND = "rm -rf build/ && python -m build --wheel"
 SANDBOX = "docker, no network"
@@ -97,6 +87,13 @@ TRUST_ITEMS = (
     TrustItem("setting", ".env", "model = qwen2.5-coder:7b"),
 )
 
+BROUGHT = [
+    TrustItem("MCP server", ".mcp.json", "paper: python3 paper_server.py, with TOKEN, may reach api.example.com"),
+    TrustItem("hook", ".lmagent/hooks.json", "PreToolUse Bash: ./guard.sh"),
+    TrustItem("hook", ".lmagent/hooks.json", "Stop: notify-send done"),
+    TrustItem("skill", ".lmagent/skills/release", "release: Write the notes of a release"),
+]
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -145,24 +142,21 @@ async def long_approval(driver: Driver) -> None:
 async def approval_edited(driver: Driver) -> None:
     """The command is changed before it runs."""
     await command_approval(driver)
-    await driver.press("e")
-    await driver.until_screen("CommandEdit")
+    await driver.press("e", to="CommandEdit")
     await driver.press(*["backspace"] * 7, *"--sdist")
 
 
 async def approval_always(driver: Driver) -> None:
     """Which rule is kept, and for where."""
     await command_approval(driver)
-    await driver.press("a")
-    await driver.until_screen("GrantChoice")
+    await driver.press("a", to="GrantChoice")
     await driver.press("down")
 
 
 async def approval_why(driver: Driver) -> None:
     """Why it asks."""
     await command_approval(driver)
-    await driver.press("question_mark")
-    await driver.until_screen("Explanation")
+    await driver.press("question_mark", to="Explanation")
 
 
 async def approval_batch(driver: Driver) -> None:
@@ -173,19 +167,10 @@ async def approval_batch(driver: Driver) -> None:
     session.ask("a2", "edit", tool="edit", diff=DIFF, path="parser/lexer.py", sandbox=SANDBOX, agent="reviewer")
     session.ask("a3", "pypi.org:443", tool="network", why="pypi.org is not on the list of hosts", agent="tester")
     await live_approval(driver)
-    await driver.press("b")
-    await driver.until_screen("Batch")
+    await driver.press("b", to="Batch")
     driver.host.clock.forward(1)
     await driver.press("end")
     await driver.until(lambda: getattr(driver.app.screen, "shows_live", False))
-
-
-async def network_approval(driver: Driver) -> None:
-    """A command wants to reach a host."""
-    await at_work(driver)
-    why = "the host is not on the list of this folder"
-    driver.host.session.ask("a1", "pypi.org:443", tool="network", why=why, sandbox="docker, proxy: 3 hosts")
-    await live_approval(driver)
 
 
 async def live_approval(driver: Driver) -> None:
@@ -200,8 +185,7 @@ async def live_approval(driver: Driver) -> None:
 async def switcher(driver: Driver) -> None:
     """All sessions."""
     await at_work(driver)
-    await driver.press("f2")
-    await driver.until_screen("Switcher")
+    await driver.press("f2", to="Switcher")
     await driver.until_shown("rename pass")
 
 
@@ -213,8 +197,7 @@ async def first_run(driver: Driver) -> None:
 
 async def help_screen(driver: Driver) -> None:
     """Every key."""
-    await driver.press("f1")
-    await driver.until_screen("Help")
+    await driver.press("f1", to="Help")
     await driver.until_shown("Type to filter")
 
 
@@ -237,77 +220,59 @@ async def with_steps(driver: Driver) -> FakeChanges:
 async def changes_by_step(driver: Driver) -> None:
     """What a session changed, step by step."""
     await with_steps(driver)
-    await driver.type("/undo")
-    await driver.until_screen("RestoreQuestion")
+    await driver.type("/undo", "RestoreQuestion")
     driver.host.clock.forward(1)
     await driver.press("y")
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     await driver.press("down", "down", "down")
-
-
-async def changes_by_file(driver: Driver) -> None:
-    """What a session changed, file by file."""
-    await with_steps(driver)
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
-    await driver.press("f", "down")
 
 
 async def undo(driver: Driver) -> None:
     """The question before steps are taken back."""
     changes = await with_steps(driver)
     changes.left_out = ("data/corpus.bin",)
-    await driver.type("/undo 2")
-    await driver.until_screen("RestoreQuestion")
+    await driver.type("/undo 2", "RestoreQuestion")
     await driver.wake()
-
-
-async def undo_conflict(driver: Driver) -> None:
-    """An undo that is refused."""
-    changes = await with_steps(driver)
-    changes.conflicts = ("parser/lexer.py",)
-    await driver.type("/undo 3")
-    await driver.until_screen("RestoreQuestion")
 
 
 async def undone(driver: Driver) -> None:
     """The conversation after an undo and a rewind."""
     await with_steps(driver)
-    await driver.type("/undo 2")
-    await driver.until_screen("RestoreQuestion")
+    await driver.type("/undo 2", "RestoreQuestion")
     driver.host.clock.forward(1)
     await driver.press("y")
-    await driver.type("/rewind")
-    await driver.until_screen("Picker")
-    await driver.press("enter")
-    await driver.until_screen("RestoreQuestion")
+    await driver.type("/rewind", "Picker")
+    await driver.press("enter", to="RestoreQuestion")
     driver.host.clock.forward(1)
-    await driver.press("c")
-    await driver.until_screen("Workbench")
+    await driver.press("c", to="Workbench")
 
 
 async def rules(driver: Driver) -> None:
     """Every rule."""
     await at_work(driver)
     driver.host.session.fake_rules = list(RULES)
-    await driver.press("f12")
-    await driver.until_screen("Rules")
-
-
-async def no_rules(driver: Driver) -> None:
-    """No rule yet."""
-    await at_work(driver)
-    await driver.press("f12")
-    await driver.until_screen("Rules")
+    await driver.press("f12", to="Rules")
 
 
 async def trust(driver: Driver) -> None:
     """A folder brings something of its own."""
     driver.host.trust.items = list(TRUST_ITEMS)
-    await driver.type("/trust")
-    await driver.until_screen("TrustQuestion")
+    await driver.type("/trust", "TrustQuestion")
     await driver.wake()
+
+
+async def trusted(driver: Driver) -> None:
+    """What is trusted by now, and the way to take it back."""
+    play_work(driver.host.session)
+    driver.host.trust.trusted_items = list(BROUGHT)
+    await driver.type("/trust", "Trusted")
+
+
+async def settings(driver: Driver) -> None:
+    """Every setting with its source."""
+    await at_work(driver)
+    await driver.press("f11", to="SettingsScreen")
+    await driver.press("down", "down")
 
 
 async def empty(driver: Driver) -> None:
@@ -330,63 +295,15 @@ SUMMARIES = [
     _summary(5, "release notes", "error", "the server closed the connection", 1, 900000),
 ]
 
-SCENES = (
-    Scene("workbench", at_work),
-    Scene("approval_command", command_approval),
-    Scene("approval_edit", edit_approval),
-    Scene("approval_effect", effect_approval),
-    Scene("switcher", switcher),
-    Scene("first_run", first_run, setup_note="No model server is chosen yet."),
-    Scene("help", help_screen),
-    Scene("approval_long", long_approval),
-    Scene("approval_edited", approval_edited),
-    Scene("approval_always", approval_always),
-    Scene("approval_why", approval_why),
-    Scene("approval_batch", approval_batch),
-    Scene("approval_network", network_approval),
-    Scene("changes", changes_by_step),
-    Scene("changes_by_file", changes_by_file),
-    Scene("undo", undo),
-    Scene("undo_conflict", undo_conflict),
-    Scene("undone", undone),
-    Scene("rules", rules),
-    Scene("rules_none", no_rules),
-    Scene("trust", trust),
-    Scene("completion", empty),
-    Scene("settings", scenes_around.settings),
-    Scene("window_use", scenes_window.window_use),
-    Scene("window_changed", scenes_window.window_changed),
-    Scene("calls_in_window", scenes_calls.calls_in_window),
-    Scene("calls_changed", scenes_calls.calls_changed),
-    Scene("cache", scenes_window.cache),
-    Scene("cache_none", scenes_window.cache_none),
-    Scene("zoomed", scenes_around.zoomed),
-    Scene("without_sides", scenes_around.without_sides),
-    *(Scene(name, steps) for name, steps in PLAN_SCENES),
-    *(Scene(name, steps) for name, steps in FILE_SCENES),
-    *(Scene(name, steps) for name, steps in DIFF_SCENES),
-    *(Scene(name, steps) for name, steps in PROMPT_SCENES),
-    *(Scene(name, steps) for name, steps in SESSION_SCENES),
-    *(Scene(name, steps) for name, steps in MODEL_SCENES),
-    *(Scene(name, steps) for name, steps in JOB_SCENES),
-    *(Scene(name, steps) for name, steps in (*MCP_SCENES, *TRUST_SCENES)),
-    *(Scene(name, steps) for name, steps in HOOK_SCENES),
-    *(Scene(name, steps) for name, steps in SKILL_SCENES),
-    *(Scene(name, steps) for name, steps in TASK_SCENES),
-    Scene("chat_search", scenes_chat.chat_search),
-    Scene("chat_search_line", scenes_chat.chat_search_line),
-    Scene("chat_copy_mode", scenes_chat.chat_copy_mode),
-    Scene("chat_call", scenes_chat.chat_call),
-    Scene("chat_below", scenes_chat.chat_below),
-    *(Scene(name, steps) for name, steps in CHECK_SCENES),
-    *(Scene(name, steps) for name, steps in ATTEMPT_SCENES),
-    *(Scene(name, steps) for name, steps in EFFECT_SCENES),
-    *(Scene(name, steps) for name, steps in PIPELINE_SCENES),
-    *(Scene(name, steps) for name, steps in PROJECT_SCENES),
-    *(Scene(name, steps) for name, steps in BATCH_SCENES),
-    Scene("pipeline_plans", pipeline_plans),
-    *(Scene(name, steps) for name, steps in USAGE_SCENES),
-    *(Scene(name, steps) for name, steps in MEMORY_SCENES),
-    *(Scene(name, steps) for name, steps in AGENT_SCENES),
-    *(Scene(name, steps) for name, steps in POOL_SCENES),  # new ones come last: the theme of each follows from its place
-)
+SCENES = [
+    Scene(name, steps, "No model server is chosen yet." if steps is first_run else "")
+    for name, steps in {
+        "workbench": at_work, "approval_command": command_approval, "approval_edit": edit_approval, "switcher": switcher,
+        "first_run": first_run, "help": help_screen, "approval_long": long_approval, "approval_edited": approval_edited,
+        "approval_always": approval_always, "approval_why": approval_why, "approval_batch": approval_batch,
+        "changes": changes_by_step, "undo": undo,
+        "undone": undone, "rules": rules, "trust": trust, "trusted": trusted, "completion": empty, "settings": settings,
+        **ATTEMPT_SCENES, **CHAT_SCENES, **DIFF_SCENES, **EFFECT_SCENES, **FILE_SCENES, **LIST_SCENES,
+        **MODEL_SCENES, **PIPELINE_SCENES, **PLAN_SCENES, **PROMPT_SCENES, **SESSION_SCENES, **WINDOW_SCENES,
+    }.items()
+]  # fmt: skip

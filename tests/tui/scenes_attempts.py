@@ -96,40 +96,8 @@ async def attempts(driver: Driver) -> None:
     play_work(driver.host.session)
     driver.host.attempts.task = "Make the tokenizer accept nested comments, and add tests."
     driver.host.attempts.show(some_attempts())
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
+    await driver.type("/attempts", "AttemptsScreen")
     await driver.press("home", "space", "down", "space", "up")
 
 
-async def attempts_working(driver: Driver) -> None:
-    """Two are over, one works and one waits; the cursor is on the one that works."""
-    play_work(driver.host.session)
-    driver.host.attempts.task = "Make the tokenizer accept nested comments, and add tests."
-    driver.host.attempts.show(working())
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
-    await driver.press("down", "down")
-
-
-async def attempts_used(driver: Driver) -> None:
-    """One of two is used."""
-    driver.host.attempts.task = "Fix add() in calc.py"
-    driver.host.attempts.show(some_attempts()[:2])
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
-    await driver.press("home", "y")
-
-
-async def no_attempts(driver: Driver) -> None:
-    """There are none, and the page says how to begin."""
-    play_work(driver.host.session)
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
-
-
-ATTEMPT_SCENES = (
-    ("attempts", attempts),
-    ("attempts_working", attempts_working),
-    ("attempts_used", attempts_used),
-    ("attempts_none", no_attempts),
-)
+ATTEMPT_SCENES = {"attempts": attempts}

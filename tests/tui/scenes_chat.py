@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from lmtui.core import events
+from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
+from lmtui.core.hooks import HookRan
+from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.driving import Driver
-from tests.tui.fakes import play_work
+from tests.tui.fakes import FakeSession, play_work
 
 ANSWER = """\
 Two ways to nest them; the [manual](https://docs.example.org/lexers) describes both:
@@ -70,13 +73,6 @@ async def chat_search(driver: Driver) -> None:
     await driver.press("n", "n")
 
 
-async def chat_search_line(driver: Driver) -> None:
-    """Words being typed."""
-    await talk(driver)
-    await driver.press("ctrl+f", *"comment")
-    await driver.settle()
-
-
 async def chat_copy_mode(driver: Driver) -> None:
     """A cursor on the text, some of it selected."""
     transcript = await talk(driver)
@@ -92,12 +88,61 @@ async def chat_call(driver: Driver) -> None:
     await driver.press("enter")
 
 
-async def chat_below(driver: Driver) -> None:
-    """A reader further up, while more comes in; the mouse is the terminal's."""
-    transcript = await talk(driver)
-    transcript.focus()
-    await driver.press("g", "alt+m")
-    driver.host.session.say("Done with the counter.")
-    driver.host.session.start_call("c9", "shell", "pytest -q")
-    driver.app.workbench.say("")
+async def hooks(driver: Driver) -> None:
+    """A hook forbade a call, another failed; the log has both."""
+    session = driver.host.session
+    play_work(session)
+    session.emit(HookRan(event="PreToolUse", command="guard.sh", exit_code=0, elapsed_ms=8))
+    session.emit(
+        HookRan(event="PreToolUse", command="guard.sh", exit_code=2, decision="deny", said="I push myself", elapsed_ms=9)
+    )
+    session.emit(
+        HookRan(
+            event="PostToolUse", command="ruff format -q .", exit_code=-1, said="did not end within 20 s", elapsed_ms=20_012
+        )
+    )
     await driver.settle()
+
+
+_PYTEST = "python3 -m pytest -q -p no:cacheprovider"
+_RED = "FAILED tests/test_comments.py::test_nested\ntests/test_comments.py:12: AssertionError\nE  assert 3 == 4"
+
+
+def _ran(session: FakeSession, rung: Rung, outcome: CheckOutcome, command: str, text: str = "", seconds: float = 0.4) -> None:
+    code = {CheckOutcome.PASSED: 0, CheckOutcome.NOT_RUN: -1}.get(outcome, 1)
+    session.emit(
+        CheckRan(
+            rung=rung,
+            outcome=outcome,
+            command=command,
+            exit_code=code,
+            text=text,
+            elapsed_s=seconds,
+            decides=rung is Rung.SUITE,
+        )
+    )
+
+
+async def checks_red(driver: Driver) -> None:
+    """A linter is not there, a test fails, and the turn ends so."""
+    session = driver.host.session
+    play_work(session)
+    _ran(session, Rung.LINT, CheckOutcome.NOT_RUN, "ruff check --no-cache parser/lexer.py", "ruff: command not found")
+    _ran(session, Rung.TESTS, CheckOutcome.PASSED, f"{_PYTEST} tests/test_lexer.py", seconds=1.2)
+    _ran(session, Rung.SUITE, CheckOutcome.FAILED, _PYTEST, _RED, 3.4)
+    session.emit(
+        TurnEnded(
+            turn_id=session.turn_id,
+            reason=TurnReason.UNFINISHED,
+            error=f"not finished: the check `{_PYTEST}` fails: FAILED tests/test_comments.py::test_nested",
+            verified="red",
+            checks=(CheckSummary(_PYTEST, 1, 3.4),),
+        )
+    )
+    await driver.settle()
+
+
+CHAT_SCENES = {
+    "chat_search": chat_search, "chat_copy_mode": chat_copy_mode, "chat_call": chat_call,
+    "hooks": hooks, "checks_red": checks_red,
+}  # fmt: skip

@@ -97,24 +97,4 @@ async def effect_approval(driver: Driver) -> None:
     await driver.wake()
 
 
-async def effect_hunk_dropped(driver: Driver) -> None:
-    """A hunk of a changed file is dropped."""
-    await effect_approval(driver)
-    await driver.press("down", "down", "right_square_bracket", "down", "space")
-
-
-async def effect_deletions(driver: Driver) -> None:
-    """A command only deleted files: nothing is kept yet, so nothing can be applied."""
-    play_work(driver.host.session)
-    await driver.settle()
-    deleted = tuple(EffectPart(f"build/cache/{number:04}.bin", EffectKind.DELETED, size_bytes=900) for number in range(2000))
-    driver.host.session.ask("a1", "make clean", **{**FIELDS, "parts": deleted, "hunks": 2000, "limits": "exit 2 in 0.4 s"})
-    await driver.until_screen("EffectApproval")
-    await driver.wake()
-
-
-EFFECT_SCENES = (
-    ("effect_hunk_dropped", effect_hunk_dropped),
-    ("effect_deletions", effect_deletions),
-    ("effect_review", effect_review),
-)
+EFFECT_SCENES = {"approval_effect": effect_approval, "effect_review": effect_review}

@@ -50,8 +50,7 @@ async def models(driver: Driver) -> None:
     """Four servers, one of them without a key."""
     play_work(driver.host.session)
     driver.host.servers.found = RICH
-    await driver.press("alt+e")
-    await driver.until_screen("Models")
+    await driver.press("alt+e", to="Models")
     await driver.until_shown("smollm2")
 
 
@@ -70,47 +69,12 @@ POOLED = (
 )
 
 
-async def models_pool(driver: Driver) -> None:
-    """Four servers share the work: one has a queue, one is twice as fast, two are down."""
-    play_work(driver.host.session)
-    driver.host.servers.found, driver.host.servers.pooled = POOLED, POOL
-    await driver.press("alt+e")
-    await driver.until_screen("Models")
-    await driver.until_shown("gpu4")
-
-
-async def model_loading(driver: Driver) -> None:
-    """One is loaded with a window of one's own."""
-    await models(driver)
-    driver.host.servers.gate.clear()
-    await driver.press("home", "down", "l")
-    await driver.until_screen("AskText")
-    await driver.press(*"16k", "enter")
-    await driver.until_shown("loading google")
-
-
-async def models_found(driver: Driver) -> None:
-    """Narrowed down by a few characters."""
-    await models(driver)
-    await driver.press("slash", *"qwco")
-
-
-async def model_examined(driver: Driver) -> None:
-    """One was examined; what is known of it stands with what the server tells."""
-    await models(driver)
-    await driver.press("t")
-    await driver.until_shown("calls: text (native")
-    await driver.press("down", "up")
-    await driver.until_shown("writes 23 tokens/s")
-
-
 async def model_role(driver: Driver) -> None:
     """One is to have a role; another has two."""
     for role in (ModelRole.PLANNER, ModelRole.REVIEWER):
         driver.host.settings.set_role(role, QWEN.name)
     await models(driver)
-    await driver.press("down", "o")
-    await driver.until_screen("Picker")
+    await driver.press("down", "o", to="Picker")
 
 
 async def model_roles(driver: Driver) -> None:
@@ -120,12 +84,4 @@ async def model_roles(driver: Driver) -> None:
     await driver.until_shown("new sessions use it")
 
 
-MODEL_SCENES = (
-    ("models", models),
-    ("model_loading", model_loading),
-    ("models_found", models_found),
-    ("model_role", model_role),
-    ("model_roles", model_roles),
-    ("model_examined", model_examined),
-)
-POOL_SCENES = (("models_pool", models_pool),)
+MODEL_SCENES = {"models": models, "model_roles": model_roles}

@@ -71,8 +71,7 @@ def large_plan(count: int = 1000) -> PipelinePlan:
 async def opened(driver: Driver, *plans: PipelinePlan) -> None:
     """Open the page over some plans."""
     driver.host.extensions.pipeline.show(*plans)
-    await driver.type("/pipeline")
-    await driver.until_screen("PipelineScreen")
+    await driver.type("/pipeline", "PipelineScreen")
 
 
 async def pipeline(driver: Driver) -> None:
@@ -83,48 +82,4 @@ async def pipeline(driver: Driver) -> None:
     await driver.press("left", "left", "home")
 
 
-async def pipeline_list(driver: Driver) -> None:
-    """The same in a list, the cursor on a failed task."""
-    play_work(driver.host.session)
-    driver.host.clock.time = START
-    await opened(driver, some_plan())
-    await driver.press("2", "home", "down")
-
-
-async def pipeline_findings(driver: Driver) -> None:
-    """All findings."""
-    play_work(driver.host.session)
-    driver.host.clock.time = START
-    await opened(driver, some_plan())
-    await driver.press("3", "down")
-
-
-async def pipeline_plans(driver: Driver) -> None:
-    """Which of several plans is to be shown."""
-    play_work(driver.host.session)
-    driver.host.clock.time = START
-    await opened(driver, some_plan(), replace(large_plan(6), name="Faster start", path="plans/faster-start.md"))
-    await driver.press("l")
-    await driver.until_screen("Picker")
-
-
-async def no_pipeline(driver: Driver) -> None:
-    """There is no plan, and the page says how to begin."""
-    play_work(driver.host.session)
-    await opened(driver)
-
-
-async def pipeline_beside(driver: Driver) -> None:
-    """The header says how far the plan is, and that it needs the user."""
-    play_work(driver.host.session)
-    driver.host.extensions.pipeline.show(some_plan())
-    await driver.until_shown("Two cases end")
-
-
-PIPELINE_SCENES = (
-    ("pipeline", pipeline),
-    ("pipeline_list", pipeline_list),
-    ("pipeline_findings", pipeline_findings),
-    ("pipeline_none", no_pipeline),
-    ("pipeline_beside", pipeline_beside),
-)
+PIPELINE_SCENES = {"pipeline": pipeline}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmtui.core import events
-from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged
+from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
 from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
-from lmtui.core.workspace import BackgroundCommand
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, FakeSession, play_work
 
@@ -67,8 +66,7 @@ async def planned(driver: Driver) -> None:
 async def agent_chat(driver: Driver) -> None:
     """A sub-agent's own conversation."""
     await planned(driver)
-    await driver.press("end", *["up"] * 4, "enter")
-    await driver.until_screen("AgentScreen")
+    await driver.press("end", *["up"] * 4, "enter", to="AgentScreen")
 
 
 async def log_filtered(driver: Driver) -> None:
@@ -82,8 +80,7 @@ async def log_whole(driver: Driver) -> None:
     session = driver.host.session
     play_work(session)
     await driver.settle()
-    await driver.press("f8", "end", "enter")
-    await driver.until_screen("OutputScreen")
+    await driver.press("f8", "end", "enter", to="OutputScreen")
 
 
 async def many_sessions(driver: Driver) -> None:
@@ -108,47 +105,25 @@ async def many_sessions(driver: Driver) -> None:
     driver.host.clock.forward(90)
 
 
-async def background(driver: Driver) -> None:
-    """Commands in the background, in each of their states, below a plan."""
-    play_work(driver.host.session)
-    commands = (
-        BackgroundCommand("bg_1", "python -m http.server 8123", 12),
-        BackgroundCommand("bg_2", "npm run watch", 40, 1),
-        BackgroundCommand("bg_3", "tail -f build.log", 75, -15, "stopped"),
-    )
-    driver.host.session.emit(BackgroundChanged(commands=commands))
-
-
 async def switcher_open(driver: Driver) -> None:
     """The list with several open ones."""
     await many_sessions(driver)
-    await driver.press("f2")
-    await driver.until_screen("Switcher")
+    await driver.press("f2", to="Switcher")
     await driver.until_shown("release notes")
-
-
-async def switcher_search(driver: Driver) -> None:
-    """Words are looked for in everything."""
-    await switcher_open(driver)
-    await driver.press("slash", *"files")
-    await driver.until(lambda: "release notes" not in driver.text())
 
 
 async def fork(driver: Driver) -> None:
     """Up to where a fork goes."""
     play_work(driver.host.session)
     await driver.settle()
-    await driver.type("/fork")
-    await driver.until_screen("Picker")
+    await driver.type("/fork", "Picker")
 
 
-SESSION_SCENES = (
-    ("plan", planned),
-    ("agent_chat", agent_chat),
-    ("log_filtered", log_filtered),
-    ("log_whole", log_whole),
-    ("background", background),
-    ("switcher_open", switcher_open),
-    ("switcher_search", switcher_search),
-    ("fork", fork),
-)
+SESSION_SCENES = {
+    "plan": planned,
+    "agent_chat": agent_chat,
+    "log_filtered": log_filtered,
+    "log_whole": log_whole,
+    "switcher_open": switcher_open,
+    "fork": fork,
+}

@@ -17,17 +17,9 @@ async def window_use(driver: Driver) -> None:
     play_work(driver.host.session)
     await driver.settle()
     driver.host.session.emit(UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
-    await driver.press("alt+w")
-    await driver.until_screen("WindowScreen")
+    await driver.press("alt+w", to="WindowScreen")
     await driver.settle()
     await driver.press("down", "down", "down", "down", "down", "down")
-    await driver.settle()
-
-
-async def window_changed(driver: Driver) -> None:
-    """One result pinned, one folded, one left out."""
-    await window_use(driver)
-    await driver.press("p", "down", "f", "down", "down", "d")
     await driver.settle()
 
 
@@ -54,13 +46,9 @@ def play_usages(driver: Driver) -> None:
 async def cache(driver: Driver) -> None:
     """Two turns, the last with a restart of the server; the request marked that read everything again."""
     play_usages(driver)
-    await driver.press("alt+a")
-    await driver.until_screen("CacheScreen")
+    await driver.press("alt+a", to="CacheScreen")
     await driver.press("enter", "end")
     await driver.settle()
 
 
-async def cache_none(driver: Driver) -> None:
-    """Before the first request."""
-    await driver.press("alt+a")
-    await driver.until_screen("CacheScreen")
+WINDOW_SCENES = {"window_use": window_use, "cache": cache}

@@ -44,7 +44,3 @@ async def letters_still_on_their_way_are_in_the_text_once_it_settled(driver: Dri
     assert prompt.text == ""
     await prompt.settle()
     assert prompt.text == "half"
-
-
-async def test_the_cases() -> None:
-    await cases.run()

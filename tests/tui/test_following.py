@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
 from tests.tui.driving import SMALL, WIDE, Driver
 from tests.tui.one_app import Cases
@@ -18,14 +19,11 @@ async def scrolled_up(driver: Driver) -> None:
 
 
 def is_following(driver: Driver) -> bool:
-    panes = driver.app.workbench.panes
-    assert panes is not None
-    assert panes.current is not None
-    return panes.current.transcript.scroller.is_following
+    return driver.transcript.scroller.is_following
 
 
-@cases.each("size", [SMALL, WIDE])
-async def what_is_sent_is_seen_and_followed(driver: Driver, size: tuple[int, int]) -> None:
+@cases.at(SMALL)
+async def what_is_sent_is_seen_and_followed(driver: Driver) -> None:
     await scrolled_up(driver)
     await driver.type("what now?")
     await driver.until(lambda: is_following(driver))
@@ -33,35 +31,23 @@ async def what_is_sent_is_seen_and_followed(driver: Driver, size: tuple[int, int
     await driver.until(lambda: "the end" in driver.text())
     await driver.press("pageup")
     assert not is_following(driver)
-
-
-@cases.at(SMALL)
-async def a_command_of_the_user_is_followed(driver: Driver) -> None:
-    await scrolled_up(driver)
     await driver.type("!ls")
     await driver.until(lambda: is_following(driver))
 
 
-@cases.each("key", ["y", "s", "n"], size=SMALL)
-async def what_follows_an_answer_is_seen(driver: Driver, key: str) -> None:
-    await scrolled_up(driver)
-    driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
-    await driver.until_screen("Approval")
-    driver.host.clock.forward(1)
-    await driver.press(key)
-    await driver.until(lambda: is_following(driver))
-    assert isinstance(driver.host.session.answers["a1"], Answer)
-
-
 @cases.at(SMALL)
-async def a_question_that_is_left_for_later_keeps_the_place(driver: Driver) -> None:
+async def what_follows_an_answer_is_seen_and_a_question_left_for_later_keeps_the_place(driver: Driver) -> None:
     await scrolled_up(driver)
     driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
     await driver.until_screen("Approval")
     driver.host.clock.forward(1)
-    await driver.press("l")
-    await driver.until(lambda: driver.app.screen is driver.app.workbench)
+    await driver.press("l", to="Workbench")
     assert not is_following(driver)
+    await driver.press("f3", to="Approval")
+    driver.host.clock.forward(1)
+    await driver.press("y")
+    await driver.until(lambda: is_following(driver))
+    assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
 
 
 @cases.at(SMALL)
@@ -111,7 +97,3 @@ async def while_a_question_waits_escape_stops_only_when_pressed_twice(driver: Dr
     assert driver.host.session.is_running
     await driver.press("escape")
     await driver.until(lambda: not driver.host.session.is_running)
-
-
-async def test_the_cases() -> None:
-    await cases.run()

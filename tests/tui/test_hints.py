@@ -46,7 +46,7 @@ async def the_title_of_the_pane_in_focus_stands_out(driver: Driver) -> None:
     title = driver.app.screen.query_one("#files-title")
 
     def color() -> object:
-        segments = driver.app.screen._compositor.render_strips(driver.app.size)[title.region.y]
+        segments = driver.strips()[title.region.y]
         return next(segment.style.color for segment in segments if segment.text.startswith("Files") and segment.style)
 
     before = color()
@@ -54,7 +54,3 @@ async def the_title_of_the_pane_in_focus_stands_out(driver: Driver) -> None:
     assert color() != before
     await driver.press("f6")
     assert color() == before
-
-
-async def test_the_cases() -> None:
-    await cases.run()

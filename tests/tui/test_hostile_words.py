@@ -38,8 +38,7 @@ async def what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(dri
 @cases
 async def a_title_in_a_log_cannot_steer_the_terminal_where_it_is_changed(driver: Driver) -> None:
     driver.host.summaries = [replace(each, title=f"docs{STEERING}") for each in driver.host.summaries]
-    await driver.press("f2", "end", "r")
-    await driver.until_screen("AskText")
+    await driver.press("f2", "end", "r", to="AskText")
     assert "docs" in driver.text()
     assert is_clean(driver)
 
@@ -56,7 +55,3 @@ async def test_what_a_server_says_cannot_steer_the_terminal_on_the_first_screen(
         await driver.press("enter")
         await driver.until(lambda: "it said" in driver.text())
         assert is_clean(driver)
-
-
-async def test_the_cases() -> None:
-    await cases.run()

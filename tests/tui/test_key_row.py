@@ -43,11 +43,11 @@ async def waits(driver: Driver, text: str) -> None:
 
 def ground(driver: Driver, word: str) -> object:
     region = driver.app.workbench.query_one("#hints").region
-    strip = driver.app.screen._compositor.render_strips(driver.app.size)[region.y]
+    strip = driver.strips()[region.y]
     return next(segment.style.bgcolor for segment in strip if word in segment.text and segment.style)
 
 
-@cases.each("size", [WIDE, SMALL, (60, 18)])
+@cases.each("size", [WIDE, (60, 18)])
 async def the_key_row_stays_below_a_question(driver: Driver, size: Size) -> None:
     await waits(driver, "make all")
     last = driver.text().splitlines()[-1]
@@ -60,13 +60,13 @@ async def the_key_row_stays_below_a_question(driver: Driver, size: Size) -> None
     assert ground(driver, "1 approval") != amber
 
 
-@cases.each("key", ["f1", "ctrl+p", "f2"])
-async def the_prompt_is_muted_and_without_a_cursor_while_a_dialog_has_the_keys(driver: Driver, key: str) -> None:
+@cases
+async def the_prompt_is_muted_and_without_a_cursor_while_a_dialog_has_the_keys(driver: Driver) -> None:
     prompt = driver.app.workbench.prompt
     prompt.replace_text("unsent")
     await driver.settle()
     before = prompt.rich_style.color
-    await driver.press(key)
+    await driver.press("f2")
     await driver.until(lambda: not driver.app.workbench.is_active)
     await driver.settle()
     assert prompt.rich_style.color != before
@@ -86,25 +86,18 @@ async def on_a_low_screen_the_key_row_says_what_runs(driver: Driver) -> None:
     assert not driver.app.screen.query_one("#activity-row").display
     assert "Writing" in driver.text("#hints")
     assert "Esc stop" in driver.text("#hints")
+    await driver.press("f2")
+    await driver.until(lambda: "Esc close" in driver.text().splitlines()[-1])
+    await driver.press("escape")
+    await driver.until(lambda: "Esc stop" in driver.text().splitlines()[-1])
     driver.host.session.end_turn()
     await driver.until(lambda: "Enter send" in driver.text("#hints"))
     chat, dock = (driver.app.screen.query_one(each).region for each in ("#chat-pane", "#dock"))
     assert chat.bottom == dock.y
 
 
-@cases.at(SMALL)
-async def below_a_dialog_the_key_row_has_the_keys_of_the_dialog(driver: Driver) -> None:
-    await driver.press("f2")
-    await driver.until(lambda: "fork" in driver.text().splitlines()[-1])
-    last = driver.text().splitlines()[-1]
-    assert all(words in last for words in ("Enter open", "n new", "Esc close", "F1 help"))
-    assert "send" not in last
-    await driver.press("escape")
-    await driver.until(lambda: "Enter send" in driver.text().splitlines()[-1])
-
-
-@cases.each("size", [SMALL, (60, 18)])
-async def help_cuts_nothing_on_a_small_screen(driver: Driver, size: Size) -> None:
+@cases.at((60, 18))
+async def help_cuts_nothing_on_a_small_screen(driver: Driver) -> None:
     await driver.press("f1")
     await driver.until(lambda: "Toggle plan mode" in driver.text())
     await driver.settle()
@@ -116,16 +109,6 @@ async def help_cuts_nothing_on_a_small_screen(driver: Driver, size: Size) -> Non
 
 
 @cases.at((60, 18))
-async def what_runs_leaves_the_key_row_of_a_low_screen_to_a_dialog(driver: Driver) -> None:
-    play_work(driver.host.session)
-    await driver.settle()
-    await driver.press("f2")
-    await driver.until(lambda: "Esc close" in driver.text().splitlines()[-1])
-    await driver.press("escape")
-    await driver.until(lambda: "Esc stop" in driver.text().splitlines()[-1])
-
-
-@cases.at((60, 18))
 async def a_list_without_room_for_notes_tells_the_marked_ones_below_and_cuts_a_text_once(driver: Driver) -> None:
     _ = driver.app.push_screen(Picker("Rewind to before …", [Choice("a", f"{'x' * 55}…", "14:02")]))
     await driver.until_shown("14:02")
@@ -134,18 +117,13 @@ async def a_list_without_room_for_notes_tells_the_marked_ones_below_and_cuts_a_t
 
 @cases.each("size", [SMALL, (60, 18)])
 async def a_dialog_over_another_has_the_key_row_and_hides_the_other_on_a_low_screen(driver: Driver, size: Size) -> None:
-    await driver.press("f2")
-    await driver.until_screen("Switcher")
+    await driver.press("f2", to="Switcher")
     await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
-    _ = driver.app.push_screen(Picker("Theme", [Choice("a", "dusk")]))
+    await driver.app.push_screen(Picker("Theme", [Choice("a", "dusk")]))
+    await driver.until_screen("Picker")
     await driver.until(lambda: "Enter choose" in driver.text()[-size[0] :])
-    await driver.settle()
     assert "n new" not in driver.text().splitlines()[-1]
     if size != SMALL:
         assert "n new" not in driver.text()
     await driver.press("escape")
     await driver.until(lambda: "n new" in driver.text().splitlines()[-1])
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -85,10 +85,8 @@ async def test_own_keys_work_and_are_shown_and_the_old_ones_do_not() -> None:
         assert "Alt+S sessions" in driver.text("#hints")
         await driver.press("f2")
         assert type(driver.app.screen).__name__ == "Workbench"
-        await driver.press("alt+s")
-        await driver.until_screen("Switcher")
-        await driver.press("escape", "alt+n")
-        await driver.until_screen("Picker")
+        await driver.press("alt+s", to="Switcher")
+        await driver.press("escape", "alt+n", to="Picker")
         await driver.press("escape")
         driver.app.workbench.prompt.replace_text("do it")
         await driver.press("alt+enter")
@@ -97,8 +95,7 @@ async def test_own_keys_work_and_are_shown_and_the_old_ones_do_not() -> None:
 
 async def test_own_keys_hold_on_screens_that_open_later() -> None:
     async with running(options=StartOptions(workspace="/w", keys={"picker.down": ("ctrl+n",)})) as driver:
-        await driver.press("f5")
-        await driver.until_screen("Picker")
+        await driver.press("f5", to="Picker")
         cursor = driver.app.screen.query_one(Table).cursor
         first = cursor.row
         await driver.press("down")

@@ -109,8 +109,8 @@ PLACES: dict[str, tuple[str, Steps]] = {
     "memory": ("memory_inbox", nothing),
     "search results": ("memory_find", nothing),
     "batch": ("batch_tasks", nothing),
-    "MCP servers": ("mcp_waiting", keys("n")),
-    "skills": ("skills_remove", keys("n")),
+    "MCP servers": ("mcp", nothing),
+    "skills": ("skills", nothing),
     Scope.CONTEXT: ("window_use", nothing),
     Scope.CACHE: ("cache", nothing),
     Scope.FIRST_RUN: ("first_run", nothing),
@@ -119,7 +119,7 @@ PLACES: dict[str, tuple[str, Steps]] = {
     Scope.PLAN: ("plan_read", nothing),
     Scope.PLAN_GRANTS: ("plan_grants", nothing),
     Scope.LOG: ("workbench", keys("f8")),
-    Scope.VIEWER: ("viewer_wrapped", nothing),
+    Scope.VIEWER: ("viewer", keys("escape")),
     Scope.ASKING: ("files_found", nothing),
 }
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lmtui.core.memory_values import MemoryProposal, MemoryScope, Note, ProposalsChanged, SearchHit, SearchSource
 from lmtui.tui.summary import KeyPlace, hint_parts
-from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.driving import SMALL, Driver
 from tests.tui.fake_memory import AGENTS, FakeMemory, some_notes, some_proposals
 from tests.tui.fakes import play_work
 from tests.tui.one_app import Cases
@@ -18,20 +18,15 @@ def memory_of(driver: Driver) -> FakeMemory:
     return driver.host.extensions.memory
 
 
-def told(driver: Driver) -> list[str]:
-    return [each.message for each in driver.app._notifications]
-
-
 async def show(driver: Driver, *keys: str) -> None:
     memory_of(driver).kept, memory_of(driver).proposed = some_notes(), some_proposals()
-    await driver.type("/memory")
-    await driver.until_screen("MemoryScreen")
+    await driver.type("/memory", "MemoryScreen")
     await driver.until(lambda: "4 proposed" in driver.text())
     await driver.press(*keys)
 
 
-@cases.each("size", [WIDE, SMALL])
-async def a_proposal_is_shown_with_why_and_kept_with_a_key(driver: Driver, size: tuple[int, int]) -> None:
+@cases.at(SMALL)
+async def a_proposal_is_shown_with_why_and_kept_with_a_key_or_discarded(driver: Driver) -> None:
     await show(driver)
     text = driver.text()
     for words in (RULE, "use pytest directly", "turn 2", "from a web page", ".lmagent/memory.md"):
@@ -39,10 +34,14 @@ async def a_proposal_is_shown_with_why_and_kept_with_a_key(driver: Driver, size:
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p1", "", MemoryScope.PROJECT)]
+    await driver.press("n")
+    await driver.until(lambda: "2 proposed" in driver.text())
+    assert memory_of(driver).done[1:] == [("discard", "p2")]
+    assert "60 nested" not in driver.text("#memory-list")
 
 
 @cases
-async def enter_and_a_click_keep_nothing(driver: Driver) -> None:
+async def nothing_is_kept_by_enter_or_a_click_nor_where_that_fails_and_what_changes_meanwhile_appears(driver: Driver) -> None:
     await show(driver, "enter", "down")
     assert driver.app.screen.focused is driver.app.screen.query_one("#memory-detail")
     await driver.press("tab")
@@ -50,14 +49,24 @@ async def enter_and_a_click_keep_nothing(driver: Driver) -> None:
     await driver.settle()
     assert not memory_of(driver).done
     assert "implementations allow" in driver.text("#memory-detail")
+    await driver.press("/", *"zebra")
+    assert 'Nothing matches "zebra"' in driver.text()
+    await driver.press("escape", "home")
+    assert RULE in driver.text()
+    memory_of(driver).problem = "the disk is full"
+    await driver.press("y")
+    await driver.until(lambda: driver.told == ["the disk is full"])
+    assert "4 proposed" in driver.text()
+    memory_of(driver).proposed = some_proposals()[:2]
+    await driver.until(lambda: "2 proposed" in driver.text())
+    assert "Skill" not in driver.text("#memory-list")
 
 
 @cases
 async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
     await show(driver, "e")
     await driver.until_screen("AskText")
-    await driver.press("end", "!", "enter")
-    await driver.until_screen("MemoryScreen")
+    await driver.press("end", "!", "enter", to="MemoryScreen")
     assert f"+ - {RULE}!" in driver.text("#memory-detail")
     await driver.press("s")
     await driver.until(lambda: "all folders" in driver.text("#memory-detail"))
@@ -68,41 +77,20 @@ async def what_was_edited_and_moved_is_kept_so(driver: Driver) -> None:
 
 
 @cases
-async def an_instruction_is_kept_as_it_was_shown_and_has_one_scope(driver: Driver) -> None:
+async def an_instruction_is_kept_as_it_was_shown_or_in_other_words_as_a_line_and_has_one_scope(driver: Driver) -> None:
     await show(driver, "end", "s")
-    assert told(driver) == ["An instruction is for this folder."]
+    assert driver.told == ["An instruction is for this folder."]
     assert "+ - Add a changelog line" in driver.text("#memory-detail")
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
     assert memory_of(driver).done == [("keep", "p4", AGENTS, MemoryScope.PROJECT)]
-
-
-@cases
-async def an_instruction_in_other_words_is_kept_as_a_line(driver: Driver) -> None:
-    await show(driver, "end", "e")
-    await driver.until_screen("AskText")
-    await driver.press("end", "s", "enter")
-    await driver.until_screen("MemoryScreen")
+    memory_of(driver).proposed = some_proposals()
+    await driver.until(lambda: "4 proposed" in driver.text())
+    await driver.press("end", "e", to="AskText")
+    await driver.press("end", "s", "enter", to="MemoryScreen")
     await driver.press("y")
     await driver.until(lambda: "3 proposed" in driver.text())
-    assert memory_of(driver).done == [("keep", "p4", "Add a changelog line for what users notices", MemoryScope.PROJECT)]
-
-
-@cases
-async def a_proposal_that_cannot_be_kept_stays_and_says_why(driver: Driver) -> None:
-    await show(driver)
-    memory_of(driver).problem = "the disk is full"
-    await driver.press("y")
-    await driver.until(lambda: told(driver) == ["the disk is full"])
-    assert "4 proposed" in driver.text()
-
-
-@cases
-async def a_proposal_is_discarded(driver: Driver) -> None:
-    await show(driver, "down", "n")
-    await driver.until(lambda: "3 proposed" in driver.text())
-    assert memory_of(driver).done == [("discard", "p2")]
-    assert "60 nested" not in driver.text("#memory-list")
+    assert memory_of(driver).done[1:] == [("keep", "p4", "Add a changelog line for what users notices", MemoryScope.PROJECT)]
 
 
 @cases.each(("key", "verb", "ids"), [("Y", "keep", ("p1", "p2")), ("N", "discard", ("p1", "p2", "p3", "p4"))])
@@ -112,11 +100,9 @@ async def all_that_is_listed_is_decided_after_a_question_but_skills_and_files_on
     await show(driver, "/", *"pytest", "enter", key)
     await driver.until_screen("Confirm")
     assert "1 proposal?" in driver.text()
-    await driver.press("n")
-    await driver.until_screen("MemoryScreen")
+    await driver.press("n", to="MemoryScreen")
     assert not memory_of(driver).done
-    await driver.press("escape", key)
-    await driver.until_screen("Confirm")
+    await driver.press("escape", key, to="Confirm")
     assert f"{len(ids)} proposals?" in driver.text()
     await driver.press("y")
     await driver.until(lambda: f"{4 - len(ids)} proposed" in driver.text())
@@ -128,72 +114,39 @@ async def notes_are_edited_moved_added_and_forgotten(driver: Driver) -> None:
     first, second, *_ = some_notes()
     await show(driver, "2", "e")
     await driver.until_screen("AskText")
-    await driver.press("end", "!", "enter")
-    await driver.until_screen("MemoryScreen")
+    await driver.press("end", "!", "enter", to="MemoryScreen")
     changed = replace(first, text=f"{first.text}!")
     await driver.until(lambda: memory_of(driver).done == [("change", first, changed)])
     await driver.press("s")
     await driver.until(lambda: "2 notes" in driver.text())
     assert memory_of(driver).done[-1] == ("change", changed, replace(changed, scope=MemoryScope.USER))
-    await driver.press("d")
-    await driver.until_screen("Confirm")
-    await driver.press("y")
-    await driver.until_screen("MemoryScreen")
+    await driver.press("d", to="Confirm")
+    await driver.press("y", to="MemoryScreen")
     await driver.until(lambda: "1 note" in driver.text())
     assert memory_of(driver).done[-1] == ("remove", second)
-    await driver.press("3", "a")
-    await driver.until_screen("AskText")
+    await driver.press("3", "a", to="AskText")
     await driver.press(*"tabs", "enter")
     await driver.until(lambda: memory_of(driver).done[-1] == ("add", Note("tabs", MemoryScope.USER, "you")))
     assert "3 notes" in driver.text()
 
 
 @cases
-async def a_tab_without_anything_says_what_will_be_there(driver: Driver) -> None:
-    await driver.type("/memory")
-    await driver.until_screen("MemoryScreen")
+async def a_tab_without_anything_says_why_or_what_will_be_there(driver: Driver) -> None:
+    memory_of(driver).missing = ("memory is off [red]",)
+    await driver.type("/memory", "MemoryScreen")
+    await driver.until(lambda: "memory is off [red]" in driver.text())
+    await driver.press("2")
+    assert "memory is off [red]" in driver.text()
+    assert "No notes yet" not in driver.text()
+    await driver.press("escape", to="Workbench")
+    memory_of(driver).missing = ()
+    await driver.type("/memory", "MemoryScreen")
     await driver.until(lambda: "No proposals yet" in driver.text())
     await driver.press("y", "e", "s", "n", "d", "Y", "N", "2")
     assert "No notes yet" in driver.text()
     await driver.press("y", "e", "s", "d", "enter", "escape")
     await driver.until(lambda: driver.app.workbench.is_active)
     assert not memory_of(driver).done
-
-
-@cases
-async def the_page_says_why_notes_are_missing(driver: Driver) -> None:
-    memory_of(driver).missing = ("memory is off [red]",)
-    await driver.type("/memory")
-    await driver.until_screen("MemoryScreen")
-    await driver.until(lambda: "memory is off [red]" in driver.text())
-    await driver.press("2")
-    assert "memory is off [red]" in driver.text()
-    assert "No notes yet" not in driver.text()
-
-
-@cases
-async def what_another_proposes_meanwhile_appears(driver: Driver) -> None:
-    await show(driver)
-    memory_of(driver).proposed = some_proposals()[:2]
-    await driver.until(lambda: "2 proposed" in driver.text())
-    assert "Skill" not in driver.text("#memory-list")
-
-
-@cases
-async def a_search_without_hits_says_so(driver: Driver) -> None:
-    await show(driver, "/", *"zebra")
-    assert 'Nothing matches "zebra"' in driver.text()
-    await driver.press("escape")
-    assert RULE in driver.text()
-
-
-@cases
-async def ten_thousand_notes_can_be_looked_through(driver: Driver) -> None:
-    memory_of(driver).kept = [Note(f"note {number}") for number in range(10_000)]
-    await driver.type("/memory")
-    await driver.until_screen("MemoryScreen")
-    await driver.press("2", "end")
-    assert "note 9999" in driver.text("#memory-detail")
 
 
 def words(place: KeyPlace) -> str:
@@ -207,23 +160,17 @@ def test_the_key_row_says_in_the_prompt_what_is_proposed() -> None:
 
 
 @cases
-async def the_key_row_shows_proposals_only_while_the_session_rests(driver: Driver) -> None:
+async def the_key_row_shows_proposals_while_the_session_rests_and_a_click_opens_them(driver: Driver) -> None:
     assert "proposed" not in driver.text()
-    memory_of(driver).proposed = some_proposals()
-    driver.host.session.emit(ProposalsChanged(waiting=4))
-    await driver.until(lambda: "4 notes proposed" in driver.text())
-    play_work(driver.host.session)
-    await driver.until(lambda: "proposed" not in driver.text())
-
-
-@cases
-async def a_click_on_the_hint_opens_the_inbox(driver: Driver) -> None:
     memory_of(driver).proposed = some_proposals()
     driver.host.session.emit(ProposalsChanged(waiting=4))
     await driver.until(lambda: "4 notes proposed" in driver.text())
     last = driver.text().splitlines()[-1]
     _ = await driver.pilot.click(offset=(last.index("4 notes") + 2, driver.app.size.height - 1))
     await driver.until_screen("MemoryScreen")
+    await driver.press("escape", to="Workbench")
+    play_work(driver.host.session)
+    await driver.until(lambda: "proposed" not in driver.text())
 
 
 def test_proposals_say_where_they_are_from() -> None:
@@ -239,21 +186,12 @@ async def what_is_found_is_opened_by_enter(driver: Driver) -> None:
         SearchHit(SearchSource.CODE, "parser/lexer.py:10-42", "def read_token(text):\n    return text\n", title="read_token"),
         SearchHit(SearchSource.MEMORY, "project", "Tests need Python 3.12 or newer [red]\x1b[2J"),
     ]
-    await driver.type("/find token")
-    await driver.until_screen("FindList")
+    await driver.type("/find token", "FindList")
     await driver.until_shown("parser/lexer.py:10-42")
     assert "[red]" in driver.text()
     assert "\x1b" not in driver.text()
-    await driver.press("home", "enter")
-    await driver.until_screen("Workbench")
+    await driver.press("home", "enter", to="Workbench")
     await driver.until_shown("@parser/lexer.py:10-42")
-
-
-@cases
-async def a_search_that_finds_nothing_says_so(driver: Driver) -> None:
+    host.extensions.memory.hits = ()
     await driver.type("/find xylophone")
     await driver.until_shown("Nothing was found.")
-
-
-async def test_the_cases() -> None:
-    await cases.run()

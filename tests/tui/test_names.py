@@ -60,8 +60,7 @@ def look(driver: Driver) -> None:
 
 
 def screen_rows(driver: Driver) -> list[str]:
-    strips = driver.app.screen._compositor.render_strips(driver.app.size)
-    return ["".join(segment.text for segment in strip) for strip in strips]
+    return ["".join(segment.text for segment in strip) for strip in driver.strips()]
 
 
 cases = Cases(host_with_names)
@@ -110,7 +109,3 @@ async def no_name_breaks_an_approval(driver: Driver, size: Size) -> None:
     driver.host.session.ask("a1", " ".join(NAMES), path=NAMES[1], tool="write")
     await driver.until_screen("Approval")
     look(driver)
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -131,7 +131,3 @@ async def the_header_names_the_servers_default_and_no_model_line_comes_twice(dri
     driver.host.session.emit(ModelChanged(model="", default_model="qwen3", url="http://127.0.0.1:1/v1"))
     await driver.until(lambda: "qwen3 (default)" in driver.text("#foot"))
     assert driver.text("#chat-pane").count("model: the server’s own") == 1
-
-
-async def test_the_cases() -> None:
-    await cases.run()

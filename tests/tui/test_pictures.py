@@ -28,14 +28,14 @@ SIZES = {"160x45": (160, 45), "120x30": (120, 30), "80x24": (80, 24), "60x18": (
 THEMES = ("dusk", "paper", "sixteen")
 PICTURES = {
     ("120x30", "dusk"): """
-        workbench approval_command approval_edit approval_effect approval_long approval_batch switcher first_run help changes
-        undo undone trust completion settings window_use zoomed plan_question plan_waits files viewer approval_hunks
+        workbench approval_command approval_edit approval_effect approval_long approval_batch first_run help changes
+        undo undone trust completion settings window_use plan_question plan_waits files viewer approval_hunks
         start_page prompt_paths prompt_tokens plan agent_chat chat_search chat_call checks_red""",
     ("120x30", "paper"): """
         approval_always approval_edited approval_why rules prompt_queue log_filtered switcher_open models model_roles jobs
         mcp_tools mcp_form skills memory_inbox attempts""",
     ("120x30", "sixteen"): """
-        approval_network undo_conflict changes_against_git files_found fork model_examined mcp trusted hooks effect_review
+        changes_against_git files_found fork mcp hooks effect_review
         pipeline projects batch_tasks usage chat_copy_mode""",
     ("60x18", "dusk"): "workbench approval_command approval_edit approval_effect approval_long help undo",
     ("60x18", "paper"): "first_run trust plan_question settings",

@@ -97,7 +97,3 @@ async def undo_of_more_lines_than_the_prompt_shows_takes_them_away(driver: Drive
     assert "\n" not in driver.app.workbench.prompt.text
     await driver.press("ctrl+y")
     assert driver.app.workbench.prompt.document.line_count == 50
-
-
-async def test_the_cases() -> None:
-    await cases.run()

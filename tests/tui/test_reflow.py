@@ -51,8 +51,7 @@ async def the_conversation_never_reflows_in_a_turn(driver: Driver, size: tuple[i
     await driver.until_screen("Approval")
     await step()
     driver.host.clock.forward(1)
-    await driver.press("y")
-    await driver.until_screen("Workbench")
+    await driver.press("y", to="Workbench")
     await step()
     session.end_turn()
     await step()
@@ -84,7 +83,3 @@ async def a_key_shows_the_right_column_before_there_is_anything_in_it(driver: Dr
     assert focused is not driver.app.workbench.prompt
     await driver.press(key)
     assert not shows_side(driver)
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -21,8 +21,7 @@ cases = Cases()
     [("/help", "Help"), ("/sessions", "Switcher"), ("/mode", "Picker"), ("/theme", "Picker"), ("/model", "Models")],
 )
 async def a_slash_command_opens_its_screen_and_escape_closes_it(driver: Driver, typed: str, screen: str) -> None:
-    await driver.type(typed)
-    await driver.until_screen(screen)
+    await driver.type(typed, screen)
     await driver.press("escape")
     assert driver.app.screen is driver.app.workbench
     assert driver.host.session.submitted == []
@@ -72,8 +71,7 @@ async def a_mode_that_is_none_is_said(driver: Driver) -> None:
 
 @cases
 async def a_mode_is_chosen_from_the_list(driver: Driver) -> None:
-    await driver.press("f5")
-    await driver.until_screen("Picker")
+    await driver.press("f5", to="Picker")
     await driver.press("down", "enter")
     assert driver.host.session.mode.value == "auto"
 
@@ -82,8 +80,7 @@ async def a_mode_is_chosen_from_the_list(driver: Driver) -> None:
 async def the_model_is_changed_by_name_and_from_the_list(driver: Driver) -> None:
     await driver.type("/model other:7b")
     assert "other:7b" in driver.text("#foot")
-    await driver.type("/model")
-    await driver.until_screen("Models")
+    await driver.type("/model", "Models")
     await driver.until(lambda: "llama3.2:3b" in driver.text())
     await driver.press("slash", *"llama3", "enter", "enter")
     await driver.until(lambda: "llama3.2:3b" in driver.text("#foot"))
@@ -150,8 +147,7 @@ async def completion_walks_with_the_arrow_keys_and_escape_closes_it(driver: Driv
 
 @cases
 async def everything_is_found_by_name_in_the_palette(driver: Driver) -> None:
-    await driver.press("ctrl+p")
-    await driver.until_screen("Picker")
+    await driver.press("ctrl+p", to="Picker")
     await driver.press(*"session id", "enter")
     assert driver.host.session.id in driver.text("#say")
 
@@ -162,16 +158,14 @@ async def tab_moves_between_panes_and_question_mark_helps_outside_the_prompt(dri
     assert driver.app.workbench.prompt.text == "?"
     await driver.press("backspace", "tab")
     assert not driver.app.workbench.prompt.has_focus
-    await driver.press("question_mark")
-    await driver.until_screen("Help")
+    await driver.press("question_mark", to="Help")
     await driver.until(lambda: "Here" in driver.text())
     assert "Copy code" in driver.text()
 
 
 @cases
 async def help_begins_with_the_focused_pane_and_filters_while_one_types(driver: Driver) -> None:
-    await driver.press("f1")
-    await driver.until_screen("Help")
+    await driver.press("f1", to="Help")
     first = next(line for line in driver.text().splitlines() if "Here" in line)
     assert "Send" in first
     assert "Enter" in first
@@ -227,7 +221,3 @@ def test_alt_with_a_letter_wins_over_the_prompt_wherever_it_is_a_command_of_the_
         if "alt+" in key
     ]
     assert held == []
-
-
-async def test_the_cases() -> None:
-    await cases.run()

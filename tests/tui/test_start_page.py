@@ -183,11 +183,3 @@ async def the_branch_moves_no_tab_when_it_becomes_known(driver: Driver) -> None:
     await driver.settle()
     assert "⎇ main" in driver.text("#header")
     assert driver.text("#header").index("1 go") == before.index("1 go")
-
-
-async def test_the_cases() -> None:
-    await cases.run()
-
-
-async def test_the_host_with_sessions_cases() -> None:
-    await host_with_sessions_cases.run()

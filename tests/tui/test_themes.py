@@ -151,12 +151,10 @@ async def a_theme_can_be_changed_by_slash(driver: Driver) -> None:
 @cases
 async def a_theme_that_is_chosen_from_the_list_is_kept_and_one_that_is_looked_at_is_not(driver: Driver) -> None:
     before = driver.app.theme
-    await driver.type("/theme")
-    await driver.until_screen("Picker")
+    await driver.type("/theme", "Picker")
     await driver.press("down", "down", "escape")
     await driver.until(lambda: driver.app.theme == before)
-    await driver.type("/theme")
-    await driver.until_screen("Picker")
+    await driver.type("/theme", "Picker")
     await driver.press("down", "enter")
     await driver.until(lambda: bool(driver.host.settings.changes))
     assert driver.host.settings.changes == [("theme", driver.app.theme)]
@@ -168,8 +166,7 @@ async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> Non
     async with running() as driver:
         driver.app.workbench.prompt.replace_text("hello")
         await driver.settle()
-        strips = driver.app.screen._compositor.render_strips(driver.app.size)
-        styles = [segment.style for strip in strips for segment in strip if segment.style is not None]
+        styles = [segment.style for strip in driver.strips() for segment in strip if segment.style is not None]
     assert driver.app.no_color
     assert all(style.color is None and style.bgcolor is None for style in styles)
     assert any(style.reverse for style in styles)
@@ -190,7 +187,3 @@ async def test_a_users_theme_shows_anew_when_its_file_is_saved() -> None:
         assert driver.app.current_theme.background == "#301000"
         file.write_text(text)
         await driver.until(lambda: driver.app.current_theme.background == "#14181d")
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -42,7 +42,3 @@ async def test_nothing_of_a_tiny_layout_stays_on_a_larger_screen(tmp_path: Path,
         await driver.pilot.resize_terminal(60, 18)
         await driver.settle()
         assert driver.text() == wanted
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -73,13 +73,8 @@ async def a_session_is_closed_only_by_a_yes_while_something_waits(driver: Driver
     closing = driver.host.session
     for key, is_closed in (("n", False), ("y", True)):
         await driver.type("/close")
-        await driver.press("enter")
-        await driver.until_screen("Confirm")
+        await driver.press("enter", to="Confirm")
         await driver.press(key)
         await driver.until(lambda: driver.screen_name != "Confirm")
         await driver.settle()
         assert closing.is_closed is is_closed
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -34,7 +34,10 @@ def given(driver: Driver) -> Answer:
 async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver) -> None:
     await ask(driver)
     assert "Hunk 1 of 3" in driver.text()
-    await press(driver, "y")
+    for words in ("u one column", "u two columns", "u one column"):
+        assert words in driver.text()
+        await press(driver, "u")
+    await press(driver, "n", "up", "y")
     assert driver.host.session.answers == {}
     assert "✓ 1" in driver.text()
     assert "1 accepted · 2 undecided" in driver.text()
@@ -76,13 +79,6 @@ async def keys_answer(driver: Driver, keys: tuple[str, ...], answer: Answer) -> 
     assert given(driver) == answer
 
 
-@cases.at(WIDE)
-async def an_answer_can_be_changed_while_the_question_stands(driver: Driver) -> None:
-    await ask(driver)
-    await press(driver, "y", "up", "n", "y", "y", "enter")
-    assert given(driver) == Answer(Outcome.ONCE, hunks=(1, 2))
-
-
 @cases.at((160, 60))
 async def each_quick_key_decides_a_hunk_and_none_of_them_applies_the_change(driver: Driver) -> None:
     await ask(driver)
@@ -119,56 +115,8 @@ async def a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_en
 
 
 @cases.at(WIDE)
-async def the_other_form_is_a_key_away_and_named_by_what_it_does(driver: Driver) -> None:
-    await ask(driver)
-    assert "u one column" in driver.text()
-    await press(driver, "u")
-    assert "u two columns" in driver.text()
-
-
-@cases.at(WIDE)
 async def a_change_that_the_engine_cannot_divide_is_asked_about_as_a_whole(driver: Driver) -> None:
     await ask(driver, CHANGE, 0)
     await driver.until_screen("Approval")
     await press(driver, "y")
     assert given(driver) == Answer(Outcome.ONCE)
-
-
-@cases.at(WIDE)
-async def changes_that_share_their_context_are_decided_one_by_one(driver: Driver) -> None:
-    close = "@@ -1,5 +1,5 @@\n-a\n+A\n same\n-b\n+B\n one\n-c\n+C\n"
-    await ask(driver, close, 3)
-    assert "Hunk 1 of 3" in driver.text()
-    await press(driver, "y", "n", "y", "enter")
-    assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
-
-
-@cases.at(WIDE)
-async def several_that_wait_are_reached_by_key(driver: Driver) -> None:
-    await ask(driver)
-    driver.host.session.ask("a2", "make")
-    await driver.until(lambda: "b review all" in driver.text())
-    await press(driver, "b")
-    await driver.until_screen("Batch")
-
-
-@cases.at(WIDE)
-async def it_can_wait_and_be_explained(driver: Driver) -> None:
-    await ask(driver)
-    await press(driver, "question_mark")
-    await driver.until_screen("Explanation")
-    await press(driver, "escape", "l")
-    await driver.until_screen("Workbench")
-    assert driver.host.session.answers == {}
-
-
-@cases.at(WIDE)
-async def the_key_for_plan_mode_says_why_the_mode_stays(driver: Driver) -> None:
-    await ask(driver)
-    await press(driver, "shift+tab")
-    assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
-    assert driver.screen_name == "HunkApproval"
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -15,7 +15,7 @@ from tests.tui.driving import Driver
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
-from tests.tui.scenes_models import GEMMA, NOMIC, PHI, POOL, POOLED, QWEN, QWEN3, RICH, SMOLLM
+from tests.tui.scenes_models import GEMMA, NOMIC, PHI, POOL, POOLED, QWEN, QWEN3, RICH
 
 OLLAMA = "http://127.0.0.1:11434"
 FREE = ProviderError(Fault.REJECTED, "no memory for it", "Unload another model.")
@@ -28,14 +28,12 @@ def rich_host() -> FakeHost:
 
 
 async def open_models(driver: Driver) -> None:
-    await driver.press("alt+e")
-    await driver.until_screen("Models")
+    await driver.press("alt+e", to="Models")
     await driver.until(lambda: driver.text("#models-title").split() == ["Models", "7"])
 
 
 async def load_marked(driver: Driver, typed: str = "") -> None:
-    await driver.press("l")
-    await driver.until_screen("AskText")
+    await driver.press("l", to="AskText")
     await driver.press(*typed, "enter")
 
 
@@ -44,132 +42,106 @@ plain_cases = Cases()
 
 
 @cases
-async def enter_takes_a_model_for_this_session(driver: Driver) -> None:
-    await open_models(driver)
-    await driver.press("down", "enter")
-    await driver.until(lambda: driver.host.used == (OLLAMA, "llama3.2:3b"))
-    assert driver.app.workbench.active is not None
-    assert driver.app.workbench.active.state.model.name == "llama3.2:3b"
-
-
-@cases
-async def a_model_of_another_server_is_for_this_session_too(driver: Driver) -> None:
-    await open_models(driver)
-    await driver.press("home", "enter")
-    await driver.until(lambda: driver.host.used == ("http://127.0.0.1:1234", QWEN3.name))
-    await driver.until(lambda: f"now using {QWEN3.name} at http://127.0.0.1:1234" in driver.text())
-    assert driver.app.workbench.active is not None
-    used = driver.app.workbench.active.state.model
-    assert (used.name, used.url) == (QWEN3.name, "http://127.0.0.1:1234")
-
-
-@cases
-async def a_model_file_is_taken_for_this_session(driver: Driver) -> None:
-    await open_models(driver)
-    await driver.press("end", "enter")
-    await driver.until(lambda: driver.host.used == ("gguf:", PHI.name))
-    await driver.until(lambda: f"now using {PHI.name} on this machine" in driver.text())
-
-
-@cases
-async def a_server_that_cannot_be_taken_is_said(driver: Driver) -> None:
-    class Refusing(FakeServers):
-        async def use(self, url: str, model: str, key: str = "") -> None:
-            raise FREE
-
-    host = driver.host
-    host.servers = Refusing(host)
-    host.servers.found = RICH
-    await open_models(driver)
-    await driver.press("end", "enter")
-    await driver.until(lambda: "no memory for it" in driver.text("#say"))
-
-
-@cases
-async def the_slash_command_with_a_name_takes_it_at_once(driver: Driver) -> None:
-    await driver.type("/model mine:7b")
-    assert driver.app.workbench.active is not None
-    assert driver.app.workbench.active.state.model.name == "mine:7b"
+async def enter_takes_a_model_of_any_server_for_this_session(driver: Driver) -> None:
+    lm_studio = "http://127.0.0.1:1234"
+    for key, url, name, where in (
+        ("down", OLLAMA, "llama3.2:3b", "llama3.2:3b"),
+        ("home", lm_studio, QWEN3.name, f"now using {QWEN3.name} at {lm_studio}"),
+        ("end", "gguf:", PHI.name, f"now using {PHI.name} on this machine"),
+    ):
+        await open_models(driver)
+        await driver.press(key, "enter")
+        await driver.until_shown(where)
+        assert driver.host.used == (url, name)
+        assert (driver.view.state.model.name, driver.view.state.model.url) == (name, url)
 
 
 @cases
 async def the_cursor_begins_on_the_model_in_use_and_passes_over_servers(driver: Driver) -> None:
     await open_models(driver)
     assert "qwen2.5-coder:7b  loaded" in driver.text("#models-state")
-    await driver.press("up")
-    assert NOMIC.name in driver.text("#models-state")
-    await driver.press("end")
-    assert PHI.name in driver.text("#models-state")
-    await driver.press("down")
-    assert PHI.name in driver.text("#models-state")
+    for key, name in (("up", NOMIC.name), ("end", PHI.name), ("down", PHI.name)):
+        await driver.press(key)
+        assert name in driver.text("#models-state")
+    await driver.press("slash", *"gema")
+    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "1"])
+    assert GEMMA.name in driver.text()
+    assert "Ollama" not in driver.text("#models-box Table")
+    await driver.press("escape")
+    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "7"])
+    looked = driver.host.servers.looked
+    await driver.press("r")
+    await driver.until(lambda: driver.host.servers.looked == looked + 1)
 
 
 @cases
-async def a_load_takes_the_window_that_was_typed_and_is_seen_going_on(driver: Driver) -> None:
+async def a_load_takes_the_window_that_was_typed_and_is_seen_going_on_and_given_up(driver: Driver) -> None:
+    servers, session = driver.host.servers, driver.host.session
     await open_models(driver)
-    driver.host.servers.gate.clear()
+    servers.gate.clear()
     await driver.press("down")
     await load_marked(driver, "16k")
-    await driver.until(lambda: "loading, 0 s" in driver.text())
-    driver.host.servers.gate.set()
-    await driver.until(lambda: "16k" in driver.text())
-    assert driver.host.servers.loads == [(OLLAMA, "llama3.2:3b", 16_384)]
-
-
-@cases
-async def an_empty_window_is_left_to_the_server_and_a_wrong_one_is_said(driver: Driver) -> None:
-    await open_models(driver)
+    await driver.until_shown("loading, 0 s")
+    servers.gate.set()
+    await driver.until_shown("16k")
     await load_marked(driver, "lots")
-    await driver.until(lambda: "is not a context size" in driver.text())
+    await driver.until_shown("is not a context size")
+    servers.gate.clear()
     await load_marked(driver)
-    await driver.until(lambda: driver.host.servers.loads == [(OLLAMA, QWEN.name, 0)])
+    await driver.until_shown("loading, 0 s")
+    await driver.press("u")
+    await driver.until(lambda: servers.given_up == ["llama3.2:3b"])
+    await driver.until(lambda: "loading, 0 s" not in driver.text())
+    servers.gate.set()
+    await driver.press("up")
+    before = len(session.history())
+    await load_marked(driver, "8192")
+    await driver.until(lambda: len(session.history()) > before)  # the window of the session is asked for again
+    assert servers.loads == [(OLLAMA, "llama3.2:3b", 16_384), (OLLAMA, "llama3.2:3b", 0), (OLLAMA, QWEN.name, 8192)]
 
 
 @cases
-async def a_load_goes_on_when_the_list_is_left_and_its_end_is_said(driver: Driver) -> None:
+async def a_load_and_a_test_go_on_when_the_list_is_left_and_their_end_is_said(driver: Driver) -> None:
+    servers = driver.host.servers
     await open_models(driver)
-    driver.host.servers.gate.clear()
+    servers.gate.clear()
     await driver.press("down")
     await load_marked(driver)
-    await driver.until(lambda: bool(driver.host.servers.loads))
-    await driver.press("escape")
-    driver.host.servers.gate.set()
-    await driver.until(lambda: "llama3.2:3b: loaded, window 4,096" in driver.text())
+    await driver.until(lambda: bool(servers.loads))
+    await driver.press("escape", to="Workbench")
+    servers.gate.set()
+    await driver.until_shown("llama3.2:3b: loaded, window 4,096")
+    servers.gate.clear()
+    await driver.press("alt+e", to="Models")
+    await driver.press("t")
+    await driver.until_shown("testing its tool calls")
+    await driver.press("escape", to="Workbench")
+    servers.gate.set()
+    await driver.until_shown("qwen2.5-coder:7b: calls: text (native: it writes", "#say")
 
 
 @cases
-async def a_load_is_given_up(driver: Driver) -> None:
+async def what_fails_says_why_and_what_to_do(driver: Driver) -> None:
+    class Refusing(FakeServers):
+        async def use(self, url: str, model: str, key: str = "") -> None:
+            raise FREE
+
+    host = driver.host
+    host.servers = Refusing(host)
+    host.servers.found, host.servers.error = RICH, FREE
     await open_models(driver)
-    driver.host.servers.gate.clear()
     await load_marked(driver)
-    await driver.until(lambda: "loading, 0 s" in driver.text())
-    await driver.press("u")
-    await driver.until(lambda: driver.host.servers.given_up == [QWEN.name])
-    await driver.until(lambda: "loading, 0 s" not in driver.text())
-
-
-@cases
-async def a_load_that_fails_says_why_and_what_to_do(driver: Driver) -> None:
-    await open_models(driver)
-    driver.host.servers.error = FREE
-    await load_marked(driver)
-    await driver.until(lambda: "no memory for it. Unload another model." in driver.text())
-
-
-@cases
-async def the_window_of_the_session_is_asked_for_again_after_its_model_was_loaded(driver: Driver) -> None:
-    session = driver.host.session
-    before = len(session.history())
-    await open_models(driver)
-    await load_marked(driver, "8192")
-    await driver.until(lambda: len(session.history()) > before)
+    await driver.until_shown("no memory for it. Unload another model.")
+    host.servers.error = ProviderError(Fault.REJECTED, "the model answers nothing", "Look at its log.")
+    await driver.press("t")
+    await driver.until_shown("the model answers nothing. Look at its log.")
+    await driver.press("enter")
+    await driver.until_shown("no memory for it", "#say")
 
 
 async def choose_role(driver: Driver, typed: str) -> None:
-    await driver.press("o")
-    await driver.until_screen("Picker")
-    await driver.press(*typed, "enter")
-    await driver.until_screen("Models")
+    await driver.press("o", to="Picker")
+    await driver.press(*typed, "enter", to="Models")
 
 
 @cases
@@ -177,86 +149,46 @@ async def a_model_takes_a_role_and_shows_it_and_lets_it_go(driver: Driver) -> No
     await open_models(driver)
     await choose_role(driver, "plann")
     await driver.until(lambda: driver.host.settings.role_texts == (f"planner: {QWEN.name}",))
-    await driver.until(lambda: f"planner: {QWEN.name}; new sessions use it" in driver.text("#models-state"))
-    await driver.until(lambda: "planner tools" in driver.text("#models-box"))
+    await driver.until_shown(f"planner: {QWEN.name}; new sessions use it", "#models-state")
+    await driver.until_shown("planner tools", "#models-box")
     await driver.press("down", "o", *"plann")
     await driver.until_shown(f"{ROLE_NOTES[ModelRole.PLANNER]}; now {QWEN.name}"[:60])
-    await driver.press("escape", "up")
-    await driver.until_screen("Models")
+    await driver.press("escape", "up", to="Models")
     await choose_role(driver, "plann")
     await driver.until(lambda: driver.host.settings.role_texts == ())
-    await driver.until(lambda: "planner: the model of the session" in driver.text("#models-state"))
-
-
-@cases
-async def a_model_of_another_server_takes_no_role(driver: Driver) -> None:
-    await open_models(driver)
+    await driver.until_shown("planner: the model of the session", "#models-state")
     await driver.press("home", "o")
-    await driver.until(lambda: "Roles apply to the server in use" in driver.text("#models-state"))
+    await driver.until_shown("Roles apply to the server in use", "#models-state")
     assert driver.host.settings.role_texts == ()
 
 
 @cases
-async def a_model_is_unloaded(driver: Driver) -> None:
+async def a_model_is_unloaded_where_its_server_loads_and_unloads(driver: Driver) -> None:
+    servers = driver.host.servers
     await open_models(driver)
     await driver.press("u")
-    await driver.until(lambda: driver.host.servers.unloads == [QWEN.name])
-    await driver.until(lambda: f"{QWEN.name}: unloaded" in driver.text("#models-state"))
+    await driver.until(lambda: servers.unloads == [QWEN.name])
+    await driver.until_shown(f"{QWEN.name}: unloaded", "#models-state")
     await driver.press("down", "up")
-    await driver.until(lambda: "not loaded" in driver.text("#models-state"))
-
-
-@cases
-async def a_server_that_loads_nothing_says_so(driver: Driver) -> None:
-    await open_models(driver)
+    await driver.until_shown("not loaded", "#models-state")
     await driver.press("end", "up", "l")
-    await driver.until(lambda: "serves what it was started with" in driver.text())
+    await driver.until_shown("serves what it was started with")
     await driver.press("u")
-    assert driver.host.servers.loads == []
-    assert driver.host.servers.unloads == []
-
-
-@cases
-async def a_few_characters_narrow_the_list_down(driver: Driver) -> None:
-    await open_models(driver)
-    await driver.press("slash", *"gema")
-    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "1"])
-    assert GEMMA.name in driver.text()
-    assert "Ollama" not in driver.text("#models-box Table")
-    await driver.press("escape")
-    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "7"])
-
-
-@plain_cases
-async def a_server_with_very_many_models_shows_all_of_them(driver: Driver) -> None:
-    host = driver.host
-    models = tuple(ServedModel(f"model-{number}") for number in range(600))
-    host.servers.found = [replace(host.servers.found[0], models=models)]
-    await driver.press("alt+e")
-    await driver.until(lambda: driver.text("#models-title").split() == ["Models", "600"])
-
-
-@cases
-async def looking_again_asks_the_servers(driver: Driver) -> None:
-    await open_models(driver)
-    looked = driver.host.servers.looked
-    await driver.press("r")
-    await driver.until(lambda: driver.host.servers.looked == looked + 1)
+    assert (servers.loads, servers.unloads) == ([], [QWEN.name])
 
 
 @plain_cases
 async def nothing_there_says_what_to_do(driver: Driver) -> None:
     host = driver.host
     host.servers.found = ()
-    await driver.press("alt+e")
-    await driver.until_screen("Models")
-    await driver.until(lambda: "No model server answers. Start one and refresh, or add one" in driver.text())
+    await driver.press("alt+e", to="Models")
+    await driver.until_shown("No model server answers. Start one and refresh, or add one")
     await driver.press("enter", "l", "u")
     assert host.servers.loads == []
 
 
-@for_each("width", [10, 30, 60, 72, 100, 140])
-@for_each("model", [QWEN3, GEMMA, NOMIC, QWEN, SMOLLM])
+@for_each("width", [10, 60, 140])
+@for_each("model", [QWEN3, GEMMA, NOMIC])
 def test_rows_fit_any_width(model: ServedModel, width: int) -> None:
     row = model_row(ModelRow(RICH[0], model), width)
     assert width_of(row) <= max(width, 36)
@@ -295,56 +227,25 @@ def test_windows_are_read_as_people_write_them(typed: str, window: int | None) -
 
 
 @cases
-async def a_test_goes_on_when_the_list_is_left_and_says_what_it_found(driver: Driver) -> None:
+async def what_is_known_of_a_model_stands_with_what_its_server_tells_and_a_test_is_given_up(driver: Driver) -> None:
     servers = driver.host.servers
-    servers.gate.clear()
     await open_models(driver)
     await driver.press("t")
-    await driver.until(lambda: "testing its tool calls" in driver.text())
-    await driver.press("escape")
-    await driver.until(lambda: driver.app.screen is driver.app.workbench)
-    servers.gate.set()
-    await driver.until(lambda: "qwen2.5-coder:7b: calls: text (native: it writes" in driver.text("#say"))
-
-
-@cases
-async def what_is_known_of_a_model_stands_with_what_its_server_tells(driver: Driver) -> None:
-    await open_models(driver)
-    await driver.press("t")
-    await driver.until(lambda: "calls: text (native: it writes" in driver.text("#models-state"))
+    await driver.until_shown("calls: text (native: it writes", "#models-state")
     await driver.press("down")
     await driver.until(lambda: "calls: text" not in driver.text("#models-state"))
     await driver.press("up")
-    await driver.until(lambda: "calls: text (tested)" in driver.text("#models-state"))
+    await driver.until_shown("calls: text (tested)", "#models-state")
     assert "window 4,096" in driver.text("#models-state")
-
-
-@cases
-async def a_test_is_given_up(driver: Driver) -> None:
-    servers = driver.host.servers
     servers.gate.clear()
-    await open_models(driver)
     await driver.press("t")
-    await driver.until(lambda: "testing its tool calls" in driver.text())
+    await driver.until_shown("testing its tool calls")
     await driver.press("u")
     await driver.until(lambda: servers.given_up == [QWEN.name])
     assert servers.unloads == []
-
-
-@cases
-async def a_model_that_cannot_be_tested_says_why(driver: Driver) -> None:
-    driver.host.servers.error = ProviderError(Fault.REJECTED, "the model answers nothing", "Look at its log.")
-    await open_models(driver)
-    await driver.press("t")
-    await driver.until(lambda: "the model answers nothing. Look at its log." in driver.text())
-
-
-@cases
-async def an_embedder_is_not_tested(driver: Driver) -> None:
-    await open_models(driver)
     await driver.press("home", "down", "down", "t")
-    await driver.until(lambda: "nothing to test" in driver.text())
-    assert driver.host.servers.profiles == {}
+    await driver.until_shown("nothing to test")
+    assert (OLLAMA, NOMIC.name) not in servers.profiles
 
 
 async def test_signs_tell_the_model_in_use_from_loaded_and_other_ones() -> None:
@@ -367,43 +268,31 @@ async def a_server_is_added_by_its_address_and_a_dead_one_is_said(driver: Driver
     await driver.press("a")
     await driver.until(lambda: "http://10.0.0.7:9000" in driver.app.screen.query_one(Input).value)  # it wants a key
     await driver.press("ctrl+u", *"dead:1", "enter")
-    await driver.until(lambda: "API key" in driver.text())
+    await driver.until_shown("API key")
     await driver.press("enter")
-    await driver.until(lambda: "✗ No server at dead:1. Start it." in driver.text())
+    await driver.until_shown("✗ No server at dead:1. Start it.")
     assert host.used is None
-    await driver.press("a")
-    await driver.until_screen("AskText")
+    await driver.press("a", to="AskText")
     await driver.press(*["backspace"] * 6, *"box:1", "enter")
-    await driver.until(lambda: "API key" in driver.text())
+    await driver.until_shown("API key")
     await driver.press(*"sk-9")
     assert "sk-9" not in driver.text()
     await driver.press("enter")
     await driver.until(lambda: (host.used, host.servers.keys) == (("box:1", ""), {"box:1": "sk-9"}))
-    await driver.until(lambda: "Added box:1" in driver.text())
+    await driver.until_shown("Added box:1")
 
 
 @cases
-async def a_server_that_was_used_before_and_is_silent_is_listed(driver: Driver) -> None:
+async def profiles_are_on_top_and_connect_the_session_and_silent_servers_are_listed(driver: Driver) -> None:
     host = driver.host
-    host.servers.found = (*RICH, ServerFound("used before", "http://127.0.0.1:18080", (), "no answer"))
-    await open_models(driver)
-    await driver.press("end")
-    await driver.until(lambda: "used before  127.0.0.1:18080  no answer" in driver.text())
-
-
-PROFILES = ServerFound("profiles", "profile:", (ServedModel("gpu", instance="gpu:8080  qwen3-coder"),))
-
-
-@cases
-async def profiles_are_on_top_and_connect_the_session(driver: Driver) -> None:
-    host = driver.host
-    host.servers.found = (PROFILES, *RICH)
-    await driver.press("alt+e")
-    await driver.until_screen("Models")
-    await driver.until(lambda: "gpu:8080  qwen3-coder" in driver.text())
+    profiles = ServerFound("profiles", "profile:", (ServedModel("gpu", instance="gpu:8080  qwen3-coder"),))
+    host.servers.found = (profiles, *RICH, ServerFound("used before", "http://127.0.0.1:18080", (), "no answer"))
+    await driver.press("alt+e", to="Models")
+    await driver.until_shown("gpu:8080  qwen3-coder")
+    await driver.until_shown("used before  127.0.0.1:18080  no answer")
     await driver.press("home", "enter")
     await driver.until(lambda: driver.host.used == ("profile:", "gpu"))
-    await driver.until(lambda: "now using gpu as your settings say" in driver.text())
+    await driver.until_shown("now using gpu as your settings say")
 
 
 @plain_cases
@@ -433,11 +322,3 @@ def test_rows_of_which_nothing_changed_are_the_same() -> None:
     assert with_pool(rows, POOL) == rows
     assert with_pool(rows, POOL[1:]) != rows
     assert (count_text(rows, 1), count_text(rows[4:], 2)) == ("pool 2 of 4 up, 3/6 busy · 1 model", "2")
-
-
-async def test_the_cases() -> None:
-    await cases.run()
-
-
-async def test_the_plain_cases() -> None:
-    await plain_cases.run()

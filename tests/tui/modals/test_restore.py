@@ -14,8 +14,7 @@ cases = Cases()
 
 
 async def at_question(driver: Driver, typed: str) -> None:
-    await driver.type(typed)
-    await driver.until_screen("RestoreQuestion")
+    await driver.type(typed, "RestoreQuestion")
     driver.host.clock.forward(1)
     await driver.settle()
 
@@ -30,75 +29,50 @@ async def an_undo_shows_what_it_would_do_and_does_it_on_a_yes(driver: Driver) ->
     assert all(words in last for words in ("y apply", "n cancel", "Esc close"))
     assert "send" not in last
     assert changes.applied == []
-    await driver.press("y")
-    await driver.until_screen("Workbench")
+    await driver.press("y", to="Workbench")
     assert [(plan.action, plan.calls) for plan, _ in changes.applied] == [
         ("undo", tuple(step.id for step in changes.steps()[1:]))
     ]
     await driver.until(lambda: "undone: shell python tools/scaffold.py" in driver.text("#chat-pane"))
 
 
-@cases.each("keys", [("enter",), ("space",), ("n",), ("escape",)])
-async def nothing_but_a_yes_undoes(driver: Driver, keys: tuple[str, ...]) -> None:
-    changes = await with_steps(driver)
-    await at_question(driver, "/undo")
-    await driver.press(*keys)
-    assert changes.applied == []
-
-
 @cases
-async def a_yes_in_the_first_moment_does_not_count(driver: Driver) -> None:
+async def nothing_but_a_yes_undoes_and_none_of_the_first_moment(driver: Driver) -> None:
     changes = await with_steps(driver)
-    await driver.type("/undo")
-    await driver.until_screen("RestoreQuestion")
+    await driver.type("/undo", "RestoreQuestion")
     await driver.press("y")
+    driver.host.clock.forward(1)
+    for key in ("enter", "space", "n", "escape"):
+        if driver.app.screen is driver.app.workbench:
+            await at_question(driver, "/undo")
+        await driver.press(key)
     assert changes.applied == []
 
 
 @cases.at(SMALL)
 async def an_undo_with_conflicts_names_them_and_knows_no_yes(driver: Driver) -> None:
     changes = await with_steps(driver)
-    changes.conflicts = ("parser/lexer.py", "evil\u202e.py")
+    changes.conflicts, changes.left_out = ("parser/lexer.py", "evil\u202e.py"), ("data/corpus.bin",)
     await at_question(driver, "/undo 3")
     assert "refused: changed in the meantime: parser/lexer.py, evil<U+202E>.py" in driver.text()
+    assert "not covered, they stay as they are: data/corpus.bin" in driver.text()
     assert "y yes" not in driver.text()
     await driver.press("y")
     assert changes.applied == []
 
 
 @cases
-async def what_is_left_out_is_named(driver: Driver) -> None:
-    changes = await with_steps(driver)
-    changes.left_out = ("data/corpus.bin",)
-    await at_question(driver, "/undo")
-    assert "not covered, they stay as they are: data/corpus.bin" in driver.text()
-
-
-@cases
 async def a_redo_does_again_what_was_undone(driver: Driver) -> None:
     changes = await with_steps(driver)
+    assert "4 changed" in driver.text("#files-title")
     await at_question(driver, "/undo")
     await driver.press("y")
+    await driver.until(lambda: "3 changed" in driver.text("#files-title"))
     await at_question(driver, "/redo")
     await driver.press("y")
     assert [plan.action for plan, _ in changes.applied] == ["undo", "redo"]
+    await driver.until(lambda: "4 changed" in driver.text("#files-title"))
     await driver.until(lambda: "done again: shell python -m build" in driver.text("#chat-pane"))
-
-
-@cases
-async def the_keys_ask_as_the_words_do(driver: Driver) -> None:
-    await with_steps(driver)
-    await driver.press("alt+u")
-    await driver.until_screen("RestoreQuestion")
-    await driver.press("escape", "alt+r")
-    await driver.until_screen("Picker")
-
-
-@cases
-async def nothing_to_undo_is_said(driver: Driver) -> None:
-    FakeChanges(driver.host.session)
-    await driver.type("/undo")
-    await driver.until(lambda: "there is nothing to undo" in driver.text("#say"))
 
 
 @cases
@@ -110,20 +84,21 @@ async def a_number_that_is_none_is_said(driver: Driver) -> None:
     assert changes.applied == []
 
 
-@cases.each("typed", ["/undo", "/redo", "/rewind"])
-async def without_checkpoints_it_is_said_that_undo_is_not_available(driver: Driver, typed: str) -> None:
-    await driver.type(typed)
-    assert "undo is not available here" in driver.text("#say")
-
-
 @cases
-async def an_undo_that_fails_is_said(driver: Driver) -> None:
+async def where_nothing_can_be_taken_back_it_is_said_why(driver: Driver) -> None:
     class Stubborn(FakeChanges):
         async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
             raise SandboxError("parser/lexer.py cannot be written")
 
-    await with_steps(driver)
+    async def said(typed: str, words: str) -> None:
+        await driver.type(typed)
+        await driver.until(lambda: words in driver.text("#say"))
+
+    await said(f"/undo {'9' * 5000}", "undo is not available here")
+    await said("/redo", "undo is not available here")
     stubborn = Stubborn(driver.host.session)
+    await said("/undo", "there is nothing to undo")
+    await said("/rewind", "nothing to rewind to")
     driver.host.session.begin_turn("go")
     stubborn.add("x", "edit", "a.py")
     driver.host.session.end_turn()
@@ -137,13 +112,10 @@ async def a_rewind_goes_back_with_the_files_or_without(driver: Driver, key: str,
     changes = await with_steps(driver)
     driver.host.session.begin_turn("and the docs")
     driver.host.session.end_turn(TurnReason.DONE)
-    await driver.type("/rewind")
-    await driver.until_screen("Picker")
-    await driver.press("down", "enter")
-    await driver.until_screen("RestoreQuestion")
+    await driver.type("/rewind", "Picker")
+    await driver.press("down", "enter", to="RestoreQuestion")
     driver.host.clock.forward(1)
-    await driver.press(key)
-    await driver.until_screen("Workbench")
+    await driver.press(key, to="Workbench")
     assert [(plan.turn_id, files) for plan, files in changes.applied] == [("turn-1", with_files)]
     await driver.until(lambda: "the conversation continues from here" in driver.text("#chat-pane"))
 
@@ -153,21 +125,13 @@ async def a_rewind_with_conflicts_leaves_the_conversation_alone_to_go_back(drive
     changes = await with_steps(driver)
     changes.conflicts = ("parser/lexer.py",)
     await driver.type("/rewind")
-    await driver.press("enter")
-    await driver.until_screen("RestoreQuestion")
+    await driver.press("enter", to="RestoreQuestion")
     driver.host.clock.forward(1)
     await driver.press("y")
     assert changes.applied == []
     await driver.press("c")
     await driver.until(lambda: bool(changes.applied))
     assert [files for _, files in changes.applied] == [False]
-
-
-@cases
-async def where_nothing_was_said_there_is_nothing_to_rewind(driver: Driver) -> None:
-    FakeChanges(driver.host.session)
-    await driver.type("/rewind")
-    await driver.until(lambda: "nothing to rewind to" in driver.text("#say"))
 
 
 async def test_what_was_rewound_is_not_offered_again() -> None:
@@ -178,19 +142,3 @@ async def test_what_was_rewound_is_not_offered_again() -> None:
     session.emit(Rewound(turn_id="turn-2"))
     session.begin_turn("four")
     assert [turn.text for turn in turns_of(session.history())] == ["one", "four"]
-
-
-@cases
-async def the_count_of_changed_files_follows_an_undo(driver: Driver) -> None:
-    await with_steps(driver)
-    assert "4 changed" in driver.text("#files-title")
-    await at_question(driver, "/undo 2")
-    await driver.press("y")
-    await driver.until(lambda: "1 changed" in driver.text("#files-title"))
-    await at_question(driver, "/redo 2")
-    await driver.press("y")
-    await driver.until(lambda: "4 changed" in driver.text("#files-title"))
-
-
-async def test_the_cases() -> None:
-    await cases.run()

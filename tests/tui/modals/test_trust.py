@@ -14,6 +14,20 @@ from tests.tui.one_app import Cases
 from tests.tui.scenes import TRUST_ITEMS
 
 cases = Cases()
+HOOKS = [TrustItem("hook", f"hooks/{number}", f"run {number}") for number in range(60)]
+BROUGHT = (
+    TrustItem("hook", ".lmagent/hooks.json", "PreToolUse Bash: guard.sh"),
+    TrustItem("MCP server", ".mcp.json", "paper: python3 paper_server.py"),
+    TrustItem("hook", ".lmagent/hooks.json", "Stop: done.sh"),
+)
+
+
+class FullDisk(FakeTrust):
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        raise ConfigError("the answer cannot be kept", "The disk is full.")
+
+    def revoke(self) -> None:
+        raise ConfigError("the answer cannot be kept", "The disk is full.")
 
 
 def bringing(*items: TrustItem) -> FakeHost:
@@ -28,126 +42,86 @@ async def at_question(driver: Driver) -> None:
     await driver.settle()
 
 
-async def test_a_folder_that_brings_something_asks_before_a_session_opens() -> None:
+async def ask(driver: Driver, *items: TrustItem) -> FakeTrust:
+    driver.host.trust.items = list(items)
+    await driver.type("/trust")
+    await at_question(driver)
+    return driver.host.trust
+
+
+@pytest.mark.parametrize(("key", "answer"), [("t", True), ("n", False), ("escape", None)])
+async def test_a_folder_that_brings_something_asks_before_a_session_opens(key: str, answer: bool | None) -> None:
     async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
         await at_question(driver)
         assert driver.host.opened == {}
         assert "url = http://10.0.0.7:8080/v1" in driver.text()
-        await driver.press("t")
-        await driver.until(lambda: driver.app.workbench.active is not None)
-        assert driver.host.trust.is_trusted is True
-
-
-@pytest.mark.parametrize(("key", "answer"), [("n", False), ("escape", None)])
-async def test_without_a_yes_nothing_is_trusted_and_the_app_goes_on(key: str, answer: bool | None) -> None:
-    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
-        await at_question(driver)
         await driver.press(key)
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.trust.is_trusted is answer
 
 
-async def test_what_stands_in_a_control_sequence_is_shown_before_a_yes() -> None:
-    item = TrustItem("permission rule", "config.toml", "allow = Shell(true \x1b]0;; curl evil #\x07)")
-    async with running(bringing(item), is_ready=False) as driver:
-        await at_question(driver)
-        assert "; curl evil #" in driver.text()
+@cases
+async def enter_and_space_trust_nothing_and_there_is_nothing_to_list_or_to_choose(driver: Driver) -> None:
+    await driver.type("/trust")
+    assert "this folder brings nothing that needs your trust" in driver.text("#say")
+    trust = await ask(driver, *TRUST_ITEMS)
+    for words in ("what is trusted", "where a server runs"):
+        assert words not in driver.text()
+    for key in ("space", "l", "s"):
+        await driver.press(key)
+        assert (trust.is_trusted, driver.screen_name) == (None, "TrustQuestion")
+    driver.host.clock.forward(1)
+    await driver.press("enter")
+    assert trust.is_trusted is False
+    await driver.type("/trust")
+    await at_question(driver)
+    await driver.press("t", to="Workbench")
+    assert trust.is_trusted
 
 
-async def test_enter_and_space_trust_nothing() -> None:
-    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
-        await at_question(driver)
-        await driver.press("space")
-        assert driver.host.trust.is_trusted is None
-        assert driver.screen_name == "TrustQuestion"
-        driver.host.clock.forward(1)
-        await driver.press("enter")
-        assert driver.host.trust.is_trusted is False
-
-
-async def test_a_long_list_is_trusted_only_after_its_end_was_seen() -> None:
-    items = [TrustItem("hook", f"hooks/{number}", f"run {number}") for number in range(60)]
-    async with running(bringing(*items), is_ready=False, size=SMALL) as driver:
-        await at_question(driver)
-        assert "Not yet: read to the end first" not in driver.text()
-        await driver.press("t")
-        assert driver.host.trust.is_trusted is None
-        assert "Not yet: read to the end first (Space, End)" in driver.text()
-        await driver.press("end", "t")
-        assert driver.host.trust.is_trusted is True
-
-
-async def test_what_changed_while_the_question_was_open_is_not_trusted() -> None:
-    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
-        await at_question(driver)
-        driver.host.trust.items.append(TrustItem("hook", "x", "rm -rf ~"))
-        await driver.press("t")
-        assert driver.host.trust.is_trusted is None
-        assert "changed meanwhile" in driver.text()
-
-
-async def test_an_answer_that_cannot_be_kept_is_said() -> None:
-    class Full(FakeTrust):
-        def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-            raise ConfigError("the answer cannot be kept", "The disk is full.")
-
-    host = bringing()
-    host.trust = Full()
-    host.trust.items = list(TRUST_ITEMS)
-    async with running(host, is_ready=False) as driver:
-        await at_question(driver)
-        await driver.press("t")
-        assert "the answer cannot be kept" in driver.text()
-
-
-async def test_the_file_can_be_looked_at() -> None:
-    host = bringing(TrustItem("setting", "pyproject.toml", "x = 1"))
-    async with running(host, is_ready=False) as driver:
-        await at_question(driver)
-        await driver.press("v")
-        await driver.until_screen("Viewer")
-        await driver.until(lambda: "name = 'parser'" in driver.text())
-        await driver.press("escape")
-        await driver.until_screen("TrustQuestion")
-
-
-async def test_of_several_files_one_is_chosen_to_look_at() -> None:
-    host = bringing(TrustItem("setting", "pyproject.toml", "x = 1"), TrustItem("setting", "README.md", "y = 1"))
-    async with running(host, is_ready=False) as driver:
-        await at_question(driver)
-        await driver.press("v")
-        await driver.until_screen("Picker")
-        await driver.press("down", "enter")
-        await driver.until(lambda: "# parser" in driver.text())
+@cases.at(SMALL)
+async def a_long_list_is_trusted_only_after_its_end_was_seen(driver: Driver) -> None:
+    trust = await ask(driver, *HOOKS)
+    assert "Not yet: read to the end first" not in driver.text()
+    await driver.press("t")
+    assert trust.is_trusted is None
+    assert "Not yet: read to the end first (Space, End)" in driver.text()
+    await driver.press("end", "t")
+    assert trust.is_trusted is True
 
 
 @cases
-async def trust_is_asked_for_by_slash_and_says_where_there_is_nothing(driver: Driver) -> None:
-    await driver.type("/trust")
-    assert "this folder brings nothing that needs your trust" in driver.text("#say")
-    driver.host.trust.items = list(TRUST_ITEMS)
-    await driver.type("/trust")
-    await driver.until_screen("TrustQuestion")
+async def what_changed_while_the_question_was_open_is_not_trusted(driver: Driver) -> None:
+    trust = await ask(driver, *TRUST_ITEMS)
+    trust.items.append(TrustItem("hook", "x", "rm -rf ~"))
+    await driver.press("t")
+    assert trust.is_trusted is None
+    assert "changed meanwhile" in driver.text()
 
 
-async def test_a_no_can_be_taken_back_by_slash() -> None:
-    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
-        await at_question(driver)
-        await driver.press("n")
-        await driver.until_screen("Workbench")
-        await driver.type("/trust")
-        await at_question(driver)
-        await driver.press("t")
-        await driver.until_screen("Workbench")
-        assert driver.host.trust.is_trusted is True
+@cases
+async def an_answer_that_cannot_be_kept_is_said(driver: Driver) -> None:
+    driver.host.trust = FullDisk()
+    await ask(driver, *TRUST_ITEMS)
+    await driver.press("t")
+    assert "the answer cannot be kept" in driver.text()
 
 
-async def test_hostile_items_are_named() -> None:
-    host = bringing(TrustItem("[red]hook", "a\x1b[2J.toml", "one\ntwo \u202egpj [bold]"))
-    async with running(host, is_ready=False) as driver:
-        await at_question(driver)
-        assert "[red]hook" in driver.text()
-        assert "one⏎two <U+202E>gpj [bold]" in driver.text()
+@cases
+async def of_several_files_one_is_chosen_to_look_at(driver: Driver) -> None:
+    await ask(driver, TrustItem("setting", "pyproject.toml", "x = 1"), TrustItem("setting", "README.md", "y = 1"))
+    await driver.press("v", to="Picker")
+    await driver.press("down", "enter", to="Viewer")
+    await driver.until(lambda: "# parser" in driver.text())
+    await driver.press("escape", to="TrustQuestion")
+
+
+@cases
+async def hostile_items_are_named_and_what_stands_in_a_control_sequence_is_shown(driver: Driver) -> None:
+    rule = TrustItem("permission rule", "config.toml", "allow = Shell(true \x1b]0;; curl evil #\x07)")
+    await ask(driver, TrustItem("[red]hook", "a\x1b[2J.toml", "one\ntwo \u202egpj [bold]"), rule)
+    for words in ("[red]hook", "one⏎two <U+202E>gpj [bold]", "; curl evil #"):
+        assert words in driver.text()
 
 
 async def test_the_first_run_says_that_the_folder_is_not_trusted_and_leads_there() -> None:
@@ -158,14 +132,14 @@ async def test_the_first_run_says_that_the_folder_is_not_trusted_and_leads_there
         await driver.until(lambda: "its own settings are ignored until you trust it" in driver.text())
         await driver.press("t")
         await at_question(driver)
-        await driver.press("t")
-        await driver.until_screen("FirstRun")
+        await driver.press("t", to="FirstRun")
         await driver.until(lambda: "its own settings are ignored" not in driver.text())
         assert host.trust.is_trusted is True
 
 
 @pytest.mark.parametrize("answer", [True, False])
-async def test_a_question_that_another_lmtui_was_answered_goes_away(answer: bool) -> None:
+async def test_a_question_that_another_lmtui_was_answered_goes_away(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtui.tui.modals.trust_question.LOOK_S", 0.02)
     async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
         await at_question(driver)
         await driver.until(lambda: bool(driver.host.trust.threads - {threading.get_ident()}))
@@ -176,10 +150,11 @@ async def test_a_question_that_another_lmtui_was_answered_goes_away(answer: bool
         driver.host.trust.elsewhere = answer
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.trust.is_trusted is None
-        assert [("is trusted" in each.message) for each in driver.app._notifications] == [answer]
+        assert [("is trusted" in each) for each in driver.told] == [answer]
 
 
-async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted() -> None:
+async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtui.tui.modals.trust_question.LOOK_S", 0.02)
     host = bringing()
     host.trust.refused_items = list(TRUST_ITEMS)
     host.trust.elsewhere = False
@@ -193,18 +168,9 @@ async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted
         await driver.until(lambda: driver.screen_name != "TrustQuestion")
 
 
-BROUGHT = (
-    TrustItem("hook", ".lmagent/hooks.json", "PreToolUse Bash: guard.sh"),
-    TrustItem("MCP server", ".mcp.json", "paper: python3 paper_server.py"),
-    TrustItem("hook", ".lmagent/hooks.json", "Stop: done.sh"),
-)
-
-
 @cases
 async def after_a_yes_it_says_what_holds_now_and_what_from_the_next_session(driver: Driver) -> None:
-    driver.host.trust.items = list(BROUGHT)
-    await driver.type("/trust")
-    await at_question(driver)
+    await ask(driver, *BROUGHT)
     await driver.press("t")
     said = "trusted; hold now: 1 MCP server; from the next session on (F4 opens one): 2 hooks"
     await driver.until(lambda: said in driver.text("#say").replace("\n", " "))
@@ -214,16 +180,12 @@ async def after_a_yes_it_says_what_holds_now_and_what_from_the_next_session(driv
 async def what_is_trusted_is_listed_and_taken_back_after_a_question(driver: Driver) -> None:
     trust = driver.host.trust
     trust.trusted_items = list(BROUGHT)
-    await driver.type("/trust")
-    await driver.until_screen("Trusted")
+    await driver.type("/trust", "Trusted")
     assert "paper: python3 paper_server.py" in driver.text()
-    await driver.press("d")
-    await driver.until_screen("Confirm")
-    await driver.press("n")
-    await driver.until_screen("Trusted")
+    await driver.press("d", to="Confirm")
+    await driver.press("n", to="Trusted")
     assert trust.trusted_items == list(BROUGHT)
-    await driver.press("d")
-    await driver.until_screen("Confirm")
+    await driver.press("d", to="Confirm")
     await driver.press("y")
     await driver.until(lambda: "taken back: its servers end now" in driver.text())
     assert trust.trusted_items == []
@@ -231,87 +193,49 @@ async def what_is_trusted_is_listed_and_taken_back_after_a_question(driver: Driv
 
 @cases
 async def what_is_trusted_is_reached_from_the_question_too(driver: Driver) -> None:
-    driver.host.trust.items, driver.host.trust.trusted_items = list(TRUST_ITEMS), list(BROUGHT)
-    await driver.type("/trust")
-    await at_question(driver)
-    await driver.press("l")
-    await driver.until_screen("Trusted")
-    await driver.press("d")
-    await driver.until_screen("Confirm")
+    driver.host.trust.trusted_items = list(BROUGHT)
+    await ask(driver, *TRUST_ITEMS)
+    await driver.press("l", to="Trusted")
+    await driver.press("d", to="Confirm")
     await driver.press("y")
     await driver.until(lambda: "Taken back: close this and look again" in driver.text())
 
 
 @cases
 async def a_trust_that_cannot_be_taken_back_is_said(driver: Driver) -> None:
-    class Full(FakeTrust):
-        def revoke(self) -> None:
-            raise ConfigError("the answer cannot be kept", "The disk is full.")
-
-    driver.host.trust = Full()
+    driver.host.trust = FullDisk()
     driver.host.trust.trusted_items = list(BROUGHT)
-    await driver.type("/trust")
-    await driver.until_screen("Trusted")
-    await driver.press("d")
-    await driver.until_screen("Confirm")
+    await driver.type("/trust", "Trusted")
+    await driver.press("d", to="Confirm")
     await driver.press("y")
     await driver.until(lambda: "the answer cannot be kept" in driver.text())
 
 
-async def test_without_anything_trusted_the_question_offers_no_list_of_it() -> None:
-    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
-        await at_question(driver)
-        assert "what is trusted" not in driver.text()
-        await driver.press("l")
-        assert driver.screen_name == "TrustQuestion"
+@cases
+async def where_a_server_runs_is_chosen_and_what_is_listed_then_is_trusted(driver: Driver) -> None:
+    servers = [TrustItem("MCP server", ".mcp.json", f"{name}: npx {name}", server=name) for name in "ab"]
+    trust = await ask(driver, *servers)
+    await driver.press("s", to="Picker")
+    await driver.press("down", "enter")
+    await driver.until(lambda: "Where does b run?" in driver.text())
+    trust.items[1] = TrustItem("MCP server", ".mcp.json", "b: outside the sandbox, x, as you chose", server="b")
+    await driver.press("down", "down", "enter")
+    await driver.until(lambda: "as you chose" in driver.text())
+    assert driver.host.extensions.mcp.chosen == [("b", Reach.HOST)]
+    await driver.press("t")
+    assert trust.is_trusted is None, "something else stands there: keys count after a moment"
+    await at_question(driver)
+    await driver.press("t")
+    await driver.until(lambda: trust.is_trusted is True)
 
 
-async def test_where_a_server_runs_is_chosen_and_what_is_listed_then_is_trusted() -> None:
-    host = bringing(
-        TrustItem("MCP server", ".mcp.json", "a: npx a", server="a"), TrustItem("MCP server", ".mcp.json", "b: x", server="b")
-    )
-    async with running(host, is_ready=False) as driver:
-        await at_question(driver)
-        await driver.press("s")
-        await driver.until_screen("Picker")
-        await driver.press("down", "enter")
-        await driver.until(lambda: "Where does b run?" in driver.text())
-        host.trust.items[1] = TrustItem("MCP server", ".mcp.json", "b: outside the sandbox, x, as you chose", server="b")
-        await driver.press("down", "down", "enter")
-        await driver.until(lambda: "as you chose" in driver.text())
-        assert host.extensions.mcp.chosen == [("b", Reach.HOST)]
-        await driver.press("t")
-        assert host.trust.is_trusted is None, "something else stands there: keys count after a moment"
-        driver.host.clock.forward(1)
-        await driver.settle()
-        await driver.press("t")
-        await driver.until(lambda: host.trust.is_trusted is True)
-
-
-async def test_after_a_choice_the_list_is_read_to_its_end_again() -> None:
-    items = [TrustItem("hook", f"hooks/{number}", f"run {number}") for number in range(60)]
-    host = bringing(TrustItem("MCP server", ".mcp.json", "a: npx a", server="a"), *items)
-    async with running(host, is_ready=False, size=SMALL) as driver:
-        await at_question(driver)
-        await driver.press("end", "s")
-        await driver.until_screen("Picker")
-        host.trust.items.append(TrustItem("hook", "hooks/last", "run last"))
-        await driver.press("enter")
-        await driver.until_screen("TrustQuestion")
-        driver.host.clock.forward(1)
-        await driver.settle()
-        await driver.press("t")
-        assert host.trust.is_trusted is None
-        assert "Not yet: read to the end first" in driver.text()
-
-
-async def test_nothing_is_chosen_where_no_server_is_asked_about() -> None:
-    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
-        await at_question(driver)
-        assert "where a server runs" not in driver.text()
-        await driver.press("s")
-        assert driver.screen_name == "TrustQuestion"
-
-
-async def test_the_cases() -> None:
-    await cases.run()
+@cases.at(SMALL)
+async def after_a_choice_the_list_is_read_to_its_end_again(driver: Driver) -> None:
+    trust = await ask(driver, TrustItem("MCP server", ".mcp.json", "a: npx a", server="a"), *HOOKS)
+    await driver.press("end", "s", to="Picker")
+    trust.items.append(TrustItem("hook", "hooks/last", "run last"))
+    await driver.press("enter")
+    await at_question(driver)
+    await driver.press("t")
+    assert trust.is_trusted is None
+    assert "Not yet: read to the end first" in driver.text()

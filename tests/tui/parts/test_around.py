@@ -11,8 +11,7 @@ SIZES = [WIDE, SMALL, (40, 12)]
 
 
 async def settings_of(driver: Driver, *keys: str) -> None:
-    await driver.press("f11")
-    await driver.until_screen("SettingsScreen")
+    await driver.press("f11", to="SettingsScreen")
     await driver.press(*keys)
 
 
@@ -30,8 +29,7 @@ async def settings_show_value_source_and_help(driver: Driver, size: tuple[int, i
 async def a_setting_is_changed_and_forgotten(driver: Driver) -> None:
     await settings_of(driver, *"temp", "enter")
     await driver.until_screen("AskText")
-    await driver.press("end", "backspace", "backspace", "1", "enter")
-    await driver.until_screen("SettingsScreen")
+    await driver.press("end", "backspace", "backspace", "1", "enter", to="SettingsScreen")
     await driver.until(lambda: bool(driver.host.settings.changes))
     await driver.settle()
     assert "temperature = 0.1" in driver.text()
@@ -47,8 +45,7 @@ async def what_cannot_be_is_said_and_the_screen_stays(driver: Driver) -> None:
     await driver.press("ctrl+u", *"hot", "enter")
     await driver.until(lambda: driver.screen_name == "AskText" and "cannot be 'hot'" in driver.text())
     assert "hot" in driver.app.screen.query_one(Input).value  # to be corrected
-    await driver.press("escape")
-    await driver.until_screen("SettingsScreen")
+    await driver.press("escape", to="SettingsScreen")
     assert "cannot be 'hot'" in driver.text()
     assert driver.host.settings.changes == []
 
@@ -83,7 +80,3 @@ async def the_settings_close_and_the_prompt_has_the_focus(driver: Driver) -> Non
     await driver.until_screen("Workbench")
     await driver.press("a")
     assert driver.app.workbench.prompt.text == "a"
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -17,27 +17,23 @@ cases = Cases()
 async def opened(driver: Driver) -> None:
     driver.host.attempts.task = "Fix it"
     driver.host.attempts.show(some_attempts())
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
+    await driver.type("/attempts", "AttemptsScreen")
 
 
 @cases
 async def a_task_behind_a_number_begins_attempts_and_shows_them(driver: Driver) -> None:
-    await driver.type("/attempts 4 repair the date parser")
-    await driver.until_screen("AttemptsScreen")
+    await driver.type("/attempts 4 repair the date parser", "AttemptsScreen")
     assert driver.host.attempts.begun == [("repair the date parser", 4, driver.host.session.id)]
     await driver.until_shown("4 running")
     await driver.press("escape")
-    await driver.type("/attempts repair it")
-    await driver.until_screen("AttemptsScreen")
+    await driver.type("/attempts repair it", "AttemptsScreen")
     assert driver.host.attempts.begun[1][:2] == ("repair it", 3)
 
 
 @cases
 async def the_page_goes_on_with_the_attempts(driver: Driver) -> None:
     driver.host.attempts.show(working())
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
+    await driver.type("/attempts", "AttemptsScreen")
     assert "2 done, 2 running" in driver.text()
     assert "Best" not in driver.text()
     driver.host.attempts.show(some_attempts())
@@ -78,19 +74,16 @@ async def an_attempt_is_used_only_by_its_key_and_a_refusal_is_said(driver: Drive
 @cases
 async def one_more_runs_one_stops_and_all_are_dropped_after_a_question(driver: Driver) -> None:
     driver.host.attempts.show(working())
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
+    await driver.type("/attempts", "AttemptsScreen")
     await driver.press("down", "down", "x", "r")
     assert driver.host.attempts.stopped == [3]
     assert len(driver.host.attempts.rows) == 5
     await driver.press("y", "o")
     assert driver.screen_name == "AttemptsScreen"
-    await driver.press("D")
-    await driver.until_screen("Confirm")
+    await driver.press("D", to="Confirm")
     await driver.press("n")
     assert driver.host.attempts.rows
-    await driver.press("D")
-    await driver.until_screen("Confirm")
+    await driver.press("D", to="Confirm")
     await driver.press("y")
     assert not driver.host.attempts.rows
     assert "No attempts yet" in driver.text()
@@ -131,8 +124,7 @@ async def hostile_names_are_cleaned(driver: Driver) -> None:
     row = some_attempts()[0]
     driver.host.attempts.task = "x\x1b[2Jy"
     driver.host.attempts.show([replace(row, model="a\x1b[31mb\u202e")])
-    await driver.type("/attempts")
-    await driver.until_screen("AttemptsScreen")
+    await driver.type("/attempts", "AttemptsScreen")
     assert "\x1b" not in driver.text()
     assert "\u202e" not in driver.text()
 
@@ -140,8 +132,7 @@ async def hostile_names_are_cleaned(driver: Driver) -> None:
 @cases
 async def to_leave_while_attempts_work_is_asked(driver: Driver) -> None:
     driver.host.attempts.show(working())
-    await driver.press("ctrl+q")
-    await driver.until_screen("Confirm")
+    await driver.press("ctrl+q", to="Confirm")
     assert "2 agents are working" in driver.text()
 
 
@@ -149,14 +140,8 @@ async def to_leave_while_attempts_work_is_asked(driver: Driver) -> None:
 async def hunks_of_an_attempt_are_chosen_on_the_page_of_effects(driver: Driver) -> None:
     await opened(driver)
     review = driver.host.attempts.reviewed = FakeReview()
-    await driver.press("home", "m")
-    await driver.until_screen("EffectReviewScreen")
+    await driver.press("home", "m", to="EffectReviewScreen")
     assert "Attempt 2" in driver.text()
     await driver.press("down", "space", "y")
     assert review.kept
-    await driver.press("escape")
-    await driver.until_screen("AttemptsScreen")
-
-
-async def test_the_cases() -> None:
-    await cases.run()
+    await driver.press("escape", to="AttemptsScreen")

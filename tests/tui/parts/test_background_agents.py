@@ -9,14 +9,13 @@ from lmtui.tui.modals.agents import NO_AGENTS, in_order
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost, play_work
 from tests.tui.one_app import Cases
-from tests.tui.scenes_agents import AGENTS, use_agents
+from tests.tui.scenes_lists import AGENTS, use_agents
 
 cases = Cases()
 
 
 async def listed(driver: Driver) -> None:
-    await driver.type("/agents")
-    await driver.until_screen("AgentList")
+    await driver.type("/agents", "AgentList")
 
 
 def test_what_needs_the_user_is_first_and_then_what_works() -> None:
@@ -57,8 +56,7 @@ async def a_session_of_this_folder_is_opened_in_the_attached_app(driver: Driver)
     driver.app.options = replace(driver.app.options, is_attached=True)
     await listed(driver)
     await driver.until(lambda: "Build the contact form" in driver.text())
-    await driver.press("home", "enter")
-    await driver.until_screen("Workbench")
+    await driver.press("home", "enter", to="Workbench")
     assert not driver.app.is_leaving
 
 
@@ -86,7 +84,3 @@ async def leaving_an_attached_app_asks_nothing_while_an_agent_works(driver: Driv
     driver.app.options = replace(driver.app.options, is_attached=True)
     await driver.press("ctrl+q")
     await driver.until(lambda: driver.app.is_leaving)
-
-
-async def test_the_cases() -> None:
-    await cases.run()

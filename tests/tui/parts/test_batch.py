@@ -9,8 +9,7 @@ from tests.tui.one_app import Cases
 
 
 async def listed(driver: Driver) -> None:
-    await driver.type("/batch")
-    await driver.until_screen("BatchList")
+    await driver.type("/batch", "BatchList")
     await driver.until_shown("lexer.py")
 
 
@@ -75,8 +74,7 @@ async def a_decision_that_cannot_be_written_down_is_told(driver: Driver) -> None
     await listed(driver)
     await driver.press("down", "n")
     await driver.until_shown("cannot be written: No space left")
-    await driver.press("enter")
-    await driver.until_screen("EffectReviewScreen")
+    await driver.press("enter", to="EffectReviewScreen")
     await driver.until_shown("cannot be written: No space left")
 
 
@@ -85,17 +83,14 @@ async def a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_lon
     host = driver.host
     host.extensions.batches.stale.add("3")
     await listed(driver)
-    await driver.press("down", "y")
-    await driver.until_screen("Confirm")
+    await driver.press("down", "y", to="Confirm")
     await driver.until_shown("Other tasks")
     await driver.press("n")
     assert host.extensions.batches.rows[1].decision == ""
-    await driver.press("y")
-    await driver.until_screen("Confirm")
+    await driver.press("y", to="Confirm")
     await driver.press("y")
     await driver.until_shown("task 2 is accepted")
-    await driver.press("down", "y")
-    await driver.until_screen("Confirm")
+    await driver.press("down", "y", to="Confirm")
     await driver.press("y")
     await driver.until_shown("have changed since")
     await driver.until_shown("Already accepted")
@@ -106,8 +101,7 @@ async def a_task_that_overlaps_with_another_is_asked_about_and_said_if_it_no_lon
 async def one_key_and_one_answer_accept_all_that_are_green_and_free(driver: Driver) -> None:
     host = driver.host
     await listed(driver)
-    await driver.press("a")
-    await driver.until_screen("Confirm")
+    await driver.press("a", to="Confirm")
     await driver.until_shown("Accept 1 task?")
     await driver.until_shown("need review")
     await driver.press("y")
@@ -148,21 +142,14 @@ async def enter_opens_what_was_said_where_nothing_was_changed(driver: Driver) ->
     host = driver.host
     host.extensions.batches.rows = [replace(row, session="20260314_150000_abc123") for row in ROWS]
     await listed(driver)
-    await driver.press("down", "down", "down", "down", "enter")
-    await driver.until_screen("Workbench")
+    await driver.press("down", "down", "down", "down", "enter", to="Workbench")
     await driver.until(lambda: host.session.id == "20260314_150000_abc123")
 
 
 @cases
 async def enter_opens_the_review_of_a_task_with_changes(driver: Driver) -> None:
     await listed(driver)
-    await driver.press("down", "enter")
-    await driver.until_screen("EffectReviewScreen")
-    await driver.press("escape")
-    await driver.until_screen("BatchList")
+    await driver.press("down", "enter", to="EffectReviewScreen")
+    await driver.press("escape", to="BatchList")
     await driver.press("end", "enter")
     await driver.until_shown("this task has no changes")
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -191,7 +191,3 @@ async def the_mouse_can_be_left_to_the_terminal(driver: Driver) -> None:
     assert driver.app.workbench.prompt.text == ""
     await driver.type("/mouse")
     assert "mouse off" not in driver.text()
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -36,8 +36,7 @@ async def the_filter_narrows_over_all_files_and_enter_opens(driver: Driver) -> N
     await driver.press("f6", "slash", *"tlex")
     await driver.until(lambda: len(rows(driver)) == 1 and "est_lexer.py" in rows(driver)[0])
     assert "1 of 5" in driver.text("#files-title")
-    await driver.press("enter")
-    await driver.until_screen("Viewer")
+    await driver.press("enter", to="Viewer")
     await driver.until(lambda: "test_nested" in driver.text())
 
 
@@ -148,8 +147,7 @@ async def test_odd_names_are_shown_on_one_line_and_opened_by_their_own_name(name
         await driver.until(lambda: len(rows(driver)) == 1)
         assert "\x1b" not in driver.text("#files")
         assert "\u202e" not in driver.text("#files")
-        await driver.press("enter")
-        await driver.until_screen("Viewer")
+        await driver.press("enter", to="Viewer")
         await driver.until(lambda: ODD[name].decode().strip() in driver.text())
         assert host.files.asked[-1] == f"read {name}"
 
@@ -183,7 +181,3 @@ async def test_a_missing_editor_is_said_with_what_to_set(monkeypatch: pytest.Mon
     async with running() as driver:
         await driver.press("f6", "end", "e")
         await driver.until(lambda: "set VISUAL or EDITOR" in driver.text("#say"))
-
-
-async def test_the_cases() -> None:
-    await cases.run()

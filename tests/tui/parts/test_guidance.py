@@ -13,8 +13,7 @@ GUIDANCE = Instructions("You are brief.", "Use tabs.", sources=SOURCES, problems
 @cases
 async def instructions_are_listed_with_their_price(driver: Driver) -> None:
     driver.host.guide.guidance = GUIDANCE
-    await driver.type("/instructions")
-    await driver.until_screen("Reading")
+    await driver.type("/instructions", "Reading")
     text = driver.text()
     assert "AGENTS.md: instructions, 340 tokens in each request; cut" in " ".join(text.split())
     assert "CLAUDE.md was not read: it is a link" in text
@@ -24,20 +23,17 @@ async def instructions_are_listed_with_their_price(driver: Driver) -> None:
 @cases
 async def the_persona_is_shown_as_it_is_told(driver: Driver) -> None:
     driver.host.guide.guidance = GUIDANCE
-    await driver.type("/soul")
-    await driver.until_screen("Reading")
+    await driver.type("/soul", "Reading")
     assert ".lmagent/.soul.md, 12 tokens in each request" in driver.text()
     assert "You are brief." in driver.text()
 
 
 @cases
 async def where_there_is_nothing_it_says_how_to_have_it(driver: Driver) -> None:
-    await driver.type("/instructions")
-    await driver.until_screen("Reading")
+    await driver.type("/instructions", "Reading")
     assert "/init drafts one" in driver.text()
     await driver.press("escape")
-    await driver.type("/soul")
-    await driver.until_screen("Reading")
+    await driver.type("/soul", "Reading")
     assert ".lmagent/.soul.md" in driver.text()
 
 
@@ -55,7 +51,3 @@ async def what_was_read_is_a_line_of_the_conversation(driver: Driver) -> None:
     driver.host.session.begin_turn("go")
     driver.host.session.emit(GuidanceRead(guidance=GUIDANCE))
     await driver.until(lambda: "instructions: .lmagent/.soul.md (12 tokens), AGENTS.md (340" in driver.text())
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -9,7 +9,7 @@ from tests.sets import for_each
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import START, FakeHost
 from tests.tui.one_app import Cases
-from tests.tui.scenes_jobs import some_jobs
+from tests.tui.scenes_lists import some_jobs
 
 
 def host_with_jobs() -> FakeHost:
@@ -73,10 +73,8 @@ async def a_job_is_added_from_the_prompt(driver: Driver) -> None:
 
 @cases
 async def a_job_is_asked_for_from_its_list_and_what_cannot_be_is_told(driver: Driver) -> None:
-    await driver.type("/jobs")
-    await driver.until_screen("JobList")
-    await driver.press("n")
-    await driver.until_screen("AskText")
+    await driver.type("/jobs", "JobList")
+    await driver.press("n", to="AskText")
     await driver.press(*"tidy", "enter")
     await driver.until(lambda: "WHEN?" in driver.text())
     await driver.press(*"never", "enter")
@@ -87,20 +85,16 @@ async def a_job_is_asked_for_from_its_list_and_what_cannot_be_is_told(driver: Dr
 @host_with_jobs_cases
 async def a_job_is_run_paused_and_removed_after_asking(driver: Driver) -> None:
     jobs = driver.host.jobs
-    await driver.type("/jobs")
-    await driver.until_screen("JobList")
+    await driver.type("/jobs", "JobList")
     await driver.until(lambda: "Nightly" in driver.text())
     await driver.press("home", "down", "down", "p")
     await driver.until(lambda: [job.title for job in jobs.known if not job.is_enabled] == ["Read the logs", "Sort my notes"])
     await driver.press("p")
     await driver.until(lambda: [job.title for job in jobs.known if not job.is_enabled] == ["Sort my notes"])
-    await driver.press("d")
-    await driver.until_screen("Confirm")
-    await driver.press("n")
-    await driver.until_screen("JobList")
+    await driver.press("d", to="Confirm")
+    await driver.press("n", to="JobList")
     assert len(jobs.known) == 6
-    await driver.press("d")
-    await driver.until_screen("Confirm")
+    await driver.press("d", to="Confirm")
     await driver.press("y")
     await driver.until(lambda: len(jobs.known) == 5)
     assert "Read the logs" not in [job.title for job in jobs.known]
@@ -108,19 +102,10 @@ async def a_job_is_run_paused_and_removed_after_asking(driver: Driver) -> None:
 
 @host_with_jobs_cases
 async def the_session_of_a_run_is_opened(driver: Driver) -> None:
-    await driver.type("/jobs")
-    await driver.until_screen("JobList")
+    await driver.type("/jobs", "JobList")
     await driver.until(lambda: "Nightly" in driver.text())
     await driver.press("home", "enter")
     await driver.until(lambda: "20260314_140000_0c0c0c" in driver.host.opened)
     await driver.until(
         lambda: driver.app.workbench.active is not None and driver.app.workbench.active.session.id.endswith("0c0c0c")
     )
-
-
-async def test_the_cases() -> None:
-    await cases.run()
-
-
-async def test_the_host_with_jobs_cases() -> None:
-    await host_with_jobs_cases.run()

@@ -171,7 +171,3 @@ async def test_the_usual_layout_comes_back() -> None:
         await driver.settle()
         assert width(driver, "files") == 28
         assert kept() == PaneLayout()
-
-
-async def test_the_cases() -> None:
-    await cases.run()

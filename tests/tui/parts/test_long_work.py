@@ -46,7 +46,3 @@ async def deep_work_plans_first_under_its_budget(driver: Driver) -> None:
 async def report_stands_in_the_conversation(driver: Driver) -> None:
     driver.host.session.emit(ReportWritten(text="**Report**: done.\n\n**Done**\n- the parser"))
     await driver.until(lambda: "the parser" in driver.text())
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -21,7 +21,3 @@ async def the_form_of_calls_is_set_by_its_name_and_let_go(driver: Driver) -> Non
         assert calls_words(driver.host.session.calls) == words
     await driver.type("/calls xml")
     await driver.until(lambda: "no form of calls" in driver.text("#say"))
-
-
-async def test_the_cases() -> None:
-    await cases.run()

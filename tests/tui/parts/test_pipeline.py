@@ -93,11 +93,9 @@ async def an_older_plan_can_be_chosen_and_a_new_one_shows_the_newest(driver: Dri
     older = replace(older, tasks=(*older.tasks, task(7, "Left over", "failed", over(1, "checks", "It is red."))))
     await opened(driver, some_plan(), older)
     assert "A lexer for version 2" in driver.text()
-    await driver.press("l")
-    await driver.until_screen("Picker")
+    await driver.press("l", to="Picker")
     await driver.until_shown("1 of 7 tasks done")
-    await driver.press(*"older", "enter")
-    await driver.until_screen("PipelineScreen")
+    await driver.press(*"older", "enter", to="PipelineScreen")
     await driver.until_shown("An older plan")
     await at(driver, 7)
     await driver.press("r")
@@ -212,8 +210,7 @@ async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver
     await driver.until_screen("Confirm")
     await driver.press("n")
     assert not plans(driver).is_stopped
-    await driver.press("x")
-    await driver.until_screen("Confirm")
+    await driver.press("x", to="Confirm")
     await driver.press("y")
     assert plans(driver).is_stopped
 
@@ -242,13 +239,11 @@ async def test_the_diff_of_a_task_is_shown_or_why_there_is_none(tmp_path: Path) 
         tasks = (task(1, "One", "done"), task(2, "Two", "done", attempt), task(3, "Three", "done", lost))
         await opened(driver, replace(some_plan(), tasks=tasks, questions=()))
         await at(driver, 2)
-        await driver.press("d")
-        await driver.until_screen("OutputScreen")
+        await driver.press("d", to="OutputScreen")
         await driver.until_shown("depth += 1")
         await driver.press("escape")
         await at(driver, 1)
-        await driver.press("d")
-        await driver.until_screen("OutputScreen")
+        await driver.press("d", to="OutputScreen")
         await driver.until_shown("No diff was kept for this task.")
         await driver.press("escape")
         await at(driver, 3)
@@ -260,19 +255,16 @@ async def test_the_diff_of_a_task_is_shown_or_why_there_is_none(tmp_path: Path) 
 async def details_show_the_whole_task(driver: Driver) -> None:
     await opened(driver, some_plan())
     await at(driver, 29)
-    await driver.press("i")
-    await driver.until_screen("OutputScreen")
+    await driver.press("i", to="OutputScreen")
     assert "Checks: pytest -q tests/test_lexer.py" in driver.text()
 
 
 @cases
 async def a_blocking_question_is_answered(driver: Driver) -> None:
     await opened(driver, some_plan())
-    await driver.press("a")
-    await driver.until_screen("AskText")
+    await driver.press("a", to="AskText")
     assert "Should an unclosed comment" in driver.text()
-    await driver.press(*"A warning", "enter")
-    await driver.until_screen("PipelineScreen")
+    await driver.press(*"A warning", "enter", to="PipelineScreen")
     assert plans(driver).plans[0].questions[1].answer == "A warning"
     assert "Question 2" not in driver.text()
     await driver.press("a")
@@ -284,18 +276,15 @@ async def a_question_is_no_task(driver: Driver) -> None:
     await opened(driver, some_plan())
     await driver.press("s")
     await until_said(driver, "This is a question; a answers it.")
-    await driver.press("enter")
-    await driver.until_screen("AskText")
+    await driver.press("enter", to="AskText")
 
 
 @cases
 async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     await opened(driver)
     assert "No plans yet. /pipeline PLAN.md works through a plan file." in driver.text()
-    await driver.press("n")
-    await driver.until_screen("AskText")
-    await driver.press(*"docs/PLAN.md", "enter")
-    await driver.until_screen("Confirm")
+    await driver.press("n", to="AskText")
+    await driver.press(*"docs/PLAN.md", "enter", to="Confirm")
     assert not plans(driver).begun
     await driver.press("y")
     assert plans(driver).begun == ["docs/PLAN.md"]
@@ -303,12 +292,10 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     await driver.press("escape")
     assert "pipeline planning" in driver.text("#header")
     plans(driver).show(some_plan())
-    await driver.type("/pipeline")
-    await driver.until_screen("PipelineScreen")
+    await driver.type("/pipeline", "PipelineScreen")
     assert "Planning." not in driver.text()
     plans(driver).failure = UsageError("there is no file x.md", "Name another.")
-    await driver.press("n")
-    await driver.until_screen("AskText")
+    await driver.press("n", to="AskText")
     await driver.press(*"x.md", "enter", "y")
     await until_said(driver, "there is no file x.md")
 
@@ -378,8 +365,7 @@ async def test_leaving_while_a_plan_is_worked_on_is_asked() -> None:
     async with running() as driver:
         plans(driver).show(some_plan())
         assert plans(driver).runner == driver.app.workbench.sessions.run_agent
-        await driver.press("ctrl+q")
-        await driver.until_screen("Confirm")
+        await driver.press("ctrl+q", to="Confirm")
         assert "3 agents are working" in driver.text()
 
 
@@ -446,8 +432,7 @@ async def the_header_tells_of_a_plan_until_it_is_done(driver: Driver) -> None:
 @cases
 async def every_verb_of_the_page_is_in_the_palette(driver: Driver) -> None:
     await opened(driver, some_plan())
-    await driver.press("ctrl+p")
-    await driver.until_screen("Picker")
+    await driver.press("ctrl+p", to="Picker")
     await driver.press(*"Later")
     await driver.until_shown("Move the selected ready task down")
     await driver.press("escape", "escape")
@@ -479,7 +464,3 @@ async def test_what_another_process_changed_appears(monkeypatch: pytest.MonkeyPa
         assert not reads[0], "what this process does is told by itself"
         await pipeline.stop()
         await driver.until(lambda: reads[0] > 1)
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.tui.driving import Driver
 from tests.tui.fakes import FakeHost, play_work
 from tests.tui.one_app import Cases
-from tests.tui.scenes_projects import OTHER, use_projects
+from tests.tui.scenes_lists import OTHER, use_projects
 
 
 def host_with_projects() -> FakeHost:
@@ -15,8 +15,7 @@ def host_with_projects() -> FakeHost:
 
 
 async def listed(driver: Driver) -> None:
-    await driver.type("/projects")
-    await driver.until_screen("ProjectList")
+    await driver.type("/projects", "ProjectList")
     await driver.until(lambda: "lexer" in driver.text())
 
 
@@ -51,8 +50,7 @@ async def it_asks_first_while_an_agent_works_and_no_means_stay(driver: Driver) -
     play_work(driver.host.session)
     await listed(driver)
     for answer in ("n", "y"):
-        await driver.press("home", "down", "enter")
-        await driver.until_screen("Confirm")
+        await driver.press("home", "down", "enter", to="Confirm")
         assert "Switch to lexer?" in driver.text()
         await driver.press(answer)
         if answer == "n":
@@ -68,10 +66,5 @@ async def enter_on_the_folder_where_one_is_closes_the_list(driver: Driver) -> No
     host = driver.host
     host.extensions.projects.found[1:] = [replace(OTHER, needs=())]
     await listed(driver)
-    await driver.press("home", "enter")
-    await driver.until_screen("Workbench")
+    await driver.press("home", "enter", to="Workbench")
     assert not driver.app.is_leaving
-
-
-async def test_the_cases() -> None:
-    await cases.run()

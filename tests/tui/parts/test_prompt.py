@@ -235,7 +235,3 @@ async def test_pictures_of_the_command_line_begin_the_prompt(tmp_path: Path) -> 
         assert driver.host.session.submitted == []
         await driver.press("enter")
         assert [image.name for image in driver.host.session.waiting.images] == ["dot.png"]
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -36,8 +36,7 @@ async def an_unknown_name_says_so_and_sends_nothing(driver: Driver) -> None:
 @cases
 async def the_list_names_all_and_the_chosen_one_is_typed(driver: Driver) -> None:
     driver.host.extensions.prompts.files = FILES
-    await driver.type("/commands")
-    await driver.until_screen("Picker")
+    await driver.type("/commands", "Picker")
     assert "/mend [file]" in driver.text()
     assert "hidden by .claude/commands/help.md" in driver.text()
     await driver.press("enter")
@@ -86,7 +85,3 @@ async def hooks_are_lines_of_the_log_and_of_the_conversation_only_where_they_sai
     driver.host.session.emit(HookRan(event="PreToolUse", command="guard", exit_code=2, decision="deny", said="not here"))
     await driver.until(lambda: "hook PreToolUse (guard) said no: not here" in " ".join(driver.text().split()))
     assert "hook PostToolUse" not in driver.text()
-
-
-async def test_the_cases() -> None:
-    await cases.run()

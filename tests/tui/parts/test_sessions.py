@@ -100,8 +100,7 @@ async def a_fork_is_asked_for_its_place_and_opened(driver: Driver) -> None:
     play_work(driver.host.session)
     original = active_id(driver)
     seqs = [each.seq for each in driver.host.session.history() if each.event.kind == "message_added"]
-    await driver.type("/fork")
-    await driver.until_screen("Picker")
+    await driver.type("/fork", "Picker")
     await driver.press("down", "down", "enter")
     await driver.until(lambda: bool(driver.host.archive.forked))
     assert driver.host.archive.forked == [(original, seqs[0])]
@@ -122,14 +121,12 @@ async def a_key_in_the_conversation_forks_up_to_the_block_under_the_cursor(drive
 @cases
 async def the_switcher_forks_marks_exports_and_closes(driver: Driver) -> None:
     await open_both(driver)
-    await driver.press("f2")
-    await driver.until_screen("Switcher")
+    await driver.press("f2", to="Switcher")
     await driver.until(lambda: "docs" in driver.text())
     await driver.press("m")
     assert driver.app.sessions.marks == {RENAME}
     assert "★ rename pass" in driver.text()
-    await driver.press("x")
-    await driver.until_screen("Picker")
+    await driver.press("x", to="Picker")
     await driver.press("down", "enter")
     await driver.until(lambda: driver.host.archive.exported == [(RENAME, "html")])
     await driver.until_screen("Switcher")
@@ -156,8 +153,7 @@ async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on()
         async with running(host_with_sessions(), size=size) as driver:
             send_agents(driver.host.session)
             await driver.until_screen("Approval")
-            await driver.press("l", "f7", "home", "enter")
-            await driver.until_screen("AgentScreen")
+            await driver.press("l", "f7", "home", "enter", to="AgentScreen")
             assert "reviewer" in driver.text("#side-tabs")
             assert "review the change" in driver.text("#output-title")
             assert "Two things to change" in driver.text()
@@ -167,12 +163,10 @@ async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on()
             panels = len(view.panels)
             driver.host.session.emit(MessageAdded(agent="reviewer", role=Role.ASSISTANT, text="A third one."))
             await driver.until(lambda: "A third one." in driver.text())
-            await driver.press("escape")
-            await driver.until_screen("Workbench")
+            await driver.press("escape", to="Workbench")
             assert len(view.panels) == panels - 1
             assert "Two things to change" not in driver.text("#chat-pane")
-            await driver.press("f8", "end", "c")
-            await driver.until_screen("AgentScreen")
+            await driver.press("f8", "end", "c", to="AgentScreen")
             assert "fuzzer" in driver.text("#side-tabs")
             name = f"{driver.host.session.id}/fuzzer"
             worker = driver.app.run_worker(asyncio.sleep(60), name=name, exit_on_error=False)
@@ -201,8 +195,7 @@ async def the_log_is_narrowed_by_a_line_and_a_call_read_whole(driver: Driver) ->
     await driver.settle()
     await driver.press("f8", "slash", *"tool:shell")
     assert "1 of 3" in driver.text()
-    await driver.press("enter", "enter")
-    await driver.until_screen("OutputScreen")
+    await driver.press("enter", "enter", to="OutputScreen")
     assert "2 failed, 14 passed" in driver.text()
     assert "command: pytest -q tests/test_lexer.py" in driver.text()
     await driver.press("escape", "slash", "escape")
@@ -256,11 +249,3 @@ async def test_alt_and_a_digit_go_to_the_tab_of_the_header() -> None:
         await driver.press("alt+7")
         assert "no tab 7" in driver.text("#say")
         assert active_id(driver) == order[1]
-
-
-async def test_the_cases() -> None:
-    await cases.run()
-
-
-async def test_the_plain_cases() -> None:
-    await plain_cases.run()

@@ -19,8 +19,7 @@ def known(driver: Driver) -> FakeSkills:
 
 async def at_list(driver: Driver) -> FakeSkills:
     skills = known(driver)
-    await driver.type("/skill")
-    await driver.until_screen("SkillList")
+    await driver.type("/skill", "SkillList")
     await driver.until(lambda: "skill__draw" in driver.text())
     await driver.press("home")
     return skills
@@ -51,8 +50,7 @@ async def each_stands_with_whose_it_is_its_price_and_its_state(driver: Driver) -
 @cases
 async def one_is_read_without_markup(driver: Driver) -> None:
     await at_list(driver)
-    await driver.press("enter")
-    await driver.until_screen("Reading")
+    await driver.press("enter", to="Reading")
     await driver.until(lambda: "[@click=app.leave]No markup[/]" in driver.text())
 
 
@@ -60,8 +58,7 @@ async def one_is_read_without_markup(driver: Driver) -> None:
 async def one_that_cannot_be_used_reads_as_why(driver: Driver) -> None:
     await at_list(driver)
     await mark(driver, SkillState.BROKEN)
-    await driver.press("u", "enter")
-    await driver.until_screen("Reading")
+    await driver.press("u", "enter", to="Reading")
     await driver.until(lambda: "mapping values" in driver.text())
 
 
@@ -115,16 +112,12 @@ async def a_tool_is_read_and_forgotten_only_after_a_second_yes(driver: Driver) -
     skills = await at_list(driver)
     await driver.press("d")
     assert type(driver.app.screen).__name__ == "SkillList"
-    await driver.press("end", "up", "enter")
-    await driver.until_screen("Reading")
+    await driver.press("end", "up", "enter", to="Reading")
     await driver.until(lambda: "def count_words" in driver.text())
-    await driver.press("escape")
-    await driver.until_screen("SkillList")
+    await driver.press("escape", to="SkillList")
     for key, left in (("n", 2), ("y", 1)):
-        await driver.press("d")
-        await driver.until_screen("Confirm")
-        await driver.press(key)
-        await driver.until_screen("SkillList")
+        await driver.press("d", to="Confirm")
+        await driver.press(key, to="SkillList")
         await driver.until(partial(has_tools, skills, left))
     await driver.until(lambda: "skill__count_words" not in driver.text())
 
@@ -137,7 +130,3 @@ async def a_function_is_promoted_from_the_prompt(driver: Driver) -> None:
     await driver.type("/promote words.py")
     await driver.until(lambda: "/promote FILE FUNCTION" in driver.text())
     assert len(wanted) == 1
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -8,7 +8,7 @@ from tests.tui.driving import Driver
 from tests.tui.fake_mcp import NOW
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
-from tests.tui.scenes_usage import use_usage
+from tests.tui.scenes_lists import use_usage
 
 
 def spent(days_ago: int, tokens: int) -> LogUsage:
@@ -23,8 +23,7 @@ def host_with_usage() -> FakeHost:
 
 
 async def shown(driver: Driver, argument: str = "") -> None:
-    await driver.type(f"/usage {argument}".strip())
-    await driver.until_screen("UsageList")
+    await driver.type(f"/usage {argument}".strip(), "UsageList")
 
 
 async def both(driver: Driver, *texts: str) -> None:
@@ -91,11 +90,3 @@ def test_bars_are_as_high_as_their_values_and_the_smallest_is_seen() -> None:
     assert chart_rows([0, 16, 8, 1, 4], 2, 1) == [" █", " ██▁▄"]
     assert chart_rows([1, 1000], 1, 3) == ["▁▁ ██"]
     assert chart_rows([], 1, 3) == [""]
-
-
-async def test_the_cases() -> None:
-    await cases.run()
-
-
-async def test_the_plain_cases() -> None:
-    await plain_cases.run()

@@ -18,7 +18,7 @@ from tests.tui.screens.test_viewer import host, viewing
 def seen(driver: Driver) -> str:
     """Return what the whole terminal shows, the screens below the top one too."""
     app = driver.app
-    lines = app.screen._compositor.render_strips(app.size)
+    lines = driver.strips()
     below = app.workbench._compositor.render_strips(app.size)
     left = app.size.width - getattr(app.screen, "columns", app.size.width)
     rows = zip(below, lines, strict=True)
@@ -50,8 +50,7 @@ async def a_file_is_read_beside_a_conversation_that_goes_on(driver: Driver) -> N
 @host_cases.at((120, 30))
 async def changes_are_beside_it_too_and_a_file_from_there_keeps_the_place(driver: Driver) -> None:
     await driver.type("hello")
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
     assert driver.app.screen.query_one("#changes-head").region.x == 60
     await driver.pilot.resize_terminal(100, 30)
@@ -77,11 +76,9 @@ async def at_work(driver: Driver) -> None:
 @cases.at(WIDE)
 async def a_call_of_the_conversation_or_the_log_opens_its_output_and_an_edit_its_change(driver: Driver) -> None:
     await at_work(driver)
-    await driver.press("f9", "C", "enter")
-    await driver.until_screen("OutputScreen")
+    await driver.press("f9", "C", "enter", to="OutputScreen")
     assert "2 failed, 14 passed in" in driver.text("#output-page")
-    await driver.press("escape", "f8", "home", "down", "enter")
-    await driver.until_screen("OutputScreen")
+    await driver.press("escape", "f8", "home", "down", "enter", to="OutputScreen")
     assert "while depth:" in driver.text("#output-diff")
     await driver.press("shift+tab")
     assert "Read  parser/lexer.py" in driver.text("#output-title")
@@ -94,8 +91,7 @@ async def a_call_of_the_conversation_or_the_log_opens_its_output_and_an_edit_its
 async def the_output_of_a_call_that_runs_grows(driver: Driver) -> None:
     await at_work(driver)
     driver.host.session.start_call("c9", "shell", "make")
-    await driver.press("f8", "end", "enter")
-    await driver.until_screen("OutputScreen")
+    await driver.press("f8", "end", "enter", to="OutputScreen")
     assert "No output yet." in driver.text("#output-page")
     driver.host.session.emit(events.ToolOutputDelta(call_id="c9", text="linking\n"))
     await driver.until(lambda: "linking" in driver.text("#output-page"))
@@ -114,16 +110,13 @@ async def the_tabs_that_have_content_are_changed_by_number_and_by_click(driver: 
     await at_work(driver)
     await driver.press("f8", "end", "enter")
     assert "2 File" not in driver.text("#side-tabs")
-    await driver.press("1")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("1", to="ChangesScreen")
     assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
-    await driver.press("escape", "f6", "down", "enter")
-    await driver.until_screen("Viewer")
+    await driver.press("escape", "f6", "down", "enter", to="Viewer")
     x = driver.text("#side-tabs").splitlines()[1].index("3 Output")
     await driver.pilot.click("#side-tabs", offset=(x, 1))
     await driver.until_screen("OutputScreen")
-    await driver.press("2")
-    await driver.until_screen("Viewer")
+    await driver.press("2", to="Viewer")
     assert "README.md" in driver.text("#viewer-title")
     x = driver.text("#side-tabs").splitlines()[1].index("Esc close")
     await driver.pilot.click("#side-tabs", offset=(x, 1))
@@ -134,10 +127,8 @@ async def the_tabs_that_have_content_are_changed_by_number_and_by_click(driver: 
 @host_cases.at(WIDE)
 async def f10_shows_the_changes_from_a_file_and_then_fills_the_screen(driver: Driver) -> None:
     await at_work(driver)
-    await driver.press("f6", "down", "enter")
-    await driver.until_screen("Viewer")
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f6", "down", "enter", to="Viewer")
+    await driver.press("f10", to="ChangesScreen")
     assert driver.app.screen.query_one("#changes-head").region.x == 86
     await driver.press("f10")
     assert driver.app.screen.query_one("#changes-diff").region.right == 160
@@ -149,8 +140,7 @@ async def f10_shows_the_changes_from_a_file_and_then_fills_the_screen(driver: Dr
 @host_cases.at(WIDE)
 async def f10_says_where_there_are_no_changes_to_show(driver: Driver) -> None:
     await driver.type("hello")
-    await driver.press("f6", "down", "enter")
-    await driver.until_screen("Viewer")
+    await driver.press("f6", "down", "enter", to="Viewer")
     await driver.press("f10")
     assert [each.message for each in driver.app._notifications] == ["No file was changed."]
     assert driver.app.screen.has_class("-docked")
@@ -159,8 +149,7 @@ async def f10_says_where_there_are_no_changes_to_show(driver: Driver) -> None:
 async def test_the_arrow_keys_change_the_file_that_is_shown_until_the_text_is_gone_to() -> None:
     async with running(size=WIDE) as driver:
         await driver.type("hello")
-        await driver.press("f6", "down", "enter")
-        await driver.until_screen("Viewer")
+        await driver.press("f6", "down", "enter", to="Viewer")
         assert "README.md" in driver.text("#viewer-title")
         assert "↑↓ file" in driver.text("#side-keys")
         await driver.press("down")
@@ -215,16 +204,14 @@ async def a_hunk_of_the_turn_goes_back_from_the_side_pane(driver: Driver) -> Non
     changes = await with_steps(driver)
     await driver.press("f10")
     await driver.until(lambda: "Comments nest." in driver.text("#changes-diff"))
-    await driver.press("right_square_bracket", "right_square_bracket", "R")
-    await driver.until_screen("RestoreQuestion")
+    await driver.press("right_square_bracket", "right_square_bracket", "R", to="RestoreQuestion")
     assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
 
 
 @cases.at(WIDE)
 async def a_pane_that_has_to_give_way_has_the_focus_again(driver: Driver) -> None:
     await at_work(driver)
-    await driver.press("f8", "end", "enter", "1", "3")
-    await driver.until_screen("OutputScreen")
+    await driver.press("f8", "end", "enter", "1", "3", to="OutputScreen")
     assert not driver.app.workbench.panes.side_pane.region
     await driver.press("escape")
     await driver.until(lambda: driver.app.workbench.panes.focused_pane() == "log")
@@ -249,21 +236,18 @@ async def a_plan_that_was_decided_on_can_be_read_again(driver: Driver) -> None:
     await driver.until_screen("PlanQuestion")
     driver.host.session.emit(PlanDecided(proposal_id="p1", outcome=PlanOutcome.APPROVED))
     await driver.until_screen("Workbench")
-    await driver.press("alt+d")
-    await driver.until_screen("OutputScreen")
+    await driver.press("alt+d", to="OutputScreen")
     assert PROPOSAL.title in driver.text("#output-title")
 
 
 @cases.at(WIDE)
 async def a_question_is_asked_while_the_side_pane_is_open(driver: Driver) -> None:
     await at_work(driver)
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     driver.host.session.ask("a1", "rm -r build")
     await driver.until_screen("Approval")
     driver.host.clock.forward(1)
-    await driver.press("y")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("y", to="ChangesScreen")
     assert driver.host.session.answers
     driver.host.session.ask("a2", "rm -r build")
     await driver.until_screen("Approval")
@@ -277,18 +261,9 @@ async def test_a_letter_that_is_not_a_key_of_the_side_pane_goes_to_the_prompt() 
     for size in (WIDE, (80, 24)):
         async with running(size=size) as driver:
             await at_work(driver)
-            await driver.press("f8", "f10")
-            await driver.until_screen("ChangesScreen")
+            await driver.press("f8", "f10", to="ChangesScreen")
             await driver.press("u", *"hurry")
             await driver.settle()
             assert driver.app.workbench.prompt.text == "hurry"
             assert driver.app.workbench.focused is driver.app.workbench.prompt
             assert type(driver.app.screen).__name__ == "Workbench"
-
-
-async def test_the_cases() -> None:
-    await cases.run()
-
-
-async def test_the_host_cases() -> None:
-    await host_cases.run()

@@ -13,8 +13,7 @@ cases = Cases()
 
 async def at_changes(driver: Driver) -> FakeChanges:
     changes = await with_steps(driver)
-    await driver.type("/changes")
-    await driver.until_screen("ChangesScreen")
+    await driver.type("/changes", "ChangesScreen")
     await by_step(driver)
     await driver.until(lambda: "−" in driver.text("#changes-head"))
     return changes
@@ -80,8 +79,7 @@ async def by_file_the_first_step_that_changed_it_is_meant(driver: Driver) -> Non
     changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
     await driver.press("3")
     await driver.until(lambda: "by file" in driver.text("#changes-head"))
-    await driver.press("R")
-    await driver.until_screen("RestoreQuestion")
+    await driver.press("R", to="RestoreQuestion")
     assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
 
 
@@ -94,8 +92,7 @@ async def turns_are_listed_with_their_files(driver: Driver) -> None:
     assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("parser/lexer.py")
     await driver.press("R")
     assert "this turn changed several files" in driver.text("#changes-note")
-    await driver.press("end", "up", "r")
-    await driver.until_screen("RestoreQuestion")
+    await driver.press("end", "up", "r", to="RestoreQuestion")
     assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
 
 
@@ -129,8 +126,7 @@ async def git_that_cannot_tell_says_so_and_lists_nothing(driver: Driver) -> None
 @cases.at(WIDE)
 async def by_file_a_hunk_goes_back_through_the_step_that_made_it(driver: Driver) -> None:
     changes = await at_changes(driver)
-    await driver.press("3", "end", "up", "r")
-    await driver.until_screen("RestoreQuestion")
+    await driver.press("3", "end", "up", "r", to="RestoreQuestion")
     step = next(step for step in changes.steps() if any(change.path == "parser/lexer.py" for change in step.changes))
     assert changes.restored == [(step.id, "parser/lexer.py", 0)]
 
@@ -145,8 +141,7 @@ async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Drive
     changes = Merged(driver.host.session)
     changes.add("s1", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-one\n+two\n"))
     changes.add("s2", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-two\n+three\n"))
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     await by_step(driver)
     await driver.press("3")
     await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
@@ -182,8 +177,7 @@ async def files_of_a_step_are_gone_to_by_key(driver: Driver) -> None:
     changes = await with_steps(driver)
     diff = "@@ -0,0 +1,50 @@\n" + "+x\n" * 50
     changes.add("s8", "shell", "make", *(FileChange(name, FileChangeKind.ADDED, 50, 0, diff) for name in ("a.py", "b.py")))
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     await by_step(driver)
     await driver.until(lambda: "a.py  added" in driver.text("#changes-diff"))
     await driver.press("tab")
@@ -215,10 +209,8 @@ async def equal_lines_are_shown_from_the_file_as_it_is_and_left_out_again(driver
 async def a_refused_undo_leads_to_the_changes_of_the_file(driver: Driver) -> None:
     changes = await with_steps(driver)
     changes.conflicts = ("parser/lexer.py",)
-    await driver.type("/undo 3")
-    await driver.until_screen("RestoreQuestion")
-    await driver.press("d")
-    await driver.until_screen("ChangesScreen")
+    await driver.type("/undo 3", "RestoreQuestion")
+    await driver.press("d", to="ChangesScreen")
     await driver.until(lambda: "depth = 1" in driver.text("#changes-diff"))
     assert "the whole session" in driver.text("#changes-head")
     assert changes.applied == []
@@ -230,24 +222,19 @@ async def after_a_rewind_what_was_said_is_in_the_prompt_unless_something_stands_
 ) -> None:
     await with_steps(driver)
     driver.app.workbench.prompt.replace_text(draft)
-    await driver.press("alt+r")
-    await driver.until_screen("Picker")
-    await driver.press("enter")
-    await driver.until_screen("RestoreQuestion")
+    await driver.press("alt+r", to="Picker")
+    await driver.press("enter", to="RestoreQuestion")
     driver.host.clock.forward(1)
-    await driver.press("c")
-    await driver.until_screen("Workbench")
+    await driver.press("c", to="Workbench")
     await driver.until(lambda: driver.app.workbench.prompt.text == then)
 
 
 @cases
 async def a_no_puts_nothing_back(driver: Driver) -> None:
     changes = await at_changes(driver)
-    await driver.press("end", "R")
-    await driver.until_screen("RestoreQuestion")
+    await driver.press("end", "R", to="RestoreQuestion")
     driver.host.clock.forward(1)
-    await driver.press("n")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("n", to="ChangesScreen")
     assert changes.applied == []
 
 
@@ -271,8 +258,7 @@ async def the_list_and_the_difference_change_places_by_key(driver: Driver) -> No
 @cases
 async def the_palette_knows_what_can_be_done_here(driver: Driver) -> None:
     await at_changes(driver)
-    await driver.press("ctrl+p")
-    await driver.until_screen("Picker")
+    await driver.press("ctrl+p", to="Picker")
     await driver.press(*"whole session", "enter")
     await driver.until(lambda: "by file" in driver.text("#changes-head"))
 
@@ -280,16 +266,14 @@ async def the_palette_knows_what_can_be_done_here(driver: Driver) -> None:
 @cases
 async def the_help_begins_with_the_keys_of_this_screen(driver: Driver) -> None:
     await at_changes(driver)
-    await driver.press("f1")
-    await driver.until_screen("Help")
+    await driver.press("f1", to="Help")
     await driver.until(lambda: "Compare with git" in driver.text())
 
 
 @cases.at(SMALL)
 async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_goes_back(driver: Driver) -> None:
     play_work(driver.host.session)
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     await driver.until(lambda: "lexer.py" in driver.text("#changes-list"))
     assert "undo is not available here" in driver.text("#changes-note")
     assert "put file back" not in driver.text()
@@ -317,8 +301,7 @@ async def a_total_that_cannot_be_had_is_said(driver: Driver) -> None:
 @cases.each("size", [(20, 5), (40, 10), SMALL, (120, 35)])
 async def every_size_shows_the_list(driver: Driver, size: tuple[int, int]) -> None:
     await with_steps(driver)
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     await by_step(driver)
     await driver.until(lambda: "edit" in driver.text("#changes-list") or "shell" in driver.text("#changes-list"))
 
@@ -328,8 +311,7 @@ async def hostile_names_are_shown_as_they_are(driver: Driver) -> None:
     changes = await with_steps(driver)
     name = "[red]a\x1b[2J\u202eb.py"
     changes.add("s9", "[b]t", "[i]x", FileChange(name, FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+[red]\x1b[31m\n"))
-    await driver.press("f10")
-    await driver.until_screen("ChangesScreen")
+    await driver.press("f10", to="ChangesScreen")
     await by_step(driver)
     await driver.until(lambda: "[red]a<U+202E>b.py" in driver.text("#changes-list"))
     assert "[red]" in driver.text("#changes-diff")
@@ -345,7 +327,3 @@ async def a_comment_on_a_hunk_goes_into_the_prompt_with_its_lines(driver: Driver
     await driver.press("c", *"no", "escape")
     assert "no\n" not in driver.app.workbench.prompt.text
     assert driver.app.screen.query_one("#changes-diff").has_focus
-
-
-async def test_the_cases() -> None:
-    await cases.run()

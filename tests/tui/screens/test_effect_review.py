@@ -78,7 +78,3 @@ async def without_parts_there_is_nothing_to_apply_or_drop(driver: Driver) -> Non
     assert "No changes." in driver.text()
     assert review.kept == []
     assert driver.screen_name == "EffectReviewScreen"
-
-
-async def test_the_cases() -> None:
-    await cases.run()

@@ -151,10 +151,8 @@ async def test_a_kept_server_that_is_being_started_can_be_gone_on_with() -> None
 async def test_help_and_palette_open_over_the_first_screen() -> None:
     async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
         await at_first_run(driver)
-        await driver.press("f1")
-        await driver.until_screen("Help")
-        await driver.press("escape", "ctrl+p")
-        await driver.until_screen("Picker")
+        await driver.press("f1", to="Help")
+        await driver.press("escape", "ctrl+p", to="Picker")
         assert "Refresh" in driver.text()
 
 

@@ -89,7 +89,3 @@ async def a_file_that_cannot_be_read_says_why(driver: Driver) -> None:
     part.open_file("gone.txt")
     await driver.until_screen("Viewer")
     await driver.until(lambda: "gone.txt does not exist" in driver.text("#viewer-file"))
-
-
-async def test_the_cases() -> None:
-    await cases.run()
