@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import Ask, Choose, Command, CommandContext, OpenSession, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.events import MessageAdded, SessionRenamed
+from lmtui.core.event_text import budget_words
+from lmtui.core.events import MessageAdded, ModelChanged, SandboxSelected, SessionRenamed
 from lmtui.core.messages import Role
 from lmtui.core.model_events import swaps_of
 from lmtui.core.permissions.rules import Mode
@@ -81,22 +82,30 @@ def title_of(session: Session) -> str:
     return sanitize_line(titles[-1] if titles else "".join(said[:1]).partition("\n")[0])
 
 
-async def show_status(context: CommandContext, _: str) -> OpenView:
+async def show_status(context: CommandContext, _: str) -> Output:
     """Say where one is."""
-    session = context.session
-
-    async def lines() -> Iterable[str]:
-        tokens = sum(part.tokens for part in session.window_use.parts())
-        return (
-            f"session {session.id}",
-            f"folder {sanitize_line(str(context.host.workspace))}",
-            f"mode {session.mode.value}",
-            *([f"{pluralize(session.trial.waiting, 'file')} not merged: /merge"] if session.trial.waiting else []),
-            f"next request about {pluralize(tokens, 'token')}",
-            *([f"{swaps} so far"] if (swaps := str(swaps_of(session.history()))) else []),
-        )
-
-    return OpenView("session.status", text=lines)
+    session, host = context.session, context.host
+    last = {type(each.event): each.event for each in session.history()}
+    model, sandbox = last.get(ModelChanged), last.get(SandboxSelected)
+    named = f"{model.model or model.default_model or 'the default'} at {model.url}" if isinstance(model, ModelChanged) else ""
+    place = f"{sandbox.text}  {sandbox.reason}" if isinstance(sandbox, SandboxSelected) else "not started"
+    tokens = sum(part.tokens for part in session.window_use.parts())
+    window = f" of {model.window_tokens:,}" if isinstance(model, ModelChanged) and model.window_tokens else ""
+    servers, jobs = host.extensions.mcp.servers(), (await host.jobs.read()).records
+    rows = {
+        "session": session.id,
+        "folder": str(host.workspace),
+        "model": named or "not chosen",
+        "sandbox": place.strip(),
+        "mode": session.mode.value,
+        "next request": f"about {tokens:,}{window} tokens",
+        "budget": budget_words(session.budget).removeprefix("budget: "),
+        "MCP servers": ", ".join(f"{each.name} {each.state}" for each in servers),
+        "jobs": str(len(jobs) or ""),
+        "not merged": f"{pluralize(session.trial.waiting, 'file')}: /merge" if session.trial.waiting else "",
+        "models": str(swaps_of(session.history())),
+    }
+    return Output(tuple(f"{name:<13} {sanitize_line(value)}" for name, value in rows.items() if value), "Status")
 
 
 async def choose_mode(context: CommandContext, name: str) -> Result:

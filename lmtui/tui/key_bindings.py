@@ -12,7 +12,8 @@ from lmtui.commands.command import Command, CommandTable, Scope, key_name
 PROMPT: tuple[Command, ...] = (
     Command("prompt.send", Scope.PROMPT, "Send", "Send the message, or queue it until the current turn ends.", ("enter",),
         "send"),
-    Command("prompt.newline", Scope.PROMPT, "New line", "Insert a new line.", ("ctrl+j", "shift+enter", "alt+enter"), "new line"),
+    Command("prompt.newline", Scope.PROMPT, "New line", "Insert a new line.", ("ctrl+j", "shift+enter", "alt+enter"),
+        "new line"),
     Command("prompt.complete", Scope.PROMPT, "Complete", "Accept the selected completion.", ("tab",)),
     Command("prompt.steer", Scope.PROMPT, "Steer", "Send before the agent's next step instead of after its turn.", ("ctrl+s",),
         "steer"),

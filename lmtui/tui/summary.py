@@ -147,19 +147,6 @@ def _reading_text(activity: Activity) -> str:
     return f"reading {tokens_text(activity.tokens)} tokens{about}" if activity.tokens else "reading prompt"
 
 
-def usage_text(state: SessionState) -> str:
-    """Return the tokens used of the window, such as `3.1k of 8k`; empty before the first request."""
-    if state.usage is None:
-        return ""
-    used = state.usage.usage.prompt_tokens + state.usage.usage.completion_tokens
-    sign = "≈" if state.usage.is_estimate else ""
-    return (
-        f"{sign}{tokens_text(used)} of {window_text(state.model.window_tokens)}"
-        if state.model.window_tokens
-        else sign + tokens_text(used)
-    )
-
-
 def sandbox_text(state: SessionState) -> str:
     """Return the sandbox in a few words: `docker, no network`."""
     if state.sandbox is None:
@@ -412,14 +399,6 @@ def start_rows(state: SessionState, last: SessionSummary | None, now: datetime, 
         StartRow("Server", server, _key_part("model.choose", 0, "models").content),
         StartRow("Sandbox", Content.styled(sandbox, sandbox_style(state)), _key_part("rules.show", 0, "rules").content),
     ]
-
-
-def status_text(state: SessionState, session_id: str) -> str:
-    """Return everything that `/status` tells, on one line."""
-    sandbox = state.sandbox.text if state.sandbox and state.sandbox.is_weaker else sandbox_text(state)
-    parts = [state.workspace, state.model.name or "the server's own model", state.model.url, f"sandbox {sandbox}"]
-    parts += [f"mode {state.mode}", f"session {session_id}", usage_text(state), state.sandbox.reason if state.sandbox else ""]
-    return " · ".join(sanitize_line(part) for part in parts if part)
 
 
 IN_THE_PROMPT = ("prompt.send", "prompt.newline")

@@ -21,7 +21,6 @@ from lmtui.tui.modals.results import Choice, Picked
 from lmtui.tui.modals.switcher import FORMS, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
-from lmtui.tui.summary import status_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 MOST_MESSAGES = 200
@@ -44,7 +43,6 @@ class SessionController:
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {
-            "session.status": lambda _: self._say_status(),
             "session.list": lambda _: self._list(),
             "session.next": lambda _: self._step(1),
             "session.previous": lambda _: self._step(-1),
@@ -196,10 +194,6 @@ class SessionController:
         if active is None:
             self._workbench.say("no session yet")
         return active.session.id if active is not None else ""
-
-    def _say_status(self) -> None:
-        if (active := self._workbench.active) is not None:
-            self._workbench.say(status_text(active.state, active.session.id))
 
     def _mark(self) -> None:
         if session_id := self._active_id:
