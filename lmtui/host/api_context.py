@@ -85,7 +85,8 @@ class ApiContext:
                 raise ApiError(422, "a folder is named by its whole path")
             return self.hub.allowed(folder)
         if not self.hub.folders:
-            raise ApiError(422, "no folder is open to clients", "Run `lmtui attach` in one, or add it to the setting host_folders.")
+            hint = "Run `lmtui attach` in one, or add it to the setting host_folders."
+            raise ApiError(422, "no folder is open to clients", hint)
         return self.hub.folders[0]
 
     def put(self, uploaded: Uploaded) -> None:

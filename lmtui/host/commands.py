@@ -35,7 +35,8 @@ def host(arguments: argparse.Namespace) -> int:
             plain = ("--plain-http",) if arguments.plain_http else ()
             found = ensure_host(("--http", arguments.http, *plain) if arguments.http else ())
             if arguments.http and not is_new and not found.http.endswith(f"//{arguments.http}"):
-                raise UsageError("a host is already running at another address", "Stop it with `lmtui host stop`.")
+                where = f"at {found.http}" if found.http else "without HTTP"
+                raise UsageError(f"a host is already running {where}", "Stop it with `lmtui host stop`.")
             return _show(found, is_json=arguments.json)
         case "stop":
             return _stop(is_forced=arguments.now)

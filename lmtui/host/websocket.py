@@ -67,23 +67,11 @@ class ModeMessage(_Message):
     mode: str
 
 
-class Clear(_Message):
-    """Open a new session and follow it."""
+class Plain(_Message):
+    """Open a new session and follow it, stop the running turn, or ask for a pong."""
 
-    type: Literal["clear"]
+    type: Literal["clear", "interrupt", "ping"]
     folder: Annotated[str, Field(max_length=4_096)] = ""
-
-
-class Interrupt(_Message):
-    """Stop the running turn."""
-
-    type: Literal["interrupt"]
-
-
-class Ping(_Message):
-    """Ask for a pong."""
-
-    type: Literal["ping"]
 
 
 class ApprovalResponse(_Message, wire.ApprovalAnswer):
@@ -93,120 +81,70 @@ class ApprovalResponse(_Message, wire.ApprovalAnswer):
     approval_id: _IDENTITY
 
 
-class ApprovePlan(_Message):
-    """A yes to a plan."""
+class PlanResponse(_Message):
+    """An answer to a plan: yes, what should be different, or no."""
 
-    type: Literal["approve_plan"]
+    type: Literal["approve_plan", "revise_plan", "reject_plan"]
     proposal_id: _IDENTITY = ""
     rules: Annotated[list[str], Field(max_length=200)] = Field(default_factory=list)
-
-
-class RevisePlan(_Message):
-    """What should be different in a plan."""
-
-    type: Literal["revise_plan"]
-    proposal_id: _IDENTITY = ""
-    feedback: Annotated[str, Field(min_length=1, max_length=wire.MOST_TEXT_CHARS)]
-
-
-class RejectPlan(_Message):
-    """A no to a plan."""
-
-    type: Literal["reject_plan"]
-    proposal_id: _IDENTITY = ""
     feedback: Annotated[str, Field(max_length=wire.MOST_TEXT_CHARS)] = ""
 
 
-_Incoming = Annotated[
-    Subscribe | Said | ModeMessage | Clear | Interrupt | Ping | ApprovalResponse | ApprovePlan | RevisePlan | RejectPlan,
-    Field(discriminator="type"),
-]
+_Incoming = Annotated[Subscribe | Said | ModeMessage | Plain | ApprovalResponse | PlanResponse, Field(discriminator="type")]
 _INCOMING: TypeAdapter[Any] = TypeAdapter(_Incoming)
+
+
+def _tasks(event: events.PlanChanged) -> list[dict[str, object]]:
+    rows = [*(("todo", each) for each in event.plan.todos), *(("step", each) for each in event.plan.steps)]
+    return [{"kind": kind, "id": each.id, "text": each.text, "status": str(each.status)} for kind, each in rows]
+
+
+def _done_tasks(event: events.PlanChanged) -> str:
+    rows = [*event.plan.todos, *event.plan.steps]
+    return f"{sum(not each.is_open for each in rows)} of {len(rows)} done"
+
+
+_Source = str | Callable[[Any], object]  # Any: an event of the row's type
+_QUESTION = ("approval_id", "tool", "text", "why", "diff", "hunks", "suggested_rule")
+# The earlier program's names: what a message is called, and where each of its fields comes from.
+_MESSAGES: dict[type[events.Event], tuple[str, dict[str, _Source]]] = {
+    events.ToolCallStarted: ("tool_call", {"tool": "tool", "input": "arguments", "tool_call_id": "call_id"}),
+    events.ToolCallFinished: ("tool_result", {
+        "tool": "tool", "tool_call_id": "call_id", "result_preview": lambda event: event.result[:PREVIEW_CHARS],
+        "duration_ms": "elapsed_ms", "success": "ok",
+    }),
+    events.PlanChanged: ("task_update", {"tasks": _tasks, "summary": _done_tasks}),
+    events.PrefillProgress: ("thinking", {"ratio": "ratio", "tokens": "tokens", "queued": "queued"}),
+    events.TextDelta: ("text", {"text": "text"}),
+    events.MessageAdded: ("message", {"role": "role", "text": "text"}),
+    events.ModeChanged: ("mode_changed", {"mode": "mode"}),
+    events.Notice: ("notice", {"level": "level", "message": "text"}),
+    events.TurnEnded: ("done", {
+        "text": "text", "status": "reason", "iterations": "iterations", "usage": lambda event: asdict(event.usage),
+        "files_changed": lambda event: list(event.files_changed),
+    }),
+    events.ApprovalRequested: ("approval_request", dict(zip(_QUESTION, _QUESTION, strict=True))),
+    events.ApprovalResolved: ("approval_resolved", {
+        "approval_id": "approval_id", "decision": lambda event: "deny" if event.outcome is events.Outcome.NO else "allow",
+        "outcome": "outcome", "by": "by",
+    }),
+    PlanProposed: ("plan_ready", {"proposal_id": "proposal_id", "plan": lambda event: asdict(event.proposal)}),
+}  # fmt: skip
+_FAILED: tuple[str, dict[str, _Source]] = (
+    "error", {"message": lambda event: event.error or "the turn failed", "iterations": "iterations"},
+)  # fmt: skip
 
 
 def message_of(envelope: events.Envelope) -> dict[str, Any] | None:
     """Return an event as clients of the WebSocket get it, None where they do not."""
     event = envelope.event
-    found = _call_message(event) or _turn_message(event) or _question_message(event)
-    if found is None:
+    row = _MESSAGES.get(type(event))
+    if row is None:
         return None
-    return {**found, "session": envelope.session, "agent": event.agent, "seq": envelope.seq}
-
-
-def _call_message(event: events.Event) -> dict[str, Any] | None:
-    match event:
-        case events.ToolCallStarted():
-            return {"type": "tool_call", "tool": event.tool, "input": event.arguments, "tool_call_id": event.call_id}
-        case events.ToolCallFinished():
-            return {
-                "type": "tool_result",
-                "tool": event.tool,
-                "tool_call_id": event.call_id,
-                "result_preview": event.result[:PREVIEW_CHARS],
-                "duration_ms": event.elapsed_ms,
-                "success": event.ok,
-            }
-        case events.PlanChanged(plan=plan):
-            rows = [*(("todo", each) for each in plan.todos), *(("step", each) for each in plan.steps)]
-            done = sum(not each.is_open for _, each in rows)
-            tasks = [{"kind": kind, "id": each.id, "text": each.text, "status": str(each.status)} for kind, each in rows]
-            return {"type": "task_update", "tasks": tasks, "summary": f"{done} of {len(rows)} done"}
-        case _:
-            return None
-
-
-def _turn_message(event: events.Event) -> dict[str, Any] | None:
-    match event:
-        case events.PrefillProgress():
-            return {"type": "thinking", "ratio": event.ratio, "tokens": event.tokens, "queued": event.queued}
-        case events.TextDelta(text=text):
-            return {"type": "text", "text": text}
-        case events.MessageAdded():
-            return {"type": "message", "role": str(event.role), "text": event.text}
-        case events.ModeChanged(mode=mode):
-            return {"type": "mode_changed", "mode": mode}
-        case events.Notice():
-            return {"type": "notice", "level": str(event.level), "message": event.text}
-        case events.TurnEnded(reason=events.TurnReason.ERROR):
-            return {"type": "error", "message": event.error or "the turn failed", "iterations": event.iterations}
-        case events.TurnEnded():
-            return {
-                "type": "done",
-                "text": event.text,
-                "status": str(event.reason),
-                "iterations": event.iterations,
-                "usage": asdict(event.usage),
-                "files_changed": list(event.files_changed),
-            }
-        case _:
-            return None
-
-
-def _question_message(event: events.Event) -> dict[str, Any] | None:
-    match event:
-        case events.ApprovalRequested():
-            return {
-                "type": "approval_request",
-                "approval_id": event.approval_id,
-                "tool": event.tool,
-                "text": event.text,
-                "why": event.why,
-                "diff": event.diff,
-                "hunks": event.hunks,
-                "suggested_rule": event.suggested_rule,
-            }
-        case events.ApprovalResolved():
-            return {
-                "type": "approval_resolved",
-                "approval_id": event.approval_id,
-                "decision": "deny" if event.outcome is events.Outcome.NO else "allow",
-                "outcome": str(event.outcome),
-                "by": event.by,
-            }
-        case PlanProposed():
-            return {"type": "plan_ready", "proposal_id": event.proposal_id, "plan": asdict(event.proposal)}
-        case _:
-            return None
+    has_failed = isinstance(event, events.TurnEnded) and event.reason is events.TurnReason.ERROR
+    name, fields = _FAILED if has_failed else row
+    told = {key: getattr(event, how) if isinstance(how, str) else how(event) for key, how in fields.items()}
+    return {"type": name, **told, "session": envelope.session, "agent": event.agent, "seq": envelope.seq}
 
 
 def _text_of(frame: Frame) -> str:
@@ -295,7 +233,7 @@ class _Client:
             await self._tell({"type": "error", "kind": "refused", "message": str(error), "hint": error.hint})
 
     async def _do(self, message: Any) -> None:
-        if isinstance(message, Ping):
+        if message.type == "ping":
             await self._tell({"type": "pong", **({"id": message.id} if message.id else {})})
             return
         if (
@@ -310,7 +248,7 @@ class _Client:
                 await self._follow(None, None)
             case Subscribe(session=str(session_id), after=after):
                 await self._follow(await self._api.hub.session(session_id), after)
-            case Clear(folder=folder):
+            case Plain(type="clear", folder=folder):
                 await self._open(folder)
             case Said(content=content, steer=steers, folder=folder):
                 is_known = bool(message.session or self._session)
@@ -323,16 +261,13 @@ class _Client:
         match message:
             case ModeMessage(mode=mode):
                 await change_mode(session, wire.SetMode.model_validate({"mode": mode}).mode)
-            case Interrupt():
+            case Plain():
                 session.interrupt()
-            case ApprovalResponse() as given:
-                _ = give_answer(session, given.approval_id, given)
-            case ApprovePlan(proposal_id=plan, rules=rules):
-                give_plan_answer(session, wire.PlanReply(action="approve", proposal_id=plan, rules=rules))
-            case RevisePlan(proposal_id=plan, feedback=feedback):
-                give_plan_answer(session, wire.PlanReply(action="revise", proposal_id=plan, feedback=feedback))
-            case RejectPlan(proposal_id=plan, feedback=feedback):
-                give_plan_answer(session, wire.PlanReply(action="reject", proposal_id=plan, feedback=feedback))
+            case ApprovalResponse() as answer:
+                _ = give_answer(session, answer.approval_id, answer)
+            case PlanResponse(type=action):
+                given = message.model_dump(include={"proposal_id", "rules", "feedback"})
+                give_plan_answer(session, wire.PlanReply.model_validate({**given, "action": action.removesuffix("_plan")}))
 
     async def _meant(self, message: _Message) -> Session:
         """Return the session that a message is about."""
