@@ -15,6 +15,7 @@ from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patter
 from lmtui.core.messages import ToolCall, ToolCallFormat
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import OUTSIDE_OVERLAY, decide_all, strictest
+from lmtui.core.permissions.git_commands import writing_git_commands
 from lmtui.core.permissions.rules import (
     THIS_SESSION,
     Access,
@@ -372,9 +373,10 @@ def _is_danger(agent: Agent, prepared: PreparedCall) -> bool:
 
 
 def may_try(agent: Agent, prepared: PreparedCall) -> bool:
-    """Tell whether a call is a command that can run in an overlay: one that ends, and reaches no network."""
+    """Tell whether a call is a command that can run in an overlay: one that ends, and reaches no network and no git folder."""
     stays = prepared.arguments.get("background") is True or wants_network(prepared)
-    return prepared.tool == "shell" and agent.state.sandbox.has_overlays and not (agent.state.only_reads or stays)
+    can_try = prepared.tool == "shell" and agent.state.sandbox.has_overlays and not (agent.state.only_reads or stays)
+    return can_try and not writing_git_commands(prepared.subjects[0])
 
 
 def is_answered_by_typing(agent: Agent, prepared: PreparedCall) -> bool:
@@ -385,7 +387,7 @@ def is_answered_by_typing(agent: Agent, prepared: PreparedCall) -> bool:
         prepared.access,
         prepared.subjects,
         mode,
-        agent.all_rules(),
+        tuple(each for each in agent.all_rules() if each.effect is not Effect.DENY or each.names(prepared.tool)),
         is_read_only=mode is Mode.AUTO or agent.state.sandbox.is_read_only,  # their own command may change what they deny
     )
     return decision.verdict is Verdict.ALLOW

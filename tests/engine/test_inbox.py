@@ -112,6 +112,13 @@ async def test_a_command_runs_unasked_and_the_model_hears_of_it_with_the_next_me
     assert user_texts(rig) == ["[The user ran a command: make]\nbuilt", "why?"]
 
 
+async def test_git_that_was_typed_runs_although_a_rule_hides_paths() -> None:
+    rules = (parse_rule("Read(keep/**)", Effect.DENY, "settings"),)
+    rig = Rig(FakeProvider(), FakeSandbox(commands={"git stash": ExecResult(0, "", 0, 1)}), mode=Mode.NORMAL, rules=rules)
+    await typed(rig, "git stash")
+    assert rig.sandbox.ran == ["git stash"]
+
+
 async def test_the_model_is_not_told_where_it_should_not_be() -> None:
     rig = Rig(FakeProvider(answer("ok")), FakeSandbox(commands=dict(MAKE)))
     await typed(rig, "make", is_told=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from lmtui.core.permissions import path_patterns
 from lmtui.core.permissions.command_search import covers, fits, is_unclear, names_path, straight
+from lmtui.core.permissions.git_commands import changes_files, writing_git_commands
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import (
     MCP,
@@ -83,20 +84,27 @@ def decide_command(
     secrets = _not_shown(_named_secrets(text), rules)
     look = _Look(tool, text, parse(text), rules, secrets)
     shows_hidden = masks_git and "git" in text  # it would fail there: the objects are masked
-    if mode is Mode.PLAN and (shows_hidden or not is_read_only):
-        why = "git may show hidden files" if shows_hidden else "this sandbox cannot enforce that"
+    git_commands = writing_git_commands(text)
+    if mode is Mode.PLAN and (shows_hidden or git_commands or not is_read_only):
+        why = "git would change the repository" if git_commands else "this sandbox cannot enforce that"
+        why = "git may show hidden files" if shows_hidden else why
         return look.decision(Verdict.DENY, f"plan mode only reads, and {why}")
     if not (found := _by_rule(look, asks_each=asks_each)):
         if doubt := _may_run_denied(tool, text, rules):
             return look.ask(doubt)
         found = _by_parts(look, mode)
-        can_contain = is_read_only and not shows_hidden and not secrets and mode not in (Mode.MANUAL, *_UNASKED)
+        is_shown = shows_hidden or bool(secrets or git_commands)
+        can_contain = is_read_only and not is_shown and mode not in (Mode.MANUAL, *_UNASKED)
         if can_contain and (mode is Mode.PLAN or not found.rule):
             return replace(look.decision(Verdict.ALLOW, "it runs where it cannot change your files"), is_read_only=True)
-    kept = next((rule for rule in rules if rule.effect is Effect.DENY and _keeps_paths(rule)), None)
-    if kept is None or found.verdict is not Verdict.ALLOW or mode is Mode.TRY:
+    moves = any(map(changes_files, git_commands))  # a merge may also give hidden contents another name
+    denying = (rule for rule in rules if rule.effect is Effect.DENY and rule.pattern != "*")
+    kept = next((rule for rule in denying if _keeps_paths(rule) or (moves and _takes_in(rule, FileEffect.SHOWS))), None)
+    is_kept = kept is None or (bool(git_commands) and not moves)
+    if is_kept or found.verdict is not Verdict.ALLOW or mode is Mode.TRY:
         return found
-    return replace(found, is_read_only=True) if is_read_only else look.ask(f"it runs where your rule {kept} cannot hold")
+    is_contained = is_read_only and not git_commands
+    return replace(found, is_read_only=True) if is_contained else look.ask(f"it runs where your rule {kept} cannot hold")
 
 
 @dataclass(frozen=True, slots=True)
