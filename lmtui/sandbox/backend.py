@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -32,6 +32,7 @@ from lmtui.sandbox.host_paths import new_folder, remove_locked, store_folder
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
+from lmtui.sandbox.repository import Repository
 from lmtui.sandbox.supervisor_client import InstanceKind, Link, spawn
 from lmtui.sandbox.toolchains import AddedFolder, programs
 
@@ -212,7 +213,9 @@ def cores_text(cores: int) -> str:
     return f"{cores} core{'s' * (cores > 1)}" if cores else "all cores, at a low priority"
 
 
-def environment_inside(system: Sequence[str], extra: Mapping[str, str], *, has_network: bool) -> dict[str, str]:
+def environment_inside(
+    system: Sequence[str], extra: Mapping[str, str], repository: Repository, *, has_network: bool
+) -> dict[str, str]:
     """Return the environment of an isolated instance; without a network, tools do not try again.
 
     Its PATH is for the programs that the supervisor starts itself: `system` has no folder of the workspace or of its tools.
@@ -231,7 +234,8 @@ def environment_inside(system: Sequence[str], extra: Mapping[str, str], *, has_n
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "core.fsmonitor",
         "GIT_CONFIG_VALUE_0": "false",
-        "GIT_CONFIG_GLOBAL": f"{FOLDER_INSIDE}/guest/gitconfig",
+        "GIT_CONFIG_GLOBAL": repository.config or f"{FOLDER_INSIDE}/guest/gitconfig",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
         **extra,
     }
 
@@ -259,8 +263,9 @@ def settings_of(
         is_read_only=kind.is_read_only,
         serves=kind.serves,
         guards=kind is InstanceKind.GUARD,
-        has_git=kind in (InstanceKind.GIT, InstanceKind.VIEW),
-        git_writes=kind is InstanceKind.GIT,
+        has_git=kind.runs_git,
+        git_writes=kind.writes_git,
+        **tools.repository.for_guest(),
         store=store if kind is InstanceKind.CHECKPOINT else "",
         is_confined=True,
         max_processes=limits.processes,
@@ -326,7 +331,8 @@ class ProcessBackend:
             root=str(self._workspace),
             has_shell=kind is InstanceKind.MAIN,
             has_git=True,
-            git_writes=kind is InstanceKind.GIT,
+            git_writes=kind.writes_git,
+            **self.tools.repository.for_guest(),
             is_read_only=kind.is_read_only,
             serves=kind.serves,
             guards=kind is InstanceKind.GUARD,
@@ -391,26 +397,32 @@ class LandlockBackend:
         if (why := refusal(version)) is not None:
             raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(GUEST), sys.base_prefix]
-        reads += [str(each.source) for each in self.tools.shown]
+        reads += [str(each.source) for each in self.tools.shown if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
         programs_of_all = (*system, *self.tools.single_folders)
         path = commands_path(kind, str(self._workspace), self._toolchains, self.tools, programs_of_all)
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
         store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
-        git = {"GIT_CONFIG_GLOBAL": str(GUEST / "gitconfig"), "GIT_CONFIG_NOSYSTEM": "1"}
+        repository = self.tools.repository
+        if os.geteuid() == 0 and owner.st_uid != 0:  # who owns the workspace may not read root's settings
+            repository = replace(repository, config=str(GUEST / "gitconfig"))
+        git = {"GIT_CONFIG_GLOBAL": repository.config or str(GUEST / "gitconfig"), "GIT_CONFIG_NOSYSTEM": "1"}
         own = self.tools.without_copies | dict(self.tools.variables) | git | {"TMPDIR": folder, "HOME": f"{folder}/home"}
-        has_network = self.network != "none" and kind.runs_programs
+        has_network = self.network != "none" and kind.has_network
+        written = [] if kind.is_read_only else [str(self._workspace)]
+        written += [str(repository.common)] if repository.common and kind.writes_git else []
         settings = settings_of(kind, self._limits, str(self._workspace), self.tools, path, store=store).with_values(
+            git_config=repository.config,
             limits_processes=True,
             cores=self._limits.cores,
             is_landlocked=True,
             landlock_reads=[*reads, str(self._workspace), *(_FOR_NETWORK if has_network else ())],
-            landlock_writes=[*([] if kind.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
+            landlock_writes=[*written, folder, *([store] if store else [])],
             has_network=has_network,
             owner=owner.st_uid,
             group=owner.st_gid,
-            environment=environment_inside(system, own, has_network=self.network != "none"),
+            environment=environment_inside(system, own, repository, has_network=self.network != "none"),
         )
         arguments = supervisor_command(str(python), str(GUEST.parent), settings)
         try:

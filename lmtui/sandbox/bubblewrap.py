@@ -98,7 +98,7 @@ class BubblewrapBackend:
         program = await find_bubblewrap(self._workspace)
         if layout.overlay and not await _can(program, *_COPYING):
             raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
-        has_proxy = self._proxy is not None and kind.runs_programs
+        has_proxy = self._proxy is not None and kind.has_network
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
         path = commands_path(kind, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
@@ -113,6 +113,7 @@ class BubblewrapBackend:
             environment=environment_inside(
                 _SYSTEM_PATH,
                 variables | (forward.environment() if shared else {}),
+                self.tools.repository,
                 has_network=bool(shared) or self.network != "none",
             ),
         )
@@ -155,11 +156,13 @@ class BubblewrapBackend:
     def _arguments(
         self, kind: InstanceKind, layout: SandboxLayout, python: Path | None, bound: Path | None, *, copies: bool
     ) -> list[str]:
-        share = ["--share-net"] if self.network != "none" and kind.runs_programs else []
+        # git compares owners, so that it sees those of files outside
+        owner = str(self._workspace.stat().st_uid if kind.runs_git else 1000)
+        share = ["--share-net"] if self.network != "none" and kind.has_network else []
         link = ["--symlink", self._root, MOUNT_POINT] if self._root != MOUNT_POINT else []
         return [
             "--unshare-all", *share, "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session",
-            "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
+            "--clearenv", "--uid", owner, "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *self._temporary(layout), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),

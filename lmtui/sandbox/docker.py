@@ -305,7 +305,7 @@ class DockerBackend:
     def _arguments(
         self, engine: DockerClient, kind: InstanceKind, layout: SandboxLayout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
-        has_proxy = self._proxy_folder is not None and kind.runs_programs
+        has_proxy = self._proxy_folder is not None and kind.has_network
         image_path = self._image_variables.get("PATH", "").split(":")
         system = [*_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
         programs = dict.fromkeys([*(part for part in image_path if part.startswith("/")), *system])
@@ -319,6 +319,7 @@ class DockerBackend:
             environment=environment_inside(
                 system,
                 variables | (forward.environment() if has_proxy else {}),
+                self.tools.repository,
                 has_network=has_proxy or self.network != "none",
             ),
         )
@@ -374,7 +375,7 @@ class DockerBackend:
         return own | dict.fromkeys(parents, "ro,nosuid,nodev,size=1m,mode=755")
 
     def _network_mode(self, kind: InstanceKind) -> str:
-        return "bridge" if self.network != "none" and kind.runs_programs else "none"
+        return "bridge" if self.network != "none" and kind.has_network else "none"
 
     def _memory_mb(self) -> int:
         """Return the container's limit: of one command, of the private /tmp, and of the supervisor."""
@@ -436,7 +437,7 @@ class DockerBackend:
         found += [
             types.Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(kind)) for each in tools
         ]
-        shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and kind.runs_programs else []
+        shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and kind.has_network else []
         return found + [types.Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,16 @@ from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.images import DESCRIPTIONS, digest_of
 from lmtui.sandbox.mount_layout import SandboxLayout, from_reply, read_only_in
-from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools, with_added, with_allowed
+from lmtui.sandbox.project_tools import (
+    MARKER_BYTES,
+    MARKERS,
+    ProjectTools,
+    find_project_tools,
+    with_added,
+    with_allowed,
+    with_repository,
+)
+from lmtui.sandbox.repository import find_repository
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder
 
@@ -89,6 +99,7 @@ async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders, ma
     read_ones = await asyncio.gather(*map(read, (*MARKERS, *DESCRIPTIONS)))
     texts = {name: text for name, text in read_ones if text is not None}
     tools = await asyncio.to_thread(find_project_tools, workspace, texts)
+    tools = with_repository(tools, await asyncio.to_thread(find_repository, workspace))
     tools = await asyncio.to_thread(with_allowed, tools, outside.allowed, workspace)
     tools = replace(tools, image_digest=digest_of(texts))
     return await asyncio.to_thread(with_added, tools, outside.added, masks) if outside.added else tools
@@ -124,6 +135,12 @@ async def has_git(view: Client, paths: Sequence[str], *, is_denied: bool) -> boo
     facts, data = await view.call("git", history, limit_s=_GUARD_S)
     ended = replies.parse(facts, replies.RunReply)
     return is_denied if ended.reason == "timeout" else ended.exit == 0 and bool(data)
+
+
+async def has_secrets(view: Client, expression: str) -> bool:
+    """Tell whether a repository that is larger than the workspace has files whose paths match an expression."""
+    facts, data = await view.call("listing", {"what": "secrets", "expression": expression}, limit_s=_GUARD_S)
+    return replies.parse(facts, replies.ListingReply).is_cut or zlib.decompressobj().decompress(data, 1) != b""
 
 
 async def freeze(client: Client) -> None:

@@ -21,7 +21,6 @@ from lmtui.sandbox.supervisor_client import InstanceKind
 
 # lmtui's own folders that no command reads: what was set aside, and logs, which hold what was read by permission.
 _OWN = ("quarantine", "sessions")
-_OBJECTS = ".git/objects"
 
 
 NO_RULES = MaskExpressions()
@@ -32,10 +31,10 @@ class SandboxLayout:
     """The paths to protect and to mask now.
 
     `read_only` are paths with device and inode.  `masked` are paths with whether each is a folder, and its inode (a file that
-    replaces another needs its own mask); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
-    are masked as well, because they hold a masked file.  `is_cut`: not everything was seen, or there is more than can be
-    masked.  `stamp` changes when git's own files do.  Paths in writable added folders are whole paths; an instance that does
-    not show these folders has no `has_added`.  `overlay` is the folder of an overlay over the
+    replaces another needs its own mask); those that a rule denies are in `denied` too.  `objects` is the folder of git's
+    objects; with `hides_objects` it is masked as well, because it holds a masked file.  `is_cut`: not everything was seen, or
+    there is more than can be masked.  `stamp` changes when git's own files do.  Paths in writable added folders are whole
+    paths; an instance that does not show these folders has no `has_added`.  `overlay` is the folder of an overlay over the
     workspace, with `upper` and `work` in it; `scratch` is the folder mounted as `/tmp`, empty for a private one.
     """
 
@@ -43,7 +42,7 @@ class SandboxLayout:
     masked: tuple[tuple[str, bool, int], ...] = ()
     denied: frozenset[str] = frozenset()
     has_git: bool = False
-    git_is_folder: bool = False
+    objects: str = ""
     hides_objects: bool = False
     is_cut: bool = False
     stamp: str = ""
@@ -108,7 +107,7 @@ def from_reply(reply: replies.LayoutReply, folder: str = "") -> SandboxLayout:
         masked=tuple((_path(path), is_folder, inode) for path, is_folder, _, inode in reply.masked),
         denied=frozenset(_path(path) for path, _, is_denied, _ in reply.masked if is_denied),
         has_git=reply.git != "none",
-        git_is_folder=reply.git == "folder",
+        objects=".git/objects" if reply.git == "folder" else "",
         is_cut=reply.is_cut,
         stamp=reply.stamp,
     )
@@ -136,8 +135,8 @@ def mounts(workspace: Path, kind: InstanceKind, layout: SandboxLayout) -> Iterat
     file, folder, empty = mask_sources()
     for name in _OWN:
         yield empty, f"{WORKSPACE_FOLDER}/{name}"
-    if layout.hides_objects and layout.git_is_folder:
-        yield folder, _OBJECTS
+    if layout.hides_objects:
+        yield folder, layout.objects
     for path, is_folder, _ in layout.masked:
         yield folder if is_folder else file, path
 
@@ -146,7 +145,7 @@ def read_only_in(kind: InstanceKind, layout: SandboxLayout) -> tuple[tuple[str, 
     """Return what is read-only in an instance: git folders, and for programs what others outside would run."""
     if kind.runs_programs:
         return layout.read_only
-    return tuple(each for each in layout.read_only if each[0] == ".git" and kind is not InstanceKind.GIT)
+    return tuple(each for each in layout.read_only if each[0] == ".git" and not kind.writes_git)
 
 
 def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:

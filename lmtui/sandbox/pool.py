@@ -17,11 +17,21 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.guard_calls import OutsideFolders, check_mounts, find_tools, freeze, has_git, look, open_client, thaw
+from lmtui.sandbox.guard_calls import (
+    OutsideFolders,
+    check_mounts,
+    find_tools,
+    freeze,
+    has_git,
+    has_secrets,
+    look,
+    open_client,
+    thaw,
+)
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.project_tools import with_added
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import IDLE_S, Instance, InstanceKey, InstanceTable, SpareOverlay, open_whole
+from lmtui.sandbox.spare_overlay import Instance, InstanceKey, InstanceTable, SpareOverlay, open_whole
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
@@ -184,7 +194,7 @@ class SandboxPool:
                 if instance is None:
                     instance = await self._open(kind, revealed, layout)
                 self.instances.running[key] = replace(instance, masks=self._all_masks())
-        if revealed or kind in IDLE_S:
+        if revealed or kind is not InstanceKind.MAIN:
             self.instances.postpone_closing(key)
         return instance.client
 
@@ -383,15 +393,30 @@ class SandboxPool:
         return await open_whole(self._open_overlay(kind, await self.overlay_layout(kind, folder, shares_scratch=True)))
 
     @contextlib.asynccontextmanager
-    async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
-        """Yield the instance that may change `.git`; what of it git should not have changed is put back afterwards."""
-        client = await self.client(InstanceKind.GIT)
-        async with self._locks.git_turn:
-            await self.workspace_guard.begin_git()
+    async def git_client(
+        self, findings: list[Findings], kind: InstanceKind = InstanceKind.GIT, own: Backend | None = None
+    ) -> AsyncIterator[Client]:
+        """Yield an instance that may change `.git`, on its own backend where one is given.
+
+        Without mounts, what of `.git` git should not have changed is put back afterwards.
+        """
+        async with contextlib.AsyncExitStack() as parts:
+            if own is None:
+                client = await self.client(kind)
+            else:
+                parts.push_async_callback(own.close)
+                async with self._locks.starting:
+                    layout = await self._layout(kind)
+                client = await parts.enter_async_context(self.serving_client(own, kind, layout))
+            await parts.enter_async_context(self._locks.git_turn)
+            keeps_git = not self._backend.has_mounts
+            if keeps_git:
+                await self.workspace_guard.begin_git()
             try:
                 yield client
             finally:
-                findings.append(await to_the_end(self.workspace_guard.end_git()))
+                self._masks.tracked = {}
+                findings.append(await to_the_end(self.workspace_guard.end_git(keeps_git=keeps_git)))
 
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
@@ -487,22 +512,32 @@ class SandboxPool:
         for client, other in list(self._serving.values()):
             if not {each for each in denied if other.has_added or not each[0].startswith("/")} <= set(other.masked):
                 await client.close()
-        if kind.is_masked and layout.git_is_folder:
+        repository = self._backend.tools.repository
+        if repository.common is not None:
+            stamp = await asyncio.to_thread(repository.stamp)
+            layout = replace(layout, objects=f"{repository.common}/objects", stamp=stamp)
+        if kind.is_masked and layout.objects:
             own = layout.without_added()
             hidden = {path for path, *_ in own.masked} if kind is InstanceKind.READ else own.denied
-            if hidden and await self._is_tracked(frozenset(hidden), own):
+            has_others = kind is InstanceKind.READ and repository.top not in (None, self.workspace)
+            if (hidden or has_others) and await self._is_tracked(frozenset(hidden), own, masks.secret if has_others else ""):
                 return replace(layout, hides_objects=True)
         return layout
 
-    async def _is_tracked(self, paths: frozenset[str], layout: SandboxLayout) -> bool:
-        """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known."""
+    async def _is_tracked(self, paths: frozenset[str], layout: SandboxLayout, others: str) -> bool:
+        """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known.
+
+        `others` is an expression for paths of the whole repository that count, too.
+        """
         key = (layout.stamp, paths)
         if key not in self._masks.tracked:
             view = self.instances.running.get(_VIEW)
             if view is None or not view.client.is_alive:
                 view = self.instances.running[_VIEW] = await self._open(InstanceKind.VIEW, frozenset(), layout)
             self.instances.postpone_closing(_VIEW)
-            self._masks.tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
+            found = bool(others) and await has_secrets(view.client, others)
+            found = found or (bool(paths) and await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied)))
+            self._masks.tracked = {key: found}
         return self._masks.tracked[key]
 
     async def _open(self, kind: InstanceKind, revealed: frozenset[str], layout: SandboxLayout) -> Instance:

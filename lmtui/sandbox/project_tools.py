@@ -22,6 +22,7 @@ from lmtui.paths import packages_dir, state_dir
 from lmtui.plain_files import find_program
 from lmtui.sandbox.mount_layout import mask_sources
 from lmtui.sandbox.package_indexes import cargo_settings
+from lmtui.sandbox.repository import NO_REPOSITORY, Repository
 from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, masked_in, programs
 
@@ -41,6 +42,7 @@ _CERTIFICATES = (
 )  # fmt: skip
 _IN_IMAGE = ("Python 3.11", "uv", "uvx")  # see `images.py`; Node there is another version than the one in use here
 _BUILT_HERE = ("/.pyenv/", "/.rbenv/", "/.rvm/", "/.asdf/installs/python/", "/.asdf/installs/ruby/")
+_OF_GIT = {"settings": "what git obeys", "common": "the repository of this folder"}
 _SHIMS = ("shims", ".volta/bin")  # programs there only work with the user's own settings
 
 
@@ -72,7 +74,7 @@ class Shown:
 
     What is `is_cache` may be written to where the backend can copy it; what is `is_writable` is this project's own, or was
     added as writable.  `is_added`: file tools use it too.  `is_system`: it goes with the system's programs, so an
-    image has its own.
+    image has its own.  `git` says what it is to git: its `settings`, the `common` folder of a repository, or a `remote` one.
     """
 
     target: str
@@ -83,15 +85,20 @@ class Shown:
     is_added: bool = False
     is_system: bool = False
     is_masked: bool = False
+    git: str = ""
 
     def is_writable_in(self, kind: InstanceKind) -> bool:
         """Tell whether programs of an instance may change it for good."""
+        if self.git:
+            return kind.writes_git and (self.git == "common" or self.is_writable)
         if self.is_added:
             return self.is_writable and kind in (InstanceKind.MAIN, InstanceKind.GUARD)
         return self.is_writable and kind.runs_programs and not kind.is_read_only
 
     def is_shown_in(self, kind: InstanceKind) -> bool:
         """Tell whether an instance has it: the guard has only what it looks after."""
+        if self.git:
+            return kind.runs_git or (kind.is_masked and self.git != "remote")
         return kind.is_masked or (self.is_added and self.is_writable_in(kind))
 
 
@@ -102,6 +109,7 @@ class ProjectTools:
 
     `system` are programs that are only in the system's own folders.  `image_digest` is that of the project's description of an
     image, empty if it has none.
+    `repository` is what git uses outside the workspace.
     """
 
     shown: tuple[Shown, ...] = ()
@@ -111,6 +119,7 @@ class ProjectTools:
     offered: tuple[tuple[str, str], ...] = ()
     system: tuple[str, ...] = ()
     image_digest: str = ""
+    repository: Repository = NO_REPOSITORY
 
     @property
     def caches(self) -> tuple[Shown, ...]:
@@ -320,6 +329,21 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
     if (packages := packages_dir(workspace)).is_dir():
         _add_packages(finder.shown, finder.variables, packages, [name for name in _FETCHED if (packages / name).exists()])
     return finder.added_to(NO_TOOLS)
+
+
+def with_repository(tools: ProjectTools, repository: Repository) -> ProjectTools:
+    """Return the tools with the repository that a workspace belongs to, and the user's settings of git."""
+    places = dict.fromkeys([Path(repository.config).parent, *repository.rules] if repository.config else [], "settings")
+    places |= {repository.common: "common"} if repository.common is not None else {}
+    shown = [Shown(str(place), place, _OF_GIT[git], git=git) for place, git in places.items()]
+    withheld = (repository.problem,) if repository.problem else ()
+    return replace(tools, shown=(*shown, *tools.shown), withheld=(*tools.withheld, *withheld), repository=repository)
+
+
+def with_remote(tools: ProjectTools, path: Path, *, is_writable: bool) -> ProjectTools:
+    """Return the tools with another repository that git uses."""
+    shown = Shown(str(path), path, "a remote repository", is_writable=is_writable, git="remote")
+    return replace(tools, shown=(*(each for each in tools.shown if each.target != shown.target), shown))
 
 
 def lacking_in_image(tools: ProjectTools) -> str:

@@ -49,7 +49,7 @@ class Reply(BaseModel):
 
 
 class RunReply(Reply):
-    """How a command ended; the data next to it is head and tail of its output."""
+    """How a command ended; the data next to it is head and tail of its output.  `skipped` are hooks that git did not run."""
 
     exit: Annotated[int, Field(ge=0, le=255)]
     reason: Literal["exit", "timeout", "cancelled", "memory", "processes", "killed"]
@@ -58,6 +58,7 @@ class RunReply(Reply):
     total: _Count
     saved: Annotated[str, Field(max_length=4096)]
     elapsed_ms: _Count
+    skipped: Annotated[list[_Line], Field(max_length=20)] = []
 
 
 class ReadReply(Reply):

@@ -137,7 +137,7 @@ def _for_server(workspace: Path, options: Options, name: str, launch: Launch, pr
 def _with_proxy(workspace: Path, options: Options, name: str, proxy: Proxy, variables: Mapping[str, str]) -> Backend:
     """Return a backend like the workspace's own whose way out is a proxy."""
     if name not in FULL:
-        raise SandboxUnavailable(f"{name} has no proxy, so no command reaches the package indexes", "Use bubblewrap or Docker.")
+        raise SandboxUnavailable(f"{name} has no proxy, so no command reaches the network", "Use bubblewrap or Docker.")
     own = dict(options.variables) | dict(variables)
     return make_backend(name, workspace, replace(options, network="none", variables=tuple(sorted(own.items()))), proxy)
 
@@ -223,7 +223,7 @@ async def prove(backend: Backend, options: Options, make: Callable[[str, Path, O
     trial = make(backend.name, folder, replace(options, network=backend.network, added=()))
     try:
         git = (folder / ".git").stat()
-        layout = SandboxLayout(read_only=((".git", git.st_dev, git.st_ino),), has_git=True, git_is_folder=True)
+        layout = SandboxLayout(read_only=((".git", git.st_dev, git.st_ino),), has_git=True, objects=".git/objects")
         client = Client(await trial.open(InstanceKind.MAIN, layout))
         try:
             await client.start()

@@ -178,8 +178,7 @@ def new_overlay_folder(workspace: Path) -> Path:
     return folder
 
 
-IDLE_S = {InstanceKind.GIT: 60.0, InstanceKind.CHECKPOINT: 600.0, InstanceKind.READ: 600.0, InstanceKind.VIEW: 600.0}
-_REVEALING_IDLE_S = 10.0
+_REVEALING_IDLE_S, _GIT_IDLE_S, _LONG_IDLE_S = 10.0, 60.0, 600.0
 
 InstanceKey = tuple[InstanceKind, frozenset[str]]
 
@@ -239,7 +238,7 @@ class InstanceTable:
         """End an instance once it has been idle for its time from now."""
         if key in self._closing:
             self._closing[key].cancel()
-        delay_s = _REVEALING_IDLE_S if key[1] else IDLE_S[key[0]]
+        delay_s = _REVEALING_IDLE_S if key[1] else _GIT_IDLE_S if key[0].writes_git else _LONG_IDLE_S
         self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
 
     def _close_instance(self, key: InstanceKey) -> None:

@@ -26,14 +26,16 @@ class InstanceKind(StrEnum):
     """What an instance of the sandbox is for.
 
     `MAIN` runs commands and serves file tools.  `READ` runs commands to which the workspace is read-only, without network and
-    with an empty `/tmp` for each.  `GIT` is for git with `.git` writable, `CHECKPOINT` for the store of checkpoints.  `VIEW`
-    shows the user the whole workspace and runs nothing but git that reads.  `GUARD` looks after the workspace and runs no
-    program.  `SERVER` is for one long-running program, `READING_SERVER` for one with a read-only workspace.
+    with an empty `/tmp` for each.  `GIT` is for git with `.git` writable, `REMOTE` for git that also reaches another
+    repository, `CHECKPOINT` for the store of checkpoints.  `VIEW` shows the user the whole workspace and runs nothing but git
+    that reads.  `GUARD` looks after the workspace and runs no program.  `SERVER` is for one long-running program,
+    `READING_SERVER` for one with a read-only workspace.
     """
 
     MAIN = "main"
     READ = "read"
     GIT = "git"
+    REMOTE = "git remote"
     CHECKPOINT = "checkpoint"
     VIEW = "view"
     GUARD = "guard"
@@ -57,8 +59,23 @@ class InstanceKind(StrEnum):
 
     @property
     def runs_programs(self) -> bool:
-        """Tell whether what it runs may change the workspace and reach the network."""
+        """Tell whether it runs the workspace's programs, and these may change it."""
         return self is InstanceKind.MAIN or self.serves
+
+    @property
+    def has_network(self) -> bool:
+        """Tell whether what it runs reaches the network, where there is one."""
+        return self.runs_programs or self is InstanceKind.REMOTE
+
+    @property
+    def runs_git(self) -> bool:
+        """Tell whether it is for git, with all files visible to it."""
+        return self.writes_git or self is InstanceKind.VIEW
+
+    @property
+    def writes_git(self) -> bool:
+        """Tell whether the git folder can be changed in it."""
+        return self in (InstanceKind.GIT, InstanceKind.REMOTE)
 
     @property
     def is_masked(self) -> bool:

@@ -144,9 +144,9 @@ class WorkspaceGuard:
         facts, _ = await guard.call("guard", {"action": "keep"}, limit_s=_GUARD_S)
         replies.parse(facts, replies.Reply)
 
-    async def end_git(self) -> Findings:
+    async def end_git(self, *, keeps_git: bool) -> Findings:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
-        changed, notes = await self._put_back()
+        changed, notes = await self._put_back() if keeps_git else ((), [])
         found, _ = await self._look(await self._main(), 0)
         known = self._known or {}
         fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]

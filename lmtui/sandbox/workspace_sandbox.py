@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
+from lmtui.core.permissions.git_commands import CONNECTS, named_remote, unsupported, writing_git_commands
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import Checkpoints, OutputSink
 from lmtui.core.programs import GuardedLauncher
@@ -34,8 +35,9 @@ from lmtui.sandbox.host_paths import locate, make_for_owner
 from lmtui.sandbox.overlays import OverlayInstances, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
-from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
+from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing, with_remote
 from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.repository import local_remote
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_listing import SandboxListing
@@ -47,7 +49,23 @@ _GIT_MEMORY_MB = 1024
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _LOOKING = frozenset({"read", "real", "list", "glob", "grep"})
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
-_GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
+_GIT_HINT = (
+    "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) or call git alone, as in "
+    "git stash or git add . && git commit -m TEXT; without pipes, patterns and other programs it runs where .git is writable]"
+)
+_GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
+_GIT_WHY = {
+    re.compile(r"(?:clean|smudge) filter '([^']+)' failed"): (
+        "[the filter {0} of git's settings cannot run in the sandbox: run this git command in a terminal]"
+    ),
+    re.compile(r"transport '(ssh)' not allowed"): (
+        "[git does not use {0} here, as keys stay outside the sandbox: run it in a terminal, or use an https address]"
+    ),
+    re.compile(r"could not read (Username|Password)"): (
+        "[no credentials are in the sandbox: run this git command in a terminal]"
+    ),
+}
+_REMOTE_URL = re.compile(r"^(.+)\t(.*) \((fetch|push)\)", re.MULTILINE)
 _NOT_REAL = "not in an overlay: git commands that write, background commands and packages need the real folder"
 _MOST_NAMED = 5
 _TAIL_CHARS = 4096
@@ -195,8 +213,11 @@ class WorkspaceSandbox:
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         is_real = self._overlay is None and self._instance_kind is InstanceKind.MAIN
-        if self._overlay is not None and with_packages:
+        git_commands = writing_git_commands(command, str(self._pool.workspace)) if chosen.backend.is_isolated else ()
+        if self._overlay is not None and (with_packages or git_commands):
             raise SandboxUnavailable(_NOT_REAL)
+        if is_real and git_commands:
+            return await self._run_git_commands(git_commands, timeout_s, on_output, gate)
         if is_real and with_packages and chosen.status.network == "none":
             return await self._run_with_packages(timeout_s, on_output, gate, fields)
         if self._overlay is not None:
@@ -314,6 +335,75 @@ class WorkspaceSandbox:
             result = await self._run(client, "git", timeout_s, None, **fields)
         return _with_findings(result, findings)
 
+    async def _run_git_commands(
+        self, commands: Sequence[Sequence[str]], timeout_s: int, on_output: OutputSink | None, gate: ToolGate | None
+    ) -> ExecResult:
+        """Run git commands that change the repository one after the other, up to the first that fails."""
+        for words in commands:
+            if word := unsupported(tuple(words)):
+                raise SandboxError(f"git {words[0]}: lmtui does not run it with {word}", "Run it in a terminal.")
+        findings: list[Findings] = []
+        result = ExecResult(0, "", 0, 0)
+        for words in commands:
+            fields = {"arguments": list(words), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
+            async with contextlib.AsyncExitStack() as parts:
+                own, kind = None, InstanceKind.GIT
+                if words[0] in CONNECTS:
+                    own, fields["reach"] = await self._remote_backend(words, gate, parts)
+                    kind = InstanceKind.REMOTE
+                    parts.enter_context(self._pool.network_approvals.open(gate))
+                client = await parts.enter_async_context(self._pool.git_client(findings, kind, own))
+                last = await self._run(client, "git", timeout_s, on_output, **fields)
+            output = result.output + last.output
+            result = replace(
+                last, output=output, total_bytes=len(output.encode()), elapsed_ms=result.elapsed_ms + last.elapsed_ms,
+                notes=(*result.notes, *last.notes),
+            )  # fmt: skip
+            if last.exit_code != 0:
+                break
+        is_history = result.exit_code in (0, 1) and any(words[0] not in ("add", "restore", "rm") for words in commands)
+        return _with_findings(_with_note(result, _GIT_UNDO) if is_history else result, findings)
+
+    async def _remote_backend(
+        self, words: Sequence[str], gate: ToolGate | None, parts: contextlib.AsyncExitStack
+    ) -> tuple[Backend | None, str]:
+        """Return a backend for a git command that uses another repository, and the protocols that it may use.
+
+        It is None where the workspace's own has a network.  Its way out is closed with `parts`.
+        """
+        chosen = await self._pool.started()
+        if self._connect is None or not chosen.backend.has_mounts:
+            why = f"git {words[0]} reaches no other repository with {chosen.backend.name}"
+            raise SandboxUnavailable(why, "Use bubblewrap or Docker, or run it in a terminal.")
+        urls = await self._remote_urls(words)
+        found = {url: local_remote(url, self._pool.workspace) for url in urls}
+        paths = {path for path in found.values() if path is not None}
+        protocols = ":".join(["file"] * bool(paths) + ["git:http:https"] * (None in found.values() or not urls))
+        if not paths and chosen.status.network != "none":
+            return None, protocols
+        proxy = Proxy((), lambda: gate)
+        parts.push_async_callback(proxy.close)
+        own = self._connect(chosen.backend.name, proxy, {})
+        own.tools = chosen.backend.tools
+        for path in sorted(paths):
+            does = "writes to" if words[0] == "push" else "reads"
+            if gate is None or not await gate.may_show(str(path), f"git {words[0]} {does} this repository"):
+                raise SandboxError(f"git {words[0]} needs the repository {path}", f"Allow it: Tools({path})")
+            own.tools = with_remote(own.tools, path, is_writable=words[0] == "push")
+        return own, protocols
+
+    async def _remote_urls(self, words: Sequence[str]) -> list[str]:
+        """Return the addresses that a git command uses: of the remote that it names, or of the branch's usual one."""
+        remotes = _REMOTE_URL.findall((await self.run_git(["remote", "-v"])).output)
+        names = {name for name, *_ in remotes}
+        used = {named_remote(tuple(words))} - {""}
+        if not used and "--all" not in words:
+            form = f"--format=%(HEAD)%({'push' if words[0] == 'push' else 'upstream'}:remotename)"
+            heads = (await self.run_git(["for-each-ref", form, "refs/heads"])).output.splitlines()
+            used = {head[1:] for head in heads if head.startswith("*")} - {""} or names & {"origin"}
+        which = "push" if words[0] == "push" else "fetch"
+        return [url for name, url, kind in remotes if kind == which and (not used or name in used)]
+
     async def real_paths(self, paths: Sequence[str]) -> Sequence[str]:
         """Return where paths lead once symbolic links are followed."""
         located = [self._locate(path) for path in paths]
@@ -419,6 +509,11 @@ class WorkspaceSandbox:
             saved_path=saved,
             data=data if len(data) == reply.total else b"",
         )
+        if reply.skipped:
+            result = _with_note(result, f"[hooks that git did not run here: {sanitize_line(', '.join(reply.skipped))}]")
+        found = ((words.search(result.output), note) for words, note in _GIT_WHY.items() if op == "git" and result.exit_code)
+        for match, note in found:
+            result = _with_note(result, sanitize_line(note.format(match[1]))) if match else result
         if not reply.clean:
             await client.close()  # what could not be killed from inside goes with the instance
         if op == "run" and (notice := self._pool.take_notice()):

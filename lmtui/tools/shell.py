@@ -370,11 +370,10 @@ async def _commit(arguments: GitCommitArguments, context: ToolContext) -> ToolRe
     if not arguments.message.strip():
         raise ToolError("a commit needs a message")
     empty = ["--allow-empty"] if arguments.allow_empty else []
-    await _git(
-        context, "commit", "--quiet", "--no-verify", "--no-gpg-sign", f"--message={arguments.message}", *empty, writes=True
-    )
-    head = await _git(context, "rev-parse", "--short=8", "HEAD")
-    return ToolResult(f"committed {head.output.strip()}", head.output.strip())
+    made = await _git(context, "commit", "--quiet", f"--message={arguments.message}", *empty, writes=True)
+    head = await _git(context, "log", "-1", "--abbrev=8", "--format=%h by %an <%ae>")
+    text = "\n".join([f"committed {head.output.strip()}", *made.notes])
+    return ToolResult(text, head.output.partition(" ")[0])
 
 
 async def _branch(arguments: GitBranchArguments, context: ToolContext) -> ToolResult:
@@ -386,8 +385,8 @@ async def _branch(arguments: GitBranchArguments, context: ToolContext) -> ToolRe
     if not arguments.create and not arguments.switch:
         raise ToolError("say what to do with the branch: create or switch")
     option = ["--create"] if arguments.create else []
-    await _git(context, "switch", "--no-guess", *option, arguments.name, writes=True)
-    return ToolResult(f"on {arguments.name}", arguments.name)
+    made = await _git(context, "switch", "--no-guess", *option, arguments.name, writes=True)
+    return ToolResult("\n".join([f"on {arguments.name}", *made.notes]), arguments.name)
 
 
 async def _git(context: ToolContext, *arguments: str, writes: bool = False) -> ExecResult:

@@ -51,7 +51,7 @@ class Program:
         return self.home / "state/workspaces" / hashlib.sha256(os.fsencode(self.workspace.resolve())).hexdigest()[:24]
 
     def full_environ(self) -> dict[str, str]:
-        names = ("PATH", "LANG", "HOME", "TMPDIR")
+        names = ("PATH", "LANG", "HOME", "TMPDIR", "GIT_CONFIG_GLOBAL")
         kept = {name: os.environ[name] for name in names if name in os.environ}
         return kept | {"LMTUI_HOME": str(self.home), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"} | self.environ
 

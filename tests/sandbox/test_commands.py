@@ -147,7 +147,7 @@ async def test_a_command_sees_only_the_environment_that_it_is_given(sandbox: San
     names = set(re.findall(r"^(\w+)=", (await sandbox.run_command("env")).output, re.MULTILINE))
     assert names <= {
         "PATH", "HOME", "USER", "LOGNAME", "LANG", "TERM", "PAGER", "GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT",
-        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_GLOBAL", "GIT_DISCOVERY_ACROSS_FILESYSTEM",
         "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0",
         "PIP_RETRIES", "npm_config_fetch_retries", "CARGO_NET_RETRY", "UV_HTTP_RETRIES",
         "PWD", "SHLVL", "_", "OLDPWD",

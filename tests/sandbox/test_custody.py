@@ -19,7 +19,7 @@ from lmtui.sandbox.guest.beneath import Refused
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard
-from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox, fill
+from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, OpenSandbox, fill
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -92,7 +92,7 @@ async def test_a_git_folder_below_another_name_is_found_where_it_was_hidden(sand
 
 
 @pytest.mark.git
-@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+@pytest.mark.parametrize("sandbox", [LANDLOCK], indirect=True)
 async def test_git_s_own_settings_are_put_back_after_a_write(sandbox: Sandbox, workspace: Path) -> None:
     await sandbox.run_git(["init"], writes=True)
     config = (workspace / ".git/config").read_text()

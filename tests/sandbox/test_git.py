@@ -6,7 +6,8 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from tests.sandbox.conftest import ISOLATED, WITH_SHELL, fill, git
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import BUBBLEWRAP, ISOLATED, LANDLOCK, WITH_SHELL, Gate, OpenSandbox, fill, git
 
 pytestmark = pytest.mark.git
 
@@ -35,7 +36,7 @@ async def test_the_repository_s_own_identity_wins(sandbox: Sandbox, workspace: P
 async def test_git_is_read_only_for_commands_as_soon_as_it_exists(sandbox: Sandbox, workspace: Path) -> None:
     await sandbox.run_command("true")
     await sandbox.run_git(["init"], writes=True)
-    result = await sandbox.run_command("git add README.md")
+    result = await sandbox.run_command("git add *.md")
     assert result.exit_code != 0
     assert "use the git tools" in result.text
     assert (await sandbox.run_command("touch .git/hooks/pre-commit; mv .git aside; echo x > .git/commondir")).exit_code != 0
@@ -72,8 +73,6 @@ EVIL_CONFIG = """
 [diff "evil"]
 	textconv = "touch OUT; cat"
 	command = "touch OUT"
-[commit]
-	gpgSign = true
 [gpg]
 	program = "touch OUT"
 """
@@ -145,3 +144,220 @@ async def test_what_could_run_or_write_something_else_is_refused(sandbox: Sandbo
 async def test_the_reading_lane_does_not_write(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxError, match="not allowed"):
         await sandbox.run_git(["add", "."])
+
+
+def repository(folder: Path) -> Path:
+    """Make a repository with one commit on `main`, and a branch `other` that has another text in `a`."""
+    fill(folder, {"a": "one\n", "pkg/b": "one\n"})
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "one")
+    git(folder, "switch", "-qc", "other")
+    (folder / "a").write_text("other\n")
+    git(folder, "commit", "-qam", "other")
+    git(folder, "switch", "-q", "main")
+    return folder
+
+
+def worktree(base: Path) -> Path:
+    git(repository(base / "repo"), "worktree", "add", "-q", "../tree", "-b", "tree")
+    return base / "tree"
+
+
+def bare_worktree(base: Path) -> Path:
+    git(repository(base / "repo"), "clone", "-q", "--bare", ".", "../bare.git")
+    git(base / "bare.git", "worktree", "add", "-q", "../tree", "other")
+    return base / "tree"
+
+
+def submodule(base: Path) -> Path:
+    git(repository(base / "repo"), "init", "-q", "../whole")
+    git(base / "whole", "submodule", "--quiet", "add", str(base / "repo"), "sub")
+    return base / "whole/sub"
+
+
+def package(base: Path) -> Path:
+    fill(repository(base / "repo"), {"a": "changed\n"})
+    return base / "repo/pkg"
+
+
+PLACES = [worktree, bare_worktree, submodule, package]
+
+
+@pytest.mark.parametrize("backend", [*ISOLATED, LANDLOCK])
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_git_folder_outside_is_used_and_only_git_changes_it(
+    tmp_path: Path, open_sandbox: OpenSandbox, place: object, backend: str
+) -> None:
+    assert callable(place)
+    folder = place(tmp_path)
+    sandbox = await open_sandbox(backend, folder)
+    shown = await sandbox.run_command("echo x > new; git log -1 --format=%an; touch $(git rev-parse --git-common-dir)/x")
+    assert (shown.exit_code, shown.output.splitlines()[0]) == (1, "a")
+    assert (await sandbox.run_git(["status", "--short"])).output == "?? new\n"
+    for arguments in (["add", "-A"], ["commit", "-m", "two"]):
+        assert (await sandbox.run_git(arguments, writes=True)).exit_code == 0
+    git(folder, "diff", "--exit-code", "HEAD", "--", ".")
+    assert (await sandbox.run_git(["show", "--format=%s", "--name-only"])).output.splitlines()[-1].endswith("new")
+    assert (await sandbox.run_git(["show", "--format=%s", "--name-only"])).output.count("\n") == 3
+
+
+async def test_a_folder_of_a_repository_keeps_what_is_outside(tmp_path: Path, open_sandbox: OpenSandbox) -> None:
+    fill(package(tmp_path), {"../.gitignore": "*.junk\n", "x.junk": ""})
+    sandbox = await open_sandbox("bubblewrap", tmp_path / "repo/pkg")
+    assert (await sandbox.run_git(["diff"])).output == ""
+    for command in (
+        "git switch other", "git stash", "git commit -qam x", "git reset --hard", "git checkout -b x other",
+        "git merge other --", "git add -f ../a", "git rm ../a", "git stash push -- :/a",
+    ):  # fmt: skip
+        with pytest.raises(SandboxError, match="outside this folder"):
+            await sandbox.run_command(command)
+    git(tmp_path / "repo", "add", "a")
+    with pytest.raises(SandboxError, match="a is staged, too"):
+        await sandbox.run_command("git commit -m x")
+    (tmp_path / "repo/pkg/b").write_text("two\n")
+    assert await sandbox.listing.git_status() == {"b": "modified", "x.junk": "ignored"}
+    assert (await sandbox.run_command("git restore b")).exit_code == 0
+    assert (tmp_path / "repo/pkg/b").read_text() == "one\n"
+
+
+async def test_other_folders_of_a_repository_may_hold_secrets(tmp_path: Path, open_sandbox: OpenSandbox) -> None:
+    folder = package(tmp_path)
+    sandbox = await open_sandbox("bubblewrap", folder)
+    assert (await sandbox.read_only().run_command("git show HEAD:a")).output == "one\n"
+    (tmp_path / "repo/.env").write_text("SECRET\n")
+    git(tmp_path / "repo", "add", ".env")
+    git(tmp_path / "repo", "commit", "-qm", "secret")
+    assert "SECRET" not in (await sandbox.read_only().run_command("git show HEAD:.env")).output
+
+
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
+async def test_commands_of_git_change_the_repository(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    repository(workspace)
+    fill(workspace, {"a": "mine\n", "new": ""})
+    for command, code in (
+        ("git stash -u", 0),
+        ("git stash pop && git commit -am mine && git tag v1", 0),
+        ("git merge other", 1),
+        ("git merge --abort && git rebase other", 1),
+        (f"cd {workspace} && git checkout --theirs a && git add a && git rebase --continue", 0),
+        ("git commit --amend -m amended && git branch next", 0),
+    ):
+        result = await sandbox.run_command(command)
+        assert result.exit_code == code, (command, result.text)
+        assert "/undo restores the files" in result.text
+    assert (await sandbox.run_git(["log", "--format=%s"])).output == "amended\nother\none\n"
+    assert (workspace / "a").read_text() == "mine\n"
+    for command in (
+        "git rebase -i HEAD", "git commit -F .env", "git push https://example.org/x main", "git tag -s v2",
+        "git rebase -X -- -x true HEAD", "git merge -m -- -F .env other", "git fetch --depth 1 https://example.org/x",
+    ):  # fmt: skip
+        with pytest.raises(SandboxError, match="does not run it with"):
+            await sandbox.run_command(command)
+
+
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
+async def test_work_under_way_that_runs_commands_is_not_continued(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    fill(repository(workspace), {"a": "mine\n"})
+    await sandbox.run_command("git commit -am mine && git rebase other")
+    with (workspace / ".git/rebase-merge/git-rebase-todo").open("a") as todo:
+        todo.write("exec touch ran\n")
+    with pytest.raises(SandboxError, match="runs commands"):
+        await sandbox.run_command("git add a && git rebase --continue")
+    assert not (workspace / "ran").exists()
+
+
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
+async def test_a_repository_on_this_machine_is_fetched_from_and_pushed_to(
+    sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path
+) -> None:
+    git(repository(workspace), "clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    git(workspace, "remote", "add", "origin", "../bare.git")
+    git(workspace, "remote", "add", "other", "/etc")
+    for name, text in (("remote.origin.uploadpack", "touch ran; git-upload-pack"), ("core.gitProxy", "touch ran")):
+        git(workspace, "config", name, text)
+    hook = tmp_path / "bare.git/hooks/post-receive"
+    hook.write_text(f"#!/bin/sh\ntouch {workspace}/ran\n")
+    hook.chmod(0o755)
+    with pytest.raises(SandboxError, match="needs the repository"):
+        await sandbox.run_command("git fetch", gate=Gate())
+    gate = Gate(shows=True)
+    for command in ("git fetch", "git commit --allow-empty -m two && git push -u origin main", "git pull"):
+        result = await sandbox.run_command(command, gate=gate)
+        assert result.exit_code == 0, (command, result.text)
+    assert gate.folders == [
+        (str(tmp_path / "bare.git"), f"git {does} this repository") for does in ("fetch reads", "push writes to", "pull reads")
+    ]
+    git(workspace, "diff", "--exit-code", "main", "origin/main")
+    assert not (workspace / "ran").exists()
+
+
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
+async def test_what_reaches_no_host_or_needs_a_key_is_named(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    git(repository(workspace), "remote", "add", "origin", "git@example.org:x/y")
+    assert "keys stay outside" in (await sandbox.run_command("git fetch", gate=Gate())).text
+    git(workspace, "remote", "set-url", "origin", "ext::sh -c touch% ran")
+    assert "not allowed" in (await sandbox.run_command("git fetch", gate=Gate())).text
+    git(workspace, "remote", "set-url", "origin", "https://example.org/x")
+    gate = Gate()
+    assert (await sandbox.run_command("git fetch", gate=gate)).exit_code != 0
+    assert gate.asked == ["example.org"]
+    assert not (workspace / "ran").exists()
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of the user's settings."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    return tmp_path / "gitconfig"
+
+
+async def test_the_user_s_settings_hold(settings: Path, tmp_path: Path, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    fill(
+        tmp_path,
+        {
+            "gitconfig": f"[user]\n\tname = Ada O'L\n[include]\n\tpath = more\n"
+            f'[includeIf "gitdir:{tmp_path}/"]\n\tpath = {tmp_path}/here\n'
+            f"[core]\n\tautocrlf = input\n\texcludesFile = {tmp_path}/ignored\n\tsshCommand = touch {workspace}/ran\n",
+            "more": "[user]\n\temail = more@example.org\n",
+            "here": "[user]\n\temail = here@example.org\n",
+            "ignored": "*.junk\n",
+        },
+    )
+    fill(repository(workspace), {"x.junk": "", "crlf": b"1\r\n"})
+    sandbox = await open_sandbox("bubblewrap")
+    assert (await sandbox.run_command("git status --short; git config core.sshCommand")).output == "?? crlf\n"
+    await sandbox.run_command("git add crlf && git commit -m two")
+    assert (await sandbox.run_git(["log", "-1", "--format=%an <%ae>"])).output == "Ada O'L <here@example.org>\n"
+    assert (await sandbox.run_git(["cat-file", "-p", "HEAD:crlf"])).output == "1\n"
+
+
+async def test_what_cannot_run_here_is_refused_by_name(settings: Path, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    fill(repository(workspace), {".gitattributes": "*.bin filter=lfs\n", "m.bin": "data"})
+    settings.write_text('[commit]\n\tgpgSign\n[filter "lfs"]\n\tclean = tr a-z A-Z\n\trequired = true\n')
+    sandbox = await open_sandbox("bubblewrap")
+    refused = await sandbox.run_command("git add m.bin")
+    assert (refused.exit_code, "the filter lfs of git's settings cannot run" in refused.text) == (128, True)
+    for command in ("git commit --allow-empty -m x", "git merge other", "git rebase other", "git cherry-pick other"):
+        with pytest.raises(SandboxError, match="gpgsign is set and gpg cannot run"):
+            await sandbox.run_command(command)
+    git(workspace, "config", "commit.gpgSign", "false")
+    assert (await sandbox.run_command("git commit --allow-empty -m x")).exit_code == 0
+    git(workspace, "-c", "filter.lfs.clean=cat", "add", "m.bin")
+    with pytest.raises(SandboxError, match="bin goes through the filter lfs"):
+        await sandbox.run_command("git switch other")
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_hooks_that_do_not_run_are_named(
+    settings: Path, workspace: Path, open_sandbox: OpenSandbox, *, own: bool
+) -> None:
+    repository(workspace)
+    settings.write_text("" if own else "[core]\n\thooksPath = /home/me/hooks\n")
+    hook = workspace / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    sandbox = await open_sandbox("bubblewrap")
+    result = await sandbox.run_git(["commit", "--allow-empty", "-m", "x"], writes=True)
+    assert result.exit_code == 0
+    assert f"[hooks that git did not run here: {'pre-commit' if own else 'those in /home/me/hooks'}]" in result.notes

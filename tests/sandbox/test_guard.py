@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import stat
 import tarfile
 from pathlib import Path
@@ -128,10 +129,10 @@ async def test_a_guard_that_died_is_started_again(sandbox: WorkspaceSandbox, wor
     assert (await sandbox.run_command("touch .envrc")).quarantined == (".envrc",)
 
 
-@pytest.mark.bubblewrap
+@pytest.mark.landlock
 @pytest.mark.git
 async def test_git_settings_that_could_not_be_compared_are_told(open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("bubblewrap")
+    sandbox = await open_sandbox("landlock")
     await sandbox.run_git(["init"], writes=True)
     findings: list[Findings] = []
     async with sandbox._pool.git_client(findings):
@@ -196,7 +197,8 @@ async def test_no_driver_of_the_repository_runs(sandbox: Sandbox, workspace: Pat
         ["stash"],
         ["switch", "-c", "x"],
     ):
-        await sandbox.run_git(arguments, writes=True)
+        with contextlib.suppress(SandboxError):  # it would check out files that want the filter
+            await sandbox.run_git(arguments, writes=True)
     await sandbox.read_only().run_command("git status; git diff; git blame README.md; git log -p")
     assert not (workspace / "ran").exists()
 

@@ -19,7 +19,9 @@ class Settings:
     workspace may be changed; the instance ensures that for commands, and this for everything else. `serves`: the instance is
     for one program that stays. `guards`: it looks after the workspace and runs no program. `scratch`: the folders that are
     emptied once no command runs (they must be the instance's own). `folders` are those outside the workspace that file
-    operations may name, `writable` those of them that they may change, and which the guard looks after.
+    operations may name, `writable` those of them that they may change, and which the guard looks after. `git_config` is a file
+    with the user's settings of git; `git_dir` and `git_top` are the git folder and the top of its files, where these are
+    outside the workspace. `git_problem` says why git cannot be used.
     """
 
     root: str
@@ -28,6 +30,10 @@ class Settings:
     has_shell: bool = False
     has_git: bool = False
     git_writes: bool = False
+    git_config: str = ""
+    git_dir: str = ""
+    git_top: str = ""
+    git_problem: str = ""
     is_read_only: bool = False
     serves: bool = False
     guards: bool = False

@@ -205,23 +205,34 @@ class Supervisor:
         self._start((self._shell, "-c", command), environment, identity, message)
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
-        arguments, environment = _module("listing").git_command(
-            [str(argument) for argument in message["arguments"]], self._options
-        )
-        self._start(arguments, environment, identity, message, is_git=True)
+        given = [str(argument) for argument in message["arguments"]]
+        arguments, environment = _module("listing").git_command(given, self._options, str(message.get("reach", "")))
+        self._start(arguments, environment, identity, message, given)
 
     def _start(
-        self, arguments: tuple[str, ...], environment: dict[str, str], identity: int, message: Message, *, is_git: bool = False
+        self,
+        arguments: tuple[str, ...],
+        environment: dict[str, str],
+        identity: int,
+        message: Message,
+        to_git: list[str] | None = None,
     ) -> None:
         memory_bytes = int(message["memory_mb"]) << 20
         timeout_s = float(message["timeout_s"])
 
         def run(output: int, given: int) -> Message:
-            used = _module("listing").without_drivers(environment, arguments[0], self._options) if is_git else environment
             streams = (given, -1) if given >= 0 else None
-            folder = self._options.root
-            command = execute.Command(arguments, used, timeout_s, folder, self._program, is_read=is_git, streams=streams)
-            return execute.run(command, output, self._options)
+            if to_git is None:
+                command = execute.Command(arguments, environment, timeout_s, self._options.root, self._program, streams=streams)
+                return execute.run(command, output, self._options)
+            listing = _module("listing")
+            used = listing.git_environment(environment, arguments[0], to_git, self._options)
+            command = execute.Command(
+                arguments, used, timeout_s, self._options.root, self._program, is_read=True, streams=streams
+            )
+            ended = execute.run(command, output, self._options)
+            skipped = listing.skipped_hooks(environment, arguments[0], to_git[0], self._options)
+            return {**ended, "skipped": skipped} if skipped else ended
 
         takes_input = bool(message.get("takes_input"))
         self._jobs.start_command(identity, run, Capture(self._spool), timeout_s, memory_bytes, takes_input=takes_input)
