@@ -26,10 +26,6 @@ def nested_try(levels: int) -> str:
     return "".join(f"{' ' * level}try: x\n{' ' * level}finally:\n" for level in range(levels)) + f"{' ' * levels}x\n"
 
 
-def dotted_keys(lines: int) -> str:
-    return "\n".join(f"a{number}.{'b.' * 900}c = 1" for number in range(lines))
-
-
 UNIQUE = json.dumps({"$schema": "s.json", "a": [{"b": number} for number in range(6_000)]})
 VALUES = [{"b": [number]} for number in range(300)]
 SCHEMA = json.dumps({"properties": {"a": {"uniqueItems": True, "items": {"enum": VALUES}}}})
@@ -52,7 +48,7 @@ def test_the_process_has_little_time_and_memory_and_writes_no_file() -> None:
     assert 0 < parsed("resource:getrlimit", resource.RLIMIT_CPU)[0] < 600
 
 
-@for_each("path", depth(["a.py", "b.toml", "b.yaml", "b.xml"], list(LARGE)))
+@for_each("path", depth(["a.py", "b.xml"], list(LARGE)))
 def test_no_file_takes_this_process_long(path: str) -> None:
     began = time.process_time()
     assert isinstance(syntax_error(path, LARGE[path].encode()), str)
@@ -61,14 +57,7 @@ def test_no_file_takes_this_process_long(path: str) -> None:
     assert time.process_time() - began < 1.0
 
 
-def test_what_takes_too_long_is_given_up_and_the_next_file_is_parsed() -> None:
-    with pytest.raises(TooComplex):
-        parsed("lmtui.engine.syntax:parse_error", ".toml", LARGE["b.toml"])
-    assert syntax_error("a.py", b"x = (") != ""
-    assert syntax_error("a.py", b"x = ()") == ""
-
-
-async def test_the_event_loop_runs_meanwhile() -> None:
+async def test_what_takes_too_long_is_given_up_while_the_event_loop_runs_and_the_next_file_is_parsed() -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -78,15 +67,18 @@ async def test_the_event_loop_runs_meanwhile() -> None:
             await asyncio.sleep(0.01)
 
     ticking = asyncio.create_task(tick())
-    await asyncio.to_thread(syntax_error, "a.toml", LARGE["b.toml"].encode())
+    with pytest.raises(TooComplex):
+        await asyncio.to_thread(parsed, "lmtui.engine.syntax:parse_error", ".toml", LARGE["b.toml"])
     ticking.cancel()
     assert ticks > 20
+    assert (syntax_error("a.py", b"x = (") != "", syntax_error("a.py", b"x = ()")) == (True, "")
 
 
 def test_schemas_and_numbers_of_a_folder_take_this_process_no_time() -> None:
     began = time.process_time()
     sixty = "a: " + ":".join(["59"] * 90_000)
-    for arguments in (("s.json", SCHEMA, "a.json", "", UNIQUE), ("s.json", SCHEMA, "a.yaml", "", sixty)):
+    tried = [("s.json", SCHEMA, "a.json", "", UNIQUE), ("s.json", SCHEMA, "a.yaml", "", sixty)]
+    for arguments in depth(tried[:1], tried):
         with contextlib.suppress(TooComplex):
             _ = parsed(f"{validators.__name__}:new_problems", *arguments)
     assert time.process_time() - began < 1.0
@@ -113,10 +105,14 @@ def test_an_answer_that_nobody_took_is_not_that_of_the_next_call(monkeypatch: py
     assert parsed("lmtui.parser_process:toml", "a = 2") == {"a": 2}
 
 
-def test_settings_that_are_too_complex_are_an_error(tmp_path: Path) -> None:
+def test_settings_that_are_too_complex_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(*_: object) -> NoReturn:
+        raise TooComplex("too complex to be parsed")
+
     (tmp_path / ".lmagent").mkdir()
-    (tmp_path / ".lmagent" / "config.toml").write_text(dotted_keys(500))
-    with pytest.raises(ConfigError, match=r"too complex|no setting called"):
+    (tmp_path / ".lmagent" / "config.toml").write_text("a.b = 1\n" * 1_000)
+    monkeypatch.setattr("lmtui.parser_process._PROCESS.call", give_up)
+    with pytest.raises(ConfigError, match="too complex"):
         load_config(tmp_path, {}, {})
 
 

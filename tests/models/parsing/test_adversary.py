@@ -14,7 +14,7 @@ from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
 from lmtui.tools.registry import ToolRegistry
 from tests.models.parsing.cases import CASES, ECHO, HELLO, J_ECHO, J_HELLO, J_READ, READ, TOOLS, tagged
 from tests.models.parsing.reading import calls_of, read
-from tests.sets import for_each
+from tests.sets import depth, for_each
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "adversary.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -39,11 +39,11 @@ def test_what_a_careful_reader_would_run_of_a_hard_message(row: dict[str, Any]) 
 @for_each("row", ROWS)
 def test_a_hard_message_in_pieces_gives_the_same(row: dict[str, Any]) -> None:
     whole = parsed(row)
-    for size in (1, 2, 3, 7, 20):
+    for size in depth((1, 7), (1, 2, 3, 7, 20)):
         assert parsed(row, size) == whole, size
     text = row["message"]
     if "thinking" not in row:
-        for at in range(1, len(text), 5):
+        for at in range(1 + len(text) % 5, len(text), depth(40, 5)):
             assert read((text[:at], text[at:]), TOOLS, is_cut=row.get("cut", False))[0] == whole, f"cut at {at}"
 
 
@@ -55,7 +55,7 @@ def test_no_call_of_a_hidden_tool_is_seen_in_a_hard_message() -> None:
             assert [list(call) for call in calls_of(found)] == row["calls"], row["id"]
 
 
-@for_each("filler", range(255, 310))
+@for_each("filler", depth(range(255, 310, 9), range(255, 310)))
 @for_each("gap", ["\n", "\n\n\n", " "])
 def test_words_behind_a_call_count_up_to_the_same_place_however_they_come(filler: int, gap: str) -> None:
     text = (

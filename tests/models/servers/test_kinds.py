@@ -115,7 +115,7 @@ async def test_ollama_is_asked_about_a_bounded_number_of_models_and_nothing_is_l
 
 
 async def test_abilities_that_do_not_come_in_time_are_unknown(serve: Serve) -> None:
-    found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/show": None}, limit_s=3)
+    found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/show": None}, limit_s=1)
     assert ([model.has_tools for model in found.models], found.models[0].window_tokens) == ([None, None, None], 4096)
 
 
