@@ -11,6 +11,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
 from lmtui.sandbox.instance_programs import LaneInterpreter
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
+from tests.sets import depth
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
 
@@ -99,9 +100,10 @@ async def test_a_picture_that_is_too_large_is_named_in_words(begin: Begin) -> No
 
 async def test_code_and_output_may_be_of_any_length(begin: Begin) -> None:
     bench = await begin("process")
-    ran = await bench.run("total = 0\n" + "total += 1\n" * 100_000 + "total", 120)
-    assert ran.output == "100000\n"
-    long = await bench.run("for n in range(300_000):\n    print('line', n)\n'the end'")
+    steps = depth(20_000, 100_000)
+    ran = await bench.run("total = 0\n" + "total += 1\n" * steps + "total", 120)
+    assert ran.output == f"{steps}\n"
+    long = await bench.run(f"for n in range({depth(60_000, 300_000)}):\n    print('line', n)\n'the end'")
     assert long.output.startswith("line 0\nline 1\n")
     assert long.output.endswith("'the end'\n")
     assert "characters left out" in long.output
@@ -255,7 +257,7 @@ async def test_odd_frames_are_passed_over_and_pictures_checked() -> None:
 
 
 async def test_however_many_frames_there_are_the_loop_goes_on() -> None:
-    liar = Liar(framed("{}") * 600_000, framed('{"done": true}'))
+    liar = Liar(framed("{}") * depth(100_000, 600_000), framed('{"done": true}'))
 
     running = asyncio.ensure_future(bench_of(liar).run("1"))
     turns = 0
@@ -263,7 +265,7 @@ async def test_however_many_frames_there_are_the_loop_goes_on() -> None:
         turns += 1
         await asyncio.sleep(0)
     assert running.result().is_ok
-    assert turns > 1_000
+    assert turns > depth(150, 1_000)
 
 
 class Slow(Liar):
