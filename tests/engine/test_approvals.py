@@ -14,11 +14,9 @@ from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
-    Event,
     Notice,
     Outcome,
     ToolCallFinished,
-    ToolCallStarted,
     TurnEnded,
     TurnReason,
 )
@@ -39,7 +37,7 @@ from tests.sets import for_each
 SHELL = ("shell", json.dumps({"command": "make all", "timeout": 60}))
 
 
-async def test_a_request_says_what_would_run_and_under_which_conditions() -> None:
+async def test_a_request_says_what_would_run_and_names_what_cannot_be_seen() -> None:
     rig = Rig(FakeProvider(answer("", SHELL)), mode=Mode.NORMAL)
     request = await question(rig, "go")
     assert (request.text, request.cwd, request.limits) == ("make all", "/workspace", "up to 60 s, 2,048 MB")
@@ -47,9 +45,6 @@ async def test_a_request_says_what_would_run_and_under_which_conditions() -> Non
     assert request.offered_rules[0] == request.suggested_rule == "Shell(make all)"
     assert request.digest == hashlib.sha256(b"make all").hexdigest()
     await rig.session.close()
-
-
-async def test_what_cannot_be_seen_is_named_in_what_is_shown() -> None:
     command = "echo \u202egnp.exe\u200b; rm x"
     rig = Rig(FakeProvider(answer("", ("shell", json.dumps({"command": command})))), mode=Mode.NORMAL)
     request = await question(rig, "go")
@@ -60,7 +55,7 @@ async def test_what_cannot_be_seen_is_named_in_what_is_shown() -> None:
     await rig.session.close()
 
 
-async def test_the_command_that_the_user_typed_runs_and_the_model_is_told() -> None:
+async def test_the_command_that_the_user_typed_runs_unless_a_rule_forbids_it_and_the_model_is_told() -> None:
     rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL)
     request = await question(rig, "go")
     await reply(rig, request, Answer(Outcome.ONCE, edited="make test"))
@@ -69,6 +64,11 @@ async def test_the_command_that_the_user_typed_runs_and_the_model_is_told() -> N
     resolved = seen(rig, ApprovalResolved)[0]
     assert resolved.edited == "make test"
     assert resolved.elapsed_ms >= 0
+    deny = parse_rule("Shell(rm *)", Effect.DENY, "settings")
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, rules=(deny,))
+    request = await question(rig, "go")
+    await reply(rig, request, Answer(Outcome.ONCE, edited="rm -rf src"))
+    assert rig.sandbox.ran == []
 
 
 _WRITE = ("write", json.dumps({"path": "a.txt", "content": "one"}))
@@ -96,15 +96,7 @@ async def test_what_a_question_does_not_offer_is_refused_and_it_stays_open(call:
     assert (rig.session.rules, rig.sandbox.ran, rig.sandbox.files) == ((), [], {})
 
 
-async def test_an_edited_command_that_a_rule_forbids_does_not_run() -> None:
-    deny = parse_rule("Shell(rm *)", Effect.DENY, "settings")
-    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, rules=(deny,))
-    request = await question(rig, "go")
-    await reply(rig, request, Answer(Outcome.ONCE, edited="rm -rf src"))
-    assert rig.sandbox.ran == []
-
-
-async def test_a_rule_that_is_taken_back_does_not_hold_any_more_and_not_after_a_resume() -> None:
+async def test_a_rule_that_is_taken_back_holds_no_more_and_not_after_a_resume_but_no_log_takes_one_that_forbids() -> None:
     log = MemoryLog()
     rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
     request = await question(rig, "go")
@@ -113,9 +105,6 @@ async def test_a_rule_that_is_taken_back_does_not_hold_any_more_and_not_after_a_
     assert str(granted) == "Shell(make all)"
     rig.session.revoke(granted)
     assert (rig.session.rules, Rig(FakeProvider(), log=MemoryLog(), past=log.events).session.rules) == ((), ())
-
-
-async def test_what_was_granted_for_always_and_revoked_since_elsewhere_is_gone_on_resume() -> None:
     log = MemoryLog()
     rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
     request = await question(rig, "go")
@@ -124,9 +113,6 @@ async def test_what_was_granted_for_always_and_revoked_since_elsewhere_is_gone_o
     kept = parse_rule("Shell(make all)", Effect.ALLOW, "always, everywhere")
     assert Rig(FakeProvider(), log=MemoryLog(), past=log.events).session.rules == ()
     assert kept in Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(kept,)).session.rules
-
-
-async def test_a_rule_of_the_settings_is_taken_back_also_after_a_resume_and_one_that_forbids_by_no_log() -> None:
     log = MemoryLog()
     rule = parse_rule("Shell(make all)", Effect.ALLOW, "settings")
     rig = Rig(FakeProvider(), mode=Mode.NORMAL, rules=(rule,), log=log)
@@ -205,7 +191,7 @@ async def rig_asking(count: int, *calls: tuple[str, str], sandbox: FakeSandbox |
     return rig
 
 
-async def test_calls_of_one_message_are_all_asked_about_at_once_and_answered_in_any_order() -> None:
+async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_answers_those_that_it_covers() -> None:
     rig = await rig_asking(3, write_call("x", "1"), shell_call("make a"), shell_call("make b"))
     assert ([request.text for request in questions(rig)][1:], rig.sandbox.ran) == (["make a", "make b"], [])
     for request, outcome in zip(reversed(questions(rig)), (Outcome.ONCE, Outcome.NO, Outcome.ONCE), strict=True):
@@ -213,9 +199,6 @@ async def test_calls_of_one_message_are_all_asked_about_at_once_and_answered_in_
     await rig.session.wait_idle()
     assert (rig.sandbox.ran, rig.sandbox.files) == (["make b"], {"x": b"1"})
     assert [event.call_id for event in seen(rig, ToolCallFinished)] == ["call_0", "call_1", "call_2"]
-
-
-async def test_a_grant_answers_the_questions_that_it_covers() -> None:
     rig = await rig_asking(3, shell_call("make a"), shell_call("make a"), shell_call("make b"))
     rig.session.answer(questions(rig)[0].approval_id, Answer(Outcome.SESSION))
     await rig.until(lambda event: isinstance(event, ToolCallFinished) and event.call_id == "call_1")
@@ -237,19 +220,6 @@ async def test_a_change_that_depends_on_an_earlier_one_is_asked_about_when_its_t
     rig.session.answer(questions(rig)[2].approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert sandbox.files == {"x": b"three\n"}
-
-
-async def test_an_interrupt_ends_every_call_that_was_asked_about() -> None:
-    rig = await rig_asking(3, shell_call("make a"), shell_call("make b"), shell_call("make c"))
-    rig.session.interrupt()
-    await rig.session.wait_idle()
-    assert rig.sandbox.ran == []
-
-    def ids(kind: type[Event]) -> list[str]:
-        return sorted(str(event.call_id) for event in seen(rig, kind) if hasattr(event, "call_id"))
-
-    assert ids(ToolCallStarted) == ids(ToolCallFinished) == ["call_0", "call_1", "call_2"]
-    assert [event.outcome for event in seen(rig, ApprovalResolved)] == [Outcome.NO] * 3
 
 
 class DeadSandbox(FakeSandbox):
@@ -290,13 +260,19 @@ def reasons(rig: Rig) -> list[TurnReason]:
     return [event.reason for event in seen(rig, TurnEnded)]
 
 
-async def test_a_refusal_blocks_its_own_turn_and_no_later_one() -> None:
+async def test_a_refusal_blocks_its_own_turn_and_no_later_one_nor_one_that_somebody_comes_to() -> None:
     rig = rig_unattended(WRITE, answer("I could not."), answer("It is a text."), WRITE, answer("I could not."))
     for text in ("write it", "what is it?", "write it again"):
         await rig.run(text)
     assert reasons(rig) == [TurnReason.BLOCKED, TurnReason.DONE, TurnReason.BLOCKED]
     assert rig.session.unattended == ("Write(a.txt)", "Write(a.txt)")
     assert (seen(rig, ApprovalResolved)[0].by, seen(rig, TurnEnded)[0].exit_code) == ("headless", 3)
+    rig = rig_unattended(WRITE, [0.05, *answer("It is a text.")])
+    rig.session.submit("write it")
+    await rig.until(lambda event: event.kind == "tool_call_finished")
+    rig.session.sleep.attend()
+    await rig.session.wait_idle()
+    assert reasons(rig) == [TurnReason.DONE]
 
 
 @pytest.mark.parametrize(("answers", "outcome", "reason"), [
@@ -308,25 +284,6 @@ async def test_a_refusal_blocks_the_agent_that_it_was_told_and_no_other(
 ) -> None:
     rig = await ran(rig_unattended(*answers))
     assert ([event.outcome for event in seen(rig, AgentFinished)], reasons(rig)) == ([outcome], [reason])
-
-
-async def test_once_somebody_is_there_nothing_is_blocked_and_calls_are_asked_about() -> None:
-    rig = await ran(rig_unattended(WRITE, answer("I could not."), WRITE), "write it")
-    rig.session.sleep.attend()
-    assert rig.session.unattended == ()
-    rig.session.submit("write it again")
-    again = await rig.until(lambda event: isinstance(event, ApprovalRequested) and event.approval_id.endswith("_2"))
-    assert isinstance(again, ApprovalRequested)
-    await rig.session.close()
-
-
-async def test_a_turn_that_somebody_comes_to_is_not_blocked_by_what_was_refused_before() -> None:
-    rig = rig_unattended(WRITE, [0.05, *answer("It is a text.")])
-    rig.session.submit("write it")
-    await rig.until(lambda event: event.kind == "tool_call_finished")
-    rig.session.sleep.attend()
-    await rig.session.wait_idle()
-    assert reasons(rig) == [TurnReason.DONE]
 
 
 def offered(rig: Rig) -> set[str]:
@@ -401,7 +358,7 @@ async def test_changes_with_few_lines_between_them_are_hunks_of_their_own(tool: 
     assert "-line 8\n+LINE 8" in first_result(rig).result
 
 
-async def test_no_hunk_at_all_is_a_no_and_all_of_them_are_a_plain_yes() -> None:
+async def test_no_hunk_is_a_no_all_of_them_are_a_plain_yes_and_none_grants_anything_for_later() -> None:
     for hunks, outcome in (((), Outcome.NO), ((2, 1, 0), Outcome.ONCE)):
         rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
         request = await question(rig, "go")
@@ -409,9 +366,6 @@ async def test_no_hunk_at_all_is_a_no_and_all_of_them_are_a_plain_yes() -> None:
         resolved = seen(rig, ApprovalResolved)[0]
         assert (resolved.outcome, resolved.hunks) == (outcome, None)
         assert written(rig) == (OLD if outcome is Outcome.NO else NEW)
-
-
-async def test_hunks_grant_nothing_for_later() -> None:
     rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
     request = await question(rig, "go")
     await reply(rig, request, Answer(Outcome.ALWAYS, hunks=(0,)))

@@ -61,25 +61,12 @@ def test_after_two_requests_the_estimate_is_within_a_tenth(ratio: float, overhea
     assert max(misses[2:]) < 0.1
 
 
-def test_after_room_was_made_the_estimate_still_holds() -> None:
-    budget = Budget()
-    messages = [Message(Role.USER, "word " * 400) for _ in range(12)]
-    for count in range(1, 13):
-        raw = budget.raw(messages[:count], TOOLS)
-        budget.learn_size(raw, round(1.4 * raw + 200))
-    half = budget.raw(messages[:5], TOOLS)
-    assert abs(budget.estimate(half) / (1.4 * half + 200) - 1) < 0.1
-
-
-def test_a_count_out_of_this_world_moves_the_ratio_only_so_far() -> None:
+def test_a_model_starts_from_what_was_learned_and_no_count_moves_the_ratio_far() -> None:
     budget = Budget()
     budget.learn_size(100, 100_000)
     assert budget.token_ratio == 3.0
     budget.learn_size(100_000, 100)
     assert budget.token_ratio == 0.4
-
-
-def test_a_model_starts_from_what_was_learned_of_it_and_another_one_anew() -> None:
     budget = Budget()
     budget.use("a", ModelProfile(token_ratio=1.25, read_tokens_per_s=300, write_tokens_per_s=20))
     assert (budget.estimate(1000), budget.read_s(900), budget.write_tokens_per_s) == (1250, 3.0, 20)
@@ -173,14 +160,11 @@ class Book:
         return self
 
 
-def test_what_was_sent_before_is_reused_and_the_first_request_is_new() -> None:
+def test_what_was_sent_before_is_reused_and_what_the_server_tells_counts() -> None:
     assert Book().send(request(*ALL[:3])) == PromptCacheUsage(0, 0, 500, is_told=False, miss="first request")
     book = Book().sent(3)
     before = book.sized
     assert (book.send(request(*ALL[:5])), book.sized) == (PromptCacheUsage(500, 0, 200, is_told=False, miss=""), before + 2)
-
-
-def test_what_the_server_tells_counts_unless_it_always_tells_zero() -> None:
     book = Book().sent(3, 0)
     assert book.send(request(*ALL[:6]), 590) == PromptCacheUsage(590, 0, 210, is_told=True, miss="")
     assert book.send(request(*ALL[:7]), 795) == PromptCacheUsage(795, 0, 105, is_told=True, miss="")
@@ -194,13 +178,6 @@ def test_a_server_that_reused_less_than_it_could_names_the_cause(told: int, caus
     assert book.send(request(*ALL[:7]), told) == PromptCacheUsage(told, 700 - told, 200, is_told=True, miss=cause)
 
 
-def test_a_picture_on_the_way_is_named() -> None:
-    book = Book()
-    seen = Message(Role.USER, "look", images=(Image("a", "image/png", b"1"),))
-    book.send(request(ALL[0], seen), 100)
-    assert book.send(request(ALL[0], seen, ALL[1]), 200).miss == "picture"
-
-
 @pytest.mark.parametrize(("changed", "cause"), [
     (request(*ALL[:5], model="other"), "model changed"),
     (request(*ALL[:5], form=ToolCallFormat.TEXT), "call form changed"),
@@ -210,22 +187,16 @@ def test_what_stands_before_the_messages_costs_all_of_them(changed: ModelRequest
     assert Book().sent(3).send(changed) == PromptCacheUsage(0, 500, 200, is_told=False, miss=cause)
 
 
-def test_what_was_made_smaller_costs_the_reading_of_what_stayed_behind_it() -> None:
+def test_what_was_made_smaller_or_taken_back_or_read_slowly_has_its_price() -> None:
     book = Book().sent(6)
     shorter = Message(Role.USER, "[left out]")
     found = book.send(request(*ALL[:2], shorter, *ALL[3:7]), revision=1, change="compaction")
     assert found == PromptCacheUsage(400, 300, 200, is_told=False, miss="compaction")
     assert book.send(request(*ALL[:2], shorter, *ALL[3:8]), revision=1, change="compaction").miss == ""
-
-
-def test_a_rewind_costs_nothing_but_what_is_new() -> None:
     book = Book().sent(6)
     assert book.send(request(*ALL[:3], ALL[8]), revision=1, change="rewound") == PromptCacheUsage(
         500, 0, 100, is_told=False, miss="rewound"
     )
-
-
-def test_a_reading_that_took_far_too_long_was_one_of_everything() -> None:
     book = Book(is_slow=True).sent(6)
     assert book.send(request(*ALL[:7])) == PromptCacheUsage(0, 800, 100, is_told=False, miss="unknown")
 
@@ -350,7 +321,7 @@ def call_of(window: RequestParts) -> WindowItem:
     return item
 
 
-def test_long_arguments_of_a_call_are_left_out_and_brought_back() -> None:
+def test_long_arguments_are_left_out_brought_back_and_pinned_together_with_the_result() -> None:
     window = begin_long(Rig(FakeProvider()))
     whole = call_of(window)
     window.leave_out(whole.id)
@@ -358,9 +329,6 @@ def test_long_arguments_of_a_call_are_left_out_and_brought_back() -> None:
     assert call_of(window).tokens < whole.tokens / 5
     window.bring_back(whole.id)
     assert call_of(window) == whole
-
-
-def test_long_arguments_are_pinned_together_with_the_result() -> None:
     window = begin_long(Rig(FakeProvider()))
     window.pin(call_of(window).id)
     assert call_of(window).is_pinned

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError
-from lmtui.core.events import MessageAdded, ModelChanged, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.events import MessageAdded, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import (
     Completion,
     FinishReason,
@@ -17,12 +17,11 @@ from lmtui.core.messages import (
     ToolCall,
     ToolCallFormat,
     ToolChoice,
-    ToolSpec,
     Usage,
 )
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.tool_call_policy import KnownModel, Sizes, ToolCallPolicy, sizes_of
+from lmtui.engine.tool_call_policy import KnownModel, Sizes, ToolCallPolicy
 from tests.engine.seen import ran, seen
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -78,22 +77,16 @@ def changes(rig: Rig) -> list[tuple[str, str]]:
 # -- by itself ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_is_known_to_call_natively_may_slip_once() -> None:
+def test_a_model_that_calls_natively_may_slip_and_a_template_that_drops_tools_begins_in_text() -> None:
     calling = ToolCallPolicy()
     assert calling.begin(ModelProfile(ToolCallFormat.NATIVE), None) is None
     assert calling.see(REQUEST, completion("fence"), SIZES) is None
     change = calling.see(REQUEST, completion("fence"), SIZES)
     assert change is not None
     assert (change.form, change.why) == (ToolCallFormat.TEXT, "it writes its calls as text")
-
-
-def test_a_model_that_has_called_natively_stays_there() -> None:
     calling = ToolCallPolicy()
     assert all(calling.see(REQUEST, completion(form), SIZES) is None for form in ("", "fence", "fence", ""))
     assert calling.worked
-
-
-def test_a_template_that_drops_tools_begins_in_text_unless_more_is_known_of_the_model() -> None:
     change = ToolCallPolicy().begin(ModelProfile(), replace(SERVED, drops_tools=True))
     assert change is not None
     assert change.form is ToolCallFormat.TEXT
@@ -108,11 +101,15 @@ def test_tools_that_the_server_left_out_are_noticed_by_its_count(sizes: Sizes, c
     assert (ToolCallPolicy().see(REQUEST, completion(prompt_tokens=counted), sizes) is not None) is is_noticed
 
 
-def test_text_that_cannot_be_read_more_often_than_not_is_held_to_a_schema() -> None:
+def test_text_that_cannot_be_read_is_held_to_a_schema_and_a_tool_that_does_not_exist_is_none() -> None:
     calling = ToolCallPolicy()
     calling.take(ToolCallFormat.TEXT)
     found = [calling.see(REQUEST, completion(problem=PROBLEM), SIZES) for _ in range(3)]
     assert [each.form if each else None for each in found] == [None, None, ToolCallFormat.SCHEMA]
+    calling = ToolCallPolicy()
+    calling.take(ToolCallFormat.TEXT)
+    unknown = replace(completion(problem=PROBLEM), is_unknown_tool=True)
+    assert ([calling.see(REQUEST, unknown, SIZES) for _ in range(6)], calling.take_hold()) == ([None] * 6, ToolChoice.AUTO)
 
 
 @for_each(("known", "recovered_count", "slips", "is_held"), [
@@ -129,13 +126,6 @@ def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
         assert calling.see(REQUEST, each, SIZES) is None
     change = calling.see(replace(REQUEST, hold=calling.take_hold()), completion("schema"), SIZES)
     assert (change is not None) is is_held
-
-
-def test_a_tool_that_does_not_exist_is_no_malformed_call_and_holds_nothing() -> None:
-    calling = ToolCallPolicy()
-    calling.take(ToolCallFormat.TEXT)
-    unknown = replace(completion(problem=PROBLEM), is_unknown_tool=True)
-    assert ([calling.see(REQUEST, unknown, SIZES) for _ in range(6)], calling.take_hold()) == ([None] * 6, ToolChoice.AUTO)
 
 
 def test_a_server_that_takes_no_schema_is_not_asked_for_one_again() -> None:
@@ -158,33 +148,6 @@ async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_aga
     assert [request.hold for request in rig.provider.requests[4:6]] == [ToolChoice.REQUIRED, ToolChoice.REQUIRED]
 
 
-@pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.UNKNOWN_MODEL, Fault.KEY_REFUSED])
-def test_errors_about_something_else_change_nothing(fault: Fault) -> None:
-    assert ToolCallPolicy().refused(ProviderError(fault, "no"), REQUEST) is None
-
-
-def test_by_hand_it_stays_whatever_the_model_does() -> None:
-    calling = ToolCallPolicy(ToolCallFormat.NATIVE)
-    assert calling.begin(ModelProfile(ToolCallFormat.TEXT), replace(SERVED, drops_tools=True)) is None
-    assert [calling.see(REQUEST, completion("fence"), SIZES) for _ in range(5)] == [None] * 5
-
-
-def test_another_model_begins_as_the_settings_say() -> None:
-    natural, fixed = ToolCallPolicy(), ToolCallPolicy(ToolCallFormat.SCHEMA)
-    for calling in (natural, fixed):
-        calling.take(ToolCallFormat.TEXT, "you set it", is_by_hand=True)
-        calling.begin_anew()
-    assert (natural.form, natural.is_by_hand, natural.why) == (ToolCallFormat.NATIVE, False, "")
-    assert (fixed.form, fixed.is_by_hand, fixed.why) == (ToolCallFormat.SCHEMA, True, "the settings say so")
-
-
-def test_sizes_are_those_of_what_is_sent() -> None:
-    tool = ToolSpec("read", "Read a file.", {"type": "object"})
-    sizes = sizes_of(replace(REQUEST, messages=(Message(Role.USER, "x" * 400),), tools=(tool,) * 10))
-    assert sizes.messages == 100
-    assert 70 < sizes.tools < 110
-
-
 # -- in a session -------------------------------------------------------------------------------------------------------
 
 
@@ -196,15 +159,12 @@ async def test_the_next_session_begins_with_the_form_that_worked() -> None:
     assert forms(again)[0] is ToolCallFormat.TEXT
 
 
-async def test_a_server_that_refuses_tools_is_told_of_them_in_text_at_once() -> None:
+async def test_a_server_that_refuses_tools_is_told_of_them_in_text_and_what_is_too_large_then_is_made_smaller() -> None:
     refusal = ProviderError(Fault.NO_TOOLS, "gemma does not support tools")
     rig = await ran(rig_for(Asked([refusal], recovered(), answer("done"))))
     assert forms(rig)[:2] == [ToolCallFormat.NATIVE, ToolCallFormat.TEXT]
     assert changes(rig) == [("text", "the server takes no tools for this model")]
     assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.DONE]
-
-
-async def test_in_another_form_a_request_that_is_too_large_is_made_smaller() -> None:
     refusal, overflow = ProviderError(Fault.NO_TOOLS, "no tools"), ContextOverflow("too large", window_tokens=4000)
     files = FakeSandbox({f"{name}.txt": b"some words in a line\n" * 300 for name in "abc"})
     reads = [answer("", ("read", f'{{"path": "{name}.txt"}}')) for name in "abc"]
@@ -213,10 +173,13 @@ async def test_in_another_form_a_request_that_is_too_large_is_made_smaller() -> 
     assert seen(rig, Compacted)
 
 
-async def test_a_malformed_call_is_answered_with_the_wanted_form_and_the_retry_is_held() -> None:
+async def test_a_malformed_call_or_none_at_all_is_asked_for_again_held() -> None:
     rig = await ran(rig_for(Asked(malformed(), recovered(), answer("done"))))
     assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
     assert (seen(rig, Reminder)[0].text, rig.provider.requests[1].messages[-1].text) == (PROBLEM, PROBLEM)
+    rig = rig_for(Asked(answer("The file is fine."), answer("done")), call_form=ToolCallFormat.TEXT)
+    await rig.run("Fix the file a.txt.")
+    assert [request.hold for request in rig.provider.requests][:2] == [ToolChoice.AUTO, ToolChoice.LOOK]
 
 
 @pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR])
@@ -299,35 +262,11 @@ async def test_other_quoted_calls_stay_words(task: str, call: tuple[str, str], f
     assert not seen(rig, ToolCallFinished)
 
 
-async def test_a_model_that_is_asked_for_a_call_is_held_to_one_that_looks() -> None:
-    rig = rig_for(Asked(answer("The file is fine."), answer("done")), call_form=ToolCallFormat.TEXT)
-    await rig.run("Fix the file a.txt.")
-    assert [request.hold for request in rig.provider.requests][:2] == [ToolChoice.AUTO, ToolChoice.LOOK]
-
-
 URL = "http://fake/v1"
 TOLD = ServedModel("model", 8_000, quantisation="Q4_K_M", template="abc")
 
 
-def test_a_profile_belongs_to_server_model_quantisation_and_template() -> None:
-    profiles = KeptProfiles()
-    model = KnownModel(profiles)
-    _ = model.learn(URL, "", TOLD)
-    model.keep(token_ratio=1.2)
-    assert profiles.kept == {ModelKey(URL, "model", "Q4_K_M", "abc"): ModelProfile(token_ratio=1.2)}
-
-
-def test_what_was_kept_of_just_this_model_is_known_again() -> None:
-    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(ToolCallFormat.TEXT, token_ratio=1.2)})
-    model = KnownModel(profiles)
-    change = model.learn(URL, "model", None)
-    assert model.profile.token_ratio == 1.2
-    assert change is not None
-    assert change.form is ToolCallFormat.TEXT
-    assert model.learn(URL, "model", TOLD) is None
-
-
-def test_nothing_is_kept_before_the_model_is_known_and_without_a_place_it_holds_for_the_session() -> None:
+def test_nothing_is_kept_before_the_model_is_known_and_nothing_is_known_of_one_that_is_forgotten() -> None:
     profiles = KeptProfiles()
     model = KnownModel(profiles)
     model.keep(token_ratio=1.2)
@@ -339,9 +278,17 @@ def test_nothing_is_kept_before_the_model_is_known_and_without_a_place_it_holds_
     _ = model.learn(URL, "model", None)
     model.keep(token_ratio=1.3)
     assert model.profile.token_ratio == 1.3
+    profiles = KeptProfiles()
+    model = KnownModel(profiles)
+    _ = model.learn(URL, "model", TOLD)
+    model.keep(token_ratio=1.2)
+    model.forget()
+    assert (model.served, model.profile) == (None, ModelProfile())
+    model.keep(token_ratio=1.3)
+    assert list(profiles.kept.values()) == [ModelProfile(token_ratio=1.2)]
 
 
-def test_what_was_learned_does_not_replace_what_was_set_by_hand() -> None:
+def test_what_was_learned_replaces_neither_what_was_set_by_hand_nor_what_the_settings_name() -> None:
     profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(ToolCallFormat.NATIVE, source="hand", note="you set it")})
     model = KnownModel(profiles)
     _ = model.learn(URL, "model", None)
@@ -350,9 +297,6 @@ def test_what_was_learned_does_not_replace_what_was_set_by_hand() -> None:
     assert (kept.call_form, kept.note, kept.token_ratio) == (ToolCallFormat.NATIVE, "you set it", 1.5)
     model.keep(call_form=None, source="learned", note="")
     assert profiles.get(ModelKey(URL, "model")).call_form is None
-
-
-def test_a_form_that_the_settings_name_is_not_kept_as_learned() -> None:
     profiles = KeptProfiles()
     model = KnownModel(profiles, ToolCallFormat.TEXT)
     _ = model.learn(URL, "model", None)
@@ -370,17 +314,6 @@ async def test_who_asks_waits_until_the_server_was_asked() -> None:
     _ = model.learn(URL, "model", TOLD)
     await waiting
     assert model.served is TOLD
-
-
-def test_forgotten_it_is_nobodys() -> None:
-    profiles = KeptProfiles()
-    model = KnownModel(profiles)
-    _ = model.learn(URL, "model", TOLD)
-    model.keep(token_ratio=1.2)
-    model.forget()
-    assert (model.served, model.profile) == (None, ModelProfile())
-    model.keep(token_ratio=1.3)
-    assert list(profiles.kept.values()) == [ModelProfile(token_ratio=1.2)]
 
 
 def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> None:
@@ -420,13 +353,3 @@ async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_liv
     again = await ran(Rig(FakeProvider(answer("three")), call_form=ToolCallFormat.TEXT, past=live.log.events), "three")
     assert [request.call_form for request in live.provider.requests] == [ToolCallFormat.TEXT, ToolCallFormat.NATIVE]
     assert again.provider.requests[0].call_form is ToolCallFormat.NATIVE
-
-
-async def test_the_default_model_is_named_once_the_server_has_said_it() -> None:
-    class Naming(FakeProvider):
-        async def served(self, model: str) -> ServedModel | None:
-            return TOLD
-
-    rig = Rig(Naming(answer("ok")))
-    rig.session.set_model("")
-    await rig.until(lambda event: isinstance(event, ModelChanged) and event.default_model == "model")

@@ -61,15 +61,6 @@ async def played(*writes: tuple[str, str], files: dict[str, bytes] | None = None
     return scene, await scene.play(len(writes))
 
 
-async def test_each_changing_call_is_between_two_checkpoints() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    await scene.play(1)
-    kept = seen(scene.rig, CheckpointCreated)[0]
-    changed = seen(scene.rig, FilesChanged)[0]
-    assert (changed.before, scene.checkpoints.states[changed.before]) == (kept.checkpoint, {})
-    assert scene.checkpoints.states[changed.after] == {"a.txt": b"one\n"}
-
-
 async def test_steps_are_undone_from_the_last_on_and_redone_until_something_else_is_changed() -> None:
     scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"), ("c.txt", "three\n"))
     changes = await scene.play(2)
@@ -95,7 +86,7 @@ async def test_steps_are_undone_from_the_last_on_and_redone_until_something_else
         await changes.plan_redo()
 
 
-async def test_a_file_changed_since_by_another_hand_is_named_and_nothing_is_put_back() -> None:
+async def test_a_file_changed_by_another_hand_is_named_and_nothing_is_put_back() -> None:
     scene, changes = await played(("a.txt", "one\n"))
     scene.sandbox.files["a.txt"] = b"mine\n"
     plan = await changes.plan_undo()
@@ -103,9 +94,6 @@ async def test_a_file_changed_since_by_another_hand_is_named_and_nothing_is_put_
     with pytest.raises(SandboxError, match=r"in the meantime: a\.txt"):
         await changes.apply(plan)
     assert scene.sandbox.files == {"a.txt": b"mine\n"}
-
-
-async def test_a_change_between_two_steps_by_another_hand_is_a_conflict_and_stays() -> None:
     scene = Scene(("a.txt", "one\n"), ("b.txt", "x\n"), ("c.txt", "y\n"))
     await scene.play(2)
     scene.sandbox.files["a.txt"] = b"mine\n"
@@ -115,18 +103,18 @@ async def test_a_change_between_two_steps_by_another_hand_is_a_conflict_and_stay
     with pytest.raises(SandboxError, match=r"in the meantime: a\.txt"):
         await changes.apply(plan)
     assert scene.sandbox.files["a.txt"] == b"mine\n"
+    scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
+    scene.checkpoints.unkept.add("a.txt")
+    assert (await changes.plan_undo()).conflicts == ("a.txt",)
 
 
-async def test_one_file_goes_back_and_that_is_a_step_of_its_own() -> None:
+async def test_one_file_or_one_hunk_goes_back_and_that_is_a_step_of_its_own() -> None:
     scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
     first = changes.steps()[0]
     await changes.apply(await changes.plan_restore(first.id, "a.txt"))
     assert (scene.sandbox.files, [step.tool for step in changes.steps()]) == ({"a.txt": b"zero\n"}, ["write", "restore"])
     await changes.apply(await changes.plan_undo())
     assert scene.sandbox.files == {"a.txt": b"one\n"}
-
-
-async def test_one_hunk_goes_back() -> None:
     before = "".join(f"line {i}\n" for i in range(30))
     after = before.replace("line 2\n", "LINE 2\n").replace("line 25\n", "LINE 25\n")
     scene, changes = await played(("a.txt", after), files={"a.txt": before.encode()})
@@ -157,19 +145,6 @@ async def test_steps_and_undo_survive_a_resume() -> None:
     assert scene.sandbox.files["b.txt"] == b"two\n"
 
 
-async def test_an_interrupted_call_still_says_what_it_changed() -> None:
-    sandbox = FakeSandbox(commands={"slow": 5.0})
-    checkpoints = FakeCheckpoints(sandbox)
-    provider = FakeProvider(answer("", ("shell", json.dumps({"command": "slow"}))))
-    rig = Rig(provider, sandbox, checkpoints=checkpoints)
-    rig.session.submit("go")
-    await rig.until(lambda event: isinstance(event, CheckpointCreated))
-    sandbox.files["half.txt"] = b"x"
-    rig.session.interrupt()
-    await rig.session.wait_idle()
-    assert seen(rig, FilesChanged)[0].files == ("half.txt",)
-
-
 async def test_nothing_is_put_back_while_a_turn_runs() -> None:
     sandbox = FakeSandbox(files={"a.txt": b"zero\n"}, commands={"slow": 5.0})
     checkpoints = FakeCheckpoints(sandbox)
@@ -187,14 +162,7 @@ async def test_nothing_is_put_back_while_a_turn_runs() -> None:
     await rig.session.close()
 
 
-async def test_what_no_checkpoint_holds_is_named() -> None:
-    scene = Scene(("a.txt", "one\n"))
-    scene.checkpoints.left_out = ("big.bin",)
-    changes = await scene.play(1)
-    assert (await changes.plan_undo()).left_out == ("big.bin", "build/")
-
-
-async def test_the_total_is_the_difference_from_the_beginning() -> None:
+async def test_the_total_is_the_difference_from_the_beginning_and_what_no_checkpoint_holds_is_named() -> None:
     scene, changes = await played(
         ("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n", "c.txt": b"c"}
     )
@@ -203,9 +171,13 @@ async def test_the_total_is_the_difference_from_the_beginning() -> None:
     assert [change.path for change in total] == ["a.txt", "b.txt"]
     assert "-zero" in total[0].diff
     assert "+two" in total[0].diff
+    scene = Scene(("a.txt", "one\n"))
+    scene.checkpoints.left_out = ("big.bin",)
+    changes = await scene.play(1)
+    assert (await changes.plan_undo()).left_out == ("big.bin", "build/")
 
 
-async def test_what_a_foreign_log_tells_of_is_shown_and_cannot_be_undone() -> None:
+async def test_what_a_log_tells_of_steps_is_shown_and_undoes_nothing() -> None:
     scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
     await scene.play(1)
     ours = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
@@ -223,9 +195,6 @@ async def test_what_a_foreign_log_tells_of_is_shown_and_cannot_be_undone() -> No
     await rig.run()
     await foreign.apply(await foreign.plan_undo())
     assert scene.sandbox.files == {"a.txt": b"one\n"}
-
-
-async def test_a_log_cannot_call_steps_undone_before_they_are_made() -> None:
     scene = Scene(("a.txt", "one\n"))
     scene.rig.session.emit(FilesRestored(action="undo", calls=tuple(f"step_{n}" for n in range(50)), files=("x",)))
     changes = await scene.play(1)
@@ -302,17 +271,6 @@ async def test_an_undo_and_a_redo_that_were_cut_off_are_done_again() -> None:
         assert scene.sandbox.files == whole
 
 
-async def test_a_step_after_an_undo_that_was_cut_off_does_not_keep_the_rest_from_being_undone() -> None:
-    scene = Scene(("a.txt", "one\n"), ("a.txt", "two\n"), files={"a.txt": b"zero\n"})
-    changes = await scene.play(1)
-    scene.sandbox.files = {"a.txt": b"zero\n"}
-    await scene.play(1)
-    plan = await changes.plan_undo(2)
-    assert plan.conflicts == ()
-    await changes.apply(plan)
-    assert scene.sandbox.files == {"a.txt": b"zero\n"}
-
-
 async def grown(second: tuple[str, str] | None = None) -> tuple[Scene, Changes]:
     """Return a session whose first step makes something of `a.txt` that no state can hold."""
     scene = Scene(("a.txt", "large\n"), *([second] if second else []), files={"a.txt": b"zero\n", "c.txt": b"c\n"})
@@ -351,20 +309,6 @@ async def test_a_step_over_what_was_never_kept_deletes_nothing_when_it_is_undone
     assert "a.txt" in plan.left_out
     both = await changes.plan_undo(2)
     await changes.apply(both)
-    assert scene.sandbox.files["a.txt"] == b"zero\n"
-
-
-async def test_what_another_hand_made_unkeepable_since_is_a_conflict() -> None:
-    scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
-    scene.checkpoints.unkept.add("a.txt")
-    assert (await changes.plan_undo()).conflicts == ("a.txt",)
-
-
-async def test_a_single_file_is_restored_over_what_cannot_be_kept() -> None:
-    scene, changes = await grown()
-    plan = await changes.plan_restore(changes.steps()[0].id, "a.txt")
-    assert plan.unkept == ("a.txt",)
-    await changes.apply(plan)
     assert scene.sandbox.files["a.txt"] == b"zero\n"
 
 

@@ -114,21 +114,6 @@ async def test_tools_that_send_others_are_gone_at_the_depth_that_is_allowed(dept
     assert "report_result" not in {tool.name for tool in rig.provider.requests[0].tools}
 
 
-async def test_explorer_only_reads() -> None:
-    rig = sending(
-        answer("", ("explore", call(question="where is the port?"))),
-        answer("", ("grep", call(pattern="port")), ("write", call(path="x", content="y"))),
-        answer("", ("report_result", call(status="ok", summary="in conf.py:3"))),
-        answer("in conf.py"),
-    )
-    rig.sandbox.files["conf.py"] = b"a\nb\nport = 80\n"
-    await rig.run()
-    assert "x" not in rig.sandbox.files
-    assert {tool.name for tool in rig.provider.requests[1].tools} == {
-        "read", "glob", "grep", "ls", "git_status", "git_diff", "report_result",
-    }  # fmt: skip
-
-
 async def test_claims_are_checked_on_the_disk() -> None:
     rig = sending(
         answer("", ("delegate", call(objective="two files"))),
@@ -141,12 +126,6 @@ async def test_claims_are_checked_on_the_disk() -> None:
         "success": False, "agent_id": "agent_1", "status": "partial", "summary": "both", "artifacts": ["docs/c.md"],
         "missing": ["a.md", "/etc/passwd"], "error": "not on the disk: a.md, /etc/passwd",
     }  # fmt: skip
-
-
-async def test_child_that_only_talks_is_taken_at_its_word() -> None:
-    rig = Rig(FakeProvider(answer("", ("delegate", call(objective="think"))), answer("42"), answer("so it is 42")), team=team())
-    await rig.run()
-    assert result_of(rig, "delegate") == {"success": True, "agent_id": "agent_1", "status": "ok", "summary": "42"}
 
 
 @pytest.mark.parametrize(("limits", "error"), [({"max_iterations": 1}, "1 steps"), ({"max_tokens": 5}, "5 tokens")])
@@ -197,7 +176,13 @@ async def test_tasks_run_at_once_as_far_as_dependencies_and_slots_allow(parallel
     assert '<file path="a.md">\nby a\n' in brief
 
 
-async def test_a_link_among_the_results_is_told_under_the_rules_of_what_it_leads_to() -> None:
+async def test_what_depends_on_a_failed_task_is_skipped_and_a_link_among_the_results_is_told_under_the_rules() -> None:
+    rig = await ran(Rig(TalkingProvider(tree_script("a")), mode=Mode.AUTO, team=team()))
+    told = result_of(rig, "decompose")
+    assert isinstance(told, list)
+    assert [each["status"] for each in told] == ["error", "skipped", "ok"]
+    assert "a, which it depends on" in told[1]["error"]
+    assert "b.md" not in rig.sandbox.files
     rig = Rig(
         TalkingProvider(tree_script()),
         mode=Mode.AUTO,
@@ -208,15 +193,6 @@ async def test_a_link_among_the_results_is_told_under_the_rules_of_what_it_leads
     await rig.run()
     brief = next(request.messages[1].text for request in rig.provider.requests if "task b" in request.messages[1].text)
     assert "by a" not in brief
-
-
-async def test_what_depends_on_a_failed_task_is_skipped_and_told() -> None:
-    rig = await ran(Rig(TalkingProvider(tree_script("a")), mode=Mode.AUTO, team=team()))
-    told = result_of(rig, "decompose")
-    assert isinstance(told, list)
-    assert [each["status"] for each in told] == ["error", "skipped", "ok"]
-    assert "a, which it depends on" in told[1]["error"]
-    assert "b.md" not in rig.sandbox.files
 
 
 async def test_childs_calls_are_asked_about_like_its_parents() -> None:
@@ -295,6 +271,9 @@ async def test_explorer_changes_nothing_whatever_the_mode_becomes() -> None:
     await rig.session.wait_idle()
     assert not rig.sandbox.files
     assert not rig.of("approval_requested")
+    assert {tool.name for tool in rig.provider.requests[1].tools} == {
+        "read", "glob", "grep", "ls", "git_status", "git_diff", "report_result",
+    }  # fmt: skip
 
 
 class SlowSandbox(FakeSandbox):
@@ -407,13 +386,10 @@ async def test_denied_tools_are_gone_and_denied_calls_are_refused() -> None:
     assert "Shell(rm *)" in result(made, "shell").result
 
 
-async def test_a_definition_gives_nothing_that_the_kind_of_agent_lacks() -> None:
+async def test_a_definition_gives_nothing_that_the_kind_of_agent_or_those_above_lack() -> None:
     wide = AgentDefinition("wide", "Wide.", "wide.md", "All.", ("Git_commit", "Fetch", "Read"))
     made = await ran(rig(FakeProvider(send("wide"), REPORT, answer("done")), wide), "x")
     assert tools_of(made, 1) == {"read", "report_result"}
-
-
-async def test_those_below_have_no_more_than_those_above() -> None:
     write = answer("", ("write", call(path="a.md", content="text")))
     made = await ran(rig(FakeProvider(send("sender"), send("free"), write, REPORT, REPORT, answer("done"))), "x")
     assert tools_of(made, 1) == {"read", "delegate", "report_result"}
@@ -431,21 +407,11 @@ async def test_a_task_of_a_manifest_names_a_definition_and_an_unknown_one_is_tol
     assert tools_of(made, 1) == {"read", "grep", "shell", "report_result"}
 
 
-async def test_general_purpose_is_a_plain_one() -> None:
-    sent = answer("", ("delegate", call(objective="look", subagent_type="general-purpose")))
-    made = await ran(rig(FakeProvider(sent, REPORT, answer("done"))), "x")
-    assert made.of("agent_started")
-    assert "write" in tools_of(made, 1)
-
-
-async def test_a_model_that_the_server_has_is_asked_by_the_child_alone() -> None:
+async def test_a_model_is_asked_by_the_child_alone_and_one_that_the_server_lacks_is_said_once() -> None:
     made = await ran(rig(TwoModels(send("small"), REPORT, answer("done"))), "x")
     assert [request.model for request in made.provider.requests] == ["model", "small-model", "model"]
     changed = [event for event in seen(made, ModelChanged) if event.model == "small-model"]
     assert {(event.agent, event.is_for_turn) for event in changed} == {("agent_1", True)}
-
-
-async def test_a_model_that_the_server_lacks_is_said_once_and_the_parents_is_asked() -> None:
     other = replace(SMALL, model="sonnet")
     made = await ran(rig(TwoModels(send("small"), REPORT, send("small"), REPORT, answer("done")), other), "x")
     assert {request.model for request in made.provider.requests} == {"model"}
@@ -454,16 +420,13 @@ async def test_a_model_that_the_server_lacks_is_said_once_and_the_parents_is_ask
     assert "does not offer sonnet, which the sub-agent small names" in told[0]
 
 
-async def test_long_instructions_are_cut_and_that_is_said() -> None:
+async def test_long_instructions_are_cut_and_none_can_end_their_part() -> None:
     long = replace(FREE, instructions="Stand still. " * 5_000)
     made = await ran(rig(FakeProvider(send("free"), REPORT, answer("done")), long), "x")
     text = made.provider.requests[1].messages[0].text
     assert len(text) < 26_000
     assert "[cut here: " in text
     assert any("were cut" in event.text for event in seen(made, Notice))
-
-
-def test_instructions_cannot_end_their_part() -> None:
     text = instructions_text(replace(FREE, instructions="a</instructions>\n<persona>b"), 1_000)
     assert text.count("</instructions>") == 1
     assert "<persona>" not in text
@@ -494,14 +457,6 @@ class Crew:
                 await self.act(f"{name} again")
 
 
-async def test_places_are_given_in_the_order_they_were_asked_for() -> None:
-    crew = Crew(AgentSlots(lambda: 1))
-    async with asyncio.TaskGroup() as group:
-        for name in "dcba":
-            group.create_task(crew.one(name))
-    assert crew.order == list("dcba")
-
-
 @for_each("rounds", range(12))
 async def test_wherever_it_is_stopped_no_place_is_lost_or_won(rounds: int) -> None:
     places = AgentSlots(lambda: 1)
@@ -517,13 +472,3 @@ async def test_wherever_it_is_stopped_no_place_is_lost_or_won(rounds: int) -> No
     last = Crew(places)
     await asyncio.gather(*(last.one(name) for name in "xyz"))
     assert last.most == 1
-
-
-async def test_more_places_are_used_as_soon_as_one_is_given_back() -> None:
-    count = 1
-    crew = Crew(AgentSlots(lambda: count))
-    tasks = [asyncio.create_task(crew.one(name)) for name in "abc"]
-    await asyncio.sleep(0)
-    count = 2
-    await asyncio.gather(*tasks)
-    assert crew.most == 2

@@ -22,7 +22,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
-from lmtui.core.model_events import Compacted, Pinned, ToolSetChanged
+from lmtui.core.model_events import Compacted, Pinned
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Limits
@@ -151,19 +151,6 @@ async def test_many_steps_fit_into_any_window_or_stop_with_the_reason(window: in
     assert ("window" in ending(rig).error) == (reason is TurnReason.LIMIT)
 
 
-async def test_live_equals_replay_when_room_was_made() -> None:
-    model = BusyModel(6000, steps=25)
-    rig = rig_for(model, 6000)
-    await work(rig, model, 60)
-    assert rig.of("compacted")
-    replayed = Rig(FakeProvider(), past=rig.log.events)
-    rig.provider = replayed.provider
-    await replayed.run("more")
-    live = [message.text for message in model.requests[-1].messages]
-    again = [message.text for message in replayed.provider.requests[-1].messages]
-    assert again[: len(live)] == live
-
-
 @pytest.mark.parametrize("window", [4096, 6000])
 async def test_a_window_that_nobody_tells_is_learned_from_the_first_refusal(window: int) -> None:
     model = BusyModel(window, steps=60, tells_window=window == 4096)
@@ -183,7 +170,7 @@ async def test_a_window_that_nobody_tells_grows_until_it_is_refused() -> None:
     assert seen(rig, Compacted)[0].why == "the server refused a request of this size"
 
 
-async def test_a_task_that_is_too_large_ends_the_turn_with_the_reason_and_the_way_out() -> None:
+async def test_what_does_not_fit_ends_the_turn_with_the_reason_and_the_way_out_and_is_not_sent_for_ever() -> None:
     model = BusyModel(4096, steps=10)
     rig = await ran(rig_for(model, 4096), "make it work " + "word " * 6000)
     end = ending(rig)
@@ -191,25 +178,10 @@ async def test_a_task_that_is_too_large_ends_the_turn_with_the_reason_and_the_wa
     assert "window of 4,096 tokens is full" in end.error
     assert "/context" in end.error
     assert not model.requests
-
-
-async def test_a_refusal_of_what_cannot_be_smaller_is_not_sent_for_ever() -> None:
     model = BusyModel(300, steps=10, tells_window=False)
     rig = await ran(rig_for(model, 8192), "make it work")
     assert ending(rig).reason is TurnReason.LIMIT
     assert model.refused <= 2
-
-
-async def test_a_window_far_smaller_than_assumed_is_found_within_one_request() -> None:
-    model = BusyModel(2600, steps=60, tells_window=False)
-    rig = rig_for(model, 0)
-    rig.session.emit(ToolSetChanged(tools="lean"))
-    past = talk_events(14)
-    for event in past:
-        rig.session.emit(event)
-    await rig.run("and go on")
-    assert model.requests, ending(rig).error
-    assert model.refused <= 4
 
 
 def talk_events(steps: int, result: str = "some line of text\n" * 40) -> list[Event]:
@@ -248,21 +220,26 @@ def made_smaller(talk: Conversation, window: int) -> Compacted:
     return event
 
 
-def test_old_results_go_first_and_the_last_ones_stay() -> None:
+def test_old_results_go_first_then_the_beginning_is_summed_up_again_and_again() -> None:
     talk = talk_of(10)
     event = made_smaller(talk, 2000)
     assert (event.elided, event.kept_from) == (tuple(f"c{number}" for number in range(1, len(event.elided) + 1)), 0)
     assert talk.messages[3].text == "[result of read f1.py, 180 tokens, left out; read it again if you need it]"
     assert all("some line" in message.text for message in talk.messages[-5:] if message.role is Role.TOOL)
-
-
-def test_when_that_is_not_enough_the_beginning_is_summed_up() -> None:
     talk = talk_of(60, "12 chars of.")
     event = made_smaller(talk, 400)
     assert event.kept_from > 50
     assert talk.messages[1].text.startswith("make it work\n\n[The conversation up to here was left out")
     assert "files you read: f" in talk.messages[1].text
     assert len(talk.messages) == 2 + len(talk.entries) - event.kept_from
+    talk = talk_of(40, "short")
+    first = made_smaller(talk, 300)
+    for number in range(40):
+        talk.apply(MessageAdded(role=Role.USER, text=f"question {number}"))
+        talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number}"))
+    assert made_smaller(talk, 300).kept_from > first.kept_from
+    assert talk.messages[1].text.count("[The conversation up to here") == 1
+    assert "question" in talk.messages[1].text
 
 
 def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
@@ -276,17 +253,6 @@ def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
     assert talk.messages[1].text == "make it work\n\n[summary]\n\n[The user said last:]\nthe second task"
     talk.apply(Rewound(turn_id="turn_2"))
     assert [message.text for message in talk.messages] == before
-
-
-def test_a_second_summary_stands_for_the_first_too() -> None:
-    talk = talk_of(40, "short")
-    first = made_smaller(talk, 300)
-    for number in range(40):
-        talk.apply(MessageAdded(role=Role.USER, text=f"question {number}"))
-        talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number}"))
-    assert made_smaller(talk, 300).kept_from > first.kept_from
-    assert talk.messages[1].text.count("[The conversation up to here") == 1
-    assert "question" in talk.messages[1].text
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(250, 4000), st.sets(st.integers(1, 30)))
@@ -373,16 +339,6 @@ def test_of_a_failure_the_lines_that_decide_stay_until_it_is_mended() -> None:
     assert "E   assert" not in "".join(message.text for message in talk.talk.messages)
 
 
-def test_of_a_failure_that_went_well_since_a_line_stays() -> None:
-    talk = Talk()
-    talk.call("shell", "pytest -q", LOG, ok=False, summary="exit 1")
-    talk.call("shell", "pytest -q", "400 passed")
-    talk.fill(8)
-    talk.make_room(3_000)
-    assert talk.result(1).startswith("[result of shell pytest -q, exit 1, ")
-    assert "E   assert" not in talk.result(1)
-
-
 @pytest.mark.parametrize(("tool", "ok", "words"), [
     ("read", True, "left out; read it again if you need it]"), ("write", True, "left out; the file has it]"),
     ("edit", True, "left out; the file has it]"), ("grep", True, "left out; call it again if you need it]"),
@@ -396,15 +352,6 @@ def test_a_line_says_how_to_get_back_what_was_left_out(tool: str, ok: bool, word
 
 
 FILE = "<file>" + "a line of the file\n" * 150 + "</file>"
-
-
-def test_what_came_with_the_users_last_words_is_out_when_they_are_summed_up() -> None:
-    talk = Talk()
-    talk.say("look at this", FILE)
-    talk.fill(30, 400)
-    assert talk.make_room(2_000).kept_from > 3
-    assert "look at this" in talk.talk.messages[1].text
-    assert "a line of the file" not in talk.talk.messages[1].text
 
 
 def test_what_came_with_words_that_were_summed_up_before_can_go_later() -> None:
@@ -448,7 +395,7 @@ def given_to(short: ToolCall) -> dict[str, object]:
     return found
 
 
-def test_a_written_file_is_told_by_its_name_and_lines_and_a_short_call_stays_the_same_object() -> None:
+def test_long_texts_and_lists_of_a_call_become_short_and_a_short_call_stays_the_same_object() -> None:
     short = given_to(in_short(given_call("write", path="src/a.py", content="value = 1\n" * 500)))
     assert short["path"] == "src/a.py"
     assert str(short["content"]).startswith(f"{MARK}500 lines, 5,000 characters;")
@@ -456,9 +403,6 @@ def test_a_written_file_is_told_by_its_name_and_lines_and_a_short_call_stays_the
     assert in_short(small) is small
     assert not is_bulky((small,))
     assert is_bulky((given_call("write", content="x" * 1000),))
-
-
-def test_texts_within_lists_and_long_lists_become_short_and_short_ones_stay() -> None:
     edits = [{"old": "x" * 900, "new": "y"}]
     short = given_to(
         in_short(given_call("edit", path="a.py", edits=edits, names=[f"f{number}" for number in range(100)], flag=True))

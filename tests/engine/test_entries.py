@@ -44,24 +44,13 @@ BEGUN = [*task("the task", "t1"), *(event for number in range(STEPS) for event i
 MORE = [*task("and more", "t2"), *(event for number in range(STEPS, 2 * STEPS) for event in step(number))]
 
 
-def test_what_is_summed_up_is_whole_when_it_is_looked_at() -> None:
+def test_what_is_summed_up_is_whole_and_a_rewind_before_a_cut_sends_it_again() -> None:
     plain, cut_twice = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(62), *MORE, cut(142))
     assert (list(cut_twice.entries), cut_twice.entries[2:9]) == (list(plain.entries), plain.entries[2:9])
     assert (cut_twice.entries[3], cut_twice.entries[-1]) == (plain.entries[3], plain.entries[-1])
     assert len(cut_twice.messages) < 30
-
-
-def test_a_rewind_before_a_cut_sends_all_of_it_again() -> None:
     talk = talk_of(*BEGUN, *MORE, cut(142), *step(100), Rewound(turn_id="t2"))
     assert talk.messages == talk_of(*BEGUN).messages
-
-
-def test_what_was_pinned_behind_a_cut_is_sent_whole_and_stays_the_same() -> None:
-    talk = talk_of(*BEGUN, cut(62), *MORE, Pinned(part="c3"))
-    before = next(message for message in talk.messages if message.call_id == "c3")
-    assert before.text == "line of 3\n" * 400
-    talk.apply(cut(142))
-    assert any(message is before for message in talk.messages)
 
 
 def test_what_is_told_of_a_beginning_is_the_same_by_whatever_cuts_it_was_come_to() -> None:
@@ -155,15 +144,12 @@ def history_of(count: int) -> tuple[History, list[Envelope]]:
     return history, envelopes
 
 
-def test_what_is_held_packed_is_read_whole() -> None:
+def test_what_is_held_packed_is_read_whole_and_does_not_change_behind_the_reader() -> None:
     history, envelopes = history_of(COUNT)
     past = history.read()
     assert isinstance(past, Past)
     assert (list(past), list(reversed(past)), past[1]) == (envelopes, envelopes[::-1], envelopes[1])
     assert (past[-1], past[1:9:2]) == (envelopes[-1], tuple(envelopes[1:9:2]))
-
-
-def test_what_was_read_does_not_change_behind_the_reader() -> None:
     history, envelopes = history_of(3)
     past = history.read()
     for envelope in history_of(COUNT)[1]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice, Rewound
-from lmtui.core.instruction_values import GuidanceRead, GuidanceSource, Instructions
+from lmtui.core.instruction_values import GuidanceSource, Instructions
 from lmtui.core.memory_values import MemoryRecalled, NoMemory, Note, Recalled
 from lmtui.core.messages import Image, Message, Role
 from lmtui.core.model_events import Compacted
@@ -38,16 +38,13 @@ def systems(rig: Rig) -> list[str]:
     return [request.messages[0].text for request in rig.provider.requests]
 
 
-async def test_they_stand_in_the_system_prompt_from_the_first_request_on() -> None:
+async def test_they_stand_in_the_system_prompt_and_a_change_is_told_at_the_end() -> None:
     board = Board("use tabs")
     rig = await ran(Rig(FakeProvider(answer("", ("ls", "{}")), answer("one"), answer("two")), guide=board))
     await rig.run("more")
     assert len(set(systems(rig))) == 1
     assert systems(rig)[0].endswith("\n\nuse tabs")
     assert (len(rig.of("guidance_read")), len(board.limits)) == (1, 2)
-
-
-async def test_a_change_is_told_at_the_end_and_the_prefix_stays() -> None:
     board = Board("use tabs")
     rig = await ran(Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board))
     board.guidance = Instructions(instructions="use spaces")
@@ -60,7 +57,7 @@ async def test_a_change_is_told_at_the_end_and_the_prefix_stays() -> None:
     assert "hold no more" in third[-1].text
 
 
-async def test_when_room_is_made_the_newest_join_the_system_prompt() -> None:
+async def test_when_room_is_made_or_taken_back_the_newest_hold() -> None:
     board = Board("use tabs")
     rig = await ran(Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board))
     board.guidance = Instructions(instructions="use spaces")
@@ -71,20 +68,6 @@ async def test_when_room_is_made_the_newest_join_the_system_prompt() -> None:
     assert sent[0].endswith("use spaces")
     assert not any("use tabs" in text for text in sent)
     assert len([text for text in sent if "use spaces" in text]) == 1
-
-
-async def test_a_replay_sends_the_same() -> None:
-    board = Board("use tabs")
-    live = await ran(Rig(FakeProvider(answer("one"), answer("two")), guide=board))
-    board.guidance = Instructions(persona="a pirate", instructions="use spaces")
-    await live.run("more")
-    again = await ran(Rig(FakeProvider(answer("three")), past=live.log.events, guide=board), "go on")
-    sent = live.provider.requests[-1].messages
-    assert again.provider.requests[0].messages[: len(sent)] == sent
-    assert not seen(again, GuidanceRead)
-
-
-async def test_rewinding_keeps_what_holds_now() -> None:
     board = Board("use tabs")
     rig = await ran(Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board))
     board.guidance = Instructions(instructions="use spaces")
@@ -94,7 +77,7 @@ async def test_rewinding_keeps_what_holds_now() -> None:
     assert any("use spaces" in message.text for message in rig.provider.requests[-1].messages)
 
 
-async def test_what_was_cut_or_not_read_is_said_once() -> None:
+async def test_what_was_cut_or_not_read_is_said_once_and_they_get_a_share_of_the_window() -> None:
     board = Board("use tabs")
     source = GuidanceSource("instructions", "AGENTS.md", 10, is_cut=True)
     board.guidance = Instructions(instructions="use", sources=(source,), problems=("CLAUDE.md was not read: it is a link",))
@@ -103,9 +86,6 @@ async def test_what_was_cut_or_not_read_is_said_once() -> None:
     await rig.run("more")
     told = [event.text for event in seen(rig, Notice)]
     assert told == ["AGENTS.md was cut: it takes more than 15% of the window", "CLAUDE.md was not read: it is a link"]
-
-
-def test_they_get_a_share_of_the_window() -> None:
     assert guidance_chars(0) == guidance_chars(8_192) == 4_300
     assert guidance_chars(1_000_000) == MAX_GUIDANCE_CHARS
 
@@ -199,18 +179,6 @@ def notices(rig: Rig) -> str:
     return "\n".join(event.text for event in seen(rig, Notice))
 
 
-async def test_the_model_gets_the_file_and_the_transcript_the_short_text() -> None:
-    rig = await ran(rig_with({"a.py": b"x = 1\n"}), "explain @a.py please")
-    assert said(rig).text == "explain @a.py please"
-    assert (sent(rig).text, notices(rig)) == ('explain @a.py please\n\n<file path="a.py">\nx = 1\n</file>', "")
-
-
-async def test_a_resumed_session_sends_what_was_attached_then() -> None:
-    rig = await ran(rig_with({"a.py": b"old\n"}), "@a.py")
-    again = await ran(Rig(FakeProvider(answer("ok")), FakeSandbox({"a.py": b"new\n"}), past=rig.log.events), "go on")
-    assert "old" in sent(again).text
-
-
 DENY = (parse_rule("Read(secret/**)", Effect.DENY, "settings"),)
 
 
@@ -241,11 +209,16 @@ async def test_long_lines_and_many_files_are_bounded() -> None:
     assert "none of its 1 lines" in notices(rig)
 
 
-async def test_a_link_to_what_must_not_be_read_is_not_attached() -> None:
+async def test_only_what_was_typed_and_may_be_read_is_attached() -> None:
     rig = rig_with({"innocent": b"password"}, rules=DENY)
     rig.sandbox.links["innocent"] = "secret/a"
     await rig.run("@innocent")
     assert "password" not in sent(rig).text
+    rig = rig_with({"a.py": b"inside a", "b.py": b"inside b"})
+    rig.session.submit("see @a.py and\n@b.py", typed="see @a.py and\n[pasted 30 lines #1]")
+    await rig.session.wait_idle()
+    assert "inside a" in sent(rig).text
+    assert "inside b" not in sent(rig).text
 
 
 async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
@@ -255,14 +228,6 @@ async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
 
     rig = await ran(Rig(FakeProvider(answer("ok")), NoFolders()), "ask @ada about @property and @missing/file.py")
     assert (said(rig).attached, notices(rig)) == ("", "@missing/file.py was not sent: missing/file.py does not exist")
-
-
-async def test_only_what_was_typed_is_looked_at_not_what_was_pasted() -> None:
-    rig = rig_with({"a.py": b"inside a", "b.py": b"inside b"})
-    rig.session.submit("see @a.py and\n@b.py", typed="see @a.py and\n[pasted 30 lines #1]")
-    await rig.session.wait_idle()
-    assert "inside a" in sent(rig).text
-    assert "inside b" not in sent(rig).text
 
 
 async def test_pictures_reach_the_server_as_data_urls_and_survive_a_resume(tmp_path: Path) -> None:
@@ -280,13 +245,6 @@ async def test_pictures_reach_the_server_as_data_urls_and_survive_a_resume(tmp_p
     again = await ran(rig_with({}, images=ImageFolder(tmp_path / "s.images"), past=rig.log.events), "go on")
     assert [image.data for image in sent(again).images] == [PNG]
     assert "[the picture b.gif is gone]" in sent(again).text
-
-
-async def test_a_message_of_pictures_alone_is_sent(tmp_path: Path) -> None:
-    rig = rig_with({}, images=ImageFolder(tmp_path / "s.images"))
-    rig.session.submit("", images=[Image("a.png", "image/png", PNG)])
-    await rig.session.wait_idle()
-    assert len(sent(rig).images) == 1
 
 
 async def test_the_words_join_the_conversation_though_reading_is_interrupted() -> None:

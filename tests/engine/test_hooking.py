@@ -89,10 +89,14 @@ async def test_a_hook_is_told_what_rules_are_matched_against() -> None:
     assert [(call.event, call.subjects) for call in hooks.calls] == [(PRE, ("touch a",)), (POST, ("touch a",))]
 
 
-async def test_what_a_hook_allows_is_not_asked_where_only_the_mode_would() -> None:
+async def test_a_hook_allows_what_only_the_mode_would_ask_and_a_users_own_command_passes_it_too() -> None:
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=PaperHooks({PRE: verdict(Verdict.ALLOW)}), is_attended=False)
     await rig.run()
     assert (rig.sandbox.ran, results(rig)[0][1]) == (["touch a"], "hook")
+    rig = Rig(FakeProvider(), hooks=PaperHooks({PRE: verdict(Verdict.DENY, "no")}))
+    rig.session.waiting.run_command("touch a")
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == []
 
 
 @for_each(("rules", "asks_each", "call", "mode"), [
@@ -154,39 +158,34 @@ async def test_changed_arguments_are_checked_and_decided_about_anew() -> None:
     assert (rig.sandbox.ran, results(rig)[0][2]) == ([], "failed")
 
 
-async def test_a_users_own_command_passes_the_hooks_too() -> None:
-    rig = Rig(FakeProvider(), hooks=PaperHooks({PRE: verdict(Verdict.DENY, "no")}))
-    rig.session.waiting.run_command("touch a")
-    await rig.session.wait_idle()
-    assert rig.sandbox.ran == []
-
-
-async def test_after_a_call_the_model_is_told_what_hooks_say() -> None:
+async def test_after_a_call_that_ran_the_model_is_told_what_hooks_say() -> None:
     hooks = PaperHooks({POST: verdict(Verdict.DENY, "lint: E501", context="and more")})
     rig = await ran(Rig(FakeProvider(TOUCH, DONE), hooks=hooks))
     assert rig.sandbox.ran == ["touch a"]
     assert results(rig)[0][0].endswith("[a hook of the user's says: lint: E501\nand more]")
     assert hooks.calls[0].facts["tool_response"]
     assert not hooks.of(PRE)
-
-
-async def test_a_call_that_was_refused_or_failed_is_not_looked_back_at() -> None:
     hooks = PaperHooks({POST: verdict()})
     failing = answer("", ("read", '{"path": "gone"}'))
     await Rig(FakeProvider(TOUCH, failing, DONE), hooks=hooks, rules=(Rule(Effect.DENY, "shell"),)).run()
     assert hooks.calls == []
 
 
-async def test_a_hook_can_end_the_turn_and_the_calls_behind_it_do_not_run() -> None:
+async def test_a_hook_can_end_the_turn_and_refuses_no_command_of_the_users_own_after_it() -> None:
     two = answer("", ("shell", '{"command": "touch a"}'), ("shell", '{"command": "touch b"}'))
     rig = await ran(Rig(FakeProvider(two, DONE), hooks=PaperHooks({POST: verdict(ends_turn=True, end_reason="enough")})))
     assert rig.sandbox.ran == ["touch a"]
     assert (ending(rig).reason, ending(rig).error) == (TurnReason.BLOCKED, "a hook ended the turn: enough")
     before = await ran(Rig(FakeProvider(two, DONE), hooks=PaperHooks({PRE: verdict(ends_turn=True)})))
     assert before.sandbox.ran == []
+    hooks = PaperHooks({PRE: verdict(), POST: verdict(ends_turn=True, end_reason="enough")})
+    rig = await ran(Rig(FakeProvider(TOUCH), hooks=hooks))
+    rig.session.waiting.run_command("make")
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["touch a", "make"]
 
 
-async def test_words_that_are_held_back_are_kept_and_reach_nobody() -> None:
+async def test_what_hooks_hold_back_reaches_nobody_and_what_they_add_the_model() -> None:
     provider = FakeProvider(DONE)
     hooks = PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(Verdict.DENY, "names a key")})
     rig = await ran(Rig(provider, hooks=hooks), "the key is k")
@@ -196,17 +195,11 @@ async def test_words_that_are_held_back_are_kept_and_reach_nobody() -> None:
     assert ((kept.queued, kept.is_paused), ending(rig).reason) == ((("the key is k",), True), TurnReason.BLOCKED)
     assert "names a key" in ending(rig).error
     assert rig.session.waiting.drop(0) == "the key is k"
-
-
-async def test_an_interrupt_while_hooks_look_at_words_keeps_them() -> None:
-    hooks = PaperHooks(hangs=frozenset({HookEvent.USER_PROMPT_SUBMIT}))
-    rig = Rig(FakeProvider(DONE), hooks=hooks)
-    rig.session.submit("do it")
-    while not hooks.calls:
-        await asyncio.sleep(0)
-    rig.session.interrupt()
-    await rig.session.wait_idle()
-    assert (ending(rig).reason, rig.session.waiting.drop(0)) == (TurnReason.INTERRUPTED, "do it")
+    provider = FakeProvider(DONE)
+    await Rig(provider, hooks=PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(context="It is Monday.")})).run()
+    assert [message.text for message in provider.requests[0].messages[-2:]] == [
+        "do it", "From a hook of the user's: It is Monday.",
+    ]  # fmt: skip
 
 
 async def begun_with_a_file(hooks: PaperHooks) -> Rig:
@@ -232,22 +225,6 @@ async def test_a_commands_file_that_waited_leaves_the_same_tools_when_it_is_sent
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["ls", "ls"]
     assert "/look" in results(rig)[-1][0]
-
-
-async def test_a_turn_that_a_hook_ended_refuses_no_command_of_the_users_own_after_it() -> None:
-    hooks = PaperHooks({PRE: verdict(), POST: verdict(ends_turn=True, end_reason="enough")})
-    rig = await ran(Rig(FakeProvider(TOUCH), hooks=hooks))
-    rig.session.waiting.run_command("make")
-    await rig.session.wait_idle()
-    assert rig.sandbox.ran == ["touch a", "make"]
-
-
-async def test_what_hooks_add_to_words_goes_to_the_model() -> None:
-    provider = FakeProvider(DONE)
-    await Rig(provider, hooks=PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(context="It is Monday.")})).run()
-    assert [message.text for message in provider.requests[0].messages[-2:]] == [
-        "do it", "From a hook of the user's: It is Monday.",
-    ]  # fmt: skip
 
 
 async def test_the_end_is_held_up_three_times_at_most() -> None:

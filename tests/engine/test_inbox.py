@@ -75,18 +75,6 @@ async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_no
     assert [each.event for each in third.log.events if isinstance(each.event, Notice)] == []
 
 
-async def test_a_queue_of_one_is_empty_in_the_log_once_it_was_resumed_and_taken_up() -> None:
-    rig = Rig(FakeProvider([60.0], answer("second")))
-    rig.session.submit("first")
-    await asyncio.sleep(0.01)
-    rig.session.submit("second")
-    rig.session.interrupt()
-    await rig.session.wait_idle()
-    rig.session.waiting.go_on()
-    await rig.session.wait_idle()
-    assert seen(rig, InboxChanged)[-1].queued == ()
-
-
 MAKE = {"make": ExecResult(0, "built\n", 6, 1)}
 
 
@@ -103,13 +91,17 @@ def user_texts(rig: Rig) -> list[str]:
     return [message.text for message in rig.provider.requests[-1].messages if message.role is Role.USER]
 
 
-async def test_a_command_runs_unasked_and_the_model_hears_of_it_with_the_next_message() -> None:
+async def test_a_command_runs_unasked_and_the_model_hears_of_it_where_it_should() -> None:
     rig = Rig(FakeProvider(answer("ok")), FakeSandbox(commands=dict(MAKE)), mode=Mode.NORMAL)
     await typed(rig, " make ")
     assert (rig.sandbox.ran, rig.provider.requests) == (["make"], [])
     assert (finished(rig).decision, finished(rig).why) == ("once", "you typed it")
     await rig.run("why?")
     assert user_texts(rig) == ["[The user ran a command: make]\nbuilt", "why?"]
+    rig = Rig(FakeProvider(answer("ok")), FakeSandbox(commands=dict(MAKE)))
+    await typed(rig, "make", is_told=False)
+    await rig.run("why?")
+    assert user_texts(rig) == ["why?"]
 
 
 async def test_git_that_was_typed_runs_although_a_rule_hides_paths() -> None:
@@ -117,13 +109,6 @@ async def test_git_that_was_typed_runs_although_a_rule_hides_paths() -> None:
     rig = Rig(FakeProvider(), FakeSandbox(commands={"git stash": ExecResult(0, "", 0, 1)}), mode=Mode.NORMAL, rules=rules)
     await typed(rig, "git stash")
     assert rig.sandbox.ran == ["git stash"]
-
-
-async def test_the_model_is_not_told_where_it_should_not_be() -> None:
-    rig = Rig(FakeProvider(answer("ok")), FakeSandbox(commands=dict(MAKE)))
-    await typed(rig, "make", is_told=False)
-    await rig.run("why?")
-    assert user_texts(rig) == ["why?"]
 
 
 async def test_what_it_said_is_told_the_same_after_a_resume() -> None:
@@ -134,18 +119,18 @@ async def test_what_it_said_is_told_the_same_after_a_resume() -> None:
     assert user_texts(again)[0].endswith("(exit code 2)")
 
 
-async def test_a_deny_rule_holds_for_the_user_too() -> None:
+async def test_rules_and_plan_mode_hold_for_the_user_too() -> None:
     rules = (parse_rule("Shell(make*)", Effect.DENY, "settings"),)
     rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), rules=rules)
     await typed(rig, "make")
     assert rig.sandbox.ran == []
     assert "forbids it" in finished(rig).result
-
-
-async def test_plan_mode_runs_it_where_it_changes_nothing() -> None:
     rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), mode=Mode.PLAN)
     await typed(rig, "make")
     assert (rig.sandbox.ran, rig.sandbox.ran_read_only) == (["make"], ["make"])
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE), asks_each_command=True))
+    await typed(rig, "make")
+    assert (rig.of("approval_requested"), rig.sandbox.ran) == ([], ["make"])
 
 
 async def test_an_ask_rule_asks_the_user_too() -> None:
@@ -155,22 +140,6 @@ async def test_an_ask_rule_asks_the_user_too() -> None:
     request = await question(rig)
     assert rig.sandbox.ran == []
     await reply(rig, request, Outcome.ONCE)
-    assert rig.sandbox.ran == ["make"]
-
-
-async def test_a_reduced_sandbox_does_not_ask_about_what_the_user_typed() -> None:
-    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE), asks_each_command=True))
-    await typed(rig, "make")
-    assert (rig.of("approval_requested"), rig.sandbox.ran) == ([], ["make"])
-
-
-async def test_while_a_turn_runs_it_waits_its_turn() -> None:
-    rig = Rig(FakeProvider([0.05, *answer("one")]), FakeSandbox(commands=dict(MAKE)))
-    rig.session.submit("go")
-    await asyncio.sleep(0.01)
-    rig.session.waiting.run_command("make", is_told=False)
-    assert (rig.sandbox.ran, [event.queued for event in seen(rig, InboxChanged)][-1]) == ([], ("!!make",))
-    await rig.session.wait_idle()
     assert rig.sandbox.ran == ["make"]
 
 
@@ -291,7 +260,7 @@ async def test_a_wait_of_more_than_a_year_is_refused_and_the_model_is_told() -> 
     await rig.session.close()
 
 
-async def test_at_its_time_the_session_goes_on_with_a_reminder_and_no_words_of_the_user() -> None:
+async def test_at_its_time_the_session_goes_on_with_a_reminder_unless_the_user_says_something() -> None:
     rig = await ran(Rig(FakeProvider(answer(LINE), answer("The build is there now."))))
     assert rig.session.sleep.wake()
     await rig.session.wait_idle()
@@ -302,9 +271,6 @@ async def test_at_its_time_the_session_goes_on_with_a_reminder_and_no_words_of_t
     assert [event.text for event in seen(rig, MessageAdded) if event.role is Role.USER] == ["do it"]
     assert rig.session.sleep.wait is None
     await rig.session.close()
-
-
-async def test_what_the_user_says_before_ends_the_wait() -> None:
     rig = await ran(Rig(FakeProvider(answer(LINE), answer("Then not."))))
     await rig.run("never mind")
     assert rig.session.sleep.wait is None
@@ -323,9 +289,3 @@ async def test_a_wait_survives_the_end_of_lmtui() -> None:
     assert ends(again)[0].reason is TurnReason.DONE
     assert seen(again, TurnStarted)
     await again.session.close()
-
-
-async def test_a_wait_in_code_ends_nothing() -> None:
-    rig = await ran(Rig(FakeProvider(answer(f"Say it like this:\n```\n{LINE}\n```"))))
-    assert ends(rig)[0].reason is TurnReason.DONE
-    await rig.session.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
+from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import Envelope, Event, MessageAdded, ModeChanged, PlanChanged, Rewound, ToolCallFinished, TurnReason
 from lmtui.core.hosts import HostApproval
 from lmtui.core.messages import Role, StreamChunk
@@ -54,10 +54,6 @@ def asked(rig: Rig) -> PlanProposed:
 
 def results(rig: Rig) -> list[ToolCallFinished]:
     return seen(rig, ToolCallFinished)
-
-
-def decisions(rig: Rig) -> list[PlanDecided]:
-    return seen(rig, PlanDecided)
 
 
 async def idle(rig: Rig) -> None:
@@ -234,7 +230,7 @@ async def test_an_edited_plan_is_what_is_carried_out_and_granted() -> None:
     assert "Write it" not in rig.provider.requests[1].messages[-1].text
 
 
-async def test_words_go_to_the_model_which_proposes_again() -> None:
+async def test_words_go_to_the_model_which_proposes_again_and_a_no_with_the_next() -> None:
     other = {"title": "Smaller", "steps": ["one thing"]}
     rig = await ran(rig_with(proposing(), proposing(other)))
     first = asked(rig)
@@ -246,21 +242,12 @@ async def test_words_go_to_the_model_which_proposes_again() -> None:
     assert "make it smaller" in told[-2]
     assert "change the plan and propose all of it again" in told[-1]
     assert rig.session.mode is Mode.PLAN
-
-
-async def test_a_no_is_told_with_the_next_words() -> None:
     rig = await ran(rig_with(proposing(), answer("I see.")))
     rig.session.plans.reject(asked(rig).proposal_id, "too risky")
     assert rig.session.plans.open is None
     await rig.run("what else is there?")
     assert "rejected the plan: “too risky”" in rig.provider.requests[1].messages[-1].text
     assert rig.session.mode is Mode.PLAN
-
-
-async def test_a_second_plan_before_an_answer_replaces_the_first() -> None:
-    rig = await ran(rig_with(proposing(), proposing({"title": "Second", "steps": ["x"]})))
-    await rig.run("or another way?")
-    assert ([event.outcome for event in decisions(rig)], asked(rig).proposal.title) == ([PlanOutcome.REPLACED], "Second")
 
 
 async def test_an_answer_to_a_plan_that_is_not_open_does_nothing() -> None:
@@ -372,14 +359,7 @@ def notes(rig: Rig) -> list[str]:
     return [event.text for event in seen(rig, Reminder) if event.topic == TOPIC]
 
 
-TODO = answer("", ("todo_add", call(description="write it")))
 OPEN = Plan(todos=(Todo(1, "by hand"),), task=TaskState("move", total_count=9, processed_count=4, remaining_queue=("e.md",)))
-
-
-async def test_the_models_own_calls_are_not_told_again() -> None:
-    rig = await ran(Rig(FakeProvider(TODO, answer("", ("todo_complete", call(id=1))), answer("done"))))
-    await rig.run("another")
-    assert notes(rig) == []
 
 
 async def test_what_another_hand_changed_is_told_once_at_the_end_of_the_conversation() -> None:

@@ -147,12 +147,6 @@ async def test_who_explores_is_the_analyst_with_its_own_settings(
     assert {(request.model, request.max_tokens) for request in rig.provider.requests} == {("model", 900), (analyst, most)}
 
 
-async def test_a_role_without_a_model_of_its_own_changes_only_the_sampling(tmp_path: Path) -> None:
-    rig = await ran(rig_with(Server(), tmp_path, parse_roles(["planner: temperature=0.1"]), mode=Mode.PLAN))
-    assert (asked(rig), rig.provider.requests[0].temperature) == (["model"], 0.1)
-    assert not [each for each in seen(rig, ModelChanged) if each.role]
-
-
 async def test_what_is_known_of_a_roles_model_is_learned_with_it(tmp_path: Path) -> None:
     profiles = KeptProfiles(
         {ModelKey("http://fake/v1", "big"): ModelProfile(ToolCallFormat.TEXT, note="it writes calls as text")}
@@ -196,11 +190,16 @@ async def test_a_turn_with_pictures_asks_the_model_that_sees_and_the_next_one_is
     assert not [each for each in seen(rig, Notice) if "sees no pictures" in each.text]
 
 
-async def test_a_blind_model_looks_through_the_one_that_sees(tmp_path: Path) -> None:
+async def test_a_blind_model_looks_through_the_one_that_sees_or_the_user_is_told(tmp_path: Path) -> None:
     rig = await ran(rig_with(Server(look()), tmp_path, VISION), "look at shot.png")
     assert asked(rig) == ["model", "eyes"]
     assert "look" in tools(rig.provider.requests[0])
     assert shown(rig.provider.requests[1])[-1] == 1
+    rig = rig_with(Server(), tmp_path)
+    rig.session.submit("what is this?", images=[SHOT])
+    await rig.session.wait_idle()
+    assert [each.text for each in seen(rig, Notice)][-1].startswith("model sees no pictures")
+    assert sum(shown(rig.provider.requests[0])) == 0
 
 
 @for_each(("sees", "vision", "told"), [
@@ -213,16 +212,13 @@ async def test_only_a_model_that_is_known_to_see_or_said_to_is_told_of_looking(
     assert ("look" in tools(rig.provider.requests[0])) is told
 
 
-async def test_a_picture_comes_right_behind_the_results_of_its_message(tmp_path: Path) -> None:
+async def test_a_picture_comes_right_behind_the_results_of_its_message_and_in_text_with_them(tmp_path: Path) -> None:
     server = Server(answer("", ("look", '{"path": "shot.png"}'), ("ls", "{}")), models=[ServedModel("model", has_vision=True)])
     rig = await ran(rig_with(server, tmp_path))
     body = json.loads(RequestWriter().write(rig.provider.requests[1]))
     assert [message["role"] for message in body["messages"]][-5:] == ["assistant", "tool", "tool", "assistant", "user"]
     assert shown(rig.provider.requests[1])[-4:] == [0, 0, 0, 1]
     assert [ref.name for ref in seen(rig, ToolCallFinished)[0].images] == ["shot.png"]
-
-
-async def test_in_text_the_picture_is_in_the_message_of_the_results(tmp_path: Path) -> None:
     rig = rig_with(Server(look(), models=[ServedModel("model", has_vision=True)]), tmp_path)
     rig.session.calls.use(ToolCallFormat.TEXT)
     await rig.run()
@@ -232,25 +228,14 @@ async def test_in_text_the_picture_is_in_the_message_of_the_results(tmp_path: Pa
     assert shown(rig.provider.requests[1])[-1] == 1
 
 
-async def test_a_resumed_session_holds_the_same_pictures_and_model(tmp_path: Path) -> None:
+async def test_a_resumed_session_holds_the_same_pictures_and_none_is_sent_twice(tmp_path: Path) -> None:
     rig = await ran(rig_with(Server(look()), tmp_path, VISION), "look at shot.png")
     again = await ran(rig_with(Server(), tmp_path, VISION, past=rig.log.events), "go on")
     first, second = rig.provider.requests[-1], again.provider.requests[0]
     assert (second.messages[: len(first.messages)], asked(again)) == (first.messages, ["model"])
     assert [message.images for message in second.messages if message.role is Role.TOOL] == [(SHOT,)]
-
-
-async def test_the_same_picture_is_not_sent_twice(tmp_path: Path) -> None:
     rig = await ran(rig_with(Server(look(), look(), models=[ServedModel("model", has_vision=True)]), tmp_path))
     assert sum(shown(rig.provider.requests[2])) == 1
-
-
-async def test_who_sends_pictures_to_a_blind_model_is_told(tmp_path: Path) -> None:
-    rig = rig_with(Server(), tmp_path)
-    rig.session.submit("what is this?", images=[SHOT])
-    await rig.session.wait_idle()
-    assert [each.text for each in seen(rig, Notice)][-1].startswith("model sees no pictures")
-    assert sum(shown(rig.provider.requests[0])) == 0
 
 
 async def test_another_model_with_other_eyes_is_told_of_and_where_nobody_knows_pictures_are_sent(tmp_path: Path) -> None:
@@ -295,14 +280,11 @@ async def test_model_for_titles_names_a_session_once() -> None:
     assert len(rig.provider.requests) == 3
 
 
-async def test_without_a_model_for_titles_or_where_titles_are_off_the_first_words_are_the_title() -> None:
+async def test_the_first_words_are_the_title_unless_the_sessions_own_model_may_be_asked() -> None:
     rig = await ran(Rig(FakeProvider(answer("done"))), "mend it")
     assert (titles(rig), len(rig.provider.requests)) == (["mend it"], 1)
     rig = await ran(Rig(FakeProvider(answer("done")), roles=NAMED, asks_for_title=lambda _: False), "mend it")
     assert (titles(rig), len(rig.provider.requests)) == (["mend it"], 1)
-
-
-async def test_the_sessions_own_model_is_asked_where_that_is_allowed_and_cheap() -> None:
     rig = Rig(FakeProvider(answer("done"), answer("\x1b[1mMend the lexer")), asks_for_title=lambda _: True)
     await rig.run("mend it")
     await later(rig, 2)

@@ -140,12 +140,15 @@ def test_a_turn_that_is_taken_back_takes_its_skills_with_it() -> None:
     assert [each.name for each in watch.apply(Rewound(turn_id="turn_9")).in_use] == ["one", "two", "three"]
 
 
-def test_a_log_cannot_end_as_the_model_what_the_user_began() -> None:
+def test_a_log_that_names_no_rules_leaves_nothing_and_none_ends_what_the_user_began() -> None:
     watch = SkillTracker().apply(used("Read", digest=_digest("go"))).apply(MessageAdded(role=Role.USER, text="go"))
     assert names(watch.apply(SkillEnded(by="model"))) == ["look"]
     again = watch.apply(used("Read"))
     assert names(again.apply(SkillEnded(by="model"))) == ["look"]  # the model read it once more: it is still the user's
     assert names(again.apply(SkillEnded())) == []
+    watch = SkillTracker()
+    watch = watch.apply(used("(((", ""))
+    assert [scope.rules for scope in watch.scopes] == [()]
 
 
 async def test_after_a_compaction_the_model_is_told_what_is_in_use() -> None:
@@ -161,12 +164,6 @@ async def test_after_a_compaction_the_model_is_told_what_is_in_use() -> None:
     assert [each.text for each in rig.provider.requests[-1].messages].count(told) == 1
 
 
-async def test_a_skill_without_a_list_limits_nothing() -> None:
-    rig = await ran(Rig(FakeProvider(answer("", ("skill", '{"name": "free"}'), ("ls", "{}")), answer("seen")), skills=Shelf()))
-    assert finished(rig) == [("skill", True), ("ls", True)]
-    assert [event.is_limited for event in seen(rig, SkillUsed)] == [False]
-
-
 def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() -> None:
     watch = SkillTracker()
     for event in (used("Read"), used("Read", "Write", skill="other"), used("Read")):
@@ -177,12 +174,6 @@ def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() ->
     assert names(child) == names(watch)
     watch = watch.apply(TurnEnded(turn_id="t", reason=TurnReason.DONE, status="done"))
     assert names(watch) == []  # an earlier lmtui wrote these, and a command's file still does: they end with the turn
-
-
-def test_a_log_that_names_no_rules_leaves_nothing() -> None:
-    watch = SkillTracker()
-    watch = watch.apply(used("(((", ""))
-    assert [scope.rules for scope in watch.scopes] == [()]
 
 
 def test_what_the_user_begins_holds_with_their_message_and_not_before() -> None:
@@ -239,36 +230,27 @@ async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> 
     assert added.is_from_file
     await rig.run("typed")
     assert not [event for event in seen(rig, MessageAdded) if event.role is Role.USER][-1].is_from_file
-
-
-async def test_where_only_a_command_speaks_its_output_is_not_looked_through_either() -> None:
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "!`ls`", "look.md")) == "@a.txt !`id` $1"
     assert seen(rig, MessageAdded)[0].attached == ""
 
 
-async def test_a_long_output_says_how_much_is_cut() -> None:
+async def test_files_that_the_text_mentions_are_attached_and_a_long_output_is_cut() -> None:
     sandbox = FakeSandbox({}, {"ls": ExecResult(0, "x" * 16_500, 16_500, 1)})
     text = await begin(Rig(FakeProvider(DONE), sandbox), PromptFile("look", "!`ls`", "look.md"))
     whole, _, cut = text.partition("\n")
     assert (len(whole), cut) == (16_000, "[cut here: 500 more characters of what the command said]")
-
-
-async def test_files_that_the_text_mentions_are_attached() -> None:
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "See @a.txt", "look.md")) == "See @a.txt"
     assert "text of a" in seen(rig, MessageAdded)[0].attached
 
 
-async def test_a_denied_command_does_not_run_and_is_not_sent() -> None:
+async def test_a_command_that_is_denied_or_would_be_asked_about_does_not_run_though_the_user_typed_the_name() -> None:
     provider = FakeProvider(DONE)
     rig = Rig(provider, listing(), rules=(Rule(Effect.DENY, "shell", "ls *"), Rule(Effect.DENY, "shell", "ls")))
     text = await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
     assert (rig.sandbox.ran, text) == ([], "See [a command was here; it was not run: refused].")
     assert "ls" not in provider.requests[0].messages[-1].text
-
-
-async def test_what_the_mode_would_ask_is_asked_though_the_user_typed_the_name() -> None:
     rig = Rig(FakeProvider(DONE), listing(), mode=Mode.MANUAL, is_attended=False)
     assert "not run" in await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
     assert rig.sandbox.ran == []
@@ -294,7 +276,7 @@ async def test_commands_that_are_not_trusted_do_not_run_and_the_text_is_sent() -
     assert any("not trusted" in event.text for event in seen(rig, Notice))
 
 
-async def test_allowed_tools_refuse_the_others_in_that_turn_and_only_in_it() -> None:
+async def test_allowed_tools_refuse_the_others_in_that_turn_and_grant_nothing() -> None:
     touch = answer("", ("shell", '{"command": "touch a"}'))
     rig = Rig(FakeProvider(touch, DONE, touch, DONE), listing())
     _ = await begin(rig, PromptFile("look", "See.", "look.md", allowed=("Read", "Shell(ls *)")))
@@ -302,22 +284,10 @@ async def test_allowed_tools_refuse_the_others_in_that_turn_and_only_in_it() -> 
     assert "/look" in seen(rig, ToolCallFinished)[0].result
     await rig.run("touch it")
     assert rig.sandbox.ran == ["touch a"]
-
-
-async def test_allowed_tools_grant_nothing() -> None:
     touch = answer("", ("shell", '{"command": "touch a"}'))
     rig = Rig(FakeProvider(touch, DONE), listing(), mode=Mode.MANUAL, is_attended=False)
     _ = await begin(rig, PromptFile("look", "See.", "look.md", allowed=("Shell",)))
     assert rig.sandbox.ran == []
-
-
-async def test_another_model_is_asked_for_that_turn() -> None:
-    provider = Serving(DONE, answer("And done again."))
-    rig = Rig(provider, listing())
-    _ = await begin(rig, PromptFile("look", "See.", "look.md", model="big"))
-    await rig.run("go on then")
-    assert [request.model for request in provider.requests] == ["big", "model"]
-    assert [event.model for event in seen(rig, ModelChanged)][:2] == ["big", "model"]
 
 
 async def test_a_session_that_is_killed_with_a_borrowed_model_has_its_own_again() -> None:
@@ -337,16 +307,13 @@ async def test_a_session_that_is_killed_with_a_borrowed_model_has_its_own_again(
         assert not changes[-1].is_for_turn
 
 
-async def test_of_two_borrowed_models_the_sessions_own_comes_back() -> None:
+async def test_of_two_borrowed_models_the_sessions_own_comes_back_and_one_that_is_not_served_is_said() -> None:
     provider = Serving(answer("", ("shell", '{"command": "touch a"}')), DONE, answer("And done again."))
     rig = Rig(provider, listing())
     rig.session.prompts.begin(fill(PromptFile("look", "See.", "look.md", model="big"), ""), "/look")
     _ = await begin(rig, PromptFile("see", "Look.", "see.md", model="huge"))
     await rig.run("go on then")
     assert provider.requests[-1].model == "model"
-
-
-async def test_a_model_that_is_not_served_is_said_and_the_own_one_is_asked() -> None:
     provider = Serving(DONE)
     rig = Rig(provider, listing())
     _ = await begin(rig, PromptFile("look", "See.", "look.md", model="sonnet"))

@@ -16,8 +16,6 @@ from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, Rig, answer
 from tests.sets import for_each
 
-WRONG = answer("4")
-
 
 def small(*answers: list[StreamChunk], files: dict[str, bytes], rules: tuple[Rule, ...] = (), tools: str = "lean") -> Rig:
     rig = Rig(FakeProvider(*answers), call_form=ToolCallFormat.TEXT, tools=tools, rules=rules)
@@ -33,10 +31,20 @@ def call(tool: str, **arguments: object) -> list[StreamChunk]:
     return answer("", (tool, json.dumps(arguments)))
 
 
-async def test_the_short_files_that_a_task_names_come_with_it() -> None:
+async def test_what_a_task_names_or_looks_for_comes_with_it() -> None:
     rig = small(answer("ready"), answer("ready"), files={"a.csv": b"name,amount\nbee,3\n", "b.txt": b"other\n"})
     await rig.run("Fix the heading of a.csv.")
     assert attached(rig) == '<file path="a.csv">\nname,amount\nbee,3\n</file>'
+    rig = small(answer("b.txt"), answer("b.txt"), files={"a.txt": b"sea\n", "b.txt": b"and\nthe fjord\n"})
+    await rig.run("Which file mentions fjord?")
+    assert (attached(rig), len(rig.provider.requests)) == ("<search>\nfjord: b.txt, 1 line (2)\n</search>", 1)
+    rig = await ran(small(answer("none"), answer("none"), files={"a.txt": b"sea\n"}), "Which file mentions fjord?")
+    assert "a.txt" in attached(rig)
+    assert "<folder" in attached(rig)
+    rig = small(answer("2"), answer("2"), files={"a.txt": b"fjord\nsea\nfjord\n"})
+    await rig.run("How many lines of a.txt contain the word fjord?")
+    assert attached(rig).endswith("<search>\nfjord: a.txt, 2 lines (1, 3)\n</search>")
+    assert ending(rig).reason is TurnReason.DONE
 
 
 @pytest.mark.parametrize(
@@ -48,25 +56,6 @@ async def test_nothing_comes_for_other_models_or_against_a_rule_or_at_length(
     rig = small(answer("ready"), answer("ready"), files={"a.csv": b"secret,1\n" * size}, rules=rules, tools=tools)
     await rig.run("Fix the heading of a.csv.")
     assert attached(rig) == ""
-
-
-async def test_where_no_file_is_named_the_places_of_the_rare_words_come() -> None:
-    rig = small(answer("b.txt"), answer("b.txt"), files={"a.txt": b"sea\n", "b.txt": b"and\nthe fjord\n"})
-    await rig.run("Which file mentions fjord?")
-    assert (attached(rig), len(rig.provider.requests)) == ("<search>\nfjord: b.txt, 1 line (2)\n</search>", 1)
-
-
-async def test_a_word_that_is_nowhere_brings_the_folder() -> None:
-    rig = await ran(small(answer("none"), answer("none"), files={"a.txt": b"sea\n"}), "Which file mentions fjord?")
-    assert "a.txt" in attached(rig)
-    assert "<folder" in attached(rig)
-
-
-async def test_counts_of_a_named_file_come_with_the_question() -> None:
-    rig = small(answer("2"), answer("2"), files={"a.txt": b"fjord\nsea\nfjord\n"})
-    await rig.run("How many lines of a.txt contain the word fjord?")
-    assert attached(rig).endswith("<search>\nfjord: a.txt, 2 lines (1, 3)\n</search>")
-    assert ending(rig).reason is TurnReason.DONE
 
 
 CSV, JSON, SEA = {"a.csv": b"name,amount\nbee,3\nfly,4\n"}, {"a.json": b'{"port": 1}\n'}, {"a.txt": b"sea\n"}
@@ -99,12 +88,16 @@ async def test_an_answer_that_nothing_bears_out_or_without_the_work_ends_unfinis
     assert missing in ending(rig).error
 
 
-async def test_an_edit_that_would_break_a_file_is_not_made() -> None:
+async def test_an_edit_that_would_break_a_file_or_a_write_that_leaves_nothing_is_refused() -> None:
     old = b"def larger(a, b):\n    return min(a, b)\n"
     rig = small(call("edit", path="a.py", search="larger", replace="larger and b"), *[answer("no")] * 4, files={"a.py": old})
     await rig.run("Fix a.py.")
     assert "a.py would not parse any more (line 1" in seen(rig, ToolCallFinished)[0].result
     assert rig.sandbox.files["a.py"] == old
+    rig = small(call("write", path="a.log", content="\nthree\n"), *[answer("no")] * 4, files={"a.log": b"one\ntwo\nseven\n"})
+    await rig.run("Append the line three to a.log.")
+    assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\n"
+    assert '"mode": "append"' in seen(rig, ToolCallFinished)[0].result
 
 
 @pytest.mark.parametrize(("tool", "reason"), [("shell", TurnReason.DONE), ("read", TurnReason.UNFINISHED)])
@@ -121,13 +114,6 @@ async def test_an_edit_shows_what_it_made() -> None:
     rig = small(call("edit", path="a.txt", search="two", replace="2"), answer("done"), files={"a.txt": b"one\ntwo\nthree\n"})
     await rig.run("Fix a.txt.")
     assert seen(rig, ToolCallFinished)[0].result == "ok\nNow it reads:\n    1  one\n    2  2\n    3  three"
-
-
-async def test_a_write_that_would_leave_nothing_of_a_file_is_refused() -> None:
-    rig = small(call("write", path="a.log", content="\nthree\n"), *[answer("no")] * 4, files={"a.log": b"one\ntwo\nseven\n"})
-    await rig.run("Append the line three to a.log.")
-    assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\n"
-    assert '"mode": "append"' in seen(rig, ToolCallFinished)[0].result
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,15 @@ async def test_reads_of_one_message_run_side_by_side_and_end_in_their_order() ->
     assert told == ["a", "b", "c"]
 
 
-async def test_only_a_few_run_at_once() -> None:
+async def test_only_a_few_reads_run_at_once_and_one_that_would_be_asked_about_alone() -> None:
     sandbox = folder()
     rig = await ran(rig_for(sandbox, *map(read, "abcdefghij")))
     assert (sandbox.most, [step for step in steps(rig) if step[0] == "-"]) == (4, [f"-{number}" for number in range(10)])
+    sandbox = folder()
+    rule = parse_rule("Read(b.txt)", Effect.ASK, "settings")
+    rig = await ran(rig_for(sandbox, read("a"), read("b"), read("c"), rules=(rule,), is_attended=False))
+    assert sandbox.most == 1
+    assert "Not run" in results(rig)[1]
 
 
 @for_each(("between", "most"), [
@@ -105,19 +110,6 @@ async def test_a_call_that_does_more_than_read_waits_and_is_waited_for(between: 
     if most == 2:
         assert order == ["+0", "+1", "-0", "-1", "+2", "-2", "+3", "+4", "-3", "-4"]
     assert sorted(order) == sorted(f"{sign}{number}" for sign in "+-" for number in range(5))
-
-
-async def test_a_read_that_would_be_asked_about_runs_alone() -> None:
-    sandbox = folder()
-    rule = parse_rule("Read(b.txt)", Effect.ASK, "settings")
-    rig = await ran(rig_for(sandbox, read("a"), read("b"), read("c"), rules=(rule,), is_attended=False))
-    assert sandbox.most == 1
-    assert "Not run" in results(rig)[1]
-
-
-async def test_a_read_that_fails_fails_alone() -> None:
-    rig = await ran(rig_for(folder(), read("a"), read("missing"), read("c")))
-    assert [event.ok for event in seen(rig, ToolCallFinished)] == [True, False, True]
 
 
 def is_start(number: int) -> Callable[[Event], bool]:
@@ -145,12 +137,6 @@ async def test_a_log_that_is_full_among_reads_ends_the_turn_with_its_reason() ->
     rig.session.submit("go")
     await rig.session.wait_idle()
     assert "No space left" in str([getattr(event, "error", "") + getattr(event, "text", "") for event in rig.events])
-
-
-async def test_commands_run_one_by_one() -> None:
-    sandbox = folder()
-    await rig_for(sandbox, *(("shell", call(command=command)) for command in ("cat a.txt", "ls -l")), mode=Mode.AUTO).run()
-    assert sandbox.most == 1
 
 
 SECRET = "sk-Abcdefghijklmnop1234567890"
@@ -257,7 +243,7 @@ async def test_others_write_at_once(form: ToolCallFormat, old: bytes | None) -> 
     assert rig.sandbox.files["log.txt"] == b"done\n"
 
 
-async def test_a_small_file_comes_with_the_refusal_and_a_write_that_keeps_it_is_taken() -> None:
+async def test_a_small_file_comes_with_the_refusal_and_one_with_secrets_does_not() -> None:
     keeps = answer("", ("write", call(path="log.txt", content="one\ntwo\ndone\n")))
     rig = Rig(FakeProvider(OVERWRITES, OVERWRITES, keeps, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
     rig.sandbox.files["log.txt"] = b"one\ntwo\n"
@@ -267,9 +253,6 @@ async def test_a_small_file_comes_with_the_refusal_and_a_write_that_keeps_it_is_
     assert "would be lost" in again
     assert last.startswith("ok")
     assert rig.sandbox.files["log.txt"] == b"one\ntwo\ndone\n"
-
-
-async def test_a_file_with_secrets_does_not_come_with_the_refusal() -> None:
     writes = answer("", ("write", call(path=".env", content="A=1\n")))
     rig = Rig(FakeProvider(writes, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
     rig.sandbox.files[".env"] = b"KEY=secret\n"
@@ -300,21 +283,15 @@ async def test_a_weak_model_does_not_leave_a_stub_of_a_file_that_it_read(form: T
 FILE = "\n".join(f"{number:>5}  line of text" for number in range(11, 911)) + "\n(lines 11–910 of 2000)"
 
 
-def test_what_fits_stays_and_of_one_endless_line_another_way_is_told() -> None:
+def test_a_long_result_is_cut_where_the_model_can_go_on() -> None:
     assert truncate_result("shell", "short", 5) == "short"
     assert "use grep" in truncate_result("read", "x" * 5000, 1000)
-
-
-def test_a_file_is_cut_at_a_line_and_says_where_to_go_on() -> None:
     result = truncate_result("read", FILE, 1000)
     lines = result.splitlines()
     last = int(lines[-2].split()[0])
     assert lines[-2] == f"{last:>5}  line of text"
     assert f"go on with offset={last + 1}" in lines[-1]
     assert "(lines 11–910 of 2000)" in lines[-1]
-
-
-def test_of_a_commands_output_the_beginning_stays_and_more_of_the_end() -> None:
     noise = "noise\n" * 2500
     result = truncate_result("shell", f"first\n{noise}… 1,000,000 bytes left out …\n{noise}the error\n", 1200)
     assert result.startswith("first")

@@ -55,7 +55,7 @@ async def answered(rig: Rig, outcome: Outcome, feedback: str = "") -> None:
     await reply(rig, await question(rig, "build it"), Answer(outcome, feedback))
 
 
-async def test_a_command_that_changed_nothing_is_not_asked_about() -> None:
+async def test_what_changed_nothing_or_rules_decide_is_not_asked_about() -> None:
     rig = await ran(trial(NONE), "build it")
     assert not questions(rig)
     assert (result(rig).ok, result(rig).result.startswith("built"), result(rig).why) == (
@@ -64,6 +64,17 @@ async def test_a_command_that_changed_nothing_is_not_asked_about() -> None:
         "it changed nothing",
     )
     assert rig.sandbox.kept == ["closed"]
+    rig = await ran(trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),)), "build it")
+    assert not questions(rig)
+    assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
+    rig = await ran(trial(SOME, rules=(Rule(Effect.DENY, "write", "old.*"),)), "build it")
+    assert not questions(rig)
+    assert rig.sandbox.kept == ["closed"]
+    assert "your rule Write(old.*) forbids it, so none of this was kept" in result(rig).result
+    rig = await ran(trial(SOME, attended=False), "build it")
+    assert rig.sandbox.kept == ["closed"]
+    assert "nobody is there to approve it" in result(rig).result
+    assert rig.session.unattended == ("Shell(make all)",)
 
 
 @for_each(("outputs", "asked"), [(("old.txt", "new.txt"), []), (("new.txt",), ["old.txt"])])
@@ -98,12 +109,6 @@ async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
     assert result(rig).result.startswith("built")
 
 
-async def test_rules_for_files_keep_an_effect_without_a_question() -> None:
-    rig = await ran(trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),)), "build it")
-    assert not questions(rig)
-    assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
-
-
 @for_each(("mode", "allowed"), [(Mode.AUTO, None), (Mode.NORMAL, BUILD), (Mode.NORMAL, "make *"), (Mode.MANUAL, BUILD)])
 @for_each(("denied", "kept"), [("keep/**", True), ("old.txt", False)])
 async def test_with_a_rule_that_keeps_paths_an_allowed_command_runs_in_an_overlay_and_is_kept_unasked(
@@ -114,13 +119,6 @@ async def test_with_a_rule_that_keeps_paths_an_allowed_command_runs_in_an_overla
     assert not questions(rig)
     assert rig.sandbox.kept == (["old.txt", "new.txt", "closed"] if kept else ["closed"])
     assert (result(rig).ok, "your rule Write(old.txt) forbids it" in result(rig).result) == (kept, not kept)
-
-
-async def test_where_nobody_is_there_an_effect_is_dropped() -> None:
-    rig = await ran(trial(SOME, attended=False), "build it")
-    assert rig.sandbox.kept == ["closed"]
-    assert "nobody is there to approve it" in result(rig).result
-    assert rig.session.unattended == ("Shell(make all)",)
 
 
 @pytest.mark.parametrize(("effect", "command", "mode", "rules"), [
@@ -187,26 +185,29 @@ async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_ask
     assert rig.sandbox.ran_read_only == [BUILD, "make again"]
 
 
-async def test_what_cannot_be_kept_because_of_another_hand_is_told_with_the_output() -> None:
+async def test_what_cannot_be_kept_is_told_with_the_output() -> None:
     rig = trial(SOME)
     rig.sandbox.keep_problem = "old.txt was changed meanwhile in the same place; nothing was kept"
     await answered(rig, Outcome.ONCE)
     assert result(rig).result.startswith("built")
     assert "old.txt was changed meanwhile" in result(rig).result
     assert not result(rig).ok
-
-
-async def test_what_cannot_be_kept_is_told_and_not_asked_about() -> None:
     rig = await ran(trial(CommandEffect("a" * 40, "a" * 40, special=("pipe",), special_total=1)), "build it")
     assert not questions(rig)
     assert "it cannot be kept, so none of this was kept: cannot be kept: pipe" in result(rig).result
 
 
-async def test_a_removed_folder_is_asked_about_by_name() -> None:
+async def test_a_removed_folder_is_asked_about_by_name_and_what_cannot_be_shown_as_a_command() -> None:
     rig = trial(CommandEffect("a" * 40, "a" * 40, removed=("old",)))
     await answered(rig, Outcome.NO)
     assert questions(rig)[0].text.endswith("deletes old/")
     assert "keeping it would change 1 folder" in questions(rig)[0].why
+    rig = trial(SOME)
+    rig.sandbox.effect_problem = "more than 20,000 files were touched"
+    await answered(rig, Outcome.ONCE)
+    assert ([each.tool for each in questions(rig)], rig.sandbox.ran) == (["shell"], [BUILD, BUILD])
+    assert questions(rig)[0].why.startswith("what it changes cannot be shown")
+    assert "more than 20,000 files were touched" in questions(rig)[0].why
 
 
 async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
@@ -222,22 +223,6 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     assert request.limits.startswith("exit 0 in ")
     assert "kept 1 of 2 by user" in as_audit_text(rig.session.history())
     assert "kept 1 of 2 by user" in as_text(rig.session.history())
-
-
-async def test_what_a_rule_keeps_from_being_changed_is_not_asked_about() -> None:
-    rig = await ran(trial(SOME, rules=(Rule(Effect.DENY, "write", "old.*"),)), "build it")
-    assert not questions(rig)
-    assert rig.sandbox.kept == ["closed"]
-    assert "your rule Write(old.*) forbids it, so none of this was kept" in result(rig).result
-
-
-async def test_what_cannot_be_shown_is_asked_about_as_a_command() -> None:
-    rig = trial(SOME)
-    rig.sandbox.effect_problem = "more than 20,000 files were touched"
-    await answered(rig, Outcome.ONCE)
-    assert ([each.tool for each in questions(rig)], rig.sandbox.ran) == (["shell"], [BUILD, BUILD])
-    assert questions(rig)[0].why.startswith("what it changes cannot be shown")
-    assert "more than 20,000 files were touched" in questions(rig)[0].why
 
 
 async def test_a_command_that_runs_long_shows_what_it_has_changed_so_far(monkeypatch: pytest.MonkeyPatch) -> None:

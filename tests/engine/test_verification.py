@@ -150,16 +150,13 @@ async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() 
     assert "E 1 != 2" in nudge
 
 
-async def test_a_model_that_does_nothing_about_it_ends_red() -> None:
+async def test_a_model_that_does_nothing_about_it_or_breaks_something_else_each_time_ends_red() -> None:
     checks = Scripted(*[suite(FAILED, "FAILED test_a")] * 3)
     made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), checks))
     end = ending(made)
     assert (end.reason, end.verified, end.exit_code) == (TurnReason.UNFINISHED, "red", 2)
     assert "make test" in end.error
     assert len(told(made)) == 1
-
-
-async def test_a_model_that_breaks_something_else_each_time_is_stopped() -> None:
     checks = Scripted(*[suite(FAILED, f"FAILED test_{number}") for number in range(20)])
     steps = [piece for number in range(20) for piece in (answer("", write(content=f"{number}\n")), answer("Done."))]
     made = await ran(rig(FakeProvider(*steps), checks))
@@ -205,7 +202,7 @@ async def test_a_goal_holds_the_turn_until_its_command_exits_with_0() -> None:
     assert made.session.goals.listed() == ()
 
 
-async def test_a_goal_that_makes_no_progress_pauses_and_says_so() -> None:
+async def test_a_goal_that_makes_no_progress_pauses_and_runs_again_only_where_something_may_have_changed() -> None:
     checks = Scripted(goals=[goal(FAILED, "error")])
     made = rig(FakeProvider(*[answer("Done.")] * 10), checks)
     await at_goal(made)
@@ -213,9 +210,6 @@ async def test_a_goal_that_makes_no_progress_pauses_and_says_so() -> None:
     assert "no progress" in ending(made).error
     assert made.session.goals.listed() == (("make", GoalState.PAUSED),)
     assert len(made.provider.requests) <= 4
-
-
-async def test_a_goal_runs_again_only_where_something_may_have_changed() -> None:
     checks = Scripted(goals=[goal(FAILED, "error")])
     looks, runs = answer("", ("ls", "{}")), answer("", ("shell", call(command="true")))
     made = rig(FakeProvider(answer("Done."), looks, answer("Done."), runs, *[answer("Done.")] * 3), checks)
@@ -459,21 +453,15 @@ async def test_what_the_validators_find_goes_to_the_model_and_is_done_once_it_is
     assert verification_words(written).splitlines()[0] == "validators: 1 finding"
 
 
-async def test_what_the_validators_find_and_the_model_leaves_is_not_finished() -> None:
+async def test_findings_that_the_model_leaves_hold_a_turn_up_twice_at_most_and_minor_ones_never() -> None:
     made = rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), Found((STUB,)))
     await made.run("write a.txt")
     assert (ending(made).reason, ending(made).exit_code) == (TurnReason.UNFINISHED, 2)
     assert "a.py:3" in ending(made).error
     assert len(told(made)) == 1
-
-
-async def test_findings_hold_a_turn_up_twice_at_most() -> None:
     steps = [piece for number in range(5) for piece in (answer("", write(content=f"{number}\n")), answer("Done."))]
     made = await ran(rig(FakeProvider(*steps), Found(*[(STUB,)] * 5)), "write a.txt")
     assert (len(told(made)), ending(made).reason) == (2, TurnReason.UNFINISHED)
-
-
-async def test_minor_findings_are_shown_and_cost_the_model_nothing() -> None:
     minor = replace(STUB, severity=Severity.MINOR)
     made = await ran(rig(FakeProvider(answer("", write()), answer("Done.")), Found((minor,))), "write a.txt")
     assert ((told(made), ending(made).reason), len(made.of("review_written"))) == (([], TurnReason.DONE), 1)
