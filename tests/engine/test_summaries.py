@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,8 +61,18 @@ def compacted(rig: Rig) -> list[Compacted]:
     return seen(rig, Compacted)
 
 
-async def test_model_is_asked_seldom_and_its_words_stand_in_the_summary() -> None:
-    provider = Reader(150)
+async def asked_for_room(provider: Reader, *, roles: Roles | None = None, words: str = "") -> Rig:
+    """Let a few files be read, and then room be made."""
+    rig = rig_for(provider, roles=roles)
+    rig.session.prepare(is_eager=False)
+    await rig.run()
+    rig.session.waiting.make_room(words)
+    await rig.session.wait_idle()
+    return rig
+
+
+async def test_model_is_asked_seldom_behind_what_the_server_has_read_and_its_words_stand_in_the_summary() -> None:
+    provider = Reader(90)
     rig = await ran(rig_for(provider))
     assert 1 <= len(provider.asked) <= len(provider.requests) / 20
     assert sum(OWN in event.summary for event in compacted(rig)) == len(provider.asked)
@@ -71,11 +80,6 @@ async def test_model_is_asked_seldom_and_its_words_stand_in_the_summary() -> Non
     later = provider.requests[-1].messages
     assert later[0].role is Role.SYSTEM
     assert later[1].text.startswith("do it")
-
-
-async def test_request_for_a_summary_begins_with_what_the_server_has_read() -> None:
-    provider = Reader(150)
-    await rig_for(provider).run()
     asked = provider.asked[0]
     before = next(each for each in reversed(provider.requests) if asked.messages[: len(each.messages)] == each.messages)
     assert asked.tools == before.tools
@@ -83,23 +87,20 @@ async def test_request_for_a_summary_begins_with_what_the_server_has_read() -> N
     assert asked.max_tokens
 
 
-@pytest.mark.parametrize(
-    "own", ["", "too short", ToolCall("x", "read", '{"path": "part1.txt"}'), ProviderError(Fault.SERVER_ERROR, "no")]
-)
+@for_each("own", ["", "too short", ToolCall("x", "read", '{"path": "part1.txt"}'), ProviderError(Fault.SERVER_ERROR, "no")])
 async def test_without_an_answer_the_log_tells_what_happened(own: str | ToolCall | Exception) -> None:
-    provider = Reader(60, own)
-    rig = await ran(rig_for(provider))
-    assert ending(rig).exit_code == 0
-    assert provider.asked
-    summaries = [event.summary for event in compacted(rig) if event.summary]
-    assert summaries
-    assert [summary for summary in summaries if "in your own words" in summary] == []
-    assert any("files you read" in summary for summary in summaries)
+    provider = Reader(6, own)
+    rig = await asked_for_room(provider)
+    assert (ending(rig).exit_code, len(provider.asked)) == (0, 1)
+    (summary,) = [event.summary for event in compacted(rig)]
+    assert "in your own words" not in summary
+    assert "files you read" in summary
 
 
 async def test_summariser_is_asked_where_one_is_named() -> None:
-    provider = Reader(60)
-    rig = await ran(rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)}))
+    provider = Reader(6)
+    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)})
+    await rig.run("and now?")
     assert {(request.model, request.max_tokens) for request in provider.asked} == {("small", 60)}
     assert {request.model for request in provider.requests} == {"model"}
     misses = {each.miss for each in seen(rig, UsageUpdated)}
@@ -114,20 +115,15 @@ class Listing(Reader):
 
 
 async def test_a_summariser_that_is_not_there_is_said_and_the_sessions_own_model_is_asked() -> None:
-    provider = Listing(150)
-    rig = rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
-    rig.session.prepare(is_eager=False)
-    await rig.run()
+    provider = Listing(6)
+    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
     assert {request.model for request in provider.asked} == {"model"}
-    told = [each.text for each in seen(rig, Notice) if "the role summariser" in each.text]
-    assert len(told) == 1
+    assert len([each.text for each in seen(rig, Notice) if "the role summariser" in each.text]) == 1
 
 
 async def test_user_sums_up_with_what_matters_to_them() -> None:
     provider = Reader(6)
-    rig = await ran(rig_for(provider))
-    rig.session.waiting.make_room("the port numbers")
-    await rig.session.wait_idle()
+    rig = await asked_for_room(provider, words="the port numbers")
     assert "What matters most: the port numbers" in provider.asked[0].messages[-1].text
     assert compacted(rig)[-1].why == "you asked for it"
     assert OWN in compacted(rig)[-1].summary
@@ -164,14 +160,12 @@ async def test_threshold_makes_room_in_a_large_window() -> None:
     assert compacted(rig)[0].tokens_after < 3000
 
 
-@pytest.mark.parametrize(("thinks", "named", "has_room"), [(True, False, True), (False, False, False), (False, True, True)])
+@for_each(("thinks", "named", "has_room"), [(True, False, True), (False, False, False), (False, True, True)])
 async def test_a_model_that_may_think_has_room_for_it_before_a_summary(*, thinks: bool, named: bool, has_room: bool) -> None:
-    provider = Reader(60, thinking="hmm" if thinks else "")
-    await rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small")} if named else None).run()
-    plain = Reader(60)
-    await rig_for(plain).run()
-    least = plain.asked[0].max_tokens or 0
-    assert ((provider.asked[0].max_tokens or 0) > least) == has_room
+    provider, plain = Reader(6, thinking="hmm" if thinks else ""), Reader(6)
+    await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small")} if named else None)
+    await asked_for_room(plain)
+    assert ((provider.asked[0].max_tokens or 0) > (plain.asked[0].max_tokens or 0)) == has_room
 
 
 SHARES = Shares(4000, 3000, 2000, 2000)
