@@ -55,6 +55,8 @@ def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
         assert char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs")
         assert unicodedata.bidirectional(char) not in ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
     assert sanitize(sanitize(text)) == sanitize(text)
+    assert len(sanitize_line(text).splitlines()) <= 1
+    assert "\t" not in sanitize_line(text)
 
 
 @given(st.text(max_size=60))
@@ -78,14 +80,8 @@ def _seconds(text: str) -> float:
 
 @for_each("opening", ["\x9d", "\x90", "\x9b", "\x1b]", "\x1bP", "\x1b[", "\x98", "\x9e", "\x1b"])
 def test_openings_without_end_cost_what_other_text_costs(opening: str) -> None:
-    text = opening * (200_000 // len(opening))
-    assert _seconds(text) < 20 * _seconds("\x00" * 200_000) + 0.05
-
-
-@given(st.text(max_size=60))
-def test_a_line_is_one_line(text: str) -> None:
-    assert len(sanitize_line(text).splitlines()) <= 1
-    assert "\t" not in sanitize_line(text)
+    text = opening * (40_000 // len(opening))
+    assert _seconds(text) < 20 * _seconds("\x00" * 40_000) + 0.05
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -171,13 +167,6 @@ def test_no_control_character_is_left_of_any_input() -> None:
                 raise AssertionError(repr(dirty))
 
 
-def test_bytes_that_are_no_text_are_cleaned_after_decoding() -> None:
-    dice = random.Random(7)
-    for _ in range(_COUNT // 20):
-        dirty = dice.randbytes(dice.randrange(1, 40)).decode("utf-8", "replace")
-        assert _CONTROL.search(sanitize(dirty)) is None
-
-
 def request(tool: str = "shell", text: str = "", path: str = "", diff: str = "") -> ApprovalRequested:
     return ApprovalRequested(agent="root", approval_id="a", call_id="c", tool=tool, text=text, path=path, diff=diff)
 
@@ -210,14 +199,11 @@ def test_a_decomposed_name_is_told_apart_and_many_look_alikes_are_counted() -> N
     assert re.search(r"and 4 more$", warning((text,)))
 
 
-def test_an_approval_tells_hidden_characters_and_look_alikes_in_one_line() -> None:
+def test_an_approval_tells_hidden_characters_and_of_a_change_only_look_alikes_in_the_path() -> None:
     told = approval_warning(request(text="\u0441\u043e\u0440\u0443 a<U+200D>b"))
     assert told.startswith("warning: hidden or look-alike characters are shown as codes like <U+202E>; look-alikes: \u0441")
     assert "\n" not in told
     assert approval_warning(request(text="cp a b")) == ""
-
-
-def test_of_a_change_only_the_path_is_looked_at_for_look_alikes() -> None:
     diff = "@@ -1 +1 @@\n-a\n+\u0441\u043e\u0440\u0443\n"
     assert approval_warning(request("write", path="a.txt", diff=diff)) == ""
     assert "looks like copy" in approval_warning(request("write", path="\u0441\u043e\u0440\u0443", diff=diff))
@@ -234,7 +220,7 @@ def test_long_texts_take_little_time(text: str) -> None:
 KEY = "sk-proj-0123456789abcdefXYZ"
 
 
-def test_a_key_is_taken_out_of_every_field_of_an_event() -> None:
+def test_a_key_is_taken_out_of_every_field_of_an_event_and_nothing_else_is() -> None:
     redactor = Redactor([KEY])
     started = ToolCallStarted(
         call_id="c", tool="shell", arguments={"command": f"curl -H {KEY}", "deep": [{KEY: KEY}]}, title=KEY
@@ -248,11 +234,8 @@ def test_a_key_is_taken_out_of_every_field_of_an_event() -> None:
         assert KEY not in repr(cleaned)
         assert REDACTED in repr(cleaned)
         assert type(cleaned) is type(event)
-
-
-def test_only_whole_keys_are_taken_out_and_no_placeholders() -> None:
-    event = ToolCallFinished(call_id="c", tool="shell", ok=True, result="fine", elapsed_ms=1)
-    assert Redactor([KEY]).value(event) is event
+    finished = ToolCallFinished(call_id="c", tool="shell", ok=True, result="fine", elapsed_ms=1)
+    assert Redactor([KEY]).value(finished) is finished
     assert not Redactor(["lm-studio", "none", "aaaaaaaaaaaaaaaaaaaaaaa", "", "sk-1234"])
     assert Redactor([KEY, KEY + "-longer"]).text(f"a {KEY}-longer b") == f"a {REDACTED} b"
 
@@ -271,8 +254,5 @@ def test_no_text_keeps_the_key(before: str, after: str) -> None:
 def test_output_that_rewrites_a_line_is_its_last_state(text: str, expected: str) -> None:
     assert sanitize(last_states(text)) == expected
     assert whole_output(text.encode(), 0, len(text.encode()), "") == expected
-
-
-def test_a_long_line_that_is_never_rewritten_is_quick() -> None:
-    text = "x" * 200_000 + "\r" * 1000
-    assert last_states(text) == text
+    long = "x" * 200_000 + "\r" * 1000
+    assert last_states(long) == long

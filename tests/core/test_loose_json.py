@@ -88,13 +88,10 @@ def test_manifest_is_read_in_whatever_form(value: object) -> None:
     assert (second.objective, second.depends_on) == ("use it", ("a",))
 
 
-def test_task_names_the_definition_of_its_sub_agent() -> None:
+def test_words_alone_are_tasks_and_one_names_the_definition_of_its_sub_agent() -> None:
     named, plain = read_manifest([{**TWO[0], "agent": " heron "}, TWO[1]])
     assert (named.agent, plain.agent) == ("heron", "")
     assert named.title.startswith("a heron: ")
-
-
-def test_words_alone_are_tasks() -> None:
     briefs = read_manifest(["one", {"objective": "two", "read_only": True}])
     assert [(brief.task_id, brief.objective, brief.kind) for brief in briefs] == [
         ("t1", "one", ChildKind.WORK), ("t2", "two", ChildKind.EXPLORE),

@@ -19,29 +19,26 @@ from lmtui.core.memory_values import (
     parse_note,
     parse_notes,
 )
-from tests.sets import for_each
 
 PROJECT = MemoryScope.PROJECT
 
 
-def test_a_line_says_what_from_which_session_and_when() -> None:
+def test_a_line_says_what_when_and_from_which_session_and_only_bullets_and_plain_lines_are_notes() -> None:
     note = Note("Run the tests with `make check`.", PROJECT, "20261120_101010_ab12cd", "2026-11-20", NoteKind.MISTAKE)
     assert note_line(note) == "- Run the tests with `make check`. _(mistake, 20261120_101010_ab12cd, 2026-11-20)_"
     assert parse_note(note_line(note), PROJECT) == note
-
-
-def test_bullets_and_plain_lines_are_notes_and_headings_comments_and_code_are_not() -> None:
     text = "# Notes\n\n- one\n* two _(you)_\n<!-- no -->\n```\n- code\n```\nthree\n- ONE.\n"
     assert [note.text for note in parse_notes(text, PROJECT)] == ["one", "two", "three"]
+    assert mistake_text("the build fails", "run make clean.", "stale objects") == (
+        "When the build fails: run make clean. (cause: stale objects)"
+    )
+    assert note_key("Run the tests, with  MAKE check!") == note_key("run the tests with make check")
 
 
-@for_each("text", ["", "  ", "- ", "...", "\n"])
-def test_a_note_needs_words(text: str) -> None:
-    with pytest.raises(UsageError, match="is empty"):
-        check_note(text)
-
-
-def test_a_note_that_is_too_long_is_refused_and_one_in_a_file_is_cut() -> None:
+def test_a_note_without_words_or_with_too_many_is_refused_and_one_in_a_file_is_cut() -> None:
+    for text in ("", "  ", "- ", "...", "\n"):
+        with pytest.raises(UsageError, match="is empty"):
+            check_note(text)
     with pytest.raises(UsageError, match="501 characters; the limit is 500"):
         check_note("x" * 501)
     assert len(parse_note("- " + "x" * 10_000, PROJECT).text) == MAX_NOTE_CHARS
@@ -57,13 +54,6 @@ def test_a_line_of_nothing_but_blanks_between_two_words_is_read_at_once() -> Non
     began_s = time.process_time()
     assert len(parse_notes("a" + " " * 250_000 + "b", PROJECT)) == 1
     assert time.process_time() - began_s < 5
-
-
-def test_a_mistake_says_when_and_what_instead_and_the_same_words_are_the_same_note() -> None:
-    assert mistake_text("the build fails", "run make clean.", "stale objects") == (
-        "When the build fails: run make clean. (cause: stale objects)"
-    )
-    assert note_key("Run the tests, with  MAKE check!") == note_key("run the tests with make check")
 
 
 texts = st.text(min_size=1, max_size=80)

@@ -37,10 +37,12 @@ def test_modes(mode: Mode, access: Access, expected: Verdict) -> None:
     assert verdict("tool", access, "x", mode) is expected
 
 
-def test_deny_comes_before_every_mode_and_plan_mode_is_not_opened_by_an_allow_rule() -> None:
+def test_deny_comes_before_every_mode_and_no_rule_opens_plan_mode_or_takes_an_added_folder_there() -> None:
     for mode in Mode:
         assert verdict("shell", Access.EXECUTE, "rm -rf x", mode, allow("Shell"), deny("Bash(rm *)")) is Verdict.DENY
     assert verdict("write", Access.WRITE, "a", Mode.PLAN, allow("Write")) is Verdict.DENY
+    assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.AUTO) is Verdict.ALLOW
+    assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.PLAN, allow("Write(/srv/**)")) is Verdict.DENY
 
 
 @for_each(("rule", "path", "expected"), [
@@ -80,21 +82,20 @@ def test_what_is_no_rule_is_refused(text: str) -> None:
         allow(text)
 
 
-@pytest.mark.parametrize("tool", ["write", "edit", "mkdir"])
+@for_each("tool", ["write", "edit", "mkdir"])
 def test_a_deny_rule_for_one_changing_tool_holds_for_all(tool: str) -> None:
     assert verdict(tool, Access.WRITE, "secrets/a", Mode.AUTO, deny("Write(secrets/**)")) is Verdict.DENY
 
 
-def test_a_call_about_several_files_needs_every_one_allowed() -> None:
+def test_a_call_about_several_files_needs_every_one_allowed_and_what_must_not_be_read_not_searched() -> None:
     rules = (allow("Git_add(src/**)"), deny("Git_add(secrets/**)"))
     assert decide_all("git_add", Access.WRITE, ("src/a", "b"), Mode.NORMAL, rules).verdict is Verdict.ASK
     assert decide_all("git_add", Access.WRITE, ("src/a", "secrets/b"), Mode.AUTO, rules).verdict is Verdict.DENY
     assert decide_all("git_add", Access.WRITE, ("src/a", "src/b"), Mode.NORMAL, rules).verdict is Verdict.ALLOW
-
-
-def test_a_hostile_pattern_takes_no_time() -> None:
-    rule = deny("Shell(" + "*e" * 40 + "z)")
-    assert verdict("shell", Access.EXECUTE, "e" * 4000, Mode.AUTO, rule) is Verdict.ALLOW
+    assert verdict("grep", Access.READ, "a/b", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
+    assert verdict("read", Access.READ, "a/b", Mode.AUTO, deny("Grep(a/**)")) is Verdict.DENY
+    assert verdict("grep", Access.READ, "a", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
+    assert verdict("grep", Access.READ, "b", Mode.AUTO, deny("Read(a/**)")) is Verdict.ALLOW
 
 
 def ask(text: str) -> Rule:
@@ -126,13 +127,6 @@ def test_rules_for_mcp_tools_name_server_and_tool(rule: str, expected: Verdict) 
     assert str(allow(rule)).lower() in (rule.lower(), str(allow(str(allow(rule)))).lower())
 
 
-def test_what_must_not_be_read_must_not_be_searched() -> None:
-    assert verdict("grep", Access.READ, "a/b", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
-    assert verdict("read", Access.READ, "a/b", Mode.AUTO, deny("Grep(a/**)")) is Verdict.DENY
-    assert verdict("grep", Access.READ, "a", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
-    assert verdict("grep", Access.READ, "b", Mode.AUTO, deny("Read(a/**)")) is Verdict.ALLOW
-
-
 def test_a_function_that_is_to_become_a_tool_takes_no_rule() -> None:
     decision = decide(PROMOTE_TOOL, Access.WRITE, "words.py", Mode.AUTO, (Rule(Effect.ALLOW, PROMOTE_TOOL),))
     assert (decision.verdict, decision.takes_no_rule) == (Verdict.ASK, True)
@@ -159,11 +153,6 @@ def test_a_rule_that_forbids_holds_in_an_added_folder(rule: str) -> None:
     assert verdict("shell", Access.EXECUTE, "cat /srv/lib/k", Mode.AUTO, deny("Read(/srv/lib/**)")) is Verdict.DENY
     assert verdict("shell", Access.EXECUTE, "rm /srv/lib/k", Mode.AUTO, deny("Write(/srv/lib/**)")) is Verdict.ASK
     assert verdict("grep", Access.READ, "/srv/lib", Mode.AUTO, deny("Read(/srv/lib/**)")) is Verdict.DENY
-
-
-def test_auto_mode_changes_an_added_folder_and_plan_mode_does_not() -> None:
-    assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.AUTO) is Verdict.ALLOW
-    assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.PLAN, allow("Write(/srv/**)")) is Verdict.DENY
 
 
 @for_each(("tool", "access", "subject", "expected"), [
@@ -256,16 +245,13 @@ def test_what_a_skill_names_is_left_and_nothing_else(
     assert is_left or "skill tidy is in use until this turn ends" in decision.why
 
 
-def test_a_skill_allows_nothing_that_the_user_does_not() -> None:
+def test_a_skill_allows_nothing_that_the_user_does_not_and_of_two_both_hold() -> None:
     both = (scope("Write", "Shell"),)
     deny = (Rule(Effect.DENY, "write", "secret/**", "settings"),)
     assert decide_all("write", Access.WRITE, ("secret/x",), Mode.AUTO, deny, scopes=both).verdict is Verdict.DENY
     assert decide_all("write", Access.WRITE, ("x",), Mode.NORMAL, (), scopes=both).verdict is Verdict.ASK
     assert decide_all("shell", Access.EXECUTE, ("touch x",), Mode.NORMAL, (), scopes=both).verdict is Verdict.ASK
     assert decide_all("write", Access.WRITE, ("x",), Mode.PLAN, (), scopes=both).verdict is Verdict.DENY
-
-
-def test_of_two_skills_both_hold_and_each_subject_counts() -> None:
     two = (scope("Read", "Write"), scope("Read"))
     assert decide_all("read", Access.READ, ("x",), Mode.AUTO, (), scopes=two).verdict is Verdict.ALLOW
     assert decide_all("write", Access.WRITE, ("x",), Mode.AUTO, (), scopes=two).verdict is Verdict.DENY

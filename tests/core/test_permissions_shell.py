@@ -102,10 +102,13 @@ def test_what_may_hide_a_forbidden_command_asks_even_in_auto_mode(command: str) 
     assert verdict(command, Mode.AUTO, "deny rm *", "allow *") is not ALLOW
 
 
-def test_auto_mode_asks_about_what_is_unclear_only_where_something_is_forbidden() -> None:
+def test_auto_mode_asks_about_what_is_unclear_or_may_be_changed_only_where_something_is_forbidden() -> None:
     for command in ("$x y", "eval $x", "python -c 'rm'", "for f in *; do wc $f; done"):
         assert verdict(command, Mode.AUTO) is ALLOW
     assert verdict("for f in a; do wc $f; done", Mode.AUTO, "deny rm *") is ALLOW
+    for command, rule in (("cp a keep/b", "Write"), ("echo x > keep/b", "Edit"), ("cat keep/b", "Write")):
+        assert verdict(command, Mode.AUTO, f"deny {rule}(keep/**)") is ASK
+        assert decided(command, Mode.AUTO, f"deny {rule}(keep/**)").is_read_only
 
 
 @for_each(("command", "expected"), [
@@ -117,12 +120,6 @@ def test_auto_mode_asks_about_what_is_unclear_only_where_something_is_forbidden(
 @for_each("rule", ["deny Read(secrets/**)", "deny Look(secrets/**)", "deny *(secrets/**)"])
 def test_what_may_not_be_read_may_not_be_named_in_a_command(command: str, expected: Verdict, rule: str) -> None:
     assert decided(command, Mode.AUTO, rule).verdict is expected
-
-
-def test_what_may_not_be_changed_is_asked_about_unless_the_command_can_be_contained() -> None:
-    for command, rule in (("cp a keep/b", "Write"), ("echo x > keep/b", "Edit"), ("cat keep/b", "Write")):
-        assert verdict(command, Mode.AUTO, f"deny {rule}(keep/**)") is ASK
-        assert decided(command, Mode.AUTO, f"deny {rule}(keep/**)").is_read_only
 
 
 def test_an_ask_rule_comes_between_deny_and_allow() -> None:
@@ -158,17 +155,12 @@ def test_a_reduced_sandbox_asks_about_each_command() -> None:
 @for_each(("mode", "command", "expected"), [
     (Mode.NORMAL, "git status && ls | wc -l", ASK), (Mode.NORMAL, "git status && make", ASK), (Mode.MANUAL, "ls", ASK),
     (Mode.PLAN, "git diff | head", ALLOW), (Mode.PLAN, "make", ALLOW), (Mode.PLAN, "$(ls)", ALLOW),
+    *((Mode.NORMAL, f"{each} ls", ASK) for each in ("uv run", "npx", "env A=b")), (Mode.NORMAL, "./ls", ASK),
+    (Mode.NORMAL, "/bin/ls", ASK), (Mode.NORMAL, "python -m cat a", ASK), (Mode.NORMAL, "xargs -a x cat", ASK),
     (Mode.AUTO, "make; $x", ALLOW), (Mode.AUTO, "git push --force", ALLOW), (Mode.AUTO, "rm -rf /", ALLOW),
 ])  # fmt: skip
 def test_each_mode_decides_for_itself_about_what_no_rule_names(mode: Mode, command: str, expected: Verdict) -> None:
     assert verdict(command, mode) is expected
-
-
-@for_each(
-    "command", ["uv run ls", "poetry run cat a", "./ls", "/bin/ls", "python -m cat a", "npx ls", "env A=b ls", "xargs -a x cat"]
-)
-def test_a_reader_by_another_way_is_another_program(command: str) -> None:
-    assert verdict(command) is ASK
 
 
 @pytest.mark.parametrize("command", ["ls", "git status", "cat a | head"])
@@ -493,12 +485,9 @@ def test_a_usual_command_is_not_dangerous(text: str) -> None:
     assert dangers(text) == ()
 
 
-def test_the_words_that_are_dangerous_are_marked() -> None:
+def test_the_words_that_are_dangerous_are_marked_and_a_path_is_inside_where_the_folder_of_the_command_is() -> None:
     text = "make &&\nrm -rf /opt/x && git push --force origin main"
     assert [text[each.start : each.end] for each in dangers(text)] == ["rm -rf /opt/x", "git push --force origin main"]
-
-
-def test_a_path_is_inside_where_the_folder_of_the_command_is_inside() -> None:
     assert dangers("rm -rf ../a", cwd="/workspace/sub") == ()
     assert [each.subject for each in dangers("rm -rf ../../a", cwd="/workspace/sub")] == ["../../a"]
     assert dangers("rm -rf a", cwd="/home/ada/x", workspace="/workspace") == ()

@@ -14,6 +14,7 @@ from lmtui.core.plan import Plan, PlanStep, TodoStatus
 from lmtui.core.plan_mode import TOPIC, PlanMode, after, approve, propose, reject, revise
 from lmtui.core.proposals import Proposal
 from tests.core.plans import proposals
+from tests.sets import for_each
 
 ONE = Proposal("one", (PlanStep(1, "a"), PlanStep(2, "b", depends_on=(1,))))
 TWO = Proposal("two", (PlanStep(1, "c"),))
@@ -94,7 +95,7 @@ def test_every_proposal_is_decided_once_and_none_is_open_twice(steps: list[str])
     assert len(all_ids) == len(set(all_ids))
 
 
-@pytest.mark.parametrize("before", [Mode.MANUAL, Mode.NORMAL, Mode.AUTO])
+@for_each("before", [Mode.MANUAL, Mode.NORMAL, Mode.AUTO])
 def test_a_yes_goes_back_to_the_mode_before_and_begins_the_first_step(before: Mode) -> None:
     made = approve(asked(before), Plan(), rules=("Write(a)",))
     assert [event.kind for event in made] == ["plan_changed", "mode_changed", "plan_decided"]
@@ -102,11 +103,8 @@ def test_a_yes_goes_back_to_the_mode_before_and_begins_the_first_step(before: Mo
     assert (state.mode, state.asked) == (before, None)
     assert isinstance(made[0], PlanChanged)
     assert [step.status for step in made[0].plan.steps] == [TodoStatus.IN_PROGRESS, TodoStatus.PENDING]
-
-
-def test_a_session_that_begins_in_plan_mode_goes_on_in_normal_mode() -> None:
-    state = played(PlanMode.starting(Mode.PLAN), *propose(PlanMode.starting(Mode.PLAN), ONE, turn_id="t"))
-    assert played(state, *approve(state, Plan())).mode is Mode.NORMAL
+    begun = played(PlanMode.starting(Mode.PLAN), *propose(PlanMode.starting(Mode.PLAN), ONE, turn_id="t"))
+    assert played(begun, *approve(begun, Plan())).mode is Mode.NORMAL
 
 
 def test_an_edited_plan_takes_the_place_of_the_proposed_one_where_it_changes_something_and_can_be() -> None:

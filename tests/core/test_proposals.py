@@ -66,11 +66,6 @@ def test_a_circle_is_found_wherever_it_stands(order: list[int]) -> None:
     assert "wait for each other" in find_problem(plan(*(step(each, following[each]) for each in order)))
 
 
-def test_files_and_commands_are_named_once() -> None:
-    found = plan(step(1, files=("a", "b")), step(2, files=("b",)))
-    assert (found.files, found.commands) == (("a", "b"), ("make",))
-
-
 WHOLE = {"title": "Nested comments", "goal": "The lexer accepts them.", "steps": [
     {"id": 1, "description": "Count the depth", "files": ["lexer.py"], "risk": "medium"},
     {"id": 2, "description": "Test it", "commands": ["pytest -q"], "verification": "it passes", "depends_on": [1]},

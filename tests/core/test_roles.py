@@ -30,7 +30,7 @@ def test_an_entry_names_a_role_a_model_and_settings_of_its_own(text: str, role: 
     assert parse_roles([text]) == {role: model}
 
 
-def test_a_later_entry_or_another_model_changes_only_what_it_says() -> None:
+def test_a_later_entry_or_another_model_changes_only_what_it_says_and_unasked_roles_are_named() -> None:
     found = parse_roles(["planner: a temperature=0.2 context_length=8192", "planner: b seed=3"])
     assert found == {ModelRole.PLANNER: RoleModel("b", 0.2, seed=3, context_length=8192)}
     texts = ("planner: a temperature=0.2", "title: b", "Planner : context_length=8192")
@@ -38,9 +38,6 @@ def test_a_later_entry_or_another_model_changes_only_what_it_says() -> None:
     assert with_role(texts, ModelRole.PLANNER, "") == ("title: b", "planner: temperature=0.2")
     assert with_role(texts, ModelRole.TITLE, "") == (texts[0], texts[2])
     assert with_role((), ModelRole.VISION, "v") == ("vision: v",)
-
-
-def test_roles_that_nothing_asks_yet_are_named() -> None:
     assert unasked_roles(parse_roles(["planner: a", "pilot: b", "embedder: c"])) == (
         "roles: nothing uses pilot yet; the setting is checked, but has no effect"
     )
@@ -99,16 +96,13 @@ def test_what_is_no_profile_is_refused_and_no_value_is_shown(text: str) -> None:
     assert "api_key=file:" in caught.value.hint
 
 
-def test_an_unknown_name_lists_those_there_are() -> None:
+def test_an_unknown_name_lists_those_there_are_and_a_server_is_found_in_whatever_form_its_address_has() -> None:
     with pytest.raises(ConfigError, match="no profile 'gqu'") as caught:
         find_connection([GPU, LOCAL], "gqu")
     assert caught.value.hint == "There are: gpu, local."
     with pytest.raises(ConfigError) as caught:
         find_connection([], "gpu")
     assert "has none" in caught.value.hint
-
-
-def test_a_server_is_found_in_whatever_form_its_address_has() -> None:
     found = connection_of([LOCAL, GPU], "gpu:8080/v1")
     assert found is not None
     assert found.name == "gpu"
