@@ -18,7 +18,7 @@ from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
 from tests.sets import depth, for_each
 
-COMMANDS = depth(2_500, 10_000)
+COMMANDS = depth(1_500, 10_000)
 SEED = 20_260_101
 RULES = (
     "git log*", "git status", "git commit *", "npm test *", "pytest *", "make test", "python tool.py *", "tar *", "find *",

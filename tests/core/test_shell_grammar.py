@@ -137,18 +137,10 @@ def test_a_bypass_asks_or_runs_where_it_can_change_nothing(case: dict[str, str |
     assert decide("shell", Access.EXECUTE, str(case["command"]), Mode.NORMAL, rules).verdict is Verdict.ASK
 
 
-def test_there_are_enough_cases() -> None:
-    assert len(BYPASSES) >= 600
-    assert len(lines("ordinary_commands.txt")) >= 500
-
-
-def test_ordinary_commands_are_hardly_asked_about() -> None:
+def test_ordinary_and_harmless_commands_are_hardly_asked_about() -> None:
     commands = lines("ordinary_commands.txt")
     asked = [command for command in commands if decided(command, usual_rules()).verdict is not Verdict.ALLOW]
     assert len(asked) <= MOST_ASKED_NEEDLESSLY * len(commands), asked
-
-
-def test_commands_that_change_nothing_are_hardly_asked_about_without_any_rule() -> None:
     commands = lines("harmless_commands.txt")
     assert len(commands) >= 185
     assert len([command for command in commands if decided(command, ()).verdict is not Verdict.ALLOW]) <= 4

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, TaskState
-from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, inventory_hash, mark_done, put_back, task_lines
+from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, mark_done, put_back, task_lines
 from lmtui.store.session_logs import decode, encode
 from tests.sets import for_each
 from tests.tui.lines.stage import envelopes
@@ -36,11 +35,14 @@ def test_nothing_is_counted_twice_and_nothing_that_is_not_there() -> None:
     assert "Next in the queue: b, c, d, e" in found.value.hint
 
 
-def test_three_of_five_is_not_finished() -> None:
+def test_three_of_five_is_not_finished_and_a_new_objective_begins_anew_only_after_the_end() -> None:
     state = change_task(None, TaskChange(total_count=5, processed_count=3))
     assert not state.is_finished
     assert state.remaining_count == 2
     assert change_task(state, TaskChange(processed_count=5)).is_finished
+    over = mark_done(FIVE, list("abcde"))
+    assert change_task(over, TaskChange("another", remaining_queue=("a",))).total_count == 1
+    assert change_task(FIVE, TaskChange("in other words")).total_count == 5
 
 
 @for_each(("change", "said"), [
@@ -55,19 +57,10 @@ def test_numbers_that_do_not_fit_are_refused(change: TaskChange, said: str) -> N
         change_task(FIVE, change)
 
 
-def test_a_new_objective_after_the_end_begins_anew_and_before_it_does_not() -> None:
-    over = mark_done(FIVE, list("abcde"))
-    assert change_task(over, TaskChange("another", remaining_queue=("a",))).total_count == 1
-    assert change_task(FIVE, TaskChange("in other words")).total_count == 5
-
-
-def test_renames_are_kept_the_newest_last() -> None:
+def test_renames_are_kept_the_newest_last_and_what_was_not_done_after_all_is_first_again() -> None:
     state = change_task(FIVE, TaskChange(rename_map={"a": "x", "b": "y"}))
     state = change_task(state, TaskChange(rename_map={"a": "z", "./c": "w", "": "nothing"}))
     assert state.rename_map == (("b", "y"), ("a", "z"), ("c", "w"))
-
-
-def test_what_was_not_done_after_all_is_first_again() -> None:
     state = put_back(mark_done(FIVE, ["a", "b"]), ["b"])
     assert (state.remaining_queue, state.processed, state.processed_count) == (("b", "c", "d", "e"), ("a",), 1)
     assert put_back(state, ["b"]) == state
@@ -84,10 +77,6 @@ def test_ten_thousand_files_stay_a_small_value_and_are_counted_to_the_end() -> N
     (envelope,) = envelopes([PlanChanged(plan=Plan(task=state))])
     assert len(encode(envelope)) < 20_000
     assert state.is_finished
-
-
-def test_the_hash_is_of_the_sorted_paths() -> None:
-    assert inventory_hash(["b", "a", "b"]) == hashlib.sha256(b"a\nb").hexdigest()[:16]
 
 
 def test_it_survives_the_log_and_is_told_in_few_lines() -> None:

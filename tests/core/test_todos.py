@@ -25,7 +25,6 @@ from lmtui.core.plan import (
     cycle_of,
     evidence,
     is_run_of,
-    needs,
     programs_of,
 )
 from lmtui.tools.todo_tools import MAX_TEXT_CHARS, MAX_TODOS, TodoChange, add_todo, change_todo, drop_todo, set_todos
@@ -38,13 +37,10 @@ def plan_of(*todos: Todo) -> Plan:
     return Plan(todos=todos)
 
 
-def test_ids_count_on_and_texts_are_bounded() -> None:
+def test_ids_count_on_texts_are_bounded_and_a_list_has_an_end() -> None:
     plan = add_todo(add_todo(Plan(), " one "), "x" * 9_000, "n" * 9_000)
     assert ([todo.id for todo in plan.todos], plan.todos[0].text) == ([1, 2], "one")
     assert len(plan.todos[1].text) == len(plan.todos[1].notes) == MAX_TEXT_CHARS
-
-
-def test_a_list_has_an_end_and_a_todo_a_text() -> None:
     full = plan_of(*(Todo(number, "t") for number in range(1, MAX_TODOS + 1)))
     with pytest.raises(ToolError, match="200 todos already"):
         add_todo(full, "one more")
@@ -64,13 +60,15 @@ def test_completing_twice_or_before_what_waits_is_refused() -> None:
     assert change_todo(change_todo(plan, 2, TodoChange(PENDING)), 1, TodoChange(PENDING)).todos[0].status is PENDING
 
 
-def test_a_parent_is_completed_after_its_parts() -> None:
+def test_a_parent_is_completed_after_its_parts_and_dropping_takes_them_along() -> None:
     plan = add_todo(add_todo(add_todo(Plan(), "all"), "part", parent=1), "other part", parent=1)
     with pytest.raises(ToolError, match=r"todo 1 has open parts: complete todo 2, 3 first"):
         change_todo(plan, 1, TodoChange(DONE))
     for each in (2, 3, 1):
         plan = change_todo(plan, each, TodoChange(DONE))
     assert plan.open_todos == ()
+    plan = plan_of(Todo(1, "a"), Todo(2, "b", parent=1), Todo(3, "c", parent=2), Todo(4, "d", depends_on=(2,)))
+    assert drop_todo(plan, 1).todos == (Todo(4, "d"),)
 
 
 @pytest.mark.parametrize("status", [BEGUN, DONE])
@@ -81,7 +79,7 @@ def test_what_waits_is_neither_begun_nor_completed_before(status: TodoStatus) ->
     assert change_todo(change_todo(plan, 1, TodoChange(DONE)), 2, TodoChange(status)).todos[1].status is status
 
 
-@pytest.mark.parametrize(("parent", "depends_on"), [(9, ()), (0, (1, 8)), (-1, ())])
+@for_each(("parent", "depends_on"), [(9, ()), (0, (1, 8)), (-1, ())])
 def test_unknown_ids_are_named(parent: int, depends_on: tuple[int, ...]) -> None:
     with pytest.raises(ToolError, match=r"refers to (9|8|-1), which there is not \(there are: 1, 2\)"):
         add_todo(add_todo(Plan(), "a"), "b", parent=parent, depends_on=depends_on)
@@ -96,11 +94,6 @@ def test_what_would_wait_for_itself_is_refused_with_its_ids(todo: int, change: T
     with pytest.raises(ToolError, match="wait for one another") as found:
         change_todo(plan, todo, change)
     assert cycle in str(found.value)
-
-
-def test_dropping_takes_the_parts_along_and_frees_what_waited() -> None:
-    plan = plan_of(Todo(1, "a"), Todo(2, "b", parent=1), Todo(3, "c", parent=2), Todo(4, "d", depends_on=(2,)))
-    assert drop_todo(plan, 1).todos == (Todo(4, "d"),)
 
 
 def test_a_whole_list_replaces_the_old_one_and_gets_ids() -> None:
@@ -157,10 +150,6 @@ def test_a_cycle_is_found_where_there_is_one_and_is_one(wanted: dict[int, list[i
     assert not cycle or cycle[0] == cycle[-1]
 
 
-def test_a_parent_needs_its_parts() -> None:
-    assert needs([Todo(1, "a", depends_on=(3,)), Todo(2, "b", parent=1), Todo(3, "c")]) == {1: (3, 2), 2: (), 3: ()}
-
-
 STEPS = (
     PlanStep(1, "look", result="left from before"),
     PlanStep(2, "change", depends_on=(1,), verification="pytest -q"), PlanStep(3, "docs"),
@@ -179,17 +168,14 @@ def test_the_first_step_that_waits_for_nothing_is_begun_and_completing_begins_th
     assert complete_step(plan, 3).open_steps == ()
 
 
-@pytest.mark.parametrize(("step", "notes", "said"), [
-    (2, "ok", "step 2 is not under way; step 1 is"),
-    (3, "", "step 3 is not under way"),
-    (9, "", r"no step 9 \(there are: 1, 2, 3\)"),
-])  # fmt: skip
-def test_out_of_order_is_refused_and_says_what_is_next(step: int, notes: str, said: str) -> None:
-    with pytest.raises(ToolError, match=said):
-        complete_step(adopt_steps(Plan(), STEPS), step, notes)
-
-
-def test_a_step_is_not_completed_twice_nor_unchecked_nor_without_a_plan() -> None:
+def test_a_step_is_not_completed_out_of_order_twice_unchecked_or_without_a_plan() -> None:
+    for number, notes, said in (
+        (2, "ok", "step 2 is not under way; step 1 is"),
+        (3, "", "step 3 is not under way"),
+        (9, "", r"no step 9 \(there are: 1, 2, 3\)"),
+    ):
+        with pytest.raises(ToolError, match=said):
+            complete_step(adopt_steps(Plan(), STEPS), number, notes)
     plan = complete_step(adopt_steps(Plan(), STEPS), 1)
     with pytest.raises(ToolError, match="step 1 is already completed"):
         complete_step(plan, 1)

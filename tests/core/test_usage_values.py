@@ -49,11 +49,15 @@ def test_a_range_counts_so_many_days_with_today_and_no_more(chosen: UsageRange, 
     assert usage_report(logs, UsageRange.ALL, NOW, UTC).total.requests == 3
 
 
-def test_what_a_wrong_clock_put_into_the_future_counts_only_in_all() -> None:
+def test_what_a_wrong_clock_put_into_the_future_counts_only_in_all_and_an_unknown_range_is_refused() -> None:
     logs = [log(1, (NOW + timedelta(days=400), "m", ONE))]
     assert usage_report(logs, UsageRange.MONTH, NOW, UTC).total == UsageSum()
     report = usage_report(logs, UsageRange.ALL, NOW, UTC)
     assert (report.total, report.days[0].name) == (ONE, "2027-05-04")
+    assert usage_range(" 7D ") is UsageRange.WEEK
+    with pytest.raises(UsageError, match="no range 'year'") as caught:
+        usage_range("year")
+    assert "today, 7d, 30d, all" in caught.value.full_text()
 
 
 @pytest.mark.parametrize("zone", [BERLIN, ZoneInfo("Asia/Kathmandu"), ZoneInfo("America/St_Johns"), UTC])
@@ -91,13 +95,6 @@ def test_every_table_adds_up_to_the_total(parts: list[tuple[int, str, int]]) -> 
         report = usage_report(logs, chosen, NOW, UTC)
         for rows in (report.days, report.models, report.folders, report.sessions):
             assert sum((each.sum for each in rows), UsageSum()) == report.total
-
-
-def test_an_unknown_range_says_which_there_are() -> None:
-    assert usage_range(" 7D ") is UsageRange.WEEK
-    with pytest.raises(UsageError, match="no range 'year'") as caught:
-        usage_range("year")
-    assert "today, 7d, 30d, all" in caught.value.full_text()
 
 
 def test_a_report_in_lines_is_one_table_or_the_beginning_of_all_or_says_what_will_appear() -> None:
