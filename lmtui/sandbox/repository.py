@@ -28,7 +28,7 @@ _VALUES = re.compile(
     r"push\.(?:default|autosetupremote|followtags)|rebase\.auto(?:stash|squash)|branch\.autosetup(?:merge|rebase)|"
     r"diff\.(?:algorithm|renames)|status\.showuntrackedfiles"
 )
-_NAMED = ("commit.gpgsign", "tag.gpgsign", "core.hookspath")  # `guest/listing.py` names what it cannot do of these
+_NAMED = ("commit.gpgsign", "tag.gpgsign", "core.hookspath")  # `guest/git_calls.py` names what it cannot do of these
 _FILTER = re.compile(r"(filter\..+)\.(?:clean|smudge|process|required)", re.DOTALL)
 _CONDITION = re.compile(r"includeif\.gitdir(/i)?:(.+)\.path", re.DOTALL)
 _RULES = (".gitignore", ".gitattributes")

@@ -54,17 +54,11 @@ _GIT_HINT = (
     "git stash or git add . && git commit -m TEXT; without pipes, patterns and other programs it runs where .git is writable]"
 )
 _GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
-_GIT_WHY = {
-    re.compile(r"(?:clean|smudge) filter '([^']+)' failed"): (
-        "[the filter {0} of git's settings cannot run in the sandbox: run this git command in a terminal]"
-    ),
-    re.compile(r"transport '(ssh)' not allowed"): (
-        "[git does not use {0} here, as keys stay outside the sandbox: run it in a terminal, or use an https address]"
-    ),
-    re.compile(r"could not read (Username|Password)"): (
-        "[no credentials are in the sandbox: run this git command in a terminal]"
-    ),
-}
+_GIT_WHY = (
+    (re.compile(r"(?:clean|smudge) filter '([^']+)' failed"), "the filter {0} of git's settings cannot run"),
+    (re.compile(r"transport '(ssh)' not allowed"), "no keys for {0} are"),
+    (re.compile(r"could not read (?:Username|Password)()"), "no credentials are"),
+)
 _REMOTE_URL = re.compile(r"^(.+)\t(.*) \((fetch|push)\)", re.MULTILINE)
 _NOT_REAL = "not in an overlay: git commands that write, background commands and packages need the real folder"
 _MOST_NAMED = 5
@@ -511,9 +505,10 @@ class WorkspaceSandbox:
         )
         if reply.skipped:
             result = _with_note(result, f"[hooks that git did not run here: {sanitize_line(', '.join(reply.skipped))}]")
-        found = ((words.search(result.output), note) for words, note in _GIT_WHY.items() if op == "git" and result.exit_code)
-        for match, note in found:
-            result = _with_note(result, sanitize_line(note.format(match[1]))) if match else result
+        for words, why in _GIT_WHY if op == "git" and result.exit_code else ():
+            if match := words.search(result.output):
+                note = f"[{why.format(match[1])} in the sandbox: run this git command in a terminal]"
+                result = _with_note(result, sanitize_line(note))
         if not reply.clean:
             await client.close()  # what could not be killed from inside goes with the instance
         if op == "run" and (notice := self._pool.take_notice()):

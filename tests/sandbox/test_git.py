@@ -295,7 +295,7 @@ async def test_a_repository_on_this_machine_is_fetched_from_and_pushed_to(
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
 async def test_what_reaches_no_host_or_needs_a_key_is_named(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     git(repository(workspace), "remote", "add", "origin", "git@example.org:x/y")
-    assert "keys stay outside" in (await sandbox.run_command("git fetch", gate=Gate())).text
+    assert "no keys for ssh are in the sandbox" in (await sandbox.run_command("git fetch", gate=Gate())).text
     git(workspace, "remote", "set-url", "origin", "ext::sh -c touch% ran")
     assert "not allowed" in (await sandbox.run_command("git fetch", gate=Gate())).text
     git(workspace, "remote", "set-url", "origin", "https://example.org/x")

@@ -98,11 +98,11 @@ def test_only_these_modules_start_programs_or_look_them_up() -> None:
 ROOT = Path(__file__).parents[2] / "lmtui"
 # On the host with absolute paths or a PATH without the workspace (`check_workspace`); inside with `Settings.environment`.
 _STARTERS = """
-command_line.py features/batch/cluster_worker.py features/checks/commands.py
+command_line.py features/batch/cluster_worker.py
 features/memory/subcommands.py features/pipeline/service.py features/web_tools/fetcher.py features/web_tools/search.py
 host/connect.py host/host_process.py models/embedded/embedded_server.py parser_process.py plain/console.py plain_files.py
-sandbox/bubblewrap.py sandbox/guest/checkpoints.py sandbox/guest/execute.py sandbox/guest/listing.py sandbox/guest/serving.py
-sandbox/images.py sandbox/repository.py sandbox/supervisor_client.py
+sandbox/bubblewrap.py sandbox/guest/checkpoints.py sandbox/guest/execute.py sandbox/guest/git_calls.py sandbox/guest/listing.py
+sandbox/guest/serving.py sandbox/images.py sandbox/repository.py sandbox/supervisor_client.py
 tui/controllers/prompt_controller.py tui/editor.py tui/screens/viewer.py tui/terminal_app.py
 """
 

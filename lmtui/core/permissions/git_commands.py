@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from lmtui.core.permissions.shell_grammar import SimpleCommand, parse, word_set
-from lmtui.paths import MOUNT_POINT
 
 # Letters and names of options; a capital behind a colon, or a name with `=`, takes the next word.  None of them runs a program,
 # asks, or reads or writes a file that it names.
@@ -46,7 +45,7 @@ _REMOTE = re.compile(r"[A-Za-z0-9_][\w.-]*")
 _GAPS = re.compile(r"\0(?:\s*&&\s*\0)*\s*;?\s*")
 
 
-def writing_git_commands(text: str, root: str = MOUNT_POINT) -> tuple[tuple[str, ...], ...]:
+def writing_git_commands(text: str, root: str = "/workspace") -> tuple[tuple[str, ...], ...]:
     """Return the arguments of git commands that are a whole command line, joined by `&&`, if one of them writes; else nothing.
 
     `root` is the workspace, where the line may begin with a `cd` to it.
@@ -57,7 +56,7 @@ def writing_git_commands(text: str, root: str = MOUNT_POINT) -> tuple[tuple[str,
     rest = text.strip()
     for command in commands:
         rest = rest.replace(command.text, "\0", 1)
-    if commands and commands[0].words in (("cd", "."), ("cd", MOUNT_POINT), ("cd", root)):
+    if commands and commands[0].words in (("cd", "."), ("cd", "/workspace"), ("cd", root)):
         commands = commands[1:]
     found = tuple(map(_arguments, commands))
     is_plain = _GAPS.fullmatch(rest) and all(each and (_writes(each) or not unsupported(each)) for each in found)

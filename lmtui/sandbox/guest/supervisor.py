@@ -206,7 +206,7 @@ class Supervisor:
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
         given = [str(argument) for argument in message["arguments"]]
-        arguments, environment = _module("listing").git_command(given, self._options, str(message.get("reach", "")))
+        arguments, environment = _module("git_calls").git_command(given, self._options, str(message.get("reach", "")))
         self._start(arguments, environment, identity, message, given)
 
     def _start(
@@ -225,13 +225,13 @@ class Supervisor:
             if to_git is None:
                 command = execute.Command(arguments, environment, timeout_s, self._options.root, self._program, streams=streams)
                 return execute.run(command, output, self._options)
-            listing = _module("listing")
-            used = listing.git_environment(environment, arguments[0], to_git, self._options)
+            git_calls = _module("git_calls")
+            used = git_calls.git_environment(environment, arguments[0], to_git, self._options)
             command = execute.Command(
                 arguments, used, timeout_s, self._options.root, self._program, is_read=True, streams=streams
             )
             ended = execute.run(command, output, self._options)
-            skipped = listing.skipped_hooks(environment, arguments[0], to_git[0], self._options)
+            skipped = git_calls.skipped_hooks(environment, arguments[0], to_git[0], self._options)
             return {**ended, "skipped": skipped} if skipped else ended
 
         takes_input = bool(message.get("takes_input"))
