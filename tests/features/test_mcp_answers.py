@@ -5,8 +5,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from lmtui.core.errors import McpError
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.sdk import connect
@@ -71,9 +69,7 @@ async def test_an_answer_of_any_bytes_is_an_answer_or_an_error_at_once(text: byt
     assert expected in (await called([GOOD], answer))[1]
 
 
-@pytest.mark.parametrize("odd", [
-    {}, None, [], {"anyOf": [{"type": "object"}]}, {"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": ["object"]},
-])  # fmt: skip
+@for_each("odd", [{}, None, {"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": ["object"]}])
 async def test_a_tool_with_an_odd_schema_takes_no_other_away(odd: object) -> None:
     tools = [{"name": "odd", "inputSchema": odd, "outputSchema": odd, "annotations": 3}, {"title": "no name"}, "text", GOOD]
     answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"got it"}]}}'

@@ -15,7 +15,6 @@ from lmtui.features.mcp.mcp_config import (
     KEYS,
     ServerEntry,
     ServerFiles,
-    checked_entry,
     entry_warnings,
     expand,
     file_warning,
@@ -51,42 +50,32 @@ def only(path: Path, folder: Path, /, **entry: Any) -> ServerEntry:
     return found
 
 
-def test_a_program_has_its_words_variables_and_folder(home: Path, workspace: Path) -> None:
+def test_an_entry_says_what_is_started_or_reached_and_what_it_may(home: Path, workspace: Path) -> None:
     entry = only(home / "mcp.json", workspace, command="npx", args=["-y", "pkg", 3], env={"K": "v", "N": 1}, cwd="sub")
     assert (entry.kind, entry.command, entry.env, entry.cwd) == (
         "stdio", ("npx", "-y", "pkg", "3"), (("K", "v"), ("N", "1")), "sub",
     )  # fmt: skip
-    assert entry.is_own
-    assert not entry.needs_yes
-
-
-def test_a_command_may_be_a_list_and_servers_too(home: Path, workspace: Path) -> None:
+    assert (entry.is_own, entry.needs_yes) == (True, False)
     assert only(home / "mcp.json", workspace, command=["uvx", "x"], args=["y"]).command == ("uvx", "x", "y")
     listed = {"mcp_servers": [{"name": "a", "command": ["x", "y"], "env": {"K": "v"}, "cwd": "/w"}]}
     (entry,) = read(home / "mcp.json", workspace, listed).entries
     assert (entry.name, entry.command, entry.env, entry.cwd) == ("a", ("x", "y"), (("K", "v"),), "/w")
-
-
-@pytest.mark.parametrize(("kind", "expected"), [("http", "http"), ("streamable-http", "http"), ("sse", "sse"), (None, "http")])
-def test_an_address_has_a_kind_and_headers(home: Path, workspace: Path, kind: str | None, expected: str) -> None:
-    told = {"type": kind} if kind else {}
-    entry = only(home / "mcp.json", workspace, url="https://x.example/mcp", headers={"Authorization": "Bearer ${T}"}, **told)
-    assert (entry.kind, entry.url, entry.headers) == (expected, "https://x.example/mcp", (("Authorization", "Bearer ${T}"),))
-
-
-def test_ours_say_what_it_may_reach(home: Path, workspace: Path) -> None:
+    for told, kind in (({"type": "streamable-http"}, "http"), ({"type": "sse"}, "sse"), ({}, "http")):
+        entry = only(home / "mcp.json", workspace, url="https://x.example/mcp", headers={"Authorization": "${T}"}, **told)
+        assert (entry.kind, entry.url, entry.headers) == (kind, "https://x.example/mcp", (("Authorization", "${T}"),))
     entry = only(
         home / "mcp.json", workspace,
         command="x", sandbox="host", network=["a.example"], toolchains=["~/t"], workspace="read", memory_mb=256, timeout_s=5,
     )  # fmt: skip
     assert (entry.on_host, entry.hosts, entry.toolchains, entry.can_write) == (True, ("a.example",), ("~/t",), False)
-    assert (entry.memory_mb, entry.timeout_s) == (256, 5)
-    assert entry.needs_yes
-    assert only(home / "mcp.json", workspace, command="x", network="on").hosts == ("*",)
-    assert only(home / "mcp.json", workspace, command="x", network=False).hosts == ()
-    assert only(home / "mcp.json", workspace, command="/usr/bin/npx", args=["-y", "pkg"]).hosts == ("*",)
-    assert only(home / "mcp.json", workspace, command="uvx", network="off").hosts == ()
-    assert only(home / "mcp.json", workspace, command="uvx", network=["a.example"]).hosts == ("a.example",)
+    assert (entry.memory_mb, entry.timeout_s, entry.needs_yes) == (256, 5, True)
+    assert entry.start_timeout_s < WAIT_S
+    for command, network, hosts in (
+        ("x", "on", ("*",)), ("x", False, ()), ("/usr/bin/npx", None, ("*",)), ("uvx", "off", ()),
+        ("uvx", ["a.example"], ("a.example",)),
+    ):  # fmt: skip
+        more = {} if network is None else {"network": network}
+        assert only(home / "mcp.json", workspace, command=command, **more).hosts == hosts, (command, network)
 
 
 def test_the_folder_overrules_the_user_and_its_own_file_comes_first(home: Path, workspace: Path) -> None:
@@ -102,7 +91,7 @@ def test_the_folder_overrules_the_user_and_its_own_file_comes_first(home: Path, 
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("entry", "words"), [
+@for_each(("entry", "words"), [
     ({}, "no command"), ({"command": ""}, "no command"), ({"command": 3}, "command cannot be 3"),
     ({"command": "x", "args": "y"}, "args cannot be 'y'"),
     ({"command": "x", "env": ["A"]}, "env cannot be"),
@@ -123,7 +112,7 @@ def test_an_error_names_file_server_and_way_out_and_leaves_the_others(
     assert [found.name for found in files.entries] == ["good"]
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '"x"', '{"mcpServers": []}', '{"mcp_servers": {}}', "\x00"])
+@for_each("content", ["{", "[]", '"x"', '{"mcpServers": []}', '{"mcp_servers": {}}', "\x00"])
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(home: Path, workspace: Path, content: str) -> None:
     read(home / "mcp.json", workspace, {"mcpServers": {"a": {"command": "x"}}})
     files = read(workspace / ".mcp.json", workspace, content)
@@ -177,29 +166,16 @@ def test_a_misspelt_key_is_a_warning_and_the_one_key_of_a_file_a_problem(home: P
     entry = only(home / "mcp.json", workspace, command="x", netwrk="on")
     assert entry.warnings == ('the key "netwrk" is not known: did you mean "network"?',)
     assert (entry.hosts, dataclasses.replace(entry, warnings=()).digest) == ((), entry.digest)
-    files = read(home / "mcp.json", workspace, {"mcpServer": {"a": {"command": "x"}}})
-    (problem,) = files.problems
-    assert 'the key "mcpServer" is not known: did you mean "mcpServers"?' in problem
-
-
-@pytest.mark.parametrize("command", ["npx", "uvx", "server"])
-def test_the_list_of_servers_waits_for_as_long_as_a_server_may_take_to_start(command: str) -> None:
-    assert checked_entry("a", {"command": command}, "test", is_own=True).start_timeout_s < WAIT_S
-
-
-@pytest.mark.parametrize(
-    ("key", "near"),
-    [("netwrk", "network"), ("Command", "command"), ("toolchain", "toolchains"), ("timeout", "timeout_s"), ("envs", "env")],
-)
-def test_a_key_that_is_not_known_is_named_with_the_nearest_one(key: str, near: str) -> None:
-    assert entry_warnings("a", {"command": "x", key: 1}) == (f'the key "{key}" is not known: did you mean "{near}"?',)
-
-
-def test_known_keys_are_no_warning_one_like_no_other_is_passed_over_and_many_are_counted() -> None:
+    for key, near in (("Command", "command"), ("timeout", "timeout_s"), ("envs", "env")):
+        assert entry_warnings("a", {"command": "x", key: 1}) == (f'the key "{key}" is not known: did you mean "{near}"?',)
     assert entry_warnings("a", {"zzz\x1b[2J": 1}) == ('the key "zzz" is not known; it is passed over',)
     assert entry_warnings("a-b_C9", {**dict.fromkeys(KEYS, 1), "description": "x", "autoApprove": []}) == ()
     found = entry_warnings("a", {f"qqq{number}": 1 for number in range(9)})
     assert (len(found), found[-1]) == (6, "and 4 more keys that are not known")
+    (problem,) = read(home / "mcp.json", workspace, {"mcpServer": {"a": {"command": "x"}}}).problems
+    assert 'the key "mcpServer" is not known: did you mean "mcpServers"?' in problem
+    assert 'did you mean "mcpServers"?' in file_warning({"servers": {}})
+    assert not file_warning({"inputs": []}) + file_warning({"mcpServers": {}, "mcpServer": {}}) + file_warning({})
 
 
 @for_each(("name", "words"), [
@@ -212,16 +188,6 @@ def test_an_odd_name_says_what_its_tools_are_called(name: str, words: str) -> No
     assert words in found
 
 
-@pytest.mark.parametrize(("found", "words"), [
-    ({"mcpServer": {}}, 'did you mean "mcpServers"?'),
-    ({"servers": {}}, 'did you mean "mcpServers"?'), ({"inputs": []}, ""),
-    ({"mcpServers": {}, "mcpServer": {}}, ""), ({}, ""),
-])  # fmt: skip
-def test_a_file_whose_one_key_is_misspelt_says_so(found: dict[str, object], words: str) -> None:
-    assert words in file_warning(found)
-    assert bool(words) == bool(file_warning(found))
-
-
 KEY = "hk-4f9a81c2d7e6b5a09384"
 ENVIRON = {"ISSUES_TOKEN": KEY, "GIT_AUTHOR_NAME": "Ada Lovelace of London", "DB": f"postgres://ada:{KEY}@db.example/x"}
 
@@ -230,11 +196,10 @@ def an_own_entry(**more: Any) -> ServerEntry:
     return ServerEntry("a", "f", is_own=True, **more)
 
 
-@pytest.mark.parametrize("entry", [
+@for_each("entry", [
     an_own_entry(env=(("API_KEY", KEY),)), an_own_entry(env=(("SOMETHING", KEY),)),
     an_own_entry(env=(("SOMETHING", "${ISSUES_TOKEN}"),)), an_own_entry(env=(("URL", "${DB}"),)),
-    an_own_entry(env=(("URL", ENVIRON["DB"]),)),
-    an_own_entry(headers=(("Authorization", "Bearer ${ISSUES_TOKEN}"),)),
+        an_own_entry(headers=(("Authorization", "Bearer ${ISSUES_TOKEN}"),)),
     an_own_entry(headers=(("Authorization", f"Bearer {KEY}"),)),
     an_own_entry(command=("x", "--api-key", KEY)), an_own_entry(command=("x", f"--token={KEY}")),
     an_own_entry(oauth=(("client_secret", KEY),)),
@@ -245,7 +210,7 @@ def test_a_key_is_found_wherever_it_stands(entry: ServerEntry) -> None:
     assert KEY in secrets_of(entry, ENVIRON)
 
 
-@pytest.mark.parametrize("entry", [
+@for_each("entry", [
     an_own_entry(env=(("HOME_FOLDER", "/home/ada/.venvs/a-long-name-of-2026"),)),
     an_own_entry(env=(("SSH_AUTH_SOCK", "/run/user/1000/keyring/ssh"),)),
     an_own_entry(env=(("AUTH_URL", "https://login.example/path"),)),
@@ -266,7 +231,7 @@ def a_program(*command: str, name: str = "a", **more: Any) -> ServerEntry:
 LATE = "it was not ready within 30 s"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "said", "words"),
     [
         (a_program("npx", "-y", "x"), LATE, "It has no network in its sandbox, and npx fetches packages when it starts"),

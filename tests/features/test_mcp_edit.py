@@ -7,6 +7,7 @@ import pytest
 
 from lmtui.cli import run
 from lmtui.paths import config_dir
+from tests.sets import for_each
 
 
 @pytest.fixture
@@ -35,25 +36,28 @@ def test_a_server_is_added_shown_and_removed(workspace: Path, capsys: pytest.Cap
     assert (run(["mcp", "remove", "time"]), own()) == (0, {"mcpServers": {}})
 
 
-def test_what_else_is_in_the_file_stays(workspace: Path) -> None:
+def test_what_else_is_in_the_file_stays_and_a_broken_one_as_it_is(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config_dir().mkdir(parents=True)
     before = {"$schema": "x", "mcpServers": {"a": {"command": "a"}}, "mcp_servers": [{"name": "b", "command": "b"}]}
     (config_dir() / "mcp.json").write_text(json.dumps(before))
     assert run(["mcp", "add", "web", "--url", "https://a.example/mcp", "--header", "Authorization=Bearer ${TOKEN}"]) == 0
     web = {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
     assert own() == {**before, "mcpServers": {"a": {"command": "a"}, "web": web}}
+    (config_dir() / "mcp.json").write_text("{")
+    assert run(["mcp", "add", "x", "--", "y"]) == 64
+    assert "cannot be read" in capsys.readouterr().err
+    assert (config_dir() / "mcp.json").read_text() == "{"
 
 
-@pytest.mark.parametrize(("arguments", "code", "words"), [
+@for_each(("arguments", "code", "words"), [
     (["add"], 64, "no server is named"), (["add", "x"], 64, "either a command or an address"),
     (["add", "x", "--url", "https://a.example", "--", "y"], 64, "either a command or an address"),
     (["add", "x", "--url", "ftp://a.example"], 64, "http:// or https://"),
     (["add", "x", "--env", "A", "--", "y"], 64, "'A' is not NAME=VALUE"),
-    (["add", "folders", "--", "y"], 0, ""),
     (["remove", "folders"], 64, ".mcp.json. Take it out there"),
     (["remove", "none"], 64, "no MCP server 'none'"), (["get", "none"], 64, "no MCP server 'none'"),
     (["set", "folders"], 64, "nothing is chosen"),
-    (["set", "none", "--where", "host"], 64, "no MCP server 'none'"),
+    (["set", "none", "--where", "host"], 64, "no MCP server 'none'"), (["add", "folders", "--", "y"], 0, ""),
 ])  # fmt: skip
 def test_what_cannot_be_is_said(
     arguments: list[str], code: int, words: str, workspace: Path, capsys: pytest.CaptureFixture[str]
@@ -68,14 +72,6 @@ def test_a_program_without_the_dashes_shows_how_it_is_written(workspace: Path, c
         run(["mcp", "add", "time", "npx", "-y", "server-time"])
     assert caught.value.code == 64
     assert "arguments: npx -y server-time  example: lmtui mcp add time -- uvx" in capsys.readouterr().err
-
-
-def test_a_broken_file_is_left_as_it_is(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config_dir().mkdir(parents=True)
-    (config_dir() / "mcp.json").write_text("{")
-    assert run(["mcp", "add", "x", "--", "y"]) == 64
-    assert "cannot be read" in capsys.readouterr().err
-    assert (config_dir() / "mcp.json").read_text() == "{"
 
 
 def test_where_a_folders_server_runs_is_chosen_shown_and_taken_back(

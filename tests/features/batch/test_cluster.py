@@ -134,7 +134,7 @@ async def test_a_program_that_dies_says_why_and_a_disk_that_fills_up_is_the_work
     archive, digest = packed
     assert run_task(sent(digest)).missing_files
     await store_files(digest, archive)
-    monkeypatch.setattr(cluster_worker.sys, "executable", str(shutil.which("false")))
+    monkeypatch.setattr("lmtui.features.batch.cluster_worker.sys.executable", str(shutil.which("false")))
     assert json.loads(run_task(sent(digest)).result)["status"] == "failed"
     real = shutil.disk_usage("/")
     free = iter([real.free, real.free, 0])
