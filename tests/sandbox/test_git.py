@@ -228,7 +228,9 @@ async def test_other_folders_of_a_repository_may_hold_secrets(tmp_path: Path, op
     (tmp_path / "repo/.env").write_text("SECRET\n")
     git(tmp_path / "repo", "add", ".env")
     git(tmp_path / "repo", "commit", "-qm", "secret")
-    assert "SECRET" not in (await sandbox.read_only().run_command("git show HEAD:.env")).output
+    git(tmp_path / "repo", "rm", "-q", "--cached", ".env")
+    git(tmp_path / "repo", "commit", "-qm", "removed")
+    assert "SECRET" not in (await sandbox.read_only().run_command("git show HEAD~1:.env")).output
 
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)

@@ -273,7 +273,8 @@ MAX_BYTES = 16_777_216
 MAX_RESULT_BYTES = 24_000_000  # packed, where nothing of it can be made smaller
 _GIT_S = 15.0
 _FILES = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
-_TREE = ["ls-tree", "-r", "-z", "--full-tree", "--name-only", "HEAD"]
+_OBJECTS = ["rev-list", "--objects", "--all"]
+_HISTORY_S = 3.0
 _STATUS = ["status", "--porcelain=v1", "-z", "--ignored=matching", "--untracked-files=normal", "--ignore-submodules=dirty"]
 
 
@@ -293,9 +294,12 @@ def answer(root: Root, message: Message, settings: Settings, program: bytes) -> 
             start = os.fsencode(place(settings))
             found = _records(_git(_STATUS, settings, program) or b"")
             return _packed(each[:3] + each[3:].removeprefix(start) for each in found)
-        case "secrets":  # in the last commit, wherever in the repository
+        case "secrets":  # wherever in the repository, now or in its history; so is what takes too long to know
             is_secret = re.compile(os.fsencode(str(message["expression"]))).match
-            return _packed(filter(is_secret, _records(_git(_TREE, settings, program) or b"")))
+            found = _git(_OBJECTS, settings, program, _HISTORY_S)
+            names = (line.partition(b" ")[2] for line in (found or b"").split(b"\n"))
+            is_cut = found is None or len(found) >= MAX_BYTES or any(map(is_secret, names))
+            return {**_packed(()), "is_cut": is_cut}
         case _:
             raise Refused("no such listing")
 
@@ -333,7 +337,7 @@ def _walk(root: Root, max_paths: int) -> Iterator[bytes]:
             yield path.encode("utf-8", "replace")
 
 
-def _git(arguments: list[str], settings: Settings, program: bytes) -> bytes | None:
+def _git(arguments: list[str], settings: Settings, program: bytes, limit_s: float = _GIT_S) -> bytes | None:
     """Return what git prints, None where it is not there, or the folder is not a repository."""
     if not settings.git_dir and not (Path(settings.root) / ".git").exists():
         return None
@@ -343,7 +347,7 @@ def _git(arguments: list[str], settings: Settings, program: bytes) -> bytes | No
     except Refused:
         return None
     with tempfile.TemporaryFile() as output:
-        command = execute.Command(whole, environment, _GIT_S, settings.root, program, is_read=True)
+        command = execute.Command(whole, environment, limit_s, settings.root, program, is_read=True)
         ended = execute.run(command, os.dup(output.fileno()), settings)
         if ended["exit"] != 0:
             return None
