@@ -38,12 +38,6 @@ def test_each_shell_takes_its_script(shell: str, capsys: pytest.CaptureFixture[s
     assert (found.returncode, found.stderr) == (0, "")
 
 
-def test_fish_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = completion("fish", capsys).splitlines()
-    assert any(line.startswith("complete -c lmtui -n __fish_use_subcommand -a run -d ") for line in lines)
-    assert any("seen_subcommand_from run' -l mode -x -a 'manual normal auto try plan'" in line for line in lines)
-
-
 def test_help_shows_pages_and_finds_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help"]) == 0
     listed = capsys.readouterr().out

@@ -42,12 +42,14 @@ def expected(found: dict[str, dict[str, Any]]) -> int:
     return 2 if "failure" in states else 1 if "warning" in states else 0
 
 
-async def test_a_healthy_machine_has_no_warning_but_for_its_sandbox(
+async def test_a_healthy_machine_has_no_warning_but_for_its_sandbox_and_a_folder_that_is_not_there_is_a_failure(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found = await rows(workspace, capsys)
     assert {name for name, row in found.items() if row["state"] not in ("ok", "none")} <= {"sandbox"}
     assert code == (2 if "sandbox" in found else 0)
+    code, found = await rows(workspace / "nosuch", capsys)
+    assert (code, "does not exist" in found["workspace"]["text"]) == (2, True)
 
 
 async def test_each_mark_means_one_thing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,20 +73,14 @@ async def test_what_a_folder_asked_for_is_a_warning(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
+    _, found = await rows(workspace, capsys, Loaded(Config(roles=("pilot: a",)), {}))
+    assert found["roles"]["text"] == "nothing uses pilot yet; the setting is checked, but has no effect"
     (workspace / ".lmagent" / "config.toml").write_text('mode = "auto"')
     code, found = await rows(workspace, capsys, load_config(workspace, {}, {}))
     assert "mode in .lmagent/config.toml" in found["trust"]["text"]
     assert found["terminal"]["state"] == "warning"
     assert all(row["hint"] for row in found.values() if row["state"] not in ("ok", "none"))
     assert code == expected(found) >= 1
-
-
-async def test_a_folder_that_cannot_be_worked_in_is_a_row_and_a_failure(
-    workspace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, found = await rows(workspace / "nosuch", capsys)
-    assert "does not exist" in found["workspace"]["text"]
-    assert code == 2
 
 
 @pytest.mark.parametrize(("working", "state", "words"), [
@@ -116,11 +112,6 @@ async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path
     assert "not read" not in found
 
 
-async def test_roles_that_nothing_asks_are_named(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, found = await rows(workspace, capsys, Loaded(Config(roles=("pilot: a",)), {}))
-    assert found["roles"]["text"] == "nothing uses pilot yet; the setting is checked, but has no effect"
-
-
 async def test_a_role_whose_model_is_not_there_is_a_warning(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with ScriptedServer(Scenario((), models=("heron",))) as server:
         loaded = Loaded(Config(url=server.url, roles=("title: egret",)), {})
@@ -145,19 +136,6 @@ async def test_git_says_as_whom_a_plan_commits(
     monkeypatch.setattr(shutil, "which", lambda name, **_: None)
     _, found = await rows(workspace, capsys)
     assert (found["git"]["state"], found["git"]["text"]) == ("warning", "git is not on PATH")
-
-
-@pytest.mark.parametrize(
-    ("free", "state", "text"),
-    [(5_000_000_000, "ok", "5.0 GB"), (4_999_999_999, "warning", "5.0 GB"), (0, "warning", "nothing")],
-)
-@pytest.mark.full
-async def test_a_disk_that_is_nearly_full_is_a_warning(
-    free: int, state: str, text: str, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: argparse.Namespace(free=free))
-    _, found = await rows(workspace, capsys)
-    assert (found["disk"]["state"], found["disk"]["text"].startswith(f"{text} free at")) == (state, True)
 
 
 def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:

@@ -79,10 +79,11 @@ def test_text_puts_the_answer_alone_on_standard_output() -> None:
         assert words not in told
 
 
-def test_changes_that_nothing_checked_are_done_and_not_verified() -> None:
+def test_changes_that_nothing_checked_are_not_verified_and_an_answer_of_blanks_prints_nothing() -> None:
     stage = Stage("text")
-    stage.play(ended(files_changed=("a",), verified=Verified.UNVERIFIED))
+    stage.play(ended(text=" \n", files_changed=("a",), verified=Verified.UNVERIFIED))
     assert "[done, not verified in " in stage.err.getvalue()
+    assert stage.out.getvalue() == ""
 
 
 def test_nothing_foreign_steers_the_terminal() -> None:
@@ -95,12 +96,6 @@ def test_nothing_foreign_steers_the_terminal() -> None:
         ended(TurnReason.ERROR, text=ATTACK, error=ATTACK, exit_code=1),
     )
     assert CONTROLS.search(stage.out.getvalue() + stage.err.getvalue()) is None
-
-
-def test_an_answer_of_blanks_prints_nothing() -> None:
-    stage = Stage("text")
-    stage.play(ended(text=" \n"))
-    assert stage.out.getvalue() == ""
 
 
 @pytest.mark.parametrize(("reason", "code"), [
@@ -131,14 +126,11 @@ def test_stream_json_is_a_line_an_event_with_deltas() -> None:
     assert kinds == [*(event.kind for event in WORK), "turn_ended"]
 
 
-def test_stream_json_of_a_session_that_never_ended_its_turn_ends_in_turn_ended() -> None:
+def test_a_session_that_never_ended_its_turn_is_an_error_and_its_stream_ends_in_turn_ended() -> None:
     stage = Stage("stream-json")
     assert stage.play(*WORK) == 1
     last = json.loads(stage.out.getvalue().splitlines()[-1])
     assert (last["kind"], last["exit_code"]) == ("turn_ended", 1)
-
-
-def test_a_session_that_never_ended_its_turn_is_an_error() -> None:
     stage = Stage("text")
     assert stage.play(*WORK) == 1
     assert "ended before its turn" in stage.err.getvalue()

@@ -32,10 +32,9 @@ def test_the_table_has_a_line_for_each_model_with_what_matters() -> None:
     assert "drops tools" in lines[2]
     assert lines[1].index("window") == lines[2].index("window")
     assert lines[3] == "OpenAI-compatible  http://h:1  (it wants a key)"
-
-
-def test_nothing_found_says_what_to_do() -> None:
     assert "--url" in "\n".join(as_table(()))
+    bad = ServerFound("k\x1b[2J", "http://h\x1b[2J", (ServedModel("m\x1b[2J", quantisation="\x1b[2J"),), "n\x1b[2J")
+    assert "\x1b" not in "\n".join(as_table((bad,)))
 
 
 @pytest.mark.parametrize(
@@ -65,11 +64,6 @@ def test_json_has_every_field() -> None:
     assert first["can_load"] is True
     assert (first["models"][0]["template"], first["models"][0]["slots"]) == ("55b2", 1)
     assert set(first["models"][0]) == set(ServedModel.__dataclass_fields__)
-
-
-def test_names_cannot_steer_the_terminal() -> None:
-    bad = ServerFound("k\x1b[2J", "http://h\x1b[2J", (ServedModel("m\x1b[2J", quantisation="\x1b[2J"),), "n\x1b[2J")
-    assert "\x1b" not in "\n".join(as_table((bad,)))
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,8 @@ def test_a_session_that_is_read_later_shows_the_plan_and_what_became_of_it(told:
     assert "U+202E" in told
 
 
-def test_a_page_holds_no_markup_of_the_plan() -> None:
+def test_a_page_holds_no_markup_of_the_plan_and_the_audit_says_who_approved_it() -> None:
     assert "<b>" not in as_html(EVENTS)
-
-
-def test_the_audit_says_who_approved_and_what_was_granted() -> None:
     told = as_audit_text(EVENTS)
     assert "✓ plan" in told
     assert "decided: approved by flag, Write(a), Shell(make)" in told

@@ -44,12 +44,9 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folder:
     return Folder(tmp_path / "work", capsys)
 
 
-def test_a_folder_that_brings_nothing_needs_no_trust(folder: Folder) -> None:
+def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> None:
     assert folder.trust() == 0
     assert "brings nothing that needs trust" in folder.said()
-
-
-def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> None:
     folder.bring_all()
     assert folder.trust() == EXIT_BLOCKED
     shown = folder.said()
@@ -133,7 +130,6 @@ def test_a_broken_hook_before_tools_waits_for_a_yes_like_the_others(folder: Fold
     ("description: |-\n  Tidy the\n  desk", "tidy: Tidy the desk"),
     ('description: "Tidy up"', "tidy: Tidy up"),
     (f"description: {'x' * 121}", f"tidy: {'x' * 120}…"),
-    (f"description: {'x' * 120}", f"tidy: {'x' * 120}"),
     ("description: 'Tidy\nname: [", "tidy: 'Tidy"),
 ])  # fmt: skip
 def test_a_skill_is_shown_by_its_description(folder: Folder, front: str, words: str) -> None:
@@ -171,12 +167,3 @@ def test_where_a_server_runs_is_chosen_before_the_yes(folder: Folder, monkeypatc
     assert "3. on this machine without a sandbox" in said
     assert "paper: outside the sandbox, python3 paper_server.py, as you chose" in said
     assert "From now on: 1 MCP server." in said
-
-
-def test_without_a_server_nothing_is_to_be_chosen(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
-    monkeypatch.setattr("builtins.input", lambda _: "s")
-    for stream in ("stdin", "stdout"):
-        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    assert folder.trust() == 0
-    assert "None of this holds." in folder.said()

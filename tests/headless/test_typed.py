@@ -8,6 +8,7 @@ from lmtui.core.errors import McpError, UsageError
 from lmtui.core.messages import Image
 from lmtui.core.prompt_text import PromptFile
 from lmtui.headless.run import read_task
+from tests.sets import for_each
 from tests.tui.fake_skills import some_skills
 from tests.tui.fakes import FakeHost, FakeSession
 
@@ -37,11 +38,8 @@ async def test_words_go_to_the_model_as_they_are(text: str) -> None:
     assert (await begun(text)).submitted == [text]
 
 
-async def test_the_command_of_a_file_says_its_text() -> None:
+async def test_the_command_of_a_file_says_its_text_and_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
     assert (await begun("/review login\n")).submitted == ["Look at login."]
-
-
-async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
     assert (await begun("/skill changelog for 0.2")).skills.begun == [("changelog", "for 0.2")]
 
 
@@ -62,7 +60,7 @@ async def test_what_cannot_be_done_says_the_way_out(text: str, said: str) -> Non
     assert said in caught.value.full_text()
 
 
-@pytest.mark.parametrize("name", sorted({*command_table().names} - {"check", "checks", "gates", "goal"}))
+@for_each("name", sorted({*command_table().names} - {"check", "checks", "gates", "goal"}))
 async def test_no_command_of_our_own_goes_to_the_model(name: str) -> None:
     with pytest.raises(UsageError, match=f"/{name} needs a screen"):
         await begun(f"/{name}")

@@ -34,14 +34,11 @@ def test_hidden_characters_are_named_and_said() -> None:
     assert lines[2].startswith("warning: hidden or look-alike characters are shown as codes like <U+202E>")
 
 
-def test_a_change_is_shown_as_its_difference_only() -> None:
+def test_a_change_is_shown_as_its_difference_only_and_a_host_and_a_sub_agent_are_named() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"
     lines = list(approval_lines(asked("edit x", "edit", diff=diff, path="x\u202e")))
     assert lines[0] == "approval needed: lmtui asks to change x<U+202E>"
     assert lines[1:6] == [f"  {line}" for line in diff.split("\n")]
-
-
-def test_a_host_and_a_sub_agent_are_named() -> None:
     assert next(approval_lines(asked("pypi.org:443", "network"))) == "approval needed: a command wants to reach the host"
     own = asked("pypi.org:443\nGET https://pypi.org/x", "network")
     assert next(approval_lines(own)) == "approval needed: lmtui wants to reach the host"
@@ -61,9 +58,11 @@ def test_anything_else_is_no_answer(typed: str) -> None:
     assert chosen(asked(), typed) == ("", "")
 
 
-def test_what_cannot_be_granted_or_changed_is_not_offered() -> None:
+def test_what_cannot_be_granted_or_changed_is_not_offered_and_an_effect_offers_its_parts() -> None:
     letters = [line.split()[0] for line in choice_lines(asked(tool="read", suggested_rule=""))]
     assert (letters, chosen(asked(suggested_rule=""), "s")) == (["y", "n", "f"], ("", ""))
+    lines = [line.strip() for line in choice_lines(asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule=""))]
+    assert lines[:2] == ["y or yes: apply everything, including 1 deletion", "p or parts: choose what to apply"]
 
 
 @for_each(("typed", "letter"), [("yes", "y"), ("y", ""), ("s", ""), ("a", ""), ("n", "n")])
@@ -83,12 +82,6 @@ PARTS = (
     EffectPart("old.txt", EffectKind.DELETED, is_tracked=False),
     EffectPart("a\x1b[2J.py", EffectKind.CHANGED, "", 3), EffectPart("new.txt", EffectKind.CREATED),
 )  # fmt: skip
-
-
-def test_an_effect_offers_its_parts_and_says_that_yes_deletes() -> None:
-    request = asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")
-    lines = [line.strip() for line in choice_lines(request)]
-    assert lines[:2] == ["y or yes: apply everything, including 1 deletion", "p or parts: choose what to apply"]
 
 
 @for_each(("typed", "units"), [

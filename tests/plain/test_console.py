@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -76,10 +76,11 @@ def talk(*typed: str | type[BaseException], host: FakeHost | None = None, start:
     (["a", "9", "y"], Answer(Outcome.ONCE)), (["e", "make lint"], Answer(Outcome.ONCE, edited="make lint")),
     (["e", "", "y"], Answer(Outcome.ONCE)), ([], Answer(Outcome.NO)),
 ])  # fmt: skip
-def test_an_approval_is_answered_with_what_was_typed(typed: Iterable[str], answer: Answer) -> None:
+def test_an_approval_is_answered_with_what_was_typed(typed: Sequence[str], answer: Answer) -> None:
     host = Host()
-    _, code = talk("go", *typed, host=host)
+    paper, code = talk("go", *typed, host=host)
     assert (host.session.answers, code) == ({"a1": answer}, 0)
+    assert paper.started_with == ["make test"] * ("e" in typed)
 
 
 class AskingAboutEffect(Asking):
@@ -106,10 +107,6 @@ def test_parts_of_an_effect_are_kept_by_number(typed: list[str], answer: Answer)
     assert "  1. old deleted" in paper.said
 
 
-def test_what_is_typed_at_an_edit_begins_with_the_command() -> None:
-    assert talk("go", "e", "make lint")[0].started_with == ["make test"]
-
-
 @pytest.mark.parametrize(("typed", "sent"), [
     (["one", "y"], "one"), (["one\\", "two\\", "three", "y"], "one\ntwo\nthree"),
     (["```", "def f():", "", "    pass\\", "```", "y"], "def f():\n\n    pass\\"),
@@ -121,15 +118,12 @@ def test_a_text_of_many_lines_is_one_message(typed: list[str], sent: str) -> Non
     assert host.session.submitted == [sent]
 
 
-def test_ctrl_c_at_an_approval_stops_the_turn() -> None:
+def test_ctrl_c_at_an_approval_stops_the_turn_and_twice_leaves_with_the_code_of_an_interrupt() -> None:
     host = Host()
     paper, code = talk("go", KeyboardInterrupt, host=host)
     assert host.session.answers == {}
     assert "turn finished: interrupted, 0 ms" in paper.said
     assert code == 0
-
-
-def test_ctrl_c_twice_leaves_with_the_code_of_an_interrupt() -> None:
     assert talk(KeyboardInterrupt, KeyboardInterrupt)[1] == 130
     assert talk(KeyboardInterrupt, "/status", KeyboardInterrupt)[1] == 0
 
@@ -138,6 +132,9 @@ def test_commands_of_the_users_own_go_to_the_session_with_or_without_the_model()
     host = Host()
     talk("!ls", "!!pwd", "!", host=host)
     assert host.session.waiting.commands == [("ls", True), ("pwd", False)]
+    host = Host()
+    talk("y", host=host, start=PlainStart(task="go on"))
+    assert host.session.submitted == ["go on"]
 
 
 def test_modes_titles_and_new_sessions() -> None:
@@ -150,12 +147,16 @@ def test_modes_titles_and_new_sessions() -> None:
     assert paper.typed == ["never read"]
 
 
-def test_the_form_of_calls_is_said_and_set() -> None:
+def test_the_form_of_calls_is_said_and_set_and_what_a_command_lacks_is_said() -> None:
     host = Host()
     paper, _ = talk("/calls", "/calls native", "/calls xml", host=host)
     assert "calls: text, it writes its calls as text" in paper.said
     assert "calls: native, you set it" in paper.said
     assert any("no form of calls 'xml'" in line for line in paper.said)
+    host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
+    paper, _ = talk("/mcp__a__b", "/merge", host=host)
+    assert "error: /mcp__a__b needs topic. Type: /mcp__a__b <topic>" in paper.said
+    assert any("no changes from try mode. To start it, use F5 or /mode try" in line for line in paper.said)
 
 
 def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
@@ -181,26 +182,10 @@ def test_where_a_server_runs_is_chosen_before_the_yes() -> None:
     assert host.extensions.mcp.chosen == [("b", Reach.HOST)]
     assert host.trust.is_trusted is True
     assert paper.said.count("trust all of these, yes or no, s to choose where a server runs? ") == 2
-
-
-def test_what_is_no_number_chooses_nothing() -> None:
     host = Host()
     host.trust.items = [TrustItem("MCP server", ".mcp.json", "a: x", server="a")]
     talk("s", "0", "no", host=host)
     assert (host.extensions.mcp.chosen, host.trust.is_trusted) == ([], False)
-
-
-def test_a_servers_prompt_that_lacks_something_says_so() -> None:
-    host = Host()
-    host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
-    paper, _ = talk("/mcp__a__b", host=host)
-    assert "error: /mcp__a__b needs topic. Type: /mcp__a__b <topic>" in paper.said
-
-
-def test_a_task_from_the_command_line_is_sent_at_once() -> None:
-    host = Host()
-    talk("y", host=host, start=PlainStart(task="go on"))
-    assert host.session.submitted == ["go on"]
 
 
 PARTS = (
@@ -224,12 +209,7 @@ def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[
     assert (session.trial.done, said in paper.said) == (done, True)
 
 
-def test_a_merge_without_anything_says_how_to_begin() -> None:
-    paper, _ = talk("/merge")
-    assert any("no changes from try mode. To start it, use F5 or /mode try" in line for line in paper.said)
-
-
-def test_attempts_are_listed_and_used_without_a_screen() -> None:
+def test_attempts_are_listed_and_used_without_a_screen_and_discarded_only_by_a_yes() -> None:
     host = Host()
     paper, _ = talk("/attempts 2 repair it", host=host)
     assert host.attempts.begun == [("repair it", 2, "session0")]
@@ -239,6 +219,9 @@ def test_attempts_are_listed_and_used_without_a_screen() -> None:
     paper, _ = talk("/attempts", "/attempts use 2", host=host)
     assert "Best: attempt 2, all checks pass with the smallest change." in paper.said
     assert "Attempt 2 is in your folder now; /undo reverts it." in paper.said
+    for answer, said in (("n", "no changes made"), ("y", "Discarded all attempts.")):
+        paper, _ = talk("/attempts discard", answer, host=host)
+        assert (said in paper.said, bool(host.attempts.rows)) == (True, answer == "n")
 
 
 def test_the_end_says_where_unmerged_changes_are() -> None:
@@ -251,11 +234,3 @@ def test_the_end_says_where_unmerged_changes_are() -> None:
     host.opened["s1"] = Unmerged("s1")
     paper, _ = talk("/quit", host=host, start=PlainStart(session_id="s1"))
     assert paper.said[-1] == "warning: 2 files not merged. To apply the changes: git apply x.patch"
-
-
-@pytest.mark.parametrize(("answer", "said"), [("n", "no changes made"), ("y", "Discarded all attempts.")])
-def test_attempts_are_discarded_only_by_a_yes(answer: str, said: str) -> None:
-    host = Host()
-    host.attempts.rows = some_attempts()
-    paper, _ = talk("/attempts discard", answer, host=host)
-    assert (said in paper.said, bool(host.attempts.rows)) == (True, answer == "n")

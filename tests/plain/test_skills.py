@@ -15,6 +15,7 @@ def test_skills_are_listed_and_followed() -> None:
     assert "error: no skill 'deploy'" in said
     assert host.session.skills.begun == [("changelog", "at noon")]
     assert host.session.submitted[0].startswith("at noon\n\n<skill")
+    assert "No skills here." in talk("/skill")[0].said
 
 
 def test_the_skill_in_use_is_marked_and_ended() -> None:
@@ -29,10 +30,6 @@ def test_the_skill_in_use_is_marked_and_ended() -> None:
     assert "Skill ended: write-tests\n" in said
     assert "Skill ended: changelog" in said
     assert "error: no skill is in use" in said
-
-
-def test_without_skills_it_says_so() -> None:
-    assert "No skills here." in talk("/skill")[0].said
 
 
 def test_a_function_is_promoted_and_half_a_command_says_its_form() -> None:

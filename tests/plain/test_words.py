@@ -78,11 +78,8 @@ def test_what_happens_is_said_with_its_time_and_how_far_it_is(events: list[Event
     assert told(*events) == lines
 
 
-def test_an_answer_that_is_kept_otherwise_than_it_was_streamed_is_said_again() -> None:
+def test_what_was_streamed_before_a_retry_is_said_not_to_count_and_what_is_kept_otherwise_is_said_again() -> None:
     assert told(TextDelta(text="No. "), whole("Yes."))[-2:] == ["the answer as it is kept:", "  Yes."]
-
-
-def test_what_was_streamed_before_a_retry_is_said_not_to_count() -> None:
     retry = RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")
     lines = told(TextDelta(text="Half a. tho"), retry, TextDelta(text="Whole."), whole("Whole."))
     assert lines[2] == "busy. Again in 2 seconds, attempt 1 of 3. What was said of this answer does not count."
@@ -120,9 +117,6 @@ def test_a_failed_call_says_the_beginning_of_its_result() -> None:
     lines = told(CALL, ToolCallFinished(call_id="c1", tool="read", ok=False, result=result, elapsed_ms=1500))
     assert lines[0] == "tool: read parser/lexer.py ... failed, 1.5 seconds"
     assert lines[-2:] == ["  line 4", "and 4 more lines"]
-
-
-def test_a_failure_whose_summary_says_no_more_is_said_once() -> None:
     ended = ToolCallFinished(call_id="c1", tool="read", ok=False, result="no", elapsed_ms=1500, summary="failed")
     assert told(CALL, ended)[0] == "tool: read parser/lexer.py ... failed, 1.5 seconds"
 

@@ -39,7 +39,6 @@ async def hunks_approval(driver: Driver) -> None:
     await driver.settle()
     driver.host.session.ask("a1", "edit", tool="edit", diff=CHANGE, path="parser/lexer.py", hunks=HUNKS)
     await driver.until_screen("HunkApproval")
-    await driver.settle()
     driver.host.clock.forward(1)
     await driver.press("y")
     await driver.wake()
@@ -69,7 +68,6 @@ async def changes_against_git(driver: Driver) -> None:
     """What differs from the last commit."""
     await with_changes(driver)
     await driver.press("4")
-    await driver.settle()
     await driver.press("down", "r")
 
 

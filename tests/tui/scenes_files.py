@@ -69,7 +69,6 @@ async def with_files(driver: Driver) -> None:
     shown = driver.app.workbench.query_one(FileTree)
     await driver.until(lambda: any(row.path == "CHANGES.md" for row in shown.source.rows))
     await driver.press("f6")
-    await driver.settle()
 
 
 async def tree(driver: Driver) -> None:

@@ -18,9 +18,7 @@ async def window_use(driver: Driver) -> None:
     await driver.settle()
     driver.host.session.emit(UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
     await driver.press("alt+w", to="WindowScreen")
-    await driver.settle()
     await driver.press("down", "down", "down", "down", "down", "down")
-    await driver.settle()
 
 
 def play_usages(driver: Driver) -> None:
@@ -48,7 +46,6 @@ async def cache(driver: Driver) -> None:
     play_usages(driver)
     await driver.press("alt+a", to="CacheScreen")
     await driver.press("enter", "end")
-    await driver.settle()
 
 
 WINDOW_SCENES = {"window_use": window_use, "cache": cache}

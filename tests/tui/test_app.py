@@ -114,7 +114,6 @@ async def test_the_history_survives_a_restart_and_is_walked_by_the_arrow_keys() 
         await driver.type("first")
         driver.host.session.end_turn()
         await driver.type("second")
-        await driver.settle()
     async with running() as driver:
         walked = []
         for keys in (["up"], ["up"], ["down", "down"]):
@@ -149,7 +148,6 @@ async def every_size_shows_the_prompt_and_what_goes_on(driver: Driver, size: tup
     assert driver.app.workbench.prompt.region.height >= 1
     for width, height in [(20, 5), (200, 60), (1, 1), (79, 15), size]:
         await driver.pilot.resize_terminal(width, height)
-    await driver.settle()
     assert size[0] == 20 or "Two cases end" in driver.text("#chat-pane")
 
 

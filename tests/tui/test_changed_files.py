@@ -35,13 +35,8 @@ def test_what_is_undone_is_no_change_any_more_and_what_is_done_again_is() -> Non
     assert list(after(*steps, undone).net) == ["a.py"]
     assert after(*steps, undone, restored("redo", ADDED, calls=("step_2",))).net == after(*steps).net
 
-
-def test_an_undo_of_one_of_two_changes_leaves_the_other() -> None:
     files = after(changed("c1", MODIFIED), changed("c2", BACK), restored("undo", MODIFIED, calls=("step_2",)))
     assert (files.net["a.py"].added_lines, files.net["a.py"].removed_lines) == (4, 2)
-
-
-def test_a_rewind_takes_its_calls_back() -> None:
     files = after(changed("c1", MODIFIED), changed("c2", ADDED), restored("rewind", BACK, GONE, calls=("step_1", "step_2")))
     assert files.net == {}
 
@@ -50,31 +45,11 @@ def test_a_file_put_back_whole_is_unchanged_and_one_put_back_in_part_is_not() ->
     assert after(changed("c1", MODIFIED), restored("restore", BACK, calls=("step_1",))).net == {}
     part = FileChange("a.py", FileChangeKind.MODIFIED, 1, 2)
     assert list(after(changed("c1", MODIFIED), restored("restore", part, calls=("step_1",))).net) == ["a.py"]
-
-
-def test_two_steps_put_back_at_once_are_gone() -> None:
     both = FileChange("a.py", FileChangeKind.MODIFIED, 4, 8)
     assert after(changed("c1", MODIFIED), changed("c2", MODIFIED), restored("restore", both)).net == {}
-
-
-def test_a_restore_that_is_undone_counts_as_what_it_changes() -> None:
     put_back = restored("restore", BACK, calls=("step_1",))
     files = after(changed("c1", MODIFIED), put_back, restored("undo", MODIFIED, calls=("step_2",)))
     assert files.net["a.py"].added_lines == 4
-
-
-def test_an_event_counts_once() -> None:
-    files = after(changed("c1", MODIFIED))
-    assert files.apply(Envelope(1, START, "s", changed("c1", MODIFIED))) == {}
-    assert files.net["a.py"].added_lines == 4
-
-
-def test_a_copy_goes_its_own_way() -> None:
-    files = after(changed("c1", MODIFIED))
-    other = files.copy()
-    other.apply(Envelope(2, START, "s", changed("c2", ADDED)))
-    assert list(files.net) == ["a.py"]
-    assert list(other.net) == ["a.py", "b.py"]
 
 
 CALLS = st.sampled_from(["c1", "c2", "c3"])

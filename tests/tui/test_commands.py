@@ -8,22 +8,6 @@ from lmtui.commands.table import command_table
 from lmtui.tui.commands import COMMANDS, Scope, bindings, hint_text, of_scope
 from tests.sets import for_each
 
-SLASH_NAMES = (
-    "help",
-    "sessions",
-    "session",
-    "new",
-    "mode",
-    "plan",
-    "todo",
-    "status",
-    "model",
-    "theme",
-    "clear",
-    "exit",
-    "quit",
-)
-
 
 def test_ids_and_slash_names_are_unique() -> None:
     assert [name for name, count in Counter(each.id for each in COMMANDS).items() if count > 1] == []
@@ -72,44 +56,19 @@ def test_every_binding_can_be_named_by_its_command(scope: str) -> None:
     assert ids == [each.id for each in of_scope(scope) if each.keys]
 
 
-@for_each("name", SLASH_NAMES)
-def test_every_promised_slash_command_is_there(name: str) -> None:
-    call = NAMED.parse(f"/{name}")
-    assert call is not None
-    assert call.command is not None
-
-
-@for_each("text", ["fix it", "/usr/bin/python is broken", "/etc/hosts", "/tmp", "a /help", "/", "/file.txt what is it"])
-def test_other_text_goes_to_the_model_or_is_no_known_command(text: str) -> None:
-    call = NAMED.parse(text)
-    assert call is None or call.command is None
-
-
-@for_each("text", ["/usr/bin/python is broken", "/file.txt what is it", "/"])
-def test_paths_go_to_the_model(text: str) -> None:
+@for_each("text", ["fix it", "/usr/bin/python is broken", "a /help", "/", "/file.txt what is it"])
+def test_other_text_and_paths_go_to_the_model(text: str) -> None:
     assert NAMED.parse(text) is None
 
 
-def test_the_argument_of_a_slash_command_is_kept() -> None:
+def test_the_argument_of_a_slash_command_is_kept_and_completion_ends_with_it() -> None:
     call = NAMED.parse("/mode   auto ")
     assert call is not None
     assert (call.name, call.argument) == ("mode", "auto")
-
-
-def test_quit_without_a_slash_quits() -> None:
-    call = NAMED.parse("quit")
-    assert call is not None
-    assert call.command is not None
-    assert call.command.id == "app.leave"
-
-
-def test_completion_finds_what_begins_so_and_ends_with_an_argument() -> None:
+    assert (unknown := NAMED.parse("/etc")) is None or unknown.command is None
     assert [name for name, _ in NAMED.complete("/sess")] == ["sessions", "session"]
     assert NAMED.complete("/mode ") == []
     assert NAMED.complete("hello") == []
-
-
-def test_a_command_with_two_names_is_offered_once() -> None:
     found = NAMED.complete("/")
     assert len(found) == len({each.id for _, each in found})
 

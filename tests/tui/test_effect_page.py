@@ -28,6 +28,10 @@ def test_a_part_is_applied_or_skipped_with_all_of_its_hunks() -> None:
     assert (found.mark(3), found.applied) == ("skip", (2, 6, 7, 8, 9))
     found.toggle(3)
     assert found.mark(3) == "apply"
+    found.toggle(3, 1)
+    assert (found.mark(3), found.applied, found.verb()) == ("2 of 3", (2, 3, 5, 6, 7, 8, 9), "apply 6")
+    found.toggle(3)
+    assert found.mark(3) == "apply"
 
 
 def test_a_deletion_is_done_or_its_file_is_kept_or_it_is_undecided_again() -> None:
@@ -41,15 +45,6 @@ def test_a_deletion_is_done_or_its_file_is_kept_or_it_is_undecided_again() -> No
     assert (found.mark(0), found.applied[0]) == ("delete?", 2)
 
 
-def test_a_part_of_which_some_hunks_are_applied_is_applied_whole_by_the_next_key() -> None:
-    found = decided()
-    found.toggle(3, 1)
-    assert (found.mark(3), found.applied) == ("2 of 3", (2, 3, 5, 6, 7, 8, 9))
-    assert found.verb() == "apply 6"
-    found.toggle(3)
-    assert found.mark(3) == "apply"
-
-
 def test_all_deletions_or_everything_is_applied_at_once() -> None:
     found = decided()
     found.toggle(7)
@@ -57,9 +52,6 @@ def test_all_deletions_or_everything_is_applied_at_once() -> None:
     assert (found.verb(), found.is_all_applied) == ("apply 5, delete 2", False)
     found.apply_all()
     assert found.is_all_applied
-
-
-def test_nothing_is_applied_of_nothing() -> None:
     found = decided(())
     assert (found.applied, found.is_all_applied, found.said().plain) == ((), False, "")
 
@@ -80,18 +72,13 @@ def test_parts_are_grouped_under_their_kinds_with_how_many_there_are() -> None:
     assert [row.number for row in rows if row.number >= 0] == list(range(len(PARTS)))
 
 
-@for_each("width", [20, 40, 58, 100])
+@for_each("width", [20, 100])
 @for_each("part", [*PARTS, EffectPart("a/" * 60 + "漢字\x1b]0;x\x07\n.txt", EffectKind.DELETED, is_tracked=False)])
 def test_a_part_fits_into_its_row_whatever_its_name(part: EffectPart, width: int) -> None:
     line = part_line(part, "2 of 3", width)
     assert width_of(line) <= width
     assert plain(line).isprintable()
     assert plain(line).endswith("2 of 3")
-
-
-def test_what_git_does_not_know_says_so_and_is_amber() -> None:
-    line = part_line(PARTS[1], "delete?", 60)
-    assert ("1.2 kB · not in git  ", "warn") in line
 
 
 @for_each(
@@ -101,7 +88,8 @@ def test_sizes_are_short(size: int, text: str) -> None:
     assert size_text(EffectPart("a", EffectKind.CREATED, size_bytes=int(size))) == text
 
 
-def test_permission_bits_are_shown_where_they_change() -> None:
+def test_permission_bits_are_shown_where_they_change_and_what_git_does_not_know_is_amber() -> None:
+    assert ("1.2 kB · not in git  ", "warn") in part_line(PARTS[1], "delete?", 60)
     assert size_text(EffectPart("a", EffectKind.CHANGED, mode=0o600)) == "mode 600"
     assert size_text(EffectPart("a", EffectKind.CHANGED, "d", 1, 2, 1, mode=0o755)) == "+2 −1 · mode 755"
 

@@ -49,24 +49,16 @@ async def test_a_form_is_asked_question_by_question_and_sent_after_a_last_look()
         assert await asking == {"name": "Ada", "age": 36, "fine": True, "colour": "blue"}
 
 
-async def test_leaving_a_question_declines_the_form() -> None:
+async def test_leaving_a_question_or_a_no_at_the_end_sends_nothing_and_opens_no_page() -> None:
     async with running() as driver:
         asking = ask(driver, Form("crm", "Who is it?", SCHEMA))
         await driver.until_screen("AskText")
         await driver.press("escape")
         assert await asking is None
-
-
-async def test_a_no_at_the_end_sends_nothing() -> None:
-    async with running() as driver:
         asking = ask(driver, Form("crm", "Sure?", {"properties": {}}))
         await driver.until_screen("Confirm")
         await driver.press("n")
         assert await asking is None
-
-
-async def test_a_page_is_opened_only_after_a_yes() -> None:
-    async with running() as driver:
         asking = ask(driver, Form("crm", "Log in there.", url="https://login.example/x"))
         await driver.until_screen("Confirm")
         assert "https://login.example/x" in driver.text()

@@ -15,10 +15,6 @@ def test_a_name_that_begins_so_comes_first_and_scattered_characters_last() -> No
     )
 
 
-def test_letter_case_and_spaces_do_not_count() -> None:
-    assert FuzzyPaths(PATHS).search("READ me")[0] == ["README.md"]
-
-
 def test_a_longer_text_narrows_and_a_shorter_one_widens_again() -> None:
     index = FuzzyPaths(PATHS)
     assert index.search("p")[1] == 4

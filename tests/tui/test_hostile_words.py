@@ -5,11 +5,11 @@ from dataclasses import replace
 from lmtui.core import events
 from lmtui.core.errors import UsageError
 from lmtui.core.messages import Usage
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
 from tests.tui.modals.test_switcher import host_with_sessions
-from tests.tui.one_app import Cases, Size
+from tests.tui.one_app import Cases
 
 cases = Cases(host_with_sessions)
 STEERING = "\x1b]0;evil\x07\x1b[2J\x9b31m"
@@ -19,8 +19,8 @@ def is_clean(driver: Driver) -> bool:
     return not any(char in driver.text() for char in "\x1b\x07\x9b")
 
 
-@cases.each("size", [SMALL, WIDE])
-async def what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(driver: Driver, size: Size) -> None:
+@cases
+async def what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(driver: Driver) -> None:
     session = driver.host.session
     session.emit(events.SessionOpened(workspace=f"/a{STEERING}", version="1"))
     session.emit(events.ModeChanged(mode=f"auto{STEERING}"))
@@ -33,10 +33,7 @@ async def what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(dri
     await driver.press("end")
     assert "800 read again (odd" in driver.text()
     assert is_clean(driver)
-
-
-@cases
-async def a_title_in_a_log_cannot_steer_the_terminal_where_it_is_changed(driver: Driver) -> None:
+    await driver.press("escape", to="Workbench")
     driver.host.summaries = [replace(each, title=f"docs{STEERING}") for each in driver.host.summaries]
     await driver.press("f2", "end", "r", to="AskText")
     assert "docs" in driver.text()

@@ -38,7 +38,6 @@ async def waits(driver: Driver, text: str) -> None:
     play_work(driver.host.session)
     driver.host.session.ask("a1", text)
     await driver.until_screen("Approval")
-    await driver.settle()
 
 
 def ground(driver: Driver, word: str) -> object:

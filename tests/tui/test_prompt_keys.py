@@ -57,10 +57,7 @@ async def lines_that_come_faster_than_a_person_types_are_a_paste_and_not_sent(dr
 async def tab_in_a_burst_completes_what_was_typed_before_it(driver: Driver) -> None:
     await burst(driver, *"/hel", "tab", "!")
     assert driver.app.workbench.prompt.text == "/help!"
-
-
-@cases
-async def tab_without_a_completion_leaves_the_prompt(driver: Driver) -> None:
+    driver.app.workbench.prompt.replace_text("")
     await burst(driver, *"hello", "tab")
     assert not driver.app.workbench.prompt.has_focus
 

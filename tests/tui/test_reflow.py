@@ -5,7 +5,7 @@ from textual.geometry import Region
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.tui.widgets.bars import Tone
-from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver
+from tests.tui.driving import WIDE, Driver
 from tests.tui.one_app import Cases
 
 cases = Cases()
@@ -20,7 +20,7 @@ def shows_side(driver: Driver) -> bool:
     return side.display and side.visible
 
 
-@cases.each("size", [WIDE, MEDIUM, SMALL, (60, 18)])
+@cases.each("size", [WIDE, (60, 18)])
 async def the_conversation_never_reflows_in_a_turn(driver: Driver, size: tuple[int, int]) -> None:
     session, workbench = driver.host.session, driver.app.workbench
     await driver.type("Make comments nest.")

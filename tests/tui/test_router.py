@@ -29,7 +29,7 @@ class FakePanel:
 
 
 class Stage:
-    """A router with a hand-turned timer."""
+    """A router with a hand-turned timer; it shows a session, and what its panel saw so far is forgotten."""
 
     def __init__(self) -> None:
         self.due: list[tuple[float, Callable[[], None]]] = []

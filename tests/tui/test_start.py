@@ -46,10 +46,7 @@ def test_the_first_frame_needs_only_textual_and_our_own_screens() -> None:
     modules = loaded(MODULES)
     assert [name for name in modules if name.split(".")[0] == "lmtui" and name != "lmtui" and not name.startswith(OURS)] == []
     assert [name for name in modules for heavy in HEAVY if name == heavy or name.startswith(f"{heavy}.")] == []
-
-
-def test_the_first_frame_loads_little_more_than_a_bare_app() -> None:
-    assert len(set(loaded(MODULES)) - set(loaded(BARE))) <= MOST_MODULES
+    assert len(set(modules) - set(loaded(BARE))) <= MOST_MODULES
 
 
 def test_the_command_line_loads_nothing_of_a_session() -> None:

@@ -4,7 +4,7 @@ from lmtui.core.events import Level, Notice
 from lmtui.tui.options import StartOptions
 from lmtui.tui.widgets.start_page import box_bottom, suggested_prompts
 from tests.sets import for_each
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost
 from tests.tui.one_app import Cases
 from tests.tui.scenes import SUMMARIES
@@ -32,9 +32,6 @@ async def until_suggested(driver: Driver) -> None:
 )
 def test_suggestions_fit_the_folder(names: list[str], is_dirty: bool, expected: tuple[str, ...]) -> None:
     assert suggested_prompts(names, is_dirty=is_dirty) == ("Explain this project", *expected)
-
-
-def test_an_empty_folder_gets_three_suggestions_too() -> None:
     assert len(set(suggested_prompts([".git"], is_dirty=False))) == 3
 
 
@@ -42,7 +39,7 @@ cases = Cases()
 host_with_sessions_cases = Cases(host_with_sessions)
 
 
-@host_with_sessions_cases.each("size", [WIDE, SMALL, (60, 18)])
+@host_with_sessions_cases.each("size", [WIDE, (60, 18)])
 async def a_new_session_shows_the_prompt_in_the_middle_and_what_to_try_below(driver: Driver, size: tuple[int, int]) -> None:
     await until_suggested(driver)
     screen = driver.app.screen
@@ -55,16 +52,6 @@ async def a_new_session_shows_the_prompt_in_the_middle_and_what_to_try_below(dri
     await driver.type("go")
     assert not screen.query_one("#start").display
     assert screen.query_one("#prompt-box").region.bottom >= size[1] - 1
-
-
-@host_with_sessions_cases
-async def nothing_moves_when_the_suggestions_come(driver: Driver) -> None:
-    rows = driver.text("#start").splitlines()
-    await until_suggested(driver)
-    places = [(word, at) for at, row in enumerate(rows) for word in ("Server", "██▀██") if word in row]
-    after = driver.text("#start").splitlines()
-    assert len(places) == 2
-    assert all(word in after[at] for word, at in places)
 
 
 async def test_the_first_frame_has_the_prompt_where_it_stays() -> None:
@@ -88,16 +75,6 @@ async def down_marks_a_suggestion_and_enter_fills_it_in(driver: Driver) -> None:
     assert not any("▌" in row for row in driver.text("#start").splitlines() if "Try" in row or "Check the" in row)
     await driver.press("enter")
     assert driver.host.session.submitted == ["Find a bug and fix it"]
-
-
-@cases
-async def a_click_on_a_suggestion_fills_it_in(driver: Driver) -> None:
-    await until_suggested(driver)
-    rows = driver.text("#start").splitlines()
-    y = next(at for at, row in enumerate(rows) if "Explain" in row)
-    await driver.pilot.click("#start", offset=(rows[y].index("Explain"), y))
-    await driver.settle()
-    assert driver.app.workbench.prompt.text == "Explain this project"
 
 
 @cases
@@ -146,40 +123,3 @@ async def the_last_session_is_resumed_below_the_suggestions(driver: Driver, is_c
         await driver.press("enter")
     await driver.until(lambda: "docs" in driver.text("#header"))
     assert driver.app.workbench.prompt.text == ""
-
-
-@cases
-async def what_can_be_clicked_has_another_ground_under_the_pointer(driver: Driver) -> None:
-    def ground(selector: str, x: int, y: int) -> object:
-        strip = driver.app.screen.query_one(selector).render_line(y)
-        return next(segment.style.bgcolor for segment in strip.crop(x, x + 1) if segment.style)
-
-    await until_suggested(driver)
-    rows = driver.text("#start").splitlines()
-    y = next(at for at, row in enumerate(rows) if "Explain" in row)
-    x = rows[y].index("Explain")
-    before = ground("#start", x, y)
-    await driver.pilot.hover("#start", offset=(x, y))
-    await driver.settle()
-    assert ground("#start", x, y) != before == ground("#start", x, y + 1)
-    await driver.pilot.hover("#header")
-    await driver.settle()
-    assert ground("#start", x, y) == before
-
-
-@cases.at(WIDE)
-async def the_page_says_that_sessions_are_open_where_there_is_no_other(driver: Driver) -> None:
-    await driver.type("go")
-    await driver.press("f4")
-    await driver.until(lambda: "1 session open, no other in this folder" in driver.text("#start"))
-
-
-@cases.at(WIDE)
-async def the_branch_moves_no_tab_when_it_becomes_known(driver: Driver) -> None:
-    await driver.type("go")
-    before = driver.text("#header")
-    driver.app.workbench.branch = "main"
-    driver.app.workbench.draw()
-    await driver.settle()
-    assert "⎇ main" in driver.text("#header")
-    assert driver.text("#header").index("1 go") == before.index("1 go")

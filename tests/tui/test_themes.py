@@ -46,6 +46,8 @@ def test_every_text_role_is_legible_on_every_ground(file: Path) -> None:
     colors = read_palette(file).colors
     grounds = {where: ground(colors, where) if where in BLENDS else colors[where] for _, where in PAIRS}
     assert not [(role, where) for role, where in PAIRS if contrast(colors[role], grounds[where]) < AA]
+    if file.stem == "contrast":
+        assert min(contrast(colors[role], colors["background"]) for role in TEXT_ROLES) >= AAA
 
 
 def test_the_theme_for_few_colours_has_no_other_colours() -> None:
@@ -67,17 +69,6 @@ def test_the_theme_for_few_colours_has_no_other_colours() -> None:
 )
 def test_the_first_theme_goes_by_the_terminal(environ: dict[str, str], name: str) -> None:
     assert first_theme(environ) == name
-
-
-@for_each("role", TEXT_ROLES)
-def test_the_high_contrast_theme_is_better_than_that(role: str) -> None:
-    colors = read_palette(paths.themes_dir() / "contrast.toml").colors
-    assert contrast(colors[role], colors["background"]) >= AAA
-
-
-def test_there_are_dark_and_light_themes() -> None:
-    assert len(SHIPPED) >= 8
-    assert {read_palette(file).is_dark for file in SHIPPED} == {True, False}
 
 
 @for_each("name", ["clear", "clear-light"])
@@ -120,14 +111,6 @@ def test_an_error_in_a_theme_names_the_file_and_the_line(
     assert words in str(caught.value)
 
 
-def test_a_users_theme_is_found_by_its_name() -> None:
-    folder = paths.config_dir() / "themes"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text((paths.themes_dir() / "paper.toml").read_text())
-    assert paths.theme_files()["mine"] == folder / "mine.toml"
-    assert not find_theme("mine").dark
-
-
 async def test_a_broken_theme_is_said_and_the_default_used() -> None:
     folder = paths.config_dir() / "themes"
     folder.mkdir(parents=True)
@@ -139,18 +122,14 @@ async def test_a_broken_theme_is_said_and_the_default_used() -> None:
 
 
 @cases
-async def a_theme_can_be_changed_by_slash(driver: Driver) -> None:
-    await driver.type("/theme paper")
-    assert driver.app.theme == "paper"
-    await driver.type("/theme nosuch")
-    assert driver.app.theme == "paper"
-    assert "Theme 'nosuch' not found" in driver.text("#say")
-    await driver.until(lambda: driver.host.settings.changes == [("theme", "paper")])
-
-
-@cases
 async def a_theme_that_is_chosen_from_the_list_is_kept_and_one_that_is_looked_at_is_not(driver: Driver) -> None:
+    await driver.type("/theme paper")
+    await driver.until(lambda: driver.host.settings.changes == [("theme", "paper")])
     before = driver.app.theme
+    assert before == "paper"
+    await driver.type("/theme nosuch")
+    assert "Theme 'nosuch' not found" in driver.text("#say")
+    driver.host.settings.changes.clear()
     await driver.type("/theme", "Picker")
     await driver.press("down", "down", "escape")
     await driver.until(lambda: driver.app.theme == before)
@@ -179,7 +158,7 @@ async def test_a_users_theme_shows_anew_when_its_file_is_saved() -> None:
     text = (paths.themes_dir() / "dusk.toml").read_text()
     file.write_text(text)
     async with running(options=StartOptions(workspace="/w", theme="mine")) as driver:
-        await driver.pilot.pause(0.3)
+        await driver.pilot.pause(0.3)  # it is looked at as it is first
         file.write_text(text.replace("#14181d", "#301000"))
         await driver.until(lambda: driver.app.current_theme.background == "#301000")
         file.write_text(text.replace("#14181d", "reddish"))

@@ -38,23 +38,27 @@ def told(events: tuple[Event, ...]) -> list[Envelope]:
     return [Envelope(number, NOW, SESSION, event) for number, event in enumerate(events, 1)]
 
 
+def state_of(*events: Event) -> SessionState:
+    state = SessionState()
+    for envelope in told(events):
+        state.apply(envelope)
+    return state
+
+
+def stored(folder: Path, events: tuple[Event, ...]) -> SessionStore:
+    store = SessionStore(folder)
+    file = store.create(SESSION)
+    for envelope in told(events):
+        file.append(envelope)
+    file.close()
+    return store
+
+
 def test_the_status_line_says_until_when_a_session_waits() -> None:
     clock = f"{UNTIL.astimezone():%a %H:%M}"
-    state = SessionState()
-    for envelope in told(WAITING):
-        state.apply(envelope)
-    assert activity_text(state, NOW) == f"◔ wakes {clock}"
-    for envelope in told(WOKEN)[len(WAITING) :]:
-        state.apply(envelope)
-    assert activity_text(state, NOW) == "idle"
-
-
-@for_each("before", [(), WAITING[1:]])
-def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event, ...]) -> None:
-    state = SessionState()
-    for envelope in told((PLANNED[0], *before, *PLANNED[1:])):
-        state.apply(envelope)
-    assert activity_text(state, NOW) == "idle"
+    assert activity_text(state_of(*WAITING), NOW) == f"◔ wakes {clock}"
+    for events in (WOKEN, PLANNED, (*WAITING, *PLANNED[1:])):
+        assert activity_text(state_of(*events), NOW) == "idle"
 
 
 @for_each(
@@ -64,12 +68,7 @@ def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event
 def test_the_list_says_when_a_session_wakes(
     tmp_path: Path, events: tuple[Event, ...], state: str, wakes: datetime | None
 ) -> None:
-    store = SessionStore(tmp_path)
-    file = store.create(SESSION)
-    for envelope in told(events):
-        file.append(envelope)
-    file.close()
-    summary = summaries(store)[0]
+    summary = summaries(stored(tmp_path, events))[0]
     assert (summary.state, summary.wakes) == (state, wakes)
     row = "".join(text for text, _ in session_row(summary, NOW, 120))
     assert ("wakes" in row) == (wakes is not None)
@@ -77,35 +76,21 @@ def test_the_list_says_when_a_session_wakes(
 
 
 def test_a_log_that_came_from_elsewhere_is_not_said_to_wake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = SessionStore(tmp_path)
-    file = store.create(SESSION)
-    for envelope in told(WAITING):
-        file.append(envelope)
-    file.close()
+    store = stored(tmp_path, WAITING)
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "another"))
     assert [(each.state, each.wakes) for each in summaries(store)] == [("done", None)]
 
 
 def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
-    file = store.create(SESSION)
-    for envelope in told(WAITING[:-1]):
-        file.append(envelope)
-    file.close()
-    assert [(each.state, each.wakes) for each in summaries(store)] == [("waiting", UNTIL)]
-    state = SessionState()
-    for envelope in told((*WAITING[:-1], TurnEnded(turn_id="turn_1", reason=TurnReason.INTERRUPTED))):
-        state.apply(envelope)
+    assert [(each.state, each.wakes) for each in summaries(stored(tmp_path, WAITING[:-1]))] == [("waiting", UNTIL)]
+    state = state_of(*WAITING[:-1], TurnEnded(turn_id="turn_1", reason=TurnReason.INTERRUPTED))
     assert (live_state(state), activity_text(state, NOW)[:7]) == ("waiting", "◔ wakes")
 
 
 def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
-    file = store.create(SESSION)
-    for envelope in told(WAITING):
-        file.append(envelope)
-    file.close()
-    text = file.path.read_text().replace(f'"until":"{UNTIL.isoformat().replace("+00:00", "Z")}"', '"until":"9999-99-99"')
+    store = stored(tmp_path, WAITING)
+    (path,) = (each for each in tmp_path.rglob("*") if each.is_file() and '"until"' in each.read_text())
+    text = path.read_text().replace(f'"until":"{UNTIL.isoformat().replace("+00:00", "Z")}"', '"until":"9999-99-99"')
     assert "9999-99-99" in text
-    file.path.write_text(text)
+    path.write_text(text)
     assert [(each.state, each.wakes) for each in summaries(store)] == [("waiting", None)]

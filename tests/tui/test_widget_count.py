@@ -3,7 +3,6 @@ from __future__ import annotations
 from lmtui.core import events
 from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
-from tests.sets import for_each
 from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fakes import FakeHost, FakeSession
 
@@ -35,25 +34,12 @@ async def widgets(host: FakeHost, *keys: str) -> int:
         return count_of(driver)
 
 
-@for_each("keys", [(), ("f9", "home"), ("f8", "end")])
-async def test_the_number_of_widgets_does_not_depend_on_the_number_of_events(keys: tuple[str, ...]) -> None:
-    assert await widgets(host_with(turns=MANY // 5), *keys) == await widgets(host_with(turns=2), *keys)
+async def test_the_number_of_widgets_does_not_depend_on_the_number_of_events() -> None:
+    keys = ("f9", "home", "f8", "end")
+    assert await widgets(host_with(turns=MANY // 10), *keys) == await widgets(host_with(turns=2), *keys)
 
 
 async def test_the_number_of_widgets_does_not_depend_on_the_number_of_files() -> None:
     many = await widgets(host_with(files=MANY), "f6", "enter", "end")
     assert many == await widgets(host_with(files=10), "f6", "enter", "end")
     assert many <= 60
-
-
-async def test_sessions_of_any_length_take_the_same_number_of_widgets_each() -> None:
-    assert await widgets_of_three(host_with(turns=500)) == await widgets_of_three(host_with(turns=2))
-
-
-async def widgets_of_three(host: FakeHost) -> int:
-    async with running(host, size=WIDE, options=StartOptions(session_id="old", workspace=str(host.workspace))) as driver:
-        for _ in range(2):
-            await driver.press("f4")
-            await driver.settle()
-        assert len(driver.app.sessions.views) == 3
-        return count_of(driver)

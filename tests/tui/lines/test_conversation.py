@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from hypothesis import given
@@ -18,21 +18,17 @@ from lmtui.core.events import (
     Event,
     FilesChanged,
     FilesRestored,
-    InboxChanged,
     Level,
     MessageAdded,
     ModeChanged,
     ModelChanged,
     Notice,
     Outcome,
-    PlanChanged,
-    PrefillProgress,
     RetryScheduled,
     Rewound,
     RuleRevoked,
     SandboxSelected,
     SessionOpened,
-    SessionRenamed,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
@@ -41,11 +37,9 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
     TurnStarted,
-    UsageUpdated,
     step_id,
 )
-from lmtui.core.messages import ImageRef, Role, Usage
-from lmtui.core.plan import Plan
+from lmtui.core.messages import ImageRef, Role
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.store.session_logs import EVENT_TYPES
 from lmtui.tui.lines.blocks import UserBlock
@@ -54,8 +48,8 @@ from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.lines.transcript import ConversationBlocks
 from tests.sets import for_each
+from tests.tui.lines.stage import envelopes
 
-NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
 STARTED = ToolCallStarted(call_id="c1", tool="shell", arguments={}, title="pytest -q")
 FINISHED = ToolCallFinished(call_id="c1", tool="shell", ok=True, result="one\ntwo\nthree\nfour", elapsed_ms=1900)
@@ -67,10 +61,6 @@ def user(text: str) -> MessageAdded:
 
 def answer(text: str, thinking: str = "", thinking_s: float = 0.0) -> MessageAdded:
     return MessageAdded(role=Role.ASSISTANT, text=text, thinking=thinking, thinking_s=thinking_s)
-
-
-def envelopes(events: Iterable[Event]) -> list[Envelope]:
-    return [Envelope(seq, NOON + timedelta(seconds=seq), "s", event) for seq, event in enumerate(events, 1)]
 
 
 def squeezed(lines: list[str]) -> list[str]:
@@ -157,22 +147,6 @@ def test_events_of_another_agent_change_nothing(kind: type[Event]) -> None:
     assert drawn([event]) == []
 
 
-def test_what_other_panes_show_is_not_shown_here() -> None:
-    assert not drawn(
-        [
-            SessionOpened(workspace="/w", version="1"),
-            SessionRenamed(title="t"),
-            ModeChanged(mode="auto"),
-            ModelChanged(model="m", url="u"),
-            SandboxSelected(backend="docker", network="none", text="docker"),
-            PrefillProgress(ratio=0.5),
-            PlanChanged(plan=Plan()),
-            InboxChanged(queued=("later",)),
-            UsageUpdated(usage=Usage()),
-        ]
-    )
-
-
 def test_a_turn_reads_as_a_conversation() -> None:
     lines = drawn(
         [
@@ -254,11 +228,6 @@ def test_a_command_of_ones_own_looks_like_a_message_and_shows_its_output() -> No
     assert lines[1:] == [*(f"  │ line {number}" for number in range(20)), "  │ ▸ 5 more lines"]
 
 
-def test_a_call_of_a_tool_from_elsewhere_names_it() -> None:
-    call = replace(STARTED, tool="github_search", title="parsers")
-    assert squeezed(drawn([call])) == ["● Call  github_search parsers"]
-
-
 def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest")
     assert squeezed(drawn([STARTED, asked])) == ["▲ Run  pytest -q  waiting"]
@@ -274,6 +243,10 @@ def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     assert squeezed(drawn([STARTED, asked, other, refused]))[0] == "✗ Run  pytest -q  denied by bob@sofa ▸"
     allowed = replace(FINISHED, decision="once", elapsed_ms=8)
     assert "allowed once by bob@sofa" in drawn([STARTED, asked, replace(other, outcome=Outcome.ONCE), allowed])[0]
+    ran = ApprovalResolved(approval_id="a", outcome=Outcome.ONCE, edited="pytest -x")
+    assert "  You ran instead: pytest -x" in drawn([STARTED, asked, ran, FINISHED])
+    foreign = replace(STARTED, tool="github_search", title="parsers")
+    assert squeezed(drawn([foreign])) == ["● Call  github_search parsers"]
     long = replace(answered, feedback="use tox, which knows the versions that we support")
     assert drawn([STARTED, asked, long, refused])[1:] == [f'  "{long.feedback}"']
     assert squeezed(drawn([STARTED, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)]))[0] == "■ Run  pytest -q"
@@ -294,22 +267,8 @@ def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
     assert squeezed(drawn([*events[:2], by_mode]))[0] == "✓ Edit  x.py  +1 −1  auto ▸"
     assert squeezed(drawn([*events[:2], by_rule]))[0] == "✓ Edit  x.py  +1 −1  allowed by rule ▸"
     assert drawn(events, unfold=True)[1:] == ["  M x.py  +1 −1", "    1   1   a", "    2     − b", "        2 + c"]
-
-
-def test_a_read_that_the_mode_allowed_says_nothing_of_it() -> None:
     read = replace(STARTED, tool="read", title="x.py")
     assert squeezed(drawn([read, replace(FINISHED, tool="read", elapsed_ms=5, decision="mode")])) == ["✓ Read  x.py  ▸"]
-
-
-def test_a_message_has_room_around_its_text_where_there_is_room() -> None:
-    document = Document(40)
-    document.pad(is_padded=True)
-    conversation = ConversationBlocks(document, zone=UTC)
-    conversation.apply(envelopes([user("one")])[0])
-    assert [plain(line)[:6].rstrip() for line in document.all_lines()] == ["▌", "▌ one", "▌"]
-    document.pad(is_padded=False)
-    document.set_width(40)
-    assert [plain(line)[:5] for line in document.all_lines()] == ["▌ one"]
 
 
 def test_the_bar_of_thinking_is_not_part_of_its_text() -> None:
@@ -328,16 +287,10 @@ def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
     retry = RetryScheduled(attempt=2, attempts=5, wait_s=4.0, reason="the server is busy")
     assert drawn([TextDelta(text="half an ans"), retry]) == ["! the server is busy; trying again (2 of 5)"]
     assert drawn([TextDelta(text="half"), retry, TextDelta(text="whole")]) == ["whole▌"]
-
-
-def test_a_turn_that_no_server_answered_names_the_key_that_chooses_another() -> None:
-    end = TurnEnded(turn_id="t1", reason=TurnReason.ERROR, error="no model server answers at x.", fault="unreachable")
-    assert "Alt+E chooses another" in " ".join(drawn([end]))
-
-
-def test_a_notice_while_an_answer_streams_stands_before_it() -> None:
     lines = drawn([TextDelta(text="one "), Notice(level=Level.WARNING, text="careful"), TextDelta(text="two")])
     assert lines == ["! careful", "", "one two▌"]
+    end = TurnEnded(turn_id="t1", reason=TurnReason.ERROR, error="no model server answers at x.", fault="unreachable")
+    assert "Alt+E chooses another" in " ".join(drawn([end]))
 
 
 @for_each(
@@ -350,10 +303,16 @@ def test_a_notice_while_an_answer_streams_stands_before_it() -> None:
             SandboxSelected(backend="landlock", network="none", text="no shell", is_weaker=True, reason="no docker"),
             "! sandbox: no shell (no docker)",
         ),
+        (RuleRevoked(rule="Shell(make*)"), "· rule revoked: Shell(make*)"),
+        (
+            CheckpointCreated(call_id="c1", checkpoint="x", left_out=("big.bin", "data/a"), left_out_total=7),
+            "· undo does not cover: big.bin, data/a and 5 more",
+        ),
     ],
 )
-def test_what_the_user_must_know_is_a_line(event: Event, line: str) -> None:
-    assert drawn([event]) == [line]
+def test_what_the_user_must_know_is_a_line_and_what_other_panes_show_is_none(event: Event, line: str) -> None:
+    usual = SandboxSelected(backend="docker", network="none", text="docker")
+    assert drawn([SessionOpened(workspace="/w", version="1"), ModeChanged(mode="auto"), usual, event]) == [line]
 
 
 def test_the_sandbox_is_told_again_only_when_it_is_another() -> None:
@@ -400,9 +359,6 @@ def test_what_was_undone_is_a_line_and_marks_the_call_until_it_is_done_again() -
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE, again]))
     assert lines[0] == "✓ Run  pytest -q  1.9 s ▸"
     assert lines[-1] == "· done again: shell pytest -q  (1 file)"
-
-
-def test_a_file_put_back_is_named_and_marks_no_call() -> None:
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, FilesRestored(action="restore", calls=("step_3",), files=("x.py",))]))
     assert lines[0].startswith("✓")
     assert lines[-1] == "· put back: x.py  (1 file)"
@@ -422,21 +378,6 @@ def test_after_a_rewind_what_was_cut_off_is_dim_and_a_line_says_so() -> None:
     assert "own" in roles["keep"]
     assert roles["drop"] == roles["gone"] == {"muted"}
     assert plain(document.all_lines()[-1 - 1]).startswith("! the conversation continues from here")
-
-
-def test_files_that_no_checkpoint_holds_are_named_once() -> None:
-    event = CheckpointCreated(call_id="c1", checkpoint="x", left_out=("big.bin", "data/a"), left_out_total=7)
-    assert drawn([event, event]) == ["· undo does not cover: big.bin, data/a and 5 more"]
-
-
-def test_a_revoked_rule_is_a_line() -> None:
-    assert drawn([RuleRevoked(rule="Shell(make*)")]) == ["· rule revoked: Shell(make*)"]
-
-
-def test_a_command_that_ran_in_place_of_another_is_shown_under_it() -> None:
-    asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest -q")
-    lines = drawn([STARTED, asked, ApprovalResolved(approval_id="a", outcome=Outcome.ONCE, edited="pytest -x"), FINISHED])
-    assert "  You ran instead: pytest -x" in lines
 
 
 def test_a_long_user_text_is_folded() -> None:
@@ -468,9 +409,5 @@ def test_three_reads_are_rows_and_a_fourth_folds_them_to_one() -> None:
     failed = drawn([*events, *read(3, ok=False)])
     assert failed[0] == "✓ Read    4 files  ▸"
     assert failed[1].split()[:3] == ["✗", "Read", "f3.py"]
-
-
-def test_what_is_said_between_reads_keeps_them_apart() -> None:
-    events = [event for number in range(2) for event in read(number)]
-    lines = drawn([*events, answer("So."), *read(2), *read(3)])
+    lines = drawn([*events[:4], answer("So."), *read(2), *read(3)])
     assert len([line for line in lines if "Read" in line]) == 4

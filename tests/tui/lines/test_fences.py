@@ -11,13 +11,7 @@ def test_every_fence_gives_exactly_its_code() -> None:
         ("```\ny", ""),
         ("ls\n -l", "sh"),
     ]
-
-
-def test_a_fence_that_is_still_open_reaches_to_the_end() -> None:
     assert [fence.code for fence in fences_of("```\na\nb")] == ["a\nb"]
-
-
-def test_the_places_are_those_of_the_text() -> None:
     for fence in fences_of(TEXT):
         assert fence.code.split("\n")[0] in TEXT[fence.start : fence.end]
 

@@ -4,7 +4,7 @@ import itertools
 
 from lmtui.core.events import FilesChanged
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, GitState
-from lmtui.tui.lines.file_tree import FileTree, TreeRows
+from lmtui.tui.lines.file_tree import FileTree
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 FOLDERS = {
@@ -44,35 +44,23 @@ def changed(tree: FileTree, **kinds: FileChangeKind) -> None:
     tree.apply(envelopes([event], next(SEQ))[0])
 
 
-async def test_folders_open_and_close_by_key_and_files_are_chosen() -> None:
+async def test_folders_open_and_close_and_files_are_chosen_by_key_and_click() -> None:
     tree = FileTree()
     stage = TreeStage(tree)
     async with stage.run_test(size=(30, 10)) as pilot:
         await settled(pilot)
         assert screen_lines(tree)[:4] == [" ▸ parser/", " ▸ tests/", "   README.md", "   pyproject.toml"]
         await pilot.press("enter")
-        await settled(pilot)
         assert screen_lines(tree)[:4] == [" ▾ parser/", "   ▸ deep/", "     lexer.py", "     tokens.py"]
         await pilot.press("down", "down", "enter")
-        await settled(pilot)
         assert stage.chosen == ["parser/lexer.py"]
         await pilot.press("left", "left")
-        await settled(pilot)
         assert screen_lines(tree)[:2] == [" ▸ parser/", " ▸ tests/"]
         assert stage.asked == ["", "parser"]
-
-
-async def test_a_click_opens_a_folder_and_chooses_a_file() -> None:
-    tree = FileTree()
-    stage = TreeStage(tree)
-    async with stage.run_test(size=(30, 10)) as pilot:
-        await settled(pilot)
         await pilot.click(FileTree, offset=(4, 1))
-        await settled(pilot)
         assert screen_lines(tree)[1:3] == [" ▾ tests/", "     test_lexer.py"]
         await pilot.click(FileTree, offset=(8, 2))
-        await settled(pilot)
-        assert stage.chosen == ["tests/test_lexer.py"]
+        assert stage.chosen == ["parser/lexer.py", "tests/test_lexer.py"]
 
 
 async def test_changed_files_are_marked_and_new_ones_asked_for() -> None:
@@ -84,7 +72,6 @@ async def test_changed_files_are_marked_and_new_ones_asked_for() -> None:
         await settled(pilot)
         assert [line.split() for line in screen_lines(tree)[:3]] == [["▸", "parser/", "•"], ["▸", "tests/"], ["README.md", "D"]]
         await pilot.press("enter")
-        await settled(pilot)
         assert screen_lines(tree)[2].split() == ["lexer.py", "M"]
         stage.folders["parser"] = [*FOLDERS["parser"], "parser/new.py"]
         changed(tree, **{"parser/new.py": FileChangeKind.ADDED})
@@ -105,7 +92,6 @@ async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_ma
         assert screen_lines(tree)[:3] == [" parser/lexer.py", " tests/test_lexer.py", ""]
         assert "".join(text for text, role in tree.source.line(0) if "match" in role) == "lex"
         await pilot.press("down", "enter")
-        await settled(pilot)
         assert stage.chosen == ["tests/test_lexer.py"]
         tree.show_found("zzz", [])
         await settled(pilot)
@@ -179,7 +165,6 @@ async def test_a_listing_that_grows_above_the_view_does_not_move_it() -> None:
     async with stage.run_test(size=(30, 10)) as pilot:
         await settled(pilot)
         await pilot.press("end", "up")
-        await settled(pilot)
         before = screen_lines(tree)
         tree.set_listing("", entries(["aaa.py", "aab.py", *stage.folders[""]]))
         await settled(pilot)
@@ -187,24 +172,16 @@ async def test_a_listing_that_grows_above_the_view_does_not_move_it() -> None:
         assert tree.current_path == "file098.py"
 
 
-async def test_a_folder_that_is_gone_takes_its_rows_with_it() -> None:
+async def test_a_folder_that_is_gone_takes_its_rows_with_it_and_a_new_listing_keeps_the_cursor_on_its_file() -> None:
     tree = FileTree()
     stage = TreeStage(tree)
     async with stage.run_test(size=(30, 10)) as pilot:
         await settled(pilot)
         await pilot.press("enter")
-        await settled(pilot)
         tree.set_listing("parser", None)
         await settled(pilot)
         assert screen_lines(tree)[:2] == [" ▸ parser/", " ▸ tests/"]
         assert tree.open_folders == [""]
-
-
-async def test_a_new_listing_keeps_the_cursor_on_its_file() -> None:
-    tree = FileTree()
-    stage = TreeStage(tree)
-    async with stage.run_test(size=(30, 10)) as pilot:
-        await settled(pilot)
         await pilot.press("end")
         tree.set_listing("", entries(["a/", "b/", *FOLDERS[""]]))
         await settled(pilot)
@@ -224,30 +201,3 @@ async def test_hostile_wide_and_long_names_stay_in_their_row() -> None:
         assert lines[2].endswith(".py")
         assert "…" in lines[1]
         assert lines[3] == "   e\u0301🙂.txt"
-
-
-async def test_a_hundred_thousand_rows_cost_no_widgets() -> None:
-    tree = FileTree()
-    stage = TreeStage(tree)
-    stage.folders[""] = [f"file{number}.py" for number in range(100_000)]
-    async with stage.run_test(size=(30, 10)) as pilot:
-        before = len(pilot.app.query("*"))
-        await settled(pilot)
-        await pilot.press("end")
-        await settled(pilot)
-        assert screen_lines(tree)[-1] == "   file99999.py"
-        assert len(pilot.app.query("*")) == before
-
-
-def test_rows_of_open_folders_survive_a_new_listing() -> None:
-    rows = TreeRows()
-    for path, names in FOLDERS.items():
-        rows.set_listing(path, entries(names))
-    rows.open("parser")
-    rows.open("parser/deep")
-    before = [row.path for row in rows.rows]
-    rows.set_listing("parser", entries(FOLDERS["parser"]))
-    assert [row.path for row in rows.rows] == before
-    assert before[:3] == ["parser", "parser/deep", "parser/deep/x.py"]
-    rows.close("parser")
-    assert [row.path for row in rows.rows] == ["parser", "tests", "README.md", "pyproject.toml"]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.tui.lines.blocks import BLOCK_CHARS, CURSOR, AnswerStream, Block, answer_blocks, split
 from lmtui.tui.lines.styled_text import Line, plain, width_of
+from tests.sets import for_each
 
 FRAGMENTS = st.sampled_from(
     [
@@ -19,6 +20,9 @@ FRAGMENTS = st.sampled_from(
     ]
 )  # fmt: skip
 TEXTS = st.lists(FRAGMENTS, max_size=25).map("".join)
+EVERYTHING = (
+    "# T\n\nSome `code`.\n\n- a\n- b\n\n  ```sh\n  ls\n  ```\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n```py\nx = 1\n```\nend"
+)
 
 
 def lines_of(blocks: list[Block], width: int = 60) -> list[Line]:
@@ -42,6 +46,7 @@ def streamed(text: str, cuts: list[int], width: int) -> AnswerStream:
 @settings(deadline=None)
 @given(TEXTS, st.lists(st.integers(0, 400), max_size=12), st.integers(20, 90))
 @example("a\r\nb\n\n```py\nx\n```", [1, 2, 3, 4, 5, 6], 40)
+@example(EVERYTHING, [*range(len(EVERYTHING))], 40)
 def test_a_stream_cut_anywhere_gives_the_lines_of_the_whole(text: str, cuts: list[int], width: int) -> None:
     stream = streamed(text, cuts, width)
     open_lines = lines_of([*stream.blocks], width)
@@ -51,16 +56,6 @@ def test_a_stream_cut_anywhere_gives_the_lines_of_the_whole(text: str, cuts: lis
     assert stream.text == text
     if text.strip():
         assert lines_of([*stream.blocks], width) == open_lines == lines_of(answer_blocks(text), width)
-
-
-def test_a_stream_cut_at_every_character_gives_the_lines_of_the_whole() -> None:
-    text = (
-        "# T\n\nSome `code`.\n\n- a\n- b\n\n  ```sh\n  ls\n  ```\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n```py\nx = 1\n```\nend"
-    )
-    for at in range(len(text) + 1):
-        stream = streamed(text, [at], 40)
-        stream.finish()
-        assert lines_of([*stream.blocks], 40) == lines_of(answer_blocks(text), 40)
 
 
 def test_a_long_answer_gives_the_same_lines_streamed_and_whole() -> None:
@@ -92,8 +87,17 @@ def test_headings_lists_and_quotes() -> None:
     ]  # fmt: skip
 
 
-def test_links_show_their_target() -> None:
-    assert shown("see [docs](https://x.y/z) or <https://a.b>") == ["see docs (https://x.y/z) or https://a.b"]
+@for_each(
+    ("text", "lines"),
+    [
+        ("see [docs](https://x.y/z) or <https://a.b>", ["see docs (https://x.y/z) or https://a.b"]),
+        ("[red]x[/red] <b>y</b> [@click=app.quit]z[/]", ["[red]x[/red] <b>y</b> [@click=app.quit]z[/]"]),
+        ("a\u202eb &#x202E; \x1b]0;title\x07c", ["a<U+202E>b <U+202E> c"]),
+        ("- [x] read\n- [ ] write\n- [link](x)", ["☑ read", "☐ write", "• link (x)"]),
+    ],
+)
+def test_links_show_their_target_and_markup_is_only_text(text: str, lines: list[str]) -> None:
+    assert shown(text) == lines
 
 
 def test_inline_marks_become_roles() -> None:
@@ -114,20 +118,6 @@ def test_a_table_is_aligned_and_narrowed_to_the_pane() -> None:
     ]  # fmt: skip
     narrow = shown("| name | note |\n|---|---|\n| a | a longer note that has to be broken |", 20)
     assert narrow[2:4] == ["a    │ a longer note", "     │ that has to"]
-
-
-def test_markup_and_html_are_only_text() -> None:
-    assert shown("[red]x[/red] <b>y</b> [@click=app.quit]z[/]") == ["[red]x[/red] <b>y</b> [@click=app.quit]z[/]"]
-
-
-def test_what_hides_or_reorders_text_is_named() -> None:
-    assert shown("a\u202eb &#x202E; \x1b]0;title\x07c") == ["a<U+202E>b <U+202E> c"]
-
-
-def test_a_fence_that_never_closes_stays_code() -> None:
-    stream = AnswerStream()
-    stream.feed("```js\nlet a = 1")
-    assert [plain(line).rstrip() for line in lines_of([*stream.blocks])] == [" let a = 1"]
 
 
 def test_finished_pieces_are_not_drawn_again() -> None:
@@ -157,7 +147,3 @@ def test_a_paragraph_that_takes_long_to_parse_is_drawn_as_it_was_written() -> No
     assert time.process_time() - began < 2
     assert "".join(lines) == "[" * 200_000
     assert shown("\n".join(["**a** b"] * 10)) == shown(" ".join(["**a** b"] * 10)), "a usual one is not"
-
-
-def test_task_lists_have_boxes() -> None:
-    assert shown("- [x] read\n- [ ] write\n- [link](x)") == ["☑ read", "☐ write", "• link (x)"]

@@ -52,7 +52,6 @@ async def test_the_row_under_the_cursor_has_a_bar_and_its_text_stays_in_place(ma
         await settled(pilot)
         before = screen_lines(stage.view, has_bar=True)[:3]
         await pilot.press("down")
-        await settled(pilot)
         after = screen_lines(stage.view, has_bar=True)[:3]
         assert [line[:1] for line in before] == ["▌", " ", " "]
         assert [line[:1] for line in after] == [" ", "▌", " "]
@@ -69,14 +68,11 @@ async def test_the_row_under_the_pointer_has_the_ground_of_the_cursor_and_nothin
         await settled(pilot)
         row_cursor(stage).put(0)
         await pilot.hover(type(stage.view), offset=(5, 2))
-        await settled(pilot)
         marked, plain_row, under = grounds(stage.view)
         assert under == marked != plain_row
         assert screen_lines(stage.view, has_bar=True)[2][:1] == " "
         strips = [stage.view.render_line(y) for y in range(3)]
         await pilot.hover(type(stage.view), offset=(9, 2))
-        await settled(pilot)
         assert all(stage.view.render_line(y) is strip for y, strip in enumerate(strips))
         await pilot.hover(type(stage.view), offset=(9, 5))
-        await settled(pilot)
         assert grounds(stage.view)[2] == plain_row

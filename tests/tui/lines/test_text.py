@@ -51,9 +51,6 @@ def test_restyle_changes_no_character(line: Line, start: int, end: int) -> None:
 
 def test_wrap_breaks_at_spaces_and_keeps_roles() -> None:
     assert wrap((("one two ", ""), ("three", "strong")), 8) == [(("one two", ""),), (("three", "strong"),)]
-
-
-def test_wrap_cuts_a_word_that_is_wider_than_the_pane() -> None:
     assert [plain(part) for part in wrap((("see abcdefghij", ""),), 6)] == ["see", "abcdef", "ghij"]
 
 
@@ -64,9 +61,6 @@ def test_fit_middle_leaves_more_of_the_end_of_a_path() -> None:
 def test_row_puts_the_right_side_at_the_end() -> None:
     line = row((("left", ""),), (("12 ms", "muted"),), 20)
     assert plain(line) == "left           12 ms"
-
-
-def test_row_crops_the_left_side_first() -> None:
     line = row((("a long left side", ""),), (("12 ms", ""),), 14)
     assert plain(line) == "a long…  12 ms"
 

@@ -37,11 +37,9 @@ def test_the_rows_of_the_window_fit(width: int) -> None:
     assert width < 60 or all(width_of(line) <= width + 12 for line in (*lines, column_head(width)))
 
 
-def test_an_unknown_window_is_said() -> None:
+def test_what_is_free_stands_last_and_what_is_not_known_is_said() -> None:
     assert "does not say" in window_head([WindowPart("you", 5, 1)], SessionState())
-
-
-def test_what_is_free_stands_last() -> None:
+    assert cache_head([]) == "no request yet"
     rows = window_rows([WindowPart("you", 192, 1)], 8192, lambda _: 0.0)
     assert rows[-1].group == "free"
     assert "8k" in plain(rows[-1].make(60))
@@ -71,7 +69,3 @@ def test_other_agents_are_left_out_and_turns_bear_what_was_asked() -> None:
     assert "fix" in plain(cache_rows(turns)[0].make(80))
     assert "\x1b" not in plain(cache_rows(turns)[0].make(80))
     assert request_text(turns[0].requests[0]).startswith("0 reused, 0 read again, 100 new, inferred")
-
-
-def test_no_request_is_said() -> None:
-    assert cache_head([]) == "no request yet"

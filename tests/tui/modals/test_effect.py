@@ -137,18 +137,15 @@ async def a_click_on_the_mark_of_a_deletion_deletes_the_file_and_one_on_the_head
     table = driver.app.screen.query_one(LIST)
     row = next(y for y, line in enumerate(driver.text(LIST).splitlines()) if "todo.txt" in line)
     _ = await driver.pilot.click(table, offset=(table.size.width - 3, row))
-    await driver.settle()
     assert "apply 6 · delete 1 · 1 deletion undecided" in driver.text()
     assert "y Apply 6, delete 1" in driver.text()
     assert "Delete or keep" in driver.text()
     _ = await driver.pilot.click(table, offset=(4, row))
-    await driver.settle()
     assert "apply 6 · delete 1 · 1 deletion undecided" in driver.text()
     await driver.press("home", "down", "down", "down")
     diff = driver.app.screen.query_one("#effect-diff")
     row = next(y for y, line in enumerate(driver.text("#effect-diff").splitlines()) if "Hunk 3" in line)
     _ = await driver.pilot.click(diff, offset=(4, row))
-    await driver.settle()
     assert "2 of 3" in driver.text(LIST)
     assert "Hunk 3  skip" in driver.text(DIFF)
 
@@ -167,7 +164,6 @@ async def with_others_it_is_numbered_and_not_allowed_together_with_them(driver: 
 async def why_says_what_each_answer_does(driver: Driver) -> None:
     await ask(driver)
     await driver.press("question_mark", to="Explanation")
-    await driver.settle()
     shown = " ".join(driver.text().split())
     assert "It ran in an overlay" in shown
     assert "Nothing has changed" in shown

@@ -8,7 +8,7 @@ from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.roles import ModelRole
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.model_rows import ModelRow, bar, count_text, model_row, server_row, with_pool
+from lmtui.tui.modals.model_rows import ModelRow, bar, model_row, server_row
 from lmtui.tui.modals.models import ROLE_NOTES, read_window
 from tests.sets import for_each
 from tests.tui.driving import Driver
@@ -248,11 +248,6 @@ async def what_is_known_of_a_model_stands_with_what_its_server_tells_and_a_test_
     assert (OLLAMA, NOMIC.name) not in servers.profiles
 
 
-async def test_signs_tell_the_model_in_use_from_loaded_and_other_ones() -> None:
-    rows = [plain(model_row(ModelRow(RICH[0], model, is_in_use=model is QWEN3), 100)) for model in (QWEN3, GEMMA)]
-    assert [row[0] for row in rows] == ["●", "·" if GEMMA.is_loaded is False else "○"]
-
-
 @cases
 async def a_server_is_added_by_its_address_and_a_dead_one_is_said(driver: Driver) -> None:
     class Refusing(FakeServers):
@@ -315,10 +310,3 @@ def test_a_server_of_the_pool_says_why_it_is_down() -> None:
     assert plain(server_row(POOLED[2], 100)) == "server pool  gpu3:11434  ○ down  no model server answers (connection refused)"
     assert plain(server_row(POOLED[1], 100)) == "LM Studio  gpu2:1234  ● 1/4 busy · 72 tok/s"
     assert plain(server_row(POOLED[1], 30)).endswith("…")
-
-
-def test_rows_of_which_nothing_changed_are_the_same() -> None:
-    rows = [ModelRow(server) for server in POOLED]
-    assert with_pool(rows, POOL) == rows
-    assert with_pool(rows, POOL[1:]) != rows
-    assert (count_text(rows, 1), count_text(rows[4:], 2)) == ("pool 2 of 4 up, 3/6 busy · 1 model", "2")

@@ -28,14 +28,6 @@ async def rules_are_grouped_deny_before_ask_before_allow_with_their_sources(driv
 
 
 @cases
-async def no_rules_say_how_rules_come_to_be(driver: Driver) -> None:
-    await at_rules(driver)
-    assert "No rules yet" in driver.text()
-    await driver.press("d")
-    assert type(driver.app.screen).__name__ == "Rules"
-
-
-@cases
 async def a_rule_is_revoked_after_asking(driver: Driver) -> None:
     driver.host.files.unmatched_rules = [SET]
     await at_rules(driver, GRANTED, SET)

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from textual.widgets import Input
 
-from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.driving import SMALL, Driver
 from tests.tui.one_app import Cases
 
 cases = Cases()
-
-SIZES = [WIDE, SMALL, (40, 12)]
 
 
 async def settings_of(driver: Driver, *keys: str) -> None:
@@ -15,7 +13,7 @@ async def settings_of(driver: Driver, *keys: str) -> None:
     await driver.press(*keys)
 
 
-@cases.each("size", SIZES)
+@cases.each("size", [SMALL, (40, 12)])
 async def settings_show_value_source_and_help(driver: Driver, size: tuple[int, int]) -> None:
     await settings_of(driver, *"temp")
     text = driver.text()
@@ -72,11 +70,7 @@ async def a_theme_that_is_set_shows_at_once(driver: Driver) -> None:
     await driver.until_screen("Picker")
     await driver.press(*"paper", "enter")
     await driver.until(lambda: driver.app.theme == "paper")
-
-
-@cases
-async def the_settings_close_and_the_prompt_has_the_focus(driver: Driver) -> None:
-    await settings_of(driver, "escape")
+    await driver.press("escape", "escape")
     await driver.until_screen("Workbench")
     await driver.press("a")
     assert driver.app.workbench.prompt.text == "a"

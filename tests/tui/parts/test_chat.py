@@ -23,13 +23,6 @@ def only_the_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
 
 
-def transcript_of(driver: Driver) -> Transcript:
-    assert driver.app.workbench.panes is not None
-    current = driver.app.workbench.panes.current
-    assert current is not None
-    return current.transcript
-
-
 async def with_talk(driver: Driver, turns: int = 30) -> Transcript:
     session = driver.host.session
     for number in range(turns):
@@ -39,11 +32,11 @@ async def with_talk(driver: Driver, turns: int = 30) -> Transcript:
         session.finish_call(f"c{number}", "shell", result=f"line one\nneedle {number}\nline three\nline four")
         session.end_turn()
     await driver.settle()
-    return transcript_of(driver)
+    return driver.transcript
 
 
 @cases
-async def a_search_finds_what_is_folded_and_folds_it_again(driver: Driver) -> None:
+async def a_search_finds_what_is_folded_and_folds_it_again_and_counts_its_matches(driver: Driver) -> None:
     transcript = await with_talk(driver)
     await driver.type("/search secret thought 3")
     await driver.until(lambda: "secret thought 3" in driver.text())
@@ -52,18 +45,16 @@ async def a_search_finds_what_is_folded_and_folds_it_again(driver: Driver) -> No
     assert transcript.search.finder is None
     assert "secret thought 3" not in driver.text()
     assert "question 3" in driver.text()
-
-
-@cases
-async def matches_are_counted_and_gone_to_both_ways(driver: Driver) -> None:
-    await with_talk(driver)
-    transcript_of(driver).action_move("home")
+    transcript.action_move("home")
+    driver.app.workbench.prompt.focus()
     await driver.type("/search needle 1")
     await driver.until(lambda: "1 of 11" in driver.text())
     await driver.press("n")
     await driver.until(lambda: "2 of 11" in driver.text())
     await driver.press("N", "N")
     await driver.until(lambda: "11 of 11" in driver.text())
+    driver.host.session.begin_turn("one more needle 1")
+    await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 12)
 
 
 @cases.at(SMALL)
@@ -77,11 +68,7 @@ async def the_search_line_marks_while_it_is_typed_and_enter_goes_there(driver: D
     assert transcript.has_focus
     await driver.press("slash", "escape")
     assert transcript.search.finder is None
-
-
-@cases
-async def a_search_that_is_given_up_leaves_the_focus_where_it_was(driver: Driver) -> None:
-    await with_talk(driver, 2)
+    driver.app.workbench.prompt.focus()
     await driver.press("ctrl+f", *"zzz")
     await driver.until(lambda: "not found" in driver.text())
     await driver.press("escape")
@@ -89,27 +76,18 @@ async def a_search_that_is_given_up_leaves_the_focus_where_it_was(driver: Driver
 
 
 @cases
-async def what_comes_in_is_searched_too(driver: Driver) -> None:
-    transcript = await with_talk(driver, 3)
-    await driver.type("/search needle")
-    await driver.until(lambda: "of 3" in driver.text())
-    driver.host.session.begin_turn("one more needle")
-    await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 4)
-
-
-@cases
 async def code_is_copied_fence_by_fence(driver: Driver) -> None:
     driver.host.session.begin_turn("how?")
     driver.host.session.say(CODE)
     await driver.settle()
-    transcript_of(driver).focus()
+    driver.transcript.focus()
     for wanted in ("first = 1", "second = 2", "first = 1"):
         await driver.press("Y")
         assert driver.app.clipboard == wanted
 
 
 @cases
-async def the_copy_mode_copies_what_is_marked_and_is_left(driver: Driver) -> None:
+async def the_copy_mode_copies_what_is_marked_and_moves_by_word_line_and_page(driver: Driver) -> None:
     transcript = await with_talk(driver)
     transcript.focus()
     await driver.press("v")
@@ -123,12 +101,6 @@ async def the_copy_mode_copies_what_is_marked_and_is_left(driver: Driver) -> Non
     assert driver.app.clipboard.count("\n") == 2
     assert "line three" in driver.app.clipboard
     assert not driver.app.clipboard.startswith(" ")
-
-
-@cases
-async def the_copy_mode_moves_by_word_line_and_page(driver: Driver) -> None:
-    transcript = await with_talk(driver)
-    transcript.focus()
     await driver.press("v", "g", "j", "w", "w")
     mode = transcript.copy_mode
     assert mode.is_on
@@ -146,7 +118,7 @@ async def the_copy_mode_moves_by_word_line_and_page(driver: Driver) -> None:
 async def ctrl_c_copies_a_selection_once_and_then_interrupts(driver: Driver) -> None:
     play_work(driver.host.session)
     await driver.settle()
-    transcript = transcript_of(driver)
+    transcript = driver.transcript
     await driver.pilot.mouse_down(transcript, offset=(1, 0))
     await driver.pilot.hover(transcript, offset=(40, 1))
     await driver.pilot.mouse_up(transcript, offset=(40, 1))

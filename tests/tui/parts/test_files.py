@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import stat
-from pathlib import Path
-
 import pytest
 
 from lmtui.core.workspace import GitState
 from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.file_view import FileView
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
@@ -23,7 +19,6 @@ ODD = {
 
 
 def tree_of(driver: Driver) -> FileTree:
-    assert driver.app.workbench.panes is not None
     return driver.app.workbench.panes.files
 
 
@@ -41,24 +36,22 @@ async def the_filter_narrows_over_all_files_and_enter_opens(driver: Driver) -> N
 
 
 @cases
-async def escape_clears_the_filter_and_the_tree_is_as_it_was(driver: Driver) -> None:
+async def escape_clears_the_filter_and_a_commit_elsewhere_changes_the_marks_and_lists_nothing(driver: Driver) -> None:
     await driver.press("f6", "slash", "x")
     await driver.until(lambda: "parser/lexer.py" in driver.text("#files"))
     await driver.press("down", "escape")
     assert rows(driver) == ["▸ parser/", "README.md", "pyproject.toml"]
     assert tree_of(driver).has_focus
     assert "of 5" not in driver.text("#files-title")
-
-
-@cases.at((120, 30))
-async def the_files_float_over_the_chat_while_one_is_looked_for(driver: Driver) -> None:
-    panes = driver.app.workbench.panes
-    await driver.press("f6")
-    width, chat = panes.files_pane.outer_size.width, panes.chat_pane.region
-    await driver.press("slash", "x")
-    assert (panes.files_pane.outer_size.width, panes.chat_pane.region) == (60, chat)
-    await driver.press("escape")
-    assert (panes.files_pane.outer_size.width, panes.chat_pane.region) == (width, chat)
+    files = driver.host.files
+    files.git["README.md"] = GitState.MODIFIED
+    files.tell(has_git_changed=True)
+    await driver.until(lambda: any(row.split() == ["README.md", "M"] for row in rows(driver)))
+    files.asked.clear()
+    files.git.clear()
+    files.tell(has_git_changed=True)
+    await driver.until(lambda: not any(row.endswith(" M") for row in rows(driver)))
+    assert files.asked == ["git"]
 
 
 @cases.at(SMALL)
@@ -91,19 +84,6 @@ async def what_other_programs_change_shows_by_itself_and_the_cursor_stays(driver
 
 
 @cases
-async def a_commit_elsewhere_changes_the_marks_and_lists_nothing(driver: Driver) -> None:
-    await driver.press("f6")
-    driver.host.files.git["README.md"] = GitState.MODIFIED
-    driver.host.files.tell(has_git_changed=True)
-    await driver.until(lambda: any(row.split() == ["README.md", "M"] for row in rows(driver)))
-    driver.host.files.asked.clear()
-    driver.host.files.git.clear()
-    driver.host.files.tell(has_git_changed=True)
-    await driver.until(lambda: not any(row.endswith(" M") for row in rows(driver)))
-    assert driver.host.files.asked == ["git"]
-
-
-@cases
 async def folders_that_cannot_be_watched_are_said_once_and_looked_at_after_each_step(driver: Driver) -> None:
     driver.host.files.tell(problem="the limit of watched folders is reached")
     await driver.until(lambda: "the limit of watched folders" in driver.text("#say"))
@@ -117,61 +97,44 @@ async def folders_that_cannot_be_watched_are_said_once_and_looked_at_after_each_
     await driver.until(lambda: "late.txt" in driver.text("#files"))
 
 
-async def test_ignored_files_come_and_go_by_key() -> None:
+async def test_ignored_files_come_and_go_by_key_and_files_are_mentioned_in_the_prompt() -> None:
     host = FakeHost()
     host.files.contents["build/out.o"] = b""
     host.files.git["build"] = GitState.IGNORED
     async with running(host) as driver:
+        driver.app.workbench.prompt.replace_text("look at")
+        driver.app.workbench.prompt.move_cursor(driver.app.workbench.prompt.document.end)
         await driver.press("f6")
         await driver.until(lambda: rows(driver) == ["▸ parser/", "README.md", "pyproject.toml"])
         await driver.press("full_stop")
         assert rows(driver)[0] == "▸ build/"
         await driver.press("alt+h")
         assert rows(driver)[0] == "▸ parser/"
-
-
-async def test_a_file_and_a_folder_are_mentioned_in_the_prompt() -> None:
-    async with running() as driver:
-        driver.app.workbench.prompt.replace_text("look at")
-        driver.app.workbench.prompt.move_cursor(driver.app.workbench.prompt.document.end)
-        await driver.press("f6", "m", "end", "m")
+        await driver.press("home", "m", "end", "m")
         assert driver.app.workbench.prompt.text == "look at @parser/ @pyproject.toml "
 
 
-@pytest.mark.parametrize("name", list(ODD), ids=["controls", "right to left", "wide", "long"])
-async def test_odd_names_are_shown_on_one_line_and_opened_by_their_own_name(name: str) -> None:
+def host_with_odd_names() -> FakeHost:
     host = FakeHost()
-    host.files.contents = {name: ODD[name]}
-    async with running(host) as driver:
-        await driver.press("f6")
-        await driver.until(lambda: len(rows(driver)) == 1)
-        assert "\x1b" not in driver.text("#files")
-        assert "\u202e" not in driver.text("#files")
+    host.files.contents = dict(ODD)
+    return host
+
+
+odd_cases = Cases(host_with_odd_names)
+
+
+@odd_cases
+async def odd_names_are_shown_on_one_line_and_opened_by_their_own_name(driver: Driver) -> None:
+    await driver.press("f6")
+    await driver.until(lambda: len(rows(driver)) == len(ODD))
+    assert not {"\x1b", "\u202e"} & set(driver.text("#files"))
+    for name in sorted(ODD):
         await driver.press("enter", to="Viewer")
-        await driver.until(lambda: ODD[name].decode().strip() in driver.text())
-        assert host.files.asked[-1] == f"read {name}"
-
-
-@cases
-async def a_file_opens_at_a_line_for_whoever_names_one(driver: Driver) -> None:
-    host = driver.host
-    host.files.contents["long.txt"] = "\n".join(f"line {number}" for number in range(1, 1000)).encode()
-    part = driver.app.workbench.ready.files
-    assert part is not None
-    part.open_file("long.txt", 500)
-    await driver.until_screen("Viewer")
-    await driver.until(lambda: "line 500" in driver.text())
-    assert driver.app.screen.query_one(FileView).current_line == 500
-
-
-async def test_the_editor_gets_the_real_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    editor = tmp_path / "ed"
-    editor.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said\n')
-    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("VISUAL", str(editor))
-    async with running(FakeHost(workspace=tmp_path / "work")) as driver:
-        await driver.press("f6", "end", "e")
-        await driver.until(lambda: "cannot be opened here" in driver.text("#say"))
+        await driver.until(lambda name=name: ODD[name].decode().strip() in driver.text())  # type: ignore[misc]  # of this name
+        assert driver.host.files.asked[-1] == f"read {name}"
+        await driver.press("escape", to="Workbench")
+        tree_of(driver).focus()
+        await driver.press("down")
 
 
 async def test_a_missing_editor_is_said_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ GUIDANCE = Instructions("You are brief.", "Use tabs.", sources=SOURCES, problems
 
 @cases
 async def instructions_are_listed_with_their_price(driver: Driver) -> None:
+    await driver.type("/instructions", "Reading")
+    assert "/init drafts one" in driver.text()
+    await driver.press("escape")
     driver.host.guide.guidance = GUIDANCE
     await driver.type("/instructions", "Reading")
     text = driver.text()
@@ -22,6 +25,9 @@ async def instructions_are_listed_with_their_price(driver: Driver) -> None:
 
 @cases
 async def the_persona_is_shown_as_it_is_told(driver: Driver) -> None:
+    await driver.type("/soul", "Reading")
+    assert ".lmagent/.soul.md" in driver.text()
+    await driver.press("escape")
     driver.host.guide.guidance = GUIDANCE
     await driver.type("/soul", "Reading")
     assert ".lmagent/.soul.md, 12 tokens in each request" in driver.text()
@@ -29,18 +35,8 @@ async def the_persona_is_shown_as_it_is_told(driver: Driver) -> None:
 
 
 @cases
-async def where_there_is_nothing_it_says_how_to_have_it(driver: Driver) -> None:
-    await driver.type("/instructions", "Reading")
-    assert "/init drafts one" in driver.text()
-    await driver.press("escape")
-    await driver.type("/soul", "Reading")
-    assert ".lmagent/.soul.md" in driver.text()
-
-
-@cases
 async def a_draft_is_a_task_for_the_model(driver: Driver) -> None:
     await driver.type("/init the tests matter most")
-    await driver.settle()
     task = driver.host.session.submitted[-1]
     assert task.startswith("Write AGENTS.md")
     assert task.endswith("The user says: the tests matter most")

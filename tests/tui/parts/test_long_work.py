@@ -11,7 +11,6 @@ cases = Cases()
 @cases
 async def room_is_made_with_what_matters(driver: Driver) -> None:
     await driver.type("/compact the port numbers")
-    await driver.settle()
     assert driver.host.session.waiting.wishes == ["the port numbers"]
 
 
@@ -25,7 +24,6 @@ async def budget_is_said_set_and_taken_away(driver: Driver) -> None:
     await driver.type("/budget much")
     await driver.until(lambda: "does not begin with a budget" in driver.text("#say"))
     await driver.type("/budget off")
-    await driver.settle()
     assert not driver.host.session.budget.now
 
 
@@ -36,7 +34,6 @@ async def deep_work_plans_first_under_its_budget(driver: Driver) -> None:
     await driver.type("/deep 2h")
     await driver.until(lambda: "no task behind the budget" in driver.text("#say"))
     await driver.type("/deep 2h 50 steps port the parser")
-    await driver.settle()
     session = driver.host.session
     assert (session.mode, session.submitted[-1]) == (Mode.PLAN, "port the parser")
     assert session.budget.now == SessionBudget(steps=50, seconds=7200)

@@ -27,21 +27,18 @@ async def mark(driver: Driver, name: str) -> None:
 
 @cases.at(SMALL)
 async def each_server_stands_with_its_place_state_tools_and_price(driver: Driver) -> None:
-    await at_list(driver)
+    servers = await at_list(driver)
     rows = {line.split()[1]: line for line in driver.text().splitlines() if len(line.split()) > 1}
     assert "5 tools, 212 tokens" in rows["git"]
     assert "bubblewrap, 1 host" in rows["mail"]
     assert "its tools changed" in rows["mail"]
     assert "waits for your yes" in rows["schema"]
     assert "npx -y @modelcontextprotocol/server-everything" in driver.text()
-
-
-@cases
-async def a_change_is_shown_while_the_list_stands(driver: Driver) -> None:
-    servers = await at_list(driver)
     servers.put(replace(servers.known["search"], state=ServerState.FAILED, problem="no answer"))
     await mark(driver, "search")
     await driver.until(lambda: "no answer" in driver.text())
+    await mark(driver, "schema")
+    await driver.until(lambda: 'the key "netwrk" is not known: did you mean "network"?' in driver.text())
 
 
 @cases
@@ -58,17 +55,15 @@ async def a_server_starts_only_after_a_second_yes(driver: Driver) -> None:
 
 
 @cases
-async def a_yes_to_what_waits_for_none_does_nothing(driver: Driver) -> None:
-    await at_list(driver)
-    await mark(driver, "git")
-    await driver.press("y")
-    assert type(driver.app.screen).__name__ == "McpList"
-
-
-@cases
-async def a_server_is_switched_and_started_again(driver: Driver) -> None:
+async def a_server_is_switched_and_started_again_and_a_yes_to_what_waits_for_none_does_nothing(driver: Driver) -> None:
+    await driver.type("/mcp", "McpList")
+    await driver.press("enter", "y", "o", "r", "l")
+    assert "No MCP servers yet" in driver.text()
+    await driver.press("escape", to="Workbench")
     servers = await at_list(driver)
     await mark(driver, "git")
+    await driver.press("y")
+    assert driver.screen_name == "McpList"
     await driver.press("o")
     await driver.until(lambda: servers.known["git"].state is ServerState.OFF)
     await driver.press("o")
@@ -107,56 +102,32 @@ async def what_changed_stands_line_by_line_with_the_key_that_takes_it(driver: Dr
     await driver.until(lambda: servers.known["mail"].state is ServerState.READY)
 
 
-@cases
-async def a_key_that_is_not_known_is_named_in_the_list(driver: Driver) -> None:
-    await at_list(driver)
-    await mark(driver, "schema")
-    await driver.until(lambda: 'the key "netwrk" is not known: did you mean "network"?' in driver.text())
-
-
 async def test_several_that_need_the_user_are_told_together() -> None:
     async with running(size=SMALL) as driver:
         driver.host.extensions.mcp.put(*some_servers())
         await driver.until(lambda: "everything does not run, mail has other tools, schema waits" in driver.text("#say"))
 
 
-async def test_a_long_reason_leaves_room_for_where_to_look() -> None:
+async def test_a_long_reason_leaves_room_for_where_to_look_and_is_told_once() -> None:
     async with running(size=SMALL) as driver:
-        driver.host.extensions.mcp.put(replace(some_servers()[0], problem="it said " + "much " * 100))
-        await driver.until(lambda: "/mcp" in driver.text("#say"))
+        servers, broken = driver.host.extensions.mcp, replace(some_servers()[0], problem="it said " + "much " * 100)
+        servers.put(broken)
+        await driver.until(lambda: "MCP server everything does not run: it said" in driver.text("#say"))
+        assert "/mcp" in driver.text("#say")
         assert len(driver.text("#say").strip().splitlines()) <= 2
+        driver.app.workbench.say("something else")
+        servers.put(broken)
+        await driver.settle()
+        assert "something else" in driver.text()
 
 
 async def test_the_log_is_read_cleaned(tmp_path: Path) -> None:
     async with running() as driver:
         servers = await at_list(driver)
+        await driver.press("l", to="Reading")
+        assert "said nothing yet" in driver.text()
+        await driver.press("escape", to="McpList")
         servers.log = tmp_path / "server.log"
         servers.log.write_text("started\x1b]52;c;aGk=\x07\n[@click=app.leave]no markup[/]\n")
         await driver.press("l", to="Reading")
         await driver.until(lambda: "[@click=app.leave]no markup[/]" in driver.text())
-
-
-@cases
-async def a_log_that_is_not_there_says_so(driver: Driver) -> None:
-    await at_list(driver)
-    await driver.press("l", to="Reading")
-    assert "said nothing yet" in driver.text()
-
-
-@cases
-async def without_servers_it_says_where_they_are_named(driver: Driver) -> None:
-    await driver.type("/mcp", "McpList")
-    await driver.press("enter", "y", "o", "r", "l")
-    assert "No MCP servers yet" in driver.text()
-
-
-async def test_one_that_fails_is_told_once_above_the_prompt() -> None:
-    async with running() as driver:
-        servers = driver.host.extensions.mcp
-        broken = some_servers()[0]
-        servers.put(broken)
-        await driver.until(lambda: "MCP server everything does not run: it ended" in driver.text())
-        driver.app.workbench.say("something else")
-        servers.put(broken)
-        await driver.settle()
-        assert "something else" in driver.text()

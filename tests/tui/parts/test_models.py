@@ -8,16 +8,11 @@ cases = Cases()
 
 
 @cases
-async def the_form_of_calls_is_said_with_its_reason(driver: Driver) -> None:
+async def the_form_of_calls_is_said_with_its_reason_set_and_let_go(driver: Driver) -> None:
     await driver.type("/calls")
     await driver.until(lambda: "calls: text, it writes its calls as text" in driver.text("#say"))
-
-
-@cases
-async def the_form_of_calls_is_set_by_its_name_and_let_go(driver: Driver) -> None:
     for form, words in (("schema", "calls: schema, you set it"), ("auto", "calls: native, nothing speaks against it")):
         await driver.type(f"/calls {form}")
-        await driver.settle()
         assert calls_words(driver.host.session.calls) == words
     await driver.type("/calls xml")
     await driver.until(lambda: "no form of calls" in driver.text("#say"))

@@ -49,7 +49,7 @@ async def at(driver: Driver, task_id: int) -> None:
 
 async def until_said(driver: Driver, words: str) -> None:
     """Wait for a notice."""
-    await driver.until(lambda: any(words in each.message for each in driver.app._notifications))
+    await driver.until(lambda: any(words in each for each in driver.told))
 
 
 def column_of(driver: Driver, words: str) -> int:
@@ -91,7 +91,10 @@ def test_the_limit_of_attempts_is_said_where_there_is_room_and_as_long_as_it_is_
 async def an_older_plan_can_be_chosen_and_a_new_one_shows_the_newest(driver: Driver) -> None:
     older = replace(large_plan(6), name="An older plan", id="older", created=START - timedelta(days=1))
     older = replace(older, tasks=(*older.tasks, task(7, "Left over", "failed", over(1, "checks", "It is red."))))
-    await opened(driver, some_plan(), older)
+    await opened(driver, some_plan())
+    assert "plans…" not in driver.text()
+    plans(driver).show(some_plan(), older)
+    await driver.until_shown("plans…")
     assert "A lexer for version 2" in driver.text()
     await driver.press("l", to="Picker")
     await driver.until_shown("1 of 7 tasks done")
@@ -106,14 +109,6 @@ async def an_older_plan_can_be_chosen_and_a_new_one_shows_the_newest(driver: Dri
     await driver.press(*"OTHER", "enter", "y")
     await driver.until(lambda: plans(driver).begun == ["OTHER"])
     await driver.until_shown("A lexer for version 2")
-
-
-@cases
-async def a_single_plan_offers_no_other(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    assert "plans…" not in driver.text()
-    plans(driver).show(some_plan(), large_plan(3))
-    await driver.until_shown("plans…")
 
 
 @cases.at(SMALL)
@@ -155,7 +150,6 @@ async def columns_are_gone_through_by_key_and_by_mouse(driver: Driver) -> None:
     assert current(driver) == 27
     board = driver.app.screen.query_one(Board)
     await driver.pilot.click(board, offset=(36, 0))
-    await driver.settle()
     assert current(driver) == 28
 
 
@@ -213,19 +207,19 @@ async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver
     await driver.press("x", to="Confirm")
     await driver.press("y")
     assert plans(driver).is_stopped
-
-
-@cases
-async def a_plan_that_nobody_works_on_is_begun_again_when_it_is_resumed(driver: Driver) -> None:
-    await opened(driver, replace(some_plan(), tasks=(task(1, "One", "ready"),), questions=()))
+    plans(driver).show(replace(some_plan(), tasks=(task(1, "One", "ready"),), questions=(), is_paused=True))
+    await driver.settle()
     await driver.press("P")
     assert plans(driver).begun == ["PLAN.md"]
 
 
 @cases
-async def the_session_of_a_task_is_opened(driver: Driver) -> None:
+async def details_show_the_whole_task_and_its_session_is_opened(driver: Driver) -> None:
     await opened(driver, some_plan())
     await at(driver, 29)
+    await driver.press("i", to="OutputScreen")
+    assert "Checks: pytest -q tests/test_lexer.py" in driver.text()
+    await driver.press("escape", to="PipelineScreen")
     await driver.press("enter")
     wanted = plans(driver).task(29).attempts[-1].session
     await driver.until(lambda: wanted in driver.app.workbench.sessions.views)
@@ -252,16 +246,12 @@ async def test_the_diff_of_a_task_is_shown_or_why_there_is_none(tmp_path: Path) 
 
 
 @cases
-async def details_show_the_whole_task(driver: Driver) -> None:
+async def a_blocking_question_is_answered_and_is_no_task(driver: Driver) -> None:
     await opened(driver, some_plan())
-    await at(driver, 29)
-    await driver.press("i", to="OutputScreen")
-    assert "Checks: pytest -q tests/test_lexer.py" in driver.text()
-
-
-@cases
-async def a_blocking_question_is_answered(driver: Driver) -> None:
-    await opened(driver, some_plan())
+    await driver.press("s")
+    await until_said(driver, "This is a question; a answers it.")
+    await driver.press("enter", to="AskText")
+    await driver.press("escape", to="PipelineScreen")
     await driver.press("a", to="AskText")
     assert "Should an unclosed comment" in driver.text()
     await driver.press(*"A warning", "enter", to="PipelineScreen")
@@ -269,14 +259,6 @@ async def a_blocking_question_is_answered(driver: Driver) -> None:
     assert "Question 2" not in driver.text()
     await driver.press("a")
     await until_said(driver, "No question is open.")
-
-
-@cases
-async def a_question_is_no_task(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    await driver.press("s")
-    await until_said(driver, "This is a question; a answers it.")
-    await driver.press("enter", to="AskText")
 
 
 @cases
@@ -361,22 +343,17 @@ async def what_is_typed_does_what_the_keys_do(driver: Driver, words: str, said: 
     assert done.get(words, lambda: found.plans == [some_plan()])()
 
 
-async def test_leaving_while_a_plan_is_worked_on_is_asked() -> None:
-    async with running() as driver:
-        plans(driver).show(some_plan())
-        assert plans(driver).runner == driver.app.workbench.sessions.run_agent
-        await driver.press("ctrl+q", to="Confirm")
-        assert "3 agents are working" in driver.text()
-
-
 @cases
-async def without_a_plan_commands_say_how_to_begin(driver: Driver) -> None:
+async def leaving_while_a_plan_is_worked_on_is_asked_and_without_one_commands_say_how_to_begin(driver: Driver) -> None:
     await driver.type("/pipeline pause")
     await driver.until_shown("no plans yet")
+    plans(driver).show(some_plan())
+    await driver.press("ctrl+q", to="Confirm")
+    assert "3 agents are working" in driver.text()
 
 
-@cases.each("size", [(160, 45), SMALL])
-async def hostile_names_are_cleaned(driver: Driver, size: tuple[int, int]) -> None:
+@cases.at(SMALL)
+async def hostile_names_are_cleaned(driver: Driver) -> None:
     evil = "a\x1b[2J\x1b]0;x\x07b\u202ec\n" + "漢字" * 60
     spec = TaskSpec(evil, evil, (evil,), (), (evil,), evil)
     attempt = replace(over(1, evil, evil, checks={evil: evil}), model=evil)
@@ -389,7 +366,7 @@ async def hostile_names_are_cleaned(driver: Driver, size: tuple[int, int]) -> No
         await driver.press(*keys)
         text = driver.text()
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
-        assert all(line.count("漢") < size[0] for line in text.splitlines())
+        assert all(line.count("漢") < SMALL[0] for line in text.splitlines())
 
 
 @cases.at((160, 45))
@@ -429,24 +406,6 @@ async def the_header_tells_of_a_plan_until_it_is_done(driver: Driver) -> None:
     assert "pipeline" not in driver.text("#header")
 
 
-@cases
-async def every_verb_of_the_page_is_in_the_palette(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    await driver.press("ctrl+p", to="Picker")
-    await driver.press(*"Later")
-    await driver.until_shown("Move the selected ready task down")
-    await driver.press("escape", "escape")
-
-
-@cases
-async def a_topic_to_specify_is_a_task_for_the_model(driver: Driver) -> None:
-    await driver.type("/ideate")
-    await driver.until(lambda: "/ideate needs a topic" in driver.text())
-    await driver.type("/ideate a {calculator}")
-    await driver.settle()
-    assert driver.host.session.submitted[-1].startswith("Help the user to specify this: a {calculator}\n")
-
-
 async def test_what_another_process_changed_appears(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "LOOK_S", 0.05)
     async with running() as driver:
@@ -460,6 +419,7 @@ async def test_what_another_process_changed_appears(monkeypatch: pytest.MonkeyPa
 
         monkeypatch.setattr(pipeline, "read", counted)
         assert pipeline.is_running
+        assert pipeline.runner == driver.app.workbench.sessions.run_agent
         await driver.pilot.pause(0.2)
         assert not reads[0], "what this process does is told by itself"
         await pipeline.stop()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tests.tui.driving import Driver
 from tests.tui.fakes import FakeHost, play_work
 from tests.tui.one_app import Cases
@@ -35,14 +33,8 @@ async def the_rows_say_what_needs_the_user_and_a_gone_folder_is_not_gone_to(driv
     assert "[red]" in driver.text()
     assert "\x1b" not in driver.text()
     assert driver.app.next_folder == ""
-
-
-@cases
-async def enter_leaves_for_the_folder(driver: Driver) -> None:
-    await listed(driver)
-    await driver.press("down", "enter")
-    await driver.until(lambda: driver.app.is_leaving)
-    assert driver.app.next_folder == OTHER.path
+    await driver.press("home", "enter", to="Workbench")
+    assert not driver.app.is_leaving
 
 
 @cases
@@ -59,12 +51,3 @@ async def it_asks_first_while_an_agent_works_and_no_means_stay(driver: Driver) -
             await listed(driver)
     await driver.until(lambda: driver.app.is_leaving)
     assert driver.app.next_folder == OTHER.path
-
-
-@cases
-async def enter_on_the_folder_where_one_is_closes_the_list(driver: Driver) -> None:
-    host = driver.host
-    host.extensions.projects.found[1:] = [replace(OTHER, needs=())]
-    await listed(driver)
-    await driver.press("home", "enter", to="Workbench")
-    assert not driver.app.is_leaving

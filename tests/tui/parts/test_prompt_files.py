@@ -17,25 +17,12 @@ FILES = [
 
 
 @cases
-async def a_files_command_goes_to_the_session_with_its_arguments(driver: Driver) -> None:
+async def a_files_command_goes_to_the_session_with_its_arguments_and_the_list_names_all(driver: Driver) -> None:
     driver.host.extensions.prompts.files = FILES
     await driver.type("/mend 'the parser'")
     await driver.until(lambda: bool(driver.host.session.submitted))
     assert driver.host.session.submitted == ["Mend the parser now."]
     assert driver.host.session.prompts.begun[0][1] == "/mend 'the parser'"
-
-
-@cases
-async def an_unknown_name_says_so_and_sends_nothing(driver: Driver) -> None:
-    driver.host.extensions.prompts.files = FILES
-    await driver.type("/nonsense")
-    await driver.until(lambda: "no command /nonsense" in driver.text())
-    assert driver.host.session.submitted == []
-
-
-@cases
-async def the_list_names_all_and_the_chosen_one_is_typed(driver: Driver) -> None:
-    driver.host.extensions.prompts.files = FILES
     await driver.type("/commands", "Picker")
     assert "/mend [file]" in driver.text()
     assert "hidden by .claude/commands/help.md" in driver.text()

@@ -189,19 +189,6 @@ async def test_several_agents_have_a_wide_column_and_two_lines_each_where_there_
         assert (rows[at + 1] == "two things to change") == (wanted == 76)
 
 
-@cases
-async def the_log_is_narrowed_by_a_line_and_a_call_read_whole(driver: Driver) -> None:
-    play_work(driver.host.session)
-    await driver.settle()
-    await driver.press("f8", "slash", *"tool:shell")
-    assert "1 of 3" in driver.text()
-    await driver.press("enter", "enter", to="OutputScreen")
-    assert "2 failed, 14 passed" in driver.text()
-    assert "command: pytest -q tests/test_lexer.py" in driver.text()
-    await driver.press("escape", "slash", "escape")
-    assert "of 3" not in driver.text()
-
-
 @plain_cases
 async def what_an_agent_does_when_its_conversation_is_opened_stands_there_once(driver: Driver) -> None:
     part = driver.app.workbench.ready.agents
@@ -210,7 +197,6 @@ async def what_an_agent_does_when_its_conversation_is_opened_stands_there_once(d
     driver.host.session.emit(MessageAdded(agent="tester", role=Role.USER, text="Please write tests."))
     part.open("tester")
     await driver.until_screen("AgentScreen")
-    await driver.settle()
     assert driver.text().count("Please write tests.") == 1
 
 
@@ -244,7 +230,6 @@ async def test_alt_and_a_digit_go_to_the_tab_of_the_header() -> None:
         order = sorted(driver.app.sessions.views)
         for number in (1, 3, 2):
             await driver.press(f"alt+{number}")
-            await driver.settle()
             assert active_id(driver) == order[number - 1]
         await driver.press("alt+7")
         assert "no tab 7" in driver.text("#say")

@@ -45,36 +45,24 @@ async def each_stands_with_whose_it_is_its_price_and_its_state(driver: Driver) -
     await driver.until(lambda: "/trust" in driver.text())
     await mark(driver, SkillState.BROKEN)
     await driver.until(lambda: "line 3: mapping values" in driver.text())
-
-
-@cases
-async def one_is_read_without_markup(driver: Driver) -> None:
-    await at_list(driver)
+    await driver.press("u", "enter", to="Reading")
+    await driver.until(lambda: "mapping values" in driver.text())
+    await driver.press("escape", "home", to="SkillList")
     await driver.press("enter", to="Reading")
     await driver.until(lambda: "[@click=app.leave]No markup[/]" in driver.text())
 
 
 @cases
-async def one_that_cannot_be_used_reads_as_why(driver: Driver) -> None:
-    await at_list(driver)
-    await mark(driver, SkillState.BROKEN)
-    await driver.press("u", "enter", to="Reading")
-    await driver.until(lambda: "mapping values" in driver.text())
-
-
-@cases
-async def the_marked_one_is_written_into_the_prompt_for_more_words(driver: Driver) -> None:
+async def the_marked_one_is_written_into_the_prompt_and_goes_to_the_model_with_more_words(driver: Driver) -> None:
     await at_list(driver)
     await driver.press("u")
     await driver.until(lambda: driver.app.workbench.prompt.text == "/skill changelog ")
     assert driver.host.session.skills.begun == []
-
-
-@cases
-async def a_skill_with_words_goes_to_the_model(driver: Driver) -> None:
-    _ = known(driver)
     await driver.type("/skill changelog for version 2")
     await driver.until(lambda: driver.host.session.skills.begun == [("changelog", "for version 2")])
+    await driver.type("/skill deploy now")
+    await driver.until(lambda: "no skill 'deploy'" in driver.text())
+    assert len(driver.host.session.skills.begun) == 1
 
 
 @cases
@@ -97,14 +85,6 @@ async def test_names_are_completed_and_those_that_cannot_be_used_are_not() -> No
         await driver.until(lambda: "skills" in driver.app.workbench.prompt.completing.values)
         names = [name for name, _ in driver.app.workbench.prompt.completing.values["skills"]]
         assert names == ["changelog", "find-bug", "write-tests", "off"]
-
-
-@cases
-async def one_that_is_not_there_says_so_and_nothing_is_sent(driver: Driver) -> None:
-    _ = known(driver)
-    await driver.type("/skill deploy now")
-    await driver.until(lambda: "no skill 'deploy'" in driver.text())
-    assert driver.host.session.skills.begun == []
 
 
 @cases

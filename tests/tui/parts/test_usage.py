@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 
 from lmtui.core.usage_values import SLOT_S, LogUsage, UsageRange, UsageSum, usage_report
-from lmtui.features.usage.screens import UsageList, chart_rows, day_bars
+from lmtui.features.usage.screens import chart_rows, day_bars
 from tests.tui.driving import Driver
 from tests.tui.fake_mcp import NOW
 from tests.tui.fakes import FakeHost
@@ -64,14 +64,6 @@ async def without_usage_the_page_says_what_will_appear(driver: Driver) -> None:
     await driver.press("right", "right")
     await driver.until(lambda: "No usage yet. Tokens, requests and time appear here" in driver.text())
     assert "requests  prompt" not in driver.text()
-
-
-@cases.at((60, 18))
-async def it_is_small_and_whole_at_the_least_size(driver: Driver) -> None:
-    await shown(driver)
-    await driver.until(lambda: "devstral-24b" in driver.text() and "most 203k in a day" in driver.text())
-    assert isinstance(driver.app.screen, UsageList)
-    assert "→ more days" in driver.text()
 
 
 def test_a_bar_is_a_day_until_there_are_too_many() -> None:

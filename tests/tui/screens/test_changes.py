@@ -26,12 +26,6 @@ async def by_step(driver: Driver) -> None:
     await driver.press("1")
 
 
-async def agree(driver: Driver) -> None:
-    await driver.until_screen("RestoreQuestion")
-    driver.host.clock.forward(1)
-    await driver.press("y")
-
-
 @cases.at(WIDE)
 async def steps_are_listed_newest_first_with_their_files_and_the_difference_of_the_marked_one(driver: Driver) -> None:
     await at_changes(driver)
@@ -43,8 +37,10 @@ async def steps_are_listed_newest_first_with_their_files_and_the_difference_of_t
 
 
 @cases.at(WIDE)
-async def files_are_listed_with_their_whole_difference(driver: Driver) -> None:
-    await at_changes(driver)
+async def files_are_listed_with_their_whole_difference_and_a_hunk_goes_back_through_the_step_that_made_it(
+    driver: Driver,
+) -> None:
+    changes = await at_changes(driver)
     await driver.press("3")
     await driver.until(lambda: "by file" in driver.text("#changes-head"))
     assert "14:0" not in driver.text("#changes-list")
@@ -53,24 +49,22 @@ async def files_are_listed_with_their_whole_difference(driver: Driver) -> None:
     assert "depth = 1" in driver.text("#changes-diff")
     await driver.press("p")
     assert "depth = 1" not in driver.text("#changes-diff")
-
-
-@cases
-async def a_file_is_put_back_after_asking(driver: Driver) -> None:
-    changes = await at_changes(driver)
-    await driver.press("end", "R")
-    await agree(driver)
-    await driver.until_screen("ChangesScreen")
-    assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", None)]
-    assert [plan.action for plan, _ in changes.applied] == ["restore"]
-
-
-@cases
-async def a_hunk_is_put_back_after_asking(driver: Driver) -> None:
-    changes = await at_changes(driver)
-    await driver.press("end", "r")
-    await agree(driver)
+    await driver.press("end", "up", "r", to="RestoreQuestion")
     assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
+
+
+@cases
+async def a_file_or_a_hunk_is_put_back_after_asking(driver: Driver) -> None:
+    changes = await at_changes(driver)
+    await driver.press("down", "R")
+    assert "go to one of them first" in driver.text("#changes-note")
+    step = changes.steps()[0].id
+    for key, answer, hunk in (("R", "n", None), ("R", "y", None), ("r", "y", 0)):
+        await driver.press("end", key, to="RestoreQuestion")
+        driver.host.clock.forward(1)
+        await driver.press(answer, to="ChangesScreen")
+        assert changes.restored[-1] == (step, "parser/lexer.py", hunk)
+    assert [plan.action for plan, _ in changes.applied] == ["restore", "restore"]
 
 
 @cases
@@ -115,23 +109,6 @@ async def what_differs_from_the_last_commit_is_listed_and_nothing_of_it_goes_bac
 
 
 @cases.at(WIDE)
-async def git_that_cannot_tell_says_so_and_lists_nothing(driver: Driver) -> None:
-    await at_changes(driver)
-    driver.host.files.problem = "git is not available here"
-    await driver.press("4")
-    await driver.until(lambda: "git is not available here" in driver.text("#changes-note"))
-    assert "No file was changed." in driver.text("#changes-list")
-
-
-@cases.at(WIDE)
-async def by_file_a_hunk_goes_back_through_the_step_that_made_it(driver: Driver) -> None:
-    changes = await at_changes(driver)
-    await driver.press("3", "end", "up", "r", to="RestoreQuestion")
-    step = next(step for step in changes.steps() if any(change.path == "parser/lexer.py" for change in step.changes))
-    assert changes.restored == [(step.id, "parser/lexer.py", 0)]
-
-
-@cases.at(WIDE)
 async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Driver) -> None:
     class Merged(FakeChanges):
         async def total(self) -> tuple[FileChange, ...]:
@@ -163,15 +140,6 @@ async def words_are_found_in_a_difference(driver: Driver) -> None:
     assert "of 3" not in driver.text("#changes-head")
 
 
-@cases.at((200, 40))
-async def the_form_is_named_by_what_the_key_does(driver: Driver) -> None:
-    await at_changes(driver)
-    await driver.press("end")
-    assert "u one column" in driver.text("#side-keys")
-    await driver.press("u")
-    assert "u side by side" in driver.text("#side-keys")
-
-
 @cases.at(MEDIUM)
 async def files_of_a_step_are_gone_to_by_key(driver: Driver) -> None:
     changes = await with_steps(driver)
@@ -200,7 +168,6 @@ async def equal_lines_are_shown_from_the_file_as_it_is_and_left_out_again(driver
     await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
     driver.host.files.contents["a.py"] = b"another\n"
     await driver.press("4")
-    await driver.settle()
     await driver.press("o")
     await driver.until(lambda: "the file is another by now" in driver.text("#changes-note"))
 
@@ -216,58 +183,14 @@ async def a_refused_undo_leads_to_the_changes_of_the_file(driver: Driver) -> Non
     assert changes.applied == []
 
 
-@cases.each(("draft", "then"), [("", "Make the tokenizer accept nested comments and add tests."), ("mine", "mine")], size=WIDE)
-async def after_a_rewind_what_was_said_is_in_the_prompt_unless_something_stands_there(
-    driver: Driver, draft: str, then: str
-) -> None:
+@cases.at(WIDE)
+async def after_a_rewind_what_was_said_is_in_the_prompt(driver: Driver) -> None:
     await with_steps(driver)
-    driver.app.workbench.prompt.replace_text(draft)
     await driver.press("alt+r", to="Picker")
     await driver.press("enter", to="RestoreQuestion")
     driver.host.clock.forward(1)
     await driver.press("c", to="Workbench")
-    await driver.until(lambda: driver.app.workbench.prompt.text == then)
-
-
-@cases
-async def a_no_puts_nothing_back(driver: Driver) -> None:
-    changes = await at_changes(driver)
-    await driver.press("end", "R", to="RestoreQuestion")
-    driver.host.clock.forward(1)
-    await driver.press("n", to="ChangesScreen")
-    assert changes.applied == []
-
-
-@cases
-async def a_step_of_several_files_asks_for_one_of_them(driver: Driver) -> None:
-    changes = await at_changes(driver)
-    await driver.press("down", "R")
-    assert "go to one of them first" in driver.text("#changes-note")
-    assert changes.restored == []
-
-
-@cases
-async def the_list_and_the_difference_change_places_by_key(driver: Driver) -> None:
-    await at_changes(driver)
-    await driver.press("end", "enter")
-    assert driver.app.screen.query_one("#changes-diff").has_focus
-    await driver.press("u", "enter")
-    assert driver.app.screen.query_one("#changes-list").has_focus
-
-
-@cases
-async def the_palette_knows_what_can_be_done_here(driver: Driver) -> None:
-    await at_changes(driver)
-    await driver.press("ctrl+p", to="Picker")
-    await driver.press(*"whole session", "enter")
-    await driver.until(lambda: "by file" in driver.text("#changes-head"))
-
-
-@cases
-async def the_help_begins_with_the_keys_of_this_screen(driver: Driver) -> None:
-    await at_changes(driver)
-    await driver.press("f1", to="Help")
-    await driver.until(lambda: "Compare with git" in driver.text())
+    await driver.until(lambda: driver.app.workbench.prompt.text == "Make the tokenizer accept nested comments and add tests.")
 
 
 @cases.at(SMALL)
@@ -282,28 +205,17 @@ async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_g
 
 
 @cases
-async def a_session_without_changes_says_so(driver: Driver) -> None:
-    await driver.press("f10")
-    await driver.until(lambda: "No file was changed." in driver.text())
-
-
-@cases
-async def a_total_that_cannot_be_had_is_said(driver: Driver) -> None:
+async def a_session_without_changes_says_so_and_so_does_one_whose_total_cannot_be_had(driver: Driver) -> None:
     class Broken(FakeChanges):
         async def total(self) -> tuple[FileChange, ...]:
             raise SandboxError("the store of checkpoints is gone")
 
+    await driver.press("f10")
+    await driver.until(lambda: "No file was changed." in driver.text())
+    await driver.press("escape", to="Workbench")
     Broken(driver.host.session)
     await driver.press("f10")
     await driver.until(lambda: "the store of checkpoints is gone" in driver.text("#changes-note"))
-
-
-@cases.each("size", [(20, 5), (40, 10), SMALL, (120, 35)])
-async def every_size_shows_the_list(driver: Driver, size: tuple[int, int]) -> None:
-    await with_steps(driver)
-    await driver.press("f10", to="ChangesScreen")
-    await by_step(driver)
-    await driver.until(lambda: "edit" in driver.text("#changes-list") or "shell" in driver.text("#changes-list"))
 
 
 @cases.at(WIDE)

@@ -60,7 +60,13 @@ async def a_conflict_is_said_and_nothing_is_applied(driver: Driver) -> None:
 
 
 @cases.at(WIDE)
-async def drop_all_asks_first(driver: Driver) -> None:
+async def drop_all_asks_first_and_there_is_nothing_to_do_without_parts(driver: Driver) -> None:
+    review = FakeReview(())
+    _ = await opened(driver, review)
+    await driver.press("y", "n", "space", "D")
+    assert "No changes." in driver.text()
+    assert (review.kept, driver.screen_name) == ([], "EffectReviewScreen")
+    await driver.press("escape", to="Workbench")
     review = FakeReview()
     results = await opened(driver, review)
     await driver.press("n", "n")
@@ -68,13 +74,3 @@ async def drop_all_asks_first(driver: Driver) -> None:
     await driver.press("n", "y")
     assert review.drops == ["all"]
     assert results == [False]
-
-
-@cases.at(WIDE)
-async def without_parts_there_is_nothing_to_apply_or_drop(driver: Driver) -> None:
-    review = FakeReview(())
-    _ = await opened(driver, review)
-    await driver.press("y", "n", "space", "D")
-    assert "No changes." in driver.text()
-    assert review.kept == []
-    assert driver.screen_name == "EffectReviewScreen"

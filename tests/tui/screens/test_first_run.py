@@ -4,6 +4,7 @@ from pathlib import Path
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.tui.options import StartOptions
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
@@ -26,6 +27,8 @@ async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
         await at_first_run(driver)
         await driver.until(lambda: "qwen2.5-coder-7b-instruct" in driver.text())
         assert "loaded 8k tools" in driver.text()
+        rows = [line.split() for line in driver.text().splitlines() if "no answer" in line]
+        assert [row[1] for row in rows] == ["llama.cpp", "vLLM"]
         await driver.press("down", "enter")
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert driver.host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
@@ -59,12 +62,15 @@ async def test_an_address_is_typed_then_its_key_unseen_then_its_model_chosen() -
         assert (host.used, host.servers.keys) == (("http://box:8080", "two"), {"http://box:8080": "sk-9"})
 
 
-async def test_an_address_that_fails_is_said_and_asked_again() -> None:
+async def test_an_address_that_fails_is_said_and_a_server_that_was_used_before_is_listed() -> None:
     host = FakeHost(setup_note=NOTE)
     host.servers = Refusing(host)
-    host.servers.found = ()
+    host.servers.found = (ServerFound(ServerKind.KEPT, "http://127.0.0.1:18086", (), "no answer"),)
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
+        await driver.until(lambda: "No model server answers" in driver.text())
+        row = next(line for line in driver.text().splitlines() if "18086" in line)
+        assert row.split() == ["○", "used", "before", "127.0.0.1:18086", "no", "answer"]
         await driver.press("enter", *"http://box", "enter")
         await driver.until(lambda: "nothing answers at http://box" in driver.text())
         assert driver.app.workbench.active is None
@@ -104,8 +110,6 @@ async def test_what_was_typed_in_the_demo_stays_out_of_the_folder_one_came_from(
 
 
 async def test_what_was_typed_before_is_sent_after_the_choice() -> None:
-    from lmtui.tui.options import StartOptions
-
     host = FakeHost(setup_note=NOTE)
     async with running(host, is_ready=False, options=StartOptions(task="hello")) as driver:
         await at_first_run(driver)
@@ -114,14 +118,6 @@ async def test_what_was_typed_before_is_sent_after_the_choice() -> None:
         await driver.until(lambda: driver.app.workbench.active is not None)
         await driver.settle()
         assert host.session.submitted == ["hello"]
-
-
-async def test_in_a_low_terminal_the_keys_are_there() -> None:
-    host = FakeHost(setup_note=NOTE)
-    host.servers.found = ()
-    async with running(host, is_ready=False, size=(60, 18)) as driver:
-        await at_first_run(driver)
-        await driver.until(lambda: "r refresh" in driver.text().rpartition("Sandbox")[2])
 
 
 async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() -> None:
@@ -146,42 +142,3 @@ async def test_a_kept_server_that_is_being_started_can_be_gone_on_with() -> None
         await driver.press("enter")
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert host.used is None
-
-
-async def test_help_and_palette_open_over_the_first_screen() -> None:
-    async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
-        await at_first_run(driver)
-        await driver.press("f1", to="Help")
-        await driver.press("escape", "ctrl+p", to="Picker")
-        assert "Refresh" in driver.text()
-
-
-async def test_usual_ports_that_do_not_answer_are_named() -> None:
-    async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
-        await at_first_run(driver)
-        await driver.until(lambda: "no answer" in driver.text())
-        rows = [line.split() for line in driver.text().splitlines() if "no answer" in line]
-        assert [row[1] for row in rows] == ["llama.cpp", "vLLM"]
-
-
-async def test_servers_that_were_used_before_are_listed_with_their_state() -> None:
-    host = FakeHost(setup_note=NOTE)
-    host.servers.found = (ServerFound(ServerKind.KEPT, "http://127.0.0.1:18086", (), "no answer"),)
-    async with running(host, is_ready=False) as driver:
-        await at_first_run(driver)
-        await driver.until(lambda: "No model server answers" in driver.text())
-        row = next(line for line in driver.text().splitlines() if "18086" in line)
-        assert row.split() == ["○", "used", "before", "127.0.0.1:18086", "no", "answer"]
-        await driver.press("enter")
-        assert host.used is None
-
-
-async def test_the_marked_row_has_a_bar() -> None:
-    async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
-        await at_first_run(driver)
-        await driver.until(
-            lambda: [line.split()[:3] for line in driver.text().splitlines() if "▌" in line] == [["▌", "✓", "LM"]]
-        )
-        await driver.press("end")
-        await driver.until(lambda: [line.split()[:2] for line in driver.text().splitlines() if "▌" in line] == [["▌", "Demo"]])
-        assert "▸" not in driver.text()

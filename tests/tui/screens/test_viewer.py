@@ -9,9 +9,7 @@ LINES = [f"line {number}" + (" needle" if number % 100 == 50 else "") for number
 
 
 async def viewing(driver: Driver, name: str = "long.txt") -> FileView:
-    part = driver.app.workbench.ready.files
-    assert part is not None
-    part.open_file(name)
+    driver.app.workbench.ready.files.open_file(name)
     await driver.until_screen("Viewer")
     view = driver.app.screen.query_one(FileView)
     await driver.until(lambda: view.source.line_count > 0)
@@ -21,7 +19,7 @@ async def viewing(driver: Driver, name: str = "long.txt") -> FileView:
 
 def host() -> FakeHost:
     found = FakeHost()
-    found.files.contents = {"long.txt": "\n".join(LINES).encode(), "wide.txt": b"x" * 400 + b"END\n"}
+    found.files.contents = {"long.txt": "\n".join(LINES).encode()}
     return found
 
 
@@ -64,28 +62,13 @@ async def the_lines_in_view_are_mentioned_in_the_prompt(driver: Driver) -> None:
 
 
 @cases
-async def long_lines_wrap_and_unwrap_by_key(driver: Driver) -> None:
-    await viewing(driver, "wide.txt")
-    assert "END" not in driver.text("#viewer-file")
-    await driver.press("w")
-    assert "END" in "".join(driver.text("#viewer-file").split())
-    await driver.press("w")
-    assert "END" not in driver.text("#viewer-file")
-
-
-@cases
-async def a_file_that_is_larger_than_what_is_read_says_so(driver: Driver) -> None:
+async def a_file_that_is_larger_than_what_is_read_says_so_and_one_that_cannot_be_read_why(driver: Driver) -> None:
     big = driver.host
     big.files.contents["big.txt"] = b"x\n" * 8_388_700
+    driver.app.workbench.ready.files.open_file("gone.txt")
+    await driver.until_screen("Viewer")
+    await driver.until(lambda: "gone.txt does not exist" in driver.text("#viewer-file"))
+    await driver.press("escape", to="Workbench")
     await viewing(driver, "big.txt")
     await driver.press("end")
     assert "cut here; the file has 16,777,400 bytes" in driver.text("#viewer-file")
-
-
-@cases
-async def a_file_that_cannot_be_read_says_why(driver: Driver) -> None:
-    part = driver.app.workbench.ready.files
-    assert part is not None
-    part.open_file("gone.txt")
-    await driver.until_screen("Viewer")
-    await driver.until(lambda: "gone.txt does not exist" in driver.text("#viewer-file"))
