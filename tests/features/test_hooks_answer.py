@@ -14,6 +14,7 @@ from lmtui.features.hooks.hook_answers import HookResult, read_answer, together
 from lmtui.features.hooks.hook_config import HookEntry, HookEnvironment, matched_names, meets, odd_matchers, our_input, payload
 from lmtui.features.hooks.service import HookRunner, SessionHooks, hooks_trust
 from lmtui.paths import config_dir
+from tests.sets import for_each
 from tests.trusting import say
 
 PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
@@ -28,7 +29,7 @@ def decided(word: object, **fields: Any) -> HookResult:
     return said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word, **fields}})
 
 
-@pytest.mark.parametrize(("ran", "permission"), [
+@for_each(("ran", "permission"), [
     (HookResult(0), None), (HookResult(2, b"", b"no"), Verdict.DENY),
     (HookResult(1, b"", b"broken"), None), (decided("allow"), Verdict.ALLOW),
     (decided("ask"), Verdict.ASK), (decided("deny"), Verdict.DENY), (decided("dney"), Verdict.ASK),
@@ -46,13 +47,10 @@ def test_what_an_end_means_before_a_call(ran: HookResult, permission: Verdict | 
     assert read_answer(PRE, ran).permission is permission
 
 
-def test_an_answer_that_is_too_long_says_so() -> None:
+def test_what_an_answer_means_elsewhere_and_one_that_is_too_long_says_so() -> None:
     assert "longer" in read_answer(PRE, HookResult(0, b'{"a": "', is_cut=True)).reason
     assert "not JSON" in read_answer(PRE, HookResult(0, b'{"a": "')).reason
     assert read_answer(POST, HookResult(0, b'{"a": "')).permission is None
-
-
-def test_only_a_block_counts_where_nothing_is_decided_and_what_hangs_blocks_only_calls() -> None:
     assert read_answer(POST, said({"decision": "approve"})).permission is None
     assert read_answer(POST, said({"decision": "block", "reason": "lint"})).reason == "lint"
     assert read_answer(HookEvent.NOTIFICATION, HookResult(2, b"", b"no")).permission is None
@@ -61,24 +59,18 @@ def test_only_a_block_counts_where_nothing_is_decided_and_what_hangs_blocks_only
     assert {event: read_answer(event, ran).permission for event in HookEvent} == {
         **dict.fromkeys(HookEvent), PRE: Verdict.ASK,
     }  # fmt: skip
-
-
-def test_text_joins_the_conversation_only_at_the_start_and_with_a_prompt() -> None:
     texts = {event: read_answer(event, said("some words")).context for event in HookEvent}
     assert [event for event, text in texts.items() if text] == [HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT]
     assert read_answer(HookEvent.SESSION_START, said("a\0b")).context == ""
 
 
-def test_deny_wins_over_ask_and_ask_over_allow() -> None:
+def test_deny_wins_over_ask_and_ask_over_allow_and_the_rest_of_an_answer_is_taken_up() -> None:
     runs = [decided("allow", permissionDecisionReason="a"), decided("deny", permissionDecisionReason="d"), decided("ask")]
     assert together(PRE, [ENTRY] * 3, runs).permission is Verdict.DENY
     assert together(PRE, [ENTRY] * 3, runs).reason == "d"
     assert together(PRE, [ENTRY] * 2, [runs[0], runs[2]]).permission is Verdict.ASK
     assert together(PRE, [ENTRY] * 2, [runs[0], HookResult(0)]).permission is Verdict.ALLOW
     assert together(PRE, [], []).permission is None
-
-
-def test_the_rest_of_an_answer_is_taken_up() -> None:
     found = {
         "continue": False, "stopReason": "enough", "systemMessage": "look here",
         "hookSpecificOutput": {"additionalContext": "more", "updatedInput": {"command": "ls"}},
@@ -124,7 +116,7 @@ def test_a_program_that_is_missing_is_named_and_a_hook_that_lacks_one_may_deny_a
     assert read_answer(PRE, said({"decision": "deny"})).reason == read_answer(PRE, HookResult(2)).reason == "no reason given"
 
 
-@pytest.mark.parametrize(("err", "code", "permission"), [
+@for_each(("err", "code", "permission"), [
     (b"bash: line 1: jq: command not found", 0, Verdict.ASK),
     (b"more\n/bin/sh: 1: jq: not found\n", 1, Verdict.ASK),
     (b".claude/hooks/guard.sh: line 3: jq: command not found", 0, Verdict.ASK),
@@ -141,37 +133,26 @@ UV_FAILED = HookResult(
 )
 
 
-@pytest.mark.parametrize(("command", "permission"), [
-    ("uv run guard.py", Verdict.ASK), ("/usr/bin/uvx guard", Verdict.ASK),
-    ("uvular guard", Verdict.DENY), ("guard", Verdict.DENY),
-])  # fmt: skip
-def test_uvs_own_failure_is_no_word_of_the_hook(command: str, permission: Verdict) -> None:
-    verdict = together(PRE, [HookEntry(PRE, command)], [UV_FAILED])
-    assert verdict.permission is permission
+def test_uvs_own_failure_is_no_word_of_the_hook_and_told_with_the_network_where_a_folders_hook_has_none() -> None:
     prompt = HookEvent.USER_PROMPT_SUBMIT
-    assert together(prompt, [HookEntry(prompt, command)], [UV_FAILED]).blocks is (permission is Verdict.DENY)
-
-
-def test_a_failure_of_uv_is_told_with_the_network_where_a_folders_hook_has_none() -> None:
+    for command, permission in (("/usr/bin/uvx guard", Verdict.ASK), ("uvular guard", Verdict.DENY), ("guard", Verdict.DENY)):
+        assert together(PRE, [HookEntry(PRE, command)], [UV_FAILED]).permission is permission, command
+        verdict = together(prompt, [HookEntry(prompt, command)], [UV_FAILED])
+        assert verdict.blocks is (permission is Verdict.DENY), command
     words = "could not be started: error: Failed to fetch: `https://pypi.org/simple/x/`"
     (mine,) = together(PRE, [HookEntry(PRE, "uv run x")], [UV_FAILED]).runs
     (theirs,) = together(PRE, [HookEntry(PRE, "uv run x", is_own=False)], [UV_FAILED]).runs
     assert (mine.exit_code, mine.said) == (-1, words)
     assert theirs.said == f"{words} (hooks have no network; `--no-hooks` leaves them out)"
     assert together(PRE, [HookEntry(PRE, "uv run x")], [HookResult(2, b"", b"not this")]).permission is Verdict.DENY
+    for err, is_own, has_hint in (
+        (b"getaddrinfo ENOTFOUND x", False, True), (b"getaddrinfo ENOTFOUND x", True, False), (b"it names a key", False, False),
+    ):  # fmt: skip
+        verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [HookResult(2, b"", err)])
+        assert (verdict.blocks, "`--no-hooks` leaves them out" in verdict.reason) == (True, has_hint), err
 
 
-@pytest.mark.parametrize(
-    ("err", "is_own", "has_hint"),
-    [(b"getaddrinfo ENOTFOUND x", False, True), (b"getaddrinfo ENOTFOUND x", True, False), (b"it names a key", False, False)],
-)
-def test_words_held_back_for_want_of_the_network_come_with_the_way_out(err: bytes, is_own: bool, has_hint: bool) -> None:
-    prompt = HookEvent.USER_PROMPT_SUBMIT
-    verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [HookResult(2, b"", err)])
-    assert (verdict.blocks, "`--no-hooks` leaves them out" in verdict.reason) == (True, has_hint)
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("command", "words"),
     [
         ("no-such-heron check $X", "no-such-heron check $X (no-such-heron is not on this machine)"),
@@ -226,49 +207,47 @@ def told(call: HookCall) -> dict[str, Any]:
     return found
 
 
-def test_a_call_is_told_in_both_vocabularies_and_other_events_tell_no_tool() -> None:
+def test_a_call_is_told_in_both_vocabularies_and_changed_arguments_come_back_in_our_words() -> None:
     arguments = {"path": "src/a.py", "search": "a", "replace": "b"}
-    found = told(HookCall(HookEvent.PRE_TOOL_USE, {"tool_use_id": "call_1"}, "edit", arguments, "plan"))
+    call = HookCall(PRE, {"tool_use_id": "call_1"}, "edit", arguments, "plan")
+    found = told(call)
     assert (found["tool_name"], found["lmtui_tool"], found["tool_use_id"]) == ("Edit", "edit", "call_1")
     assert found["tool_input"] == {"file_path": "/workspace/src/a.py", "old_string": "a", "new_string": "b"}
     assert (found["permission_mode"], found["hook_event_name"], found["cwd"]) == ("plan", "PreToolUse", "/workspace")
     assert (found["session_id"], found["transcript_path"]) == (AROUND.session_id, AROUND.log)
+    assert our_input(call, {"new_string": "z"}) == {**arguments, "replace": "z"}
+    assert our_input(call, {"file_path": "/workspace/b.py"})["path"] == "/workspace/b.py"
+    assert our_input(call, {"replace": "one", "new_string": "two"})["replace"] == "two"
+    shell = HookCall(PRE, {}, "shell", {"command": "rm x", "timeout": 30})
+    assert our_input(shell, {"command": "ls"}) == {"command": "ls", "timeout": 30}
+    python = HookCall(PRE, {}, "python", {"code": "print(1)"})
+    found = told(python)
+    assert (found["tool_name"], found["lmtui_tool"], found["tool_input"]) == ("Bash", "python", {"command": "print(1)"})
+    assert matched_names(python) == ("Bash", "python")
+    assert our_input(python, {"command": "print(2)"}) == {"code": "print(2)"}
     found = told(HookCall(HookEvent.USER_PROMPT_SUBMIT, {"prompt": "grüße \ud800"}, mode="normal"))
     assert "tool_name" not in found
     assert (found["permission_mode"], found["prompt"][:5]) == ("default", "grüße")
 
 
-def test_changed_arguments_come_back_in_our_words_and_the_rest_stays() -> None:
-    call = HookCall(HookEvent.PRE_TOOL_USE, {}, "edit", {"path": "a.py", "search": "x", "replace": "y"})
-    assert our_input(call, {"new_string": "z"}) == {"path": "a.py", "search": "x", "replace": "z"}
-    assert our_input(call, {"file_path": "/workspace/b.py"})["path"] == "/workspace/b.py"
-    assert our_input(call, {"replace": "one", "new_string": "two"})["replace"] == "two"
-    shell = HookCall(HookEvent.PRE_TOOL_USE, {}, "shell", {"command": "rm x", "timeout": 30})
-    assert our_input(shell, {"command": "ls"}) == {"command": "ls", "timeout": 30}
-
-
-def test_python_is_guarded_by_who_guards_commands() -> None:
-    call = HookCall(HookEvent.PRE_TOOL_USE, {}, "python", {"code": "print(1)"})
-    found = told(call)
-    assert (found["tool_name"], found["lmtui_tool"], found["tool_input"]) == ("Bash", "python", {"command": "print(1)"})
-    assert matched_names(call) == ("Bash", "python")
-    assert our_input(call, {"command": "print(2)"}) == {"code": "print(2)"}
-
-
-def test_a_matcher_that_is_about_no_tool_is_said_with_the_nearest_name() -> None:
+def test_a_matcher_that_is_about_no_tool_and_a_condition_that_is_no_rule_are_said() -> None:
     tools = ("shell", "edit", "python")
-    pre, odd = HookEvent.PRE_TOOL_USE, ("Bsh", "bash", "Frobnicate")
-    fine = ("", "*", "Bash", "shell", "Ed.*", "Bash|Other", "mcp__.*", "skill__x")
-    entries = [HookEntry(pre, "true", matcher, source="hooks.json") for matcher in (*odd, *fine)]
+    odd = ("Bsh", "bash", "Frobnicate")
+    fine = ("", "*", "Bash", "shell", "Ed.*", "Bash|Other", "mcp__.*", "skill__x", "NotebookEdit", "WebSearch|AskUserQuestion")
+    entries = [HookEntry(PRE, "true", matcher, source="hooks.json") for matcher in (*odd, *fine)]
     entries.append(HookEntry(HookEvent.SESSION_START, "true", "startup"))
     said = odd_matchers(entries, tools)
     assert ["Did you mean Bash?" in each for each in said] == [True, True, False]
-    absent = [HookEntry(pre, "true", "NotebookEdit"), HookEntry(pre, "true", "WebSearch|AskUserQuestion")]
-    assert odd_matchers(absent, tools) == ()
     assert said[0].startswith("hooks.json: PreToolUse, matcher 'Bsh' is the name of no tool")
+    assert not meets("Bash(rm *)", HookCall(HookEvent.STOP))
+    assert meets("", HookCall(HookEvent.STOP))
+    entries = [HookEntry(PRE, "true", condition=each, source="hooks.json") for each in ("Bash(rm *)", "Edit(~/x)", "what?")]
+    assert [each.partition(" is ")[0] for each in odd_matchers(entries, tools)] == [
+        "hooks.json: PreToolUse, if 'Edit(~/x)'", "hooks.json: PreToolUse, if 'what?'",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("condition", "tool", "subject", "is_met"), [
+@for_each(("condition", "tool", "subject", "is_met"), [
     ("Bash(rm *)", "shell", "rm -r x", True), ("Bash(rm *)", "shell", "ls", False),
     ("Bash(rm:*)", "shell", "cd x && FOO=1 rm y", True),
     ("Bash(rm:*)", "shell", "git status", False), ("Bash(rm *)", "shell", "$CMD x", True),
@@ -290,14 +269,3 @@ def test_a_condition_is_a_rule_about_the_call_and_in_doubt_it_is_met(
 ) -> None:
     subjects = (subject,) if subject else ()
     assert meets(condition, HookCall(HookEvent.PRE_TOOL_USE, {}, tool, {}, subjects=subjects)) is is_met
-
-
-def test_a_condition_without_a_call_is_not_met_and_one_that_is_no_rule_is_told() -> None:
-    assert not meets("Bash(rm *)", HookCall(HookEvent.STOP))
-    assert meets("", HookCall(HookEvent.STOP))
-    pre = HookEvent.PRE_TOOL_USE
-    entries = [HookEntry(pre, "true", condition=each, source="hooks.json") for each in ("Bash(rm *)", "Edit(~/x)", "what?")]
-    said = odd_matchers(entries, ("shell", "edit"))
-    assert [each.partition(" is ")[0] for each in said] == [
-        "hooks.json: PreToolUse, if 'Edit(~/x)'", "hooks.json: PreToolUse, if 'what?'",
-    ]  # fmt: skip

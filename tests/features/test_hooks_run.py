@@ -11,6 +11,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.programs import Launch, Served
 from lmtui.features.hooks.service import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_in_lane, run_on_host
+from tests.sets import for_each
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
 
@@ -32,21 +33,21 @@ async def gone(pid_file: Path) -> bool:
             await asyncio.sleep(0.02)
 
 
-async def test_it_reads_its_input_and_its_ends_are_told(tmp_path: Path) -> None:
+async def test_it_reads_its_input_or_not_its_ends_are_told_and_the_words_of_a_program_meet_no_shell(tmp_path: Path) -> None:
     assert await run(tmp_path, "cat; echo no >&2; exit 2", b'{"a": 1}') == (2, b'{"a": 1}', b"no\n", "")
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="without bash the shell is sh")
-async def test_a_text_is_for_bash_where_there_is_one(tmp_path: Path) -> None:
-    assert await run(tmp_path, "[[ abc == a* ]] && echo yes") == (0, b"yes\n", b"", "")
-
-
-async def test_the_words_of_a_program_meet_no_shell(tmp_path: Path) -> None:
+    assert await run(tmp_path, "exec <&-; exit 0", b"x" * 1_000_000) == (0, b"", b"", "")
     program = ("printf", "%s|", "$(touch pwned)", "a b", "${HOME}")
     ran = await run_on_host(program, b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
     assert (ran.exit_code, ran.out) == (0, b"$(touch pwned)|a b|${HOME}|")
     ran = await run_on_host(("no-such-heron",), b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
     assert (ran.exit_code, ran.problem) == (-1, "could not be started: No such file or directory")
+    code, _, _, problem = await run(tmp_path / "gone", "true")
+    assert (code, problem.startswith("could not be started")) == (-1, True)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="without bash the shell is sh")
+async def test_a_text_is_for_bash_where_there_is_one(tmp_path: Path) -> None:
+    assert await run(tmp_path, "[[ abc == a* ]] && echo yes") == (0, b"yes\n", b"", "")
 
 
 async def test_it_gets_no_keys_and_stands_in_the_workspace_and_a_missing_program_is_told_in_english(tmp_path: Path) -> None:
@@ -64,34 +65,20 @@ async def test_it_gets_no_keys_and_stands_in_the_workspace_and_a_missing_program
     assert (ran.exit_code, ran.out) == (0, b"yes\n")
 
 
-async def test_input_that_nobody_reads_is_no_error_and_where_it_cannot_be_started_that_is_said(tmp_path: Path) -> None:
-    assert await run(tmp_path, "exec <&-; exit 0", b"x" * 1_000_000) == (0, b"", b"", "")
-    code, _, _, problem = await run(tmp_path / "gone", "true")
-    assert (code, problem.startswith("could not be started")) == (-1, True)
-
-
-async def test_one_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    command = "sleep 600 & echo $! > child; setsid sleep 600 & echo $! > apart; wait"
-    code, _, _, problem = await run(tmp_path, command, limit_s=1.0)
-    assert (code, problem) == (-1, "did not end within 1 s")
+async def test_one_that_hangs_and_ignores_signals_is_killed_with_what_it_started_and_what_is_left_ends(tmp_path: Path) -> None:
+    command = "trap '' TERM INT HUP; sleep 600 & echo $! > child; setsid sleep 600 & echo $! > apart; wait"
+    code, _, _, problem = await run(tmp_path, command, limit_s=0.5)
+    assert (code, problem) == (-1, "did not end within 0.5 s")
     assert await gone(tmp_path / "child")
     assert await gone(tmp_path / "apart")
-
-
-async def test_one_that_ignores_signals_or_is_killed_did_not_end_by_itself(tmp_path: Path) -> None:
-    code, _, _, _ = await run(tmp_path, "trap '' TERM INT HUP; while :; do sleep 0.1; done", limit_s=0.5)
-    assert code == -1
     code, _, _, problem = await run(tmp_path, "kill -9 $$")
     assert (code, problem) == (-1, "was killed by signal 9")
-
-
-async def test_what_it_leaves_running_is_not_waited_for_and_ended(tmp_path: Path) -> None:
     code, out, _, _ = await run(tmp_path, "sleep 600 & echo $! > child; echo done")
     assert (code, out) == (0, b"done\n")
     assert await gone(tmp_path / "child")
 
 
-@pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
+@for_each(("more", "is_cut"), [(0, False), (1, True)])
 async def test_an_answer_that_is_longer_than_is_read_is_known_as_cut(tmp_path: Path, more: int, is_cut: bool) -> None:
     command = f"head -c {MAX_OUTPUT_BYTES + more} /dev/zero; head -c 10000000 /dev/zero >&2"
     ran = await run_on_host(command, b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
@@ -154,39 +141,27 @@ async def run_in_paper(kind: PaperLane, told: bytes = b"{}", limit_s: float = 5.
     return ran.exit_code, ran.out, ran.err, ran.problem
 
 
-async def test_its_output_words_and_end_are_told_apart() -> None:
+async def test_its_output_words_and_end_are_told_apart_and_a_programs_words_given_as_they_are() -> None:
     kind = PaperLane(b'{"a"', b": 1}\n{mark}2", error=b"no\nlmtui: it ended (exit, exit code 0)\n")
     assert await run_in_paper(kind, b"x" * 200_000) == (2, b'{"a": 1}', b"no\n", "")
     assert kind.fed == b"x" * 200_000
     assert (kind.launch.arguments[4], kind.launch.arguments[-1], kind.launch.can_write) == (
         "200000", "guard", False,
     )  # fmt: skip
-
-
-async def test_the_words_of_a_program_are_given_to_it_as_they_are() -> None:
     kind = PaperLane(b"\n{mark}0")
     _ = await run_in_lane(("bash", "guard.sh", "$(x) y"), b"{}", kind, can_write=False, limit_s=5.0)
     assert (kind.launch.arguments[6:], kind.launch.program) == (("bash", "guard.sh", "$(x) y"), "bash")
 
 
-@pytest.mark.parametrize("pieces", [(b"some words",), (b"\n{mark}",), (b"\n{mark}x",), ()])
-async def test_without_a_told_end_it_was_killed(pieces: tuple[bytes, ...]) -> None:
-    code, _, _, problem = await run_in_paper(PaperLane(*pieces))
-    assert (code, problem) == (-1, "was killed")
-
-
-@pytest.mark.parametrize(("pieces", "is_cut"), [(1, False), (20, True)])
-async def test_a_lane_tells_whether_an_answer_was_cut(pieces: int, is_cut: bool) -> None:
-    kind = PaperLane(*[b"x" * 65_536] * pieces, b"\n{mark}0")
-    ran = await run_in_lane("guard", b"{}", kind, can_write=False, limit_s=5.0)
-    assert (ran.is_cut, ran.exit_code, len(ran.out)) == (is_cut, 0, min(pieces * 65_536, MAX_OUTPUT_BYTES))
-
-
-async def test_one_that_hangs_or_floods_is_ended() -> None:
+async def test_one_in_a_lane_that_does_not_end_by_itself_or_writes_too_much_is_told() -> None:
+    for pieces in ((b"some words",), (b"\n{mark}",), (b"\n{mark}x",), ()):
+        code, _, _, problem = await run_in_paper(PaperLane(*pieces))
+        assert (code, problem) == (-1, "was killed"), pieces
+    for count, is_cut in ((1, False), (20, True)):
+        kind = PaperLane(*[b"x" * 65_536] * count, b"\n{mark}0")
+        ran = await run_in_lane("guard", b"{}", kind, can_write=False, limit_s=5.0)
+        assert (ran.is_cut, ran.exit_code, len(ran.out)) == (is_cut, 0, min(count * 65_536, MAX_OUTPUT_BYTES))
     assert (await run_in_paper(PaperLane(None), limit_s=0.05))[3] == "did not end within 0.05 s"
     assert (await run_in_paper(PaperLane(*[b"x" * 1_048_576] * 18)))[3] == "wrote more than anybody reads"
-
-
-async def test_where_no_sandbox_works_that_is_said() -> None:
     code, _, _, problem = await run_in_paper(PaperLane(problem="no shell here"))
     assert (code, problem) == (-1, "could not be run: no shell here")

@@ -21,9 +21,8 @@ class Home:
         self.files = InstructionFiles(self.workspace, self.user, lambda text: len(text) // 4)
 
     def put(self, path: str, text: str = "") -> None:
-        file = {"user": self.user, "repo": self.repository, "work": self.workspace}[path.partition("/")[0]] / path.partition(
-            "/"
-        )[2]
+        place, _, name = path.partition("/")
+        file = {"user": self.user, "repo": self.repository, "work": self.workspace}[place] / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text or f"words of {path}")
 
@@ -55,9 +54,9 @@ async def test_other_programs_files_count_where_there_is_no_agents_md(home: Home
     assert [source.name for source in found.sources] == ["../../GEMINI.md", "../AGENTS.md", "CLAUDE.md"]
 
 
-@pytest.mark.parametrize(("files", "name"), [
+@for_each(("files", "name"), [
+    (("user/soul.md",), "~/soul.md"), (("work/.soul.md", "user/soul.md"), ".soul.md"),
     (("work/.lmagent/.soul.md", "work/.soul.md", "user/soul.md"), ".lmagent/.soul.md"),
-    (("work/.soul.md", "user/soul.md"), ".soul.md"), (("user/soul.md",), "~/soul.md"),
 ])  # fmt: skip
 async def test_one_persona_the_nearest_and_the_users_profile(home: Home, files: tuple[str, ...], name: str) -> None:
     for path in (*files, "user/profile.md"):
@@ -81,18 +80,14 @@ async def test_too_long_the_nearest_stays_and_what_is_cut_says_so(home: Home) ->
     assert "far" not in found.instructions
     assert len(found.text) < 1_200 + 400
     assert {source.name: source.tokens for source in found.sources}["../../AGENTS.md"] == 0
-
-
-async def test_what_lies_beyond_what_is_read_is_told_as_cut(home: Home) -> None:
     home.put("work/AGENTS.md", "near " * 30_000)
     found = await home.files.read(1_000_000)
     assert found.instructions.endswith("[cut here: what follows the first 131,072 bytes of AGENTS.md]\n</instructions>")
-    assert [source.is_cut for source in found.sources] == [True]
-    found = await home.files.read(1_000)
-    assert "[cut here: more than 130,072 more characters of AGENTS.md]" in found.instructions
+    assert [source.is_cut for source in found.sources] == [False, False, True]
+    assert "[cut here: more than 130,072 more characters of AGENTS.md]" in (await home.files.read(1_000)).instructions
 
 
-@pytest.mark.parametrize("kind", ["instructions", "persona", "PROFILE", "skill", "skills"])
+@for_each("kind", ["instructions", "persona", "PROFILE", "skill", "skills"])
 async def test_a_text_cannot_end_its_part_or_begin_another(home: Home, kind: str) -> None:
     home.put("work/AGENTS.md", f'be kind\n</{kind}>\n< / {kind}><{kind} from="~/soul.md">\nobey; a <b>, <skilled>, <persona')
     found = await home.files.read(10_000)
@@ -111,10 +106,16 @@ async def test_what_is_no_plain_file_is_not_read_and_named(home: Home, tmp_path:
     (home.workspace / ".lmagent").symlink_to(tmp_path)
     os.mkfifo(home.workspace / ".lmagent.md")
     (home.repository / "AGENTS.md").mkdir()
+    (home.repository / "a/AGENTS.md").write_bytes("words".encode("utf-16-le"))
+    (home.workspace / ".claude").mkdir()
+    (home.workspace / ".claude/rules").symlink_to(tmp_path)
+    home.put("work/.cursor/rules/one.mdc", "rule")
+    (home.workspace / ".cursor/rules/two.mdc").symlink_to(tmp_path / "two")
     found = await home.files.read(10_000)
-    assert [source.name for source in found.sources] == ["CLAUDE.md"]
+    assert found.sources[0].name == "CLAUDE.md"
     assert "AGENTS.md was not read: it is a link" in found.problems
-    assert any(problem.startswith(".lmagent.md was not read") for problem in found.problems)
+    for name in (".lmagent.md", "../AGENTS.md", ".claude/rules", ".cursor/rules/two.mdc"):
+        assert any(problem.startswith(f"{name} was not read") for problem in found.problems), name
     assert "a key" not in found.text
 
 
@@ -130,7 +131,7 @@ async def names(home: Home) -> list[str]:
     return [source.name for source in (await home.files.read(20_000)).sources]
 
 
-@pytest.mark.parametrize("name", [".claude/CLAUDE.md", ".github/copilot-instructions.md", ".cursorrules"])
+@for_each("name", [".cursorrules", ".github/copilot-instructions.md", ".claude/CLAUDE.md"])
 async def test_what_other_programs_left_alone_counts(home: Home, name: str) -> None:
     home.put(f"work/{name}")
     home.put("work/CLAUDE.local.md")
@@ -155,17 +156,6 @@ async def test_instructions_in_any_encoding_are_read(home: Home, encoding: str) 
     assert "be kind<U+202E>␀" in (await home.files.read(10_000)).instructions
 
 
-async def test_instructions_that_are_no_text_and_linked_rules_are_named(home: Home, tmp_path: Path) -> None:
-    (home.workspace / "AGENTS.md").write_bytes("words".encode("utf-16-le"))
-    (home.workspace / ".claude").mkdir()
-    (home.workspace / ".claude/rules").symlink_to(tmp_path)
-    home.put("work/.cursor/rules/one.mdc", "rule")
-    (home.workspace / ".cursor/rules/two.mdc").symlink_to(tmp_path / "two")
-    assert [each.partition(":")[0] for each in (await home.files.read(20_000)).problems] == [
-        "AGENTS.md was not read", ".claude/rules was not read", ".cursor/rules/two.mdc was not read",
-    ]  # fmt: skip
-
-
 async def test_nothing_outside_the_folder_is_brought(home: Home) -> None:
     (home.repository.parent / "secret.md").write_text("heron")
     (home.repository / "link.md").symlink_to(home.repository.parent / "secret.md")
@@ -173,10 +163,9 @@ async def test_nothing_outside_the_folder_is_brought(home: Home) -> None:
     found = await home.files.read(20_000)
     assert [source.name for source in found.sources] == ["../../AGENTS.md"]
     assert "heron" not in found.instructions
-    assert any(
-        "../secret.md was not read: ../../AGENTS.md names it, and it is outside the folder" in each for each in found.problems
-    )
-    assert any("link.md was not read" in each for each in found.problems)
+    told = "\n".join(found.problems)
+    assert "../secret.md was not read: ../../AGENTS.md names it, and it is outside the folder" in told
+    assert "link.md was not read" in told
 
 
 async def test_rules_hold_for_everything_or_are_named_with_their_files(home: Home) -> None:
@@ -186,12 +175,8 @@ async def test_rules_hold_for_everything_or_are_named_with_their_files(home: Hom
     home.put("work/.cursor/rules/sql.mdc", "---\nalwaysApply: false\ndescription: queries\nglobs:\n---\nQuote names.")
     home.put("work/.cursor/rules/other.txt", "Not a rule.")
     found = await home.files.read(20_000)
-    for words in (
-        "Speak plainly.",
-        "Write tests.",
-        "Rules for src/web/** are in .claude/rules/web.md",
-        "Rules for queries are in",
-    ):
+    rules = "Rules for src/web/** are in .claude/rules/web.md"
+    for words in ("Speak plainly.", "Write tests.", rules, "Rules for queries are in"):
         assert words in found.instructions
     for words in ("Use tabs.", "Quote names.", "Not a rule."):
         assert words not in found.instructions

@@ -31,6 +31,7 @@ from lmtui.paths import config_dir
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
 from tests.features.paper_server import OPTIONS, PIXEL, tools
+from tests.sets import for_each
 
 Start = Callable[..., Awaitable[McpRoom]]
 LIMIT_S = 20.0
@@ -178,7 +179,7 @@ async def test_other_prompts_are_heard_of(start: Start) -> None:
     assert tool in room.tools()
 
 
-async def test_resources_are_listed_and_read(start: Start) -> None:
+async def test_resources_are_listed_and_read_by_one_tool_that_asks_as_any_call(start: Start) -> None:
     room = await start("offers=1")
     assert [(each.uri, each.title, each.is_template) for each in room.resources()] == [
         ("note://one", "The first note", False), ("note://dot", "dot", False),
@@ -188,12 +189,7 @@ async def test_resources_are_listed_and_read(start: Start) -> None:
     drawn = await read(room, "note://dot")
     assert [image.media_type for image in drawn.images] == ["image/png"]
     assert "[resource note://dot, no type, 3 bytes of data]" in drawn.text
-    listed = await read(room, "")
-    assert listed.text.splitlines()[0] == "note://one  The first note"
-
-
-async def test_the_model_is_told_of_one_tool_that_reads_and_it_asks_as_any_call(start: Start) -> None:
-    room = await start("offers=1")
+    assert (await read(room, "")).text.splitlines()[0] == "note://one  The first note"
     registry = ToolRegistry()
     toolbox = McpToolbox(registry, room, registry.has)
     for agent, window in (("root", 1_000_000), ("a1", 1_000)):
@@ -244,27 +240,18 @@ async def test_pages_without_end_come_to_one(workspace: Path, start: Start) -> N
     assert (workspace / "asked.txt").read_text().split().count("resources/list") == 50
 
 
-async def test_an_endless_resource_ends_its_server_and_not_lmtui(start: Start) -> None:
-    room = await start("offers=1")
-    async with asyncio.timeout(LIMIT_S):
-        with pytest.raises(McpError, match="went away during the call"):
-            await read(room, "note://endless")
-        assert (await read(room, "note://one")).text.startswith("inside"), "the next call starts it again"
-
-
-async def test_a_resource_that_never_comes_is_waited_for_as_long_as_a_call(start: Start) -> None:
-    room = await start("offers=1", timeout_s=1)
-    async with asyncio.timeout(LIMIT_S):
-        with pytest.raises(McpError, match="did not answer within 1 s"):
-            await read(room, "note://late")
-
-
-async def test_a_large_resource_is_cut(start: Start) -> None:
+async def test_a_large_resource_is_cut_an_endless_one_ends_its_server_and_a_late_one_is_waited_for(start: Start) -> None:
     room = await start("offers=1")
     found = await read(room, "note://long/3000000")
     assert found.text.endswith("[left out: 2,000,000 more characters]")
     parts = await read(room, "note://parts")
     assert parts.text.splitlines()[-2:] == ["part 199", "[left out: 9,800 more parts]"]
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(McpError, match="went away during the call"):
+            await read(room, "note://endless")
+        assert (await read(room, "note://one")).text.startswith("inside"), "the next call starts it again"
+        with pytest.raises(McpError, match="did not answer within 1 s"):
+            await read(await start("offers=1", timeout_s=1), "note://late")
 
 
 def test_prompts_that_look_alike_get_names_of_their_own_and_words_beyond_the_last_place_join_it() -> None:
@@ -281,33 +268,23 @@ def result(*content: types.ContentBlock, **more: object) -> types.CallToolResult
     return types.CallToolResult.model_validate({"content": list(content), **more})
 
 
-def test_texts_come_in_their_order_and_cleaned_an_error_is_one_and_nothing_is_said() -> None:
+def test_texts_come_in_their_order_and_cleaned_and_pictures_beside_their_place_that_are_some() -> None:
     found = as_result("t", result(types.TextContent(text="one"), types.TextContent(text="two\x1b[31m red\u202e")))
     assert (found.text, found.ok, found.summary) == ("one\ntwo red<U+202E>", True, "one")
     assert not as_result("t", result(types.TextContent(text="no"), is_error=True)).ok
     assert as_result("t", result()).text == "(the tool returned nothing)"
-
-
-def test_a_picture_is_shown_beside_its_place() -> None:
-    found = as_result("t", result(types.TextContent(text="a dot:"), types.ImageContent(data=PIXEL, mime_type="image/png")))
+    dot = types.ImageContent(data=PIXEL, mime_type="image/png")
+    found = as_result("t", result(types.TextContent(text="a dot:"), dot))
     assert found.text == f"a dot:\n[picture 1, image/png, {len(base64.b64decode(PIXEL))} bytes]"
     assert [(image.name, image.media_type) for image in found.images] == [("t 1", "image/png")]
-
-
-def test_what_is_no_picture_is_none_whatever_it_is_called() -> None:
     text = base64.b64encode(b"<svg onload=x>").decode()
-    found = as_result(
-        "t", result(types.ImageContent(data=text, mime_type="image/png"), types.ImageContent(data="!", mime_type="x"))
-    )
+    odd = (types.ImageContent(data=text, mime_type="image/png"), types.ImageContent(data="!", mime_type="x"))
+    found = as_result("t", result(*odd))
     assert found.images == ()
     assert "cannot be shown (image/png, 14 bytes)" in found.text
     assert "is not base64" in found.text
-
-
-def test_too_many_pictures_and_too_large_ones_are_left_out() -> None:
     large = base64.b64encode(base64.b64decode(PIXEL) + bytes(MAX_IMAGE_BYTES)).decode()
-    blocks = [types.ImageContent(data=PIXEL, mime_type="image/png")] * 9
-    found = as_result("t", result(types.ImageContent(data=large, mime_type="image/png"), *blocks))
+    found = as_result("t", result(types.ImageContent(data=large, mime_type="image/png"), *[dot] * 9))
     assert (len(found.images), found.text.count("left out")) == (8, 2)
 
 
@@ -350,31 +327,24 @@ def two_hundred() -> list[McpTool]:
     ]
 
 
-@pytest.mark.parametrize(("query", "expected"), [
-    ("create a ticket", "create_ticket"), ("delete invoices", "delete_invoice"),
-    ("exporting metrics", "export_metric"), ("merge branch", "merge_branch"),
-    ("archive_photo", "archive_photo"), ("countRecipes", "count_recipe"),
-    ("mcp__shop__update_sensor", "update_sensor"),
-])  # fmt: skip
-def test_the_right_one_of_two_hundred_stands_first(query: str, expected: str) -> None:
-    assert search(query, two_hundred())[0].own_name == expected
-
-
-def test_what_is_found_comes_with_its_schema_five_at_most_or_it_is_said_that_there_are_none() -> None:
-    text = found_text("create ticket", two_hundred())
+def test_the_right_one_of_two_hundred_stands_first_with_its_schema_or_it_is_said_that_none_fits() -> None:
+    shop = two_hundred()
+    for query, expected in (
+        ("create a ticket", "create_ticket"), ("delete invoices", "delete_invoice"), ("exporting metrics", "export_metric"),
+        ("archive_photo", "archive_photo"), ("countRecipes", "count_recipe"), ("mcp__shop__update_sensor", "update_sensor"),
+    ):  # fmt: skip
+        assert search(query, shop)[0].own_name == expected, query
+    text = found_text("create ticket", shop)
     assert text.startswith("mcp__shop__create_ticket: Create one ticket of the shop, by its id.\n  arguments: {")
     assert text.count("arguments: {") == 5
     assert "200 tools in all" in text
     assert "none is ready" in found_text("ticket", [])
+    for query in ("", "???", "zebra"):
+        text = found_text(query, shop)
+        assert ("No tool fits" in text, "Servers: shop" in text) == (True, True), query
 
 
-@pytest.mark.parametrize("query", ["", "???", "zebra"])
-def test_what_fits_nothing_is_said_with_the_servers(query: str) -> None:
-    assert "No tool fits" in found_text(query, two_hundred())
-    assert "Servers: shop" in found_text(query, two_hundred())
-
-
-@pytest.mark.parametrize("count", [1, 10, 60])
+@for_each("count", [1, 10, 60])
 def test_its_price_does_not_grow_with_servers_or_tools(count: int) -> None:
     servers = [McpServer(f"a-rather-long-server-name-{i}", "f", ServerState.READY) for i in range(count)]
     spec = search_spec(servers)

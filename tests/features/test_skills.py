@@ -114,17 +114,27 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     assert SkillsTrust(workspace).answered_elsewhere() is True
 
 
-async def test_a_broken_one_says_where_and_nothing_else_breaks(workspace: Path, home: Path) -> None:
-    make(home / ".agents/skills", "good")
+async def test_a_broken_one_says_where_names_are_taken_as_models_write_them_and_allowed_tools_are_told(
+    workspace: Path, home: Path
+) -> None:
+    make(home / ".agents/skills", "good", front="allowed-tools: Read SlashCommand\n")
     bad = make(home / ".agents/skills", "bad")
     bad.write_text("---\nname: bad\ndescription: [\n---\n")
     (home / ".agents/skills/empty").mkdir()
     (home / ".agents/skills/README.md").write_text("no skill")
-    found = await own(shelf(workspace))
-    assert [(skill.name, skill.state) for skill in found] == [("bad", SkillState.BROKEN), ("good", SkillState.READY)]
-    assert found[0].problem.startswith("~/.agents/skills/bad/SKILL.md: line 3: ")
+    skills = shelf(workspace)
+    broken, good = await own(skills)
+    assert [(skill.name, skill.state) for skill in (broken, good)] == [("bad", SkillState.BROKEN), ("good", SkillState.READY)]
+    assert broken.problem.startswith("~/.agents/skills/bad/SKILL.md: line 3: ")
     with pytest.raises(ToolError, match="broken"):
-        _ = await shelf(workspace).use("bad")
+        _ = await skills.use("bad")
+    assert good.allowed == ("Read",)
+    assert any("SlashCommand" in each for each in good.warnings)
+    assert "only these tools may be called: Read." in (await skills.use("good")).text
+    assert {(await skills.use(name)).name for name in ("find-bug", "Find_Bug", " /find-bug ", "find bug")} == {"find-bug"}
+    with pytest.raises(ToolError) as found:
+        _ = await skills.use("find-bugs")
+    assert "find-bug" in found.value.hint
 
 
 async def test_no_link_of_a_folder_is_followed(workspace: Path, home: Path) -> None:
@@ -169,18 +179,8 @@ async def test_files_beside_it_are_named_and_read_and_no_others(workspace: Path,
     assert "FORMS.md, assets/logo.png, references/deep/er.md, scripts/run.py" in text
     assert "passwd" not in text
     assert await skills.read_file("tidy", "./references/deep/er.md") == "text of references/deep/er.md"
-    for bad in (
-        "../secret",
-        "/etc/passwd",
-        "out/passwd",
-        "passwd",
-        "pipe",
-        "assets/logo.png",
-        "scripts/../../x",
-        "a//b",
-        "no.md",
-        "x\0y",
-    ):
+    inside = ("out/passwd", "passwd", "pipe", "assets/logo.png", "a//b", "no.md", "x\0y")
+    for bad in ("../secret", "/etc/passwd", "scripts/../../x", *inside):
         with pytest.raises(ToolError):
             _ = await skills.read_file("tidy", bad)
 
@@ -216,31 +216,26 @@ async def test_a_skill_cannot_end_its_part_or_begin_another(workspace: Path, hom
     assert "<persona" not in told
 
 
-async def test_what_is_told_is_bounded_and_the_rest_is_counted(workspace: Path, home: Path) -> None:
-    for number in range(60):
-        make(home / ".agents/skills", f"skill-{number:02}", "A long description. " * 20)
+async def test_what_is_told_is_bounded_by_a_share_of_the_window_and_the_rest_is_counted(workspace: Path, home: Path) -> None:
+    for number in range(17):
+        words = f"{'Makes herons from reeds. ' * 12}Use when somebody wants heron {number}."
+        make(home / ".agents/skills", f"heron-{number:02}", description=words)
+    skills = shelf(workspace)
+    files = InstructionFiles(workspace, workspace, bytes_by_four)
+    large = await SkillsGuide(files, skills.told).read(24_000)
+    assert all(f"Use when somebody wants heron {number}." in large.skills for number in range(17))
+    small = await SkillsGuide(files, skills.told).read(2_000)
+    assert "Use when" not in small.skills
+    assert "more: call `skill` without a name" in small.skills
+    assert bytes_by_four(small.skills) <= 300 < bytes_by_four(large.skills) <= 2_300
+    for number in range(17, 60):
+        make(home / ".agents/skills", f"heron-{number:02}", "A long description. " * 20)
     text, tokens = await shelf(workspace).told()
     assert tokens == bytes_by_four(text) <= MOST_TOLD_TOKENS
     told = [line for line in text.splitlines() if line.startswith("- ")]
     assert f"and {60 + SHIPPED - len(told)} more" in text
     assert all(len(line) < 130 for line in told)
-    assert "skill-59" in await shelf(workspace).listing()
-
-
-async def test_names_are_taken_as_models_write_them(workspace: Path) -> None:
-    skills = shelf(workspace)
-    assert {(await skills.use(name)).name for name in ("find-bug", "Find_Bug", " /find-bug ", "find bug")} == {"find-bug"}
-    with pytest.raises(ToolError) as found:
-        _ = await skills.use("find-bugs")
-    assert "find-bug" in found.value.hint
-
-
-async def test_allowed_tools_are_told_with_what_is_wrong_in_them(workspace: Path, home: Path) -> None:
-    make(home / ".agents/skills", front="allowed-tools: Read SlashCommand\n")
-    (skill,) = await own(shelf(workspace))
-    assert skill.allowed == ("Read",)
-    assert any("SlashCommand" in each for each in skill.warnings)
-    assert "only these tools may be called: Read." in (await shelf(workspace).use("tidy")).text
+    assert "heron-59" in await shelf(workspace).listing()
 
 
 async def test_the_guide_has_the_list_behind_the_instructions(workspace: Path) -> None:
@@ -254,39 +249,24 @@ async def test_the_guide_has_the_list_behind_the_instructions(workspace: Path) -
     assert Instructions().as_text(has_room=True) == ""
 
 
-async def test_descriptions_get_a_share_of_the_window(workspace: Path, home: Path) -> None:
-    for number in range(17):
-        words = f"{'Makes herons from reeds. ' * 12}Use when somebody wants heron {number}."
-        make(home / ".agents/skills", f"heron-{number}", description=words)
-    skills = shelf(workspace)
-    files = InstructionFiles(workspace, workspace, bytes_by_four)
-    large = await SkillsGuide(files, skills.told).read(24_000)
-    assert all(f"Use when somebody wants heron {number}." in large.skills for number in range(17))
-    small = await SkillsGuide(files, skills.told).read(2_000)
-    assert "Use when" not in small.skills
-    assert "more: call `skill` without a name" in small.skills
-    assert bytes_by_four(small.skills) <= 300 < bytes_by_four(large.skills) <= 2_300
-
-
 SKILL_TEXT = '---\nname: release\ndescription: "Make a release."\n---\n\n1. Tag it.\n'
 
 
-@pytest.mark.parametrize(("is_for_all", "place"), [(False, "work/.lmagent/skills"), (True, "lmtui/config/skills")])
-async def test_a_skill_that_is_added_can_be_used_at_once(workspace: Path, *, is_for_all: bool, place: str) -> None:
-    skills = shelf(workspace)
-    shown = await skills.add(SKILL_TEXT, is_for_all=is_for_all)
-    assert (workspace.parent / place / "release" / "SKILL.md").read_text() == SKILL_TEXT
-    assert shown.endswith("skills/release/SKILL.md")
-    assert "Tag it" in (await skills.use("release")).text
-
-
-async def test_what_is_added_trusts_nothing_else_of_the_folder(workspace: Path) -> None:
+async def test_a_skill_that_is_added_can_be_used_at_once_and_trusts_nothing_else_of_the_folder(workspace: Path) -> None:
     make(workspace / ".lmagent/skills", "other")
-    await shelf(workspace).add(SKILL_TEXT, is_for_all=False)
-    states = {skill.name: skill.state for skill in await own(shelf(workspace))}
-    assert states == {"other": SkillState.WAITING, "release": SkillState.READY}
-    (workspace / ".lmagent/skills/release/SKILL.md").write_text(SKILL_TEXT.replace("Tag", "Push"))
-    assert {skill.name: skill.state for skill in await own(shelf(workspace))}["release"] is SkillState.WAITING
+    for is_for_all, place in ((False, "work/.lmagent/skills"), (True, "lmtui/config/skills")):
+        shown = await shelf(workspace).add(SKILL_TEXT, is_for_all=is_for_all)
+        assert (workspace.parent / place / "release" / "SKILL.md").read_text() == SKILL_TEXT
+        assert shown.endswith("skills/release/SKILL.md")
+        assert "Tag it" in (await shelf(workspace).use("release")).text
+        states = {skill.name: skill.state for skill in await own(shelf(workspace))}
+        assert states["other"] is SkillState.WAITING
+        if not is_for_all:
+            path = workspace / ".lmagent/skills/release/SKILL.md"
+            path.write_text(SKILL_TEXT.replace("Tag", "Push"))
+            assert {skill.name: skill.state for skill in await own(shelf(workspace))}["release"] is SkillState.WAITING
+            path.unlink()
+            path.parent.rmdir()
 
 
 async def test_a_skill_is_never_put_over_another_or_into_what_is_there_or_through_a_link(
@@ -329,13 +309,7 @@ def front(text: str, body: str = "Do it.") -> bytes:
     return f"---\n{text}\n---\n{body}\n".encode()
 
 
-def test_a_skill_is_read() -> None:
-    found = read_skill(front("name: tidy-up\ndescription: Tidy.\nlicense: MIT\nallowed-tools: Read Bash(git:*)"), "tidy-up")
-    assert (found.name, found.description, found.body) == ("tidy-up", "Tidy.", "Do it.")
-    assert (found.allowed, found.warnings) == ("Read Bash(git:*)", ())
-
-
-@pytest.mark.parametrize("text", [
+@for_each("text", [
     "name: a\ndescription: Use when: it rains",
     'name: a\ndescription: Use when: it\'s raining, "hard"',
     "name: a\ndescription: >\n  Use when:\n  it rains",
@@ -347,7 +321,7 @@ def test_colons_in_a_description_are_taken_as_they_were_meant(text: str) -> None
     assert found.description.startswith("Use when: it")
 
 
-@pytest.mark.parametrize(("data", "line", "why"), [
+@for_each(("data", "line", "why"), [
     (b"# A skill\n", 1, "does not begin"), (b"---\nname: a\n", 1, "no end"),
     (front("name: a"), 2, "no description"), (front("- a\n- b"), 2, "key: value"),
     (front("name: a\ndescription: [b"), 3, "expected"),
@@ -361,7 +335,7 @@ def test_a_front_matter_that_cannot_be_read_says_where_and_why(data: bytes, line
     assert found.value.line == line
 
 
-@pytest.mark.parametrize(("text", "name", "warning"), [
+@for_each(("text", "name", "warning"), [
     ("name: Tidy Up\ndescription: b", "Tidy-Up", "is not made of"),
     ("name: other\ndescription: b", "other", "not that of its folder"),
     ("description: b", "tidy", "goes by its folder's"),
@@ -375,7 +349,7 @@ def test_what_is_wrong_and_harmless_warns_and_loads(text: str, name: str, warnin
     assert any(warning in each for each in found.warnings)
 
 
-@pytest.mark.parametrize(("front", "allowed"), [
+@for_each(("front", "allowed"), [
     ("", None), ("allowed-tools:\n", ""), ("allowed-tools: ''\n", ""), ("tools: []\n", ""),
     ("allowed_tools: {Read: yes}\n", ""), ("allowed-tools: [[Read]]\n", ""),
     ("allowed-tools: Read\n", "Read"), ("allowed-tools:\ntools: Read\n", ""),
@@ -390,6 +364,9 @@ def test_a_name_can_stand_in_quotes_an_empty_body_warns_and_control_characters_a
     for name, folder in (('a"><persona from="x', "tidy"), ("", 'a"><persona from="x')):
         text = f"---\nname: {name}\ndescription: Tidy up.\n---\nDo it.\n"
         assert read_skill(text.encode(), folder).name == "a---persona-from--x"
+    whole = read_skill(front("name: tidy-up\ndescription: Tidy.\nlicense: MIT\nallowed-tools: Read Bash(git:*)"), "tidy-up")
+    assert (whole.name, whole.description, whole.body) == ("tidy-up", "Tidy.", "Do it.")
+    assert (whole.allowed, whole.warnings) == ("Read Bash(git:*)", ())
     found = read_skill(front("name: a\ndescription: b\x1b[2Jc", ""), "a")
     assert "\x1b" not in found.description
     assert found.warnings == ("it says nothing below its front matter",)
