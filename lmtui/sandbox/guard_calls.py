@@ -97,8 +97,8 @@ async def find_tools(guard: Client, workspace: Path, outside: OutsideFolders, ma
 
     read_ones = await asyncio.gather(*map(read, (*MARKERS, *DESCRIPTIONS)))
     texts = {name: text for name, text in read_ones if text is not None}
-    tools = await asyncio.to_thread(find_project_tools, workspace, texts)
-    tools = with_repository(tools, await asyncio.to_thread(find_repository, workspace))
+    finding = asyncio.to_thread(find_project_tools, workspace, texts), asyncio.to_thread(find_repository, workspace)
+    tools = with_repository(*await asyncio.gather(*finding))
     tools = await asyncio.to_thread(with_allowed, tools, outside.allowed, workspace)
     tools = replace(tools, image_digest=digest_of(texts))
     return await asyncio.to_thread(with_added, tools, outside.added, masks) if outside.added else tools
