@@ -32,7 +32,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Image, Usage
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.plan import Plan, Todo
+from lmtui.core.plan import Plan
 from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session, SessionSummary
 from lmtui.host import wire
 from lmtui.host.api_context import ApiContext, Uploaded
@@ -64,25 +64,13 @@ def _last(session: Session, kind: type[Any]) -> Any:
 
 
 def _approval(event: ApprovalRequested) -> wire.ApprovalInfo:
-    return wire.ApprovalInfo(
-        approval_id=event.approval_id,
-        agent=event.agent,
-        tool=event.tool,
-        text=event.text,
-        why=event.why,
-        path=event.path,
-        diff=event.diff,
-        suggested_rule=event.suggested_rule,
-        offered_rules=list(event.offered_rules),
-        hunks=event.hunks,
-        can_try=event.can_try,
-    )
+    return wire.filled(wire.ApprovalInfo, event)
 
 
 def detail(api: ApiContext, session: Session) -> wire.SessionDetail:
     """Return an open session in the form of the API."""
     runtime = api.hub.runtime_of(session.id)
-    renamed, model, inbox = (_last(session, kind) for kind in (SessionRenamed, ModelChanged, InboxChanged))
+    renamed, model = (_last(session, kind) for kind in (SessionRenamed, ModelChanged))
     plan = session.plans.open
     return wire.SessionDetail(
         id=session.id,
@@ -94,8 +82,7 @@ def detail(api: ApiContext, session: Session) -> wire.SessionDetail:
         last_seq=last_seq(session),
         approvals=[_approval(each) for each in open_approvals(session)],
         plan=None if plan is None else wire.PlanProposal(proposal_id=plan.proposal_id, proposal=asdict(plan.proposal)),
-        queued=list(inbox.queued) if inbox is not None else [],
-        is_paused=inbox.is_paused if inbox is not None else False,
+        **_queue(session).model_dump(),
     )
 
 
@@ -115,22 +102,10 @@ async def listed(api: ApiContext, call: ApiCall) -> wire.SessionList:
 
 
 def _info(row: SessionSummary, folder: Path, session: Session | None) -> wire.SessionInfo:
-    return wire.SessionInfo(
-        id=row.id,
-        folder=str(folder),
-        title=row.title,
-        state=row.state,
-        model=row.model,
-        created=row.created,
-        updated=row.updated,
-        changed_files=row.changed_files,
-        last_line=row.last_line,
-        tokens=row.tokens,
-        is_open=session is not None,
-        is_running=session is not None and session.is_running,
-        is_elsewhere=row.is_elsewhere,
-        needs_answer=session is not None and bool(open_approvals(session) or session.plans.open),
-    )
+    is_running = session is not None and session.is_running
+    needs_answer = session is not None and bool(open_approvals(session) or session.plans.open)
+    of_folder = {"folder": str(folder), "is_open": session is not None, "is_running": is_running, "needs_answer": needs_answer}
+    return wire.filled(wire.SessionInfo, row, **of_folder)
 
 
 async def created(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
@@ -352,8 +327,7 @@ async def queue(api: ApiContext, call: ApiCall) -> wire.Queue:
 
 
 def _queue(session: Session) -> wire.Queue:
-    inbox = _last(session, InboxChanged) or InboxChanged()
-    return wire.Queue(queued=list(inbox.queued), is_paused=inbox.is_paused)
+    return wire.filled(wire.Queue, _last(session, InboxChanged) or InboxChanged())
 
 
 async def queue_dropped(api: ApiContext, call: ApiCall) -> wire.Queue:
@@ -395,11 +369,8 @@ async def tasks(api: ApiContext, call: ApiCall) -> wire.Tasks:
     """Return the todos and the plan's steps."""
     changed = _last(await api.hub.session(call.path["id"]), PlanChanged)
     plan = changed.plan if changed is not None else Plan()
-    return wire.Tasks(todos=[_task(each) for each in plan.todos], steps=[_task(each) for each in plan.steps])
-
-
-def _task(todo: Todo) -> wire.TaskInfo:
-    return wire.TaskInfo(id=todo.id, text=todo.text, status=str(todo.status), parent=todo.parent)
+    todos, steps = ([wire.filled(wire.TaskInfo, each) for each in rows] for rows in (plan.todos, plan.steps))
+    return wire.Tasks(todos=todos, steps=steps)
 
 
 async def usage(api: ApiContext, call: ApiCall) -> wire.SessionUsage:
@@ -407,11 +378,5 @@ async def usage(api: ApiContext, call: ApiCall) -> wire.SessionUsage:
     session = await api.hub.session(call.path["id"])
     past = bare_history(session)
     spent = [each.event.usage for each in past if isinstance(each.event, UsageUpdated)]
-    total = sum(spent, Usage())
-    return wire.SessionUsage(
-        prompt_tokens=total.prompt_tokens,
-        completion_tokens=total.completion_tokens,
-        cached_tokens=total.cached_tokens,
-        requests=len(spent),
-        turns=sum(isinstance(each.event, TurnEnded) and each.event.agent == "root" for each in past),
-    )
+    turns = sum(isinstance(each.event, TurnEnded) and each.event.agent == "root" for each in past)
+    return wire.filled(wire.SessionUsage, sum(spent, Usage()), requests=len(spent), turns=turns)

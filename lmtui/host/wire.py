@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +22,15 @@ class Wire(BaseModel):
     """The base of all: what a client sends that has no place is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_W = TypeVar("_W", bound=Wire)
+
+
+def filled(model: type[_W], source: object, **more: Any) -> _W:
+    """Return a model with a value's attributes of the same names; `more` are its other fields."""
+    alike = {name: getattr(source, name) for name in model.model_fields if name not in more and hasattr(source, name)}
+    return model(**alike, **more)
 
 
 class ErrorDetail(BaseModel):

@@ -51,7 +51,7 @@ async def folder_listed(api: ApiContext, call: ApiCall) -> wire.FolderListing:
         found = await runtime.files.list(path)
     except SandboxError as error:
         raise ApiError(404, str(error)) from error
-    entries = [wire.EntryInfo(path=each.path, kind=each.kind) for each in found]
+    entries = [wire.filled(wire.EntryInfo, each) for each in found]
     return wire.FolderListing(folder=str(runtime.workspace), path=path, entries=entries)
 
 
@@ -92,11 +92,7 @@ def _inside(path: str) -> str:
 async def tools(api: ApiContext, call: ApiCall) -> wire.ToolList:
     """Return the tools of lmtui's own."""
     runtime = await api.runtime(call.query.folder)
-    return wire.ToolList(
-        tools=[
-            wire.ToolInfo(name=each.name, description=each.description, parameters=each.parameters) for each in runtime.tools()
-        ]
-    )
+    return wire.ToolList(tools=[wire.filled(wire.ToolInfo, each) for each in runtime.tools()])
 
 
 async def models(api: ApiContext, call: ApiCall) -> wire.ModelList:
@@ -111,14 +107,7 @@ async def models(api: ApiContext, call: ApiCall) -> wire.ModelList:
         except TimeoutError:
             found = ()
     served = [
-        wire.ModelInfo(
-            id=model.name,
-            created=0,
-            owned_by=server.kind,
-            url=server.url,
-            window_tokens=model.window_tokens,
-            is_loaded=model.is_loaded,
-        )
+        wire.filled(wire.ModelInfo, model, id=model.name, created=0, owned_by=server.kind, url=server.url)
         for server in found
         for model in server.chat_models
     ]
@@ -208,18 +197,9 @@ async def _all_jobs(api: ApiContext) -> AsyncIterator[Jobs]:
 
 
 def _job(job: JobRecord) -> wire.JobInfo:
-    return wire.JobInfo(
-        id=job.id,
-        title=job.title,
-        text=job.text,
-        schedule=shown_schedule(job),
-        state=job.state,
-        next_time=job.next_time,
-        session=job.session,
-        runs=job.history.runs,
-        last_outcome=job.history.last_outcome,
-        last_session=job.history.last_session,
-    )
+    history = job.history
+    ran = {"runs": history.runs, "last_outcome": history.last_outcome, "last_session": history.last_session}
+    return wire.filled(wire.JobInfo, job, schedule=shown_schedule(job), **ran)
 
 
 async def uploaded(api: ApiContext, call: ApiCall) -> wire.Upload:
