@@ -16,6 +16,7 @@ from lmtui.core.window import bytes_by_four
 from lmtui.features.skills.promoted import PromotedTools, check
 from lmtui.features.skills.shelf import SkillToolbox
 from lmtui.tools.registry import ToolRegistry
+from tests.sets import for_each
 
 FORM_FEED = "\x0c"
 GOOD = '''\
@@ -61,7 +62,7 @@ def a_tool(name: str = "") -> PromotedTool:
     return check("a.py", GOOD, "shorten", name)
 
 
-@pytest.mark.parametrize("sign", [FORM_FEED, "\u2028", "\x1d", "\x85", "\x0b"])
+@for_each("sign", [FORM_FEED, "\u2028", "\x1d", "\x85", "\x0b"])
 def test_lines_are_those_that_python_counts(sign: str) -> None:
     body = f"def f(a: int) -> str:\n    'Say {sign} it.'\n    return '{sign}'"
     assert (
@@ -69,14 +70,10 @@ def test_lines_are_those_that_python_counts(sign: str) -> None:
     )
 
 
-@pytest.mark.parametrize("wrong", ["global a", "nonlocal b"])
-def test_what_python_finds_wrong_only_after_parsing_is_said(wrong: str) -> None:
-    text = f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n"
-    with pytest.raises(ToolError, match="it is not Python"):
-        _ = check("a.py", text, "f", "")
-
-
-def test_a_type_of_any_depth_is_no_error() -> None:
+def test_what_python_finds_wrong_only_after_parsing_and_a_type_of_any_depth_are_said() -> None:
+    for wrong in ("global a", "nonlocal b"):
+        with pytest.raises(ToolError, match="it is not Python"):
+            _ = check("a.py", f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n", "f", "")
     hint = " | ".join(["int"] * 900)
     with pytest.raises(ToolError, match=r"nested too deep|cannot be read"):
         _ = check("a.py", f"def f(a: {hint}) -> int:\n    'Say.'\n    return 1\n", "f", "")
@@ -104,12 +101,14 @@ def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
     }, "additionalProperties": False, "required": ["text"]}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["skill__cut", "cut", " Cut "])
-def test_it_goes_by_the_name_that_was_asked_for(name: str) -> None:
-    assert a_tool(name).name == "skill__cut"
+def test_it_goes_by_the_name_that_was_asked_for_and_one_that_is_none_is_refused() -> None:
+    assert {a_tool(name).name for name in ("skill__cut", "cut", " Cut ")} == {"skill__cut"}
+    for name in ("../x", "a b", "1a", "a" * 60, "ü"):
+        with pytest.raises(ToolError, match="not a name"):
+            _ = a_tool(name)
 
 
-@pytest.mark.parametrize(("text", "reason"), [
+@for_each(("text", "reason"), [
     ("def f() -> int: return 1", "no docstring"),
     ('def f():\n    "Do."', "its result has no type hint"),
     ('def f(a) -> int:\n    "Do."', "argument a has no type hint"),
@@ -134,12 +133,6 @@ def test_what_cannot_be_a_tool_says_why(text: str, reason: str) -> None:
     with pytest.raises(ToolError) as found:
         _ = check("a.py", text, "f", "")
     assert reason in found.value.full_text()
-
-
-@pytest.mark.parametrize("name", ["../x", "a b", "1a", "a" * 60, "ü"])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ToolError, match="not a name"):
-        _ = a_tool(name)
 
 
 @given(st.text(max_size=80), st.text(max_size=10))

@@ -76,24 +76,17 @@ def test_allowed_tools_are_a_list_in_any_form(words: str, tmp_path: Path) -> Non
     (found,) = MarkdownPrompts(tmp_path, ToolRegistry().canonical).found()
     assert found.allowed == ("Read", "Grep", "Shell(git log *)")
     assert (found.warnings, found.problem) == ((), "")
-
-
-def test_quotes_in_a_pattern_stay(tmp_path: Path) -> None:
     allowed, _ = allowed_rules('[Bash(echo "a" b), Bash(git commit -m "x" *)]', ToolRegistry().canonical)
-    assert allowed == ('Shell(echo "a" b)', 'Shell(git commit -m "x" *)')
+    assert allowed == ('Shell(echo "a" b)', 'Shell(git commit -m "x" *)'), "quotes in a pattern stay"
 
 
 def test_no_more_files_and_folders_than_a_limit_are_looked_at(places: Places) -> None:
-    for number in range(502):
-        places.put(f"f{number:03}.md")
-    places.put("z/last.md")
-    assert len(places.usable()) == 500
-
-
-def test_the_walk_ends_after_so_many_folders(places: Places) -> None:
     for number in range(201):
         places.put(f"d{number:03}/a.md")
     assert len(places.usable()) == 199
+    for number in range(502):
+        places.put(f"f{number:03}.md")
+    assert len(places.usable()) == 500
 
 
 async def test_a_file_is_also_called_by_whose_it_is_and_so_alone_where_our_own_has_its_name(places: Places) -> None:
@@ -101,13 +94,8 @@ async def test_a_file_is_also_called_by_whose_it_is_and_so_alone_where_our_own_h
         places.put(name)
     assert list(places.usable()) == ["fix", "project:help"]
     found = MarkdownPrompts(places.workspace, ToolRegistry().canonical)
-    for typed, name in {
-        "/project:help": "project:help",
-        "/project:fix": "fix",
-        "/fix": "fix",
-        "/help": "",
-        "/user:fix": "",
-    }.items():
+    calls = {"/project:help": "project:help", "/project:fix": "fix", "/fix": "fix", "/help": "", "/user:fix": ""}
+    for typed, name in calls.items():
         prompt = await found.read(f"{typed} now")
         assert (prompt.file.name if prompt is not None else "") == name
 

@@ -19,6 +19,7 @@ from lmtui.features.web_tools.fetcher import WebClient, WebToolbox, to_markdown
 from lmtui.features.web_tools.search import plain_query, run_program
 from lmtui.tools.registry import ToolRegistry
 from tests.features.test_web_client import Gate, Internet, answer, plain, serving
+from tests.sets import for_each
 
 HIT = {"title": "A <strong>title</strong>", "url": "https://a.example/1", "content": "x &amp; y\x1b[31m\nz"}
 
@@ -71,7 +72,7 @@ async def test_brave_gets_the_key_in_its_header_and_its_results_are_read() -> No
         assert await searched(f"brave: {url}/res", key="brave-key-123") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "raw", "why"),
     [
         ("brave", b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n", r"refused the key \(401\).*web_search_key"),
@@ -96,13 +97,15 @@ async def test_an_engine_that_refuses_or_breaks_is_named_with_the_reason(kind: s
     assert "brave-key-123" not in raised.value.full_text()
 
 
-async def test_an_engine_that_says_nothing_ends_with_the_time() -> None:
+async def test_an_engine_that_says_nothing_ends_with_the_time_and_a_program_that_is_not_there_is_named() -> None:
     async with serving(b"") as (url, _):
         pass
     with pytest.raises(ToolError, match="cannot be fetched"):
         await searched(f"searxng: {url}")
     with pytest.raises(ToolError, match=r"did not answer within 0 s"):
         await client(f"searxng: {url}", time_s=0.0).search("x", 5, None)
+    with pytest.raises(ToolError, match="no-such-program of web_search could not be run"):
+        await searched("command: /no-such-program")
 
 
 async def test_a_public_engine_is_asked_about_like_a_page_and_one_of_this_machine_is_not() -> None:
@@ -160,7 +163,7 @@ async def test_a_program_gets_the_query_as_one_argument_without_a_shell_and_prin
     assert await searched(script(tmp_path, "pass")) == ()
 
 
-@pytest.mark.parametrize(("body", "why"), [
+@for_each(("body", "why"), [
     ("print('a'); print('first', file=sys.stderr); sys.exit('the last\\x1b[31m line')", "exit code 1: the last line"),
     ("while True: print('x' * 1000)", "more than 1,000,000 bytes"),
     ("while True: print('x' * 1000, file=sys.stderr)", "did not answer|exit code"),
@@ -176,23 +179,15 @@ async def test_a_program_that_fails_floods_or_hangs_is_ended_and_named(tmp_path:
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-async def test_a_program_that_is_not_there_is_named() -> None:
-    with pytest.raises(ToolError, match="no-such-program of web_search could not be run"):
-        await searched("command: /no-such-program")
+def test_a_query_is_one_line_that_no_program_takes_for_an_option_and_neither_empty_nor_too_long() -> None:
+    typed = (" a\n b ", "--help", "-x y", "a\x00b")
+    assert [plain_query(text) for text in typed] == ["a b", "help", "x y", "a␀b"]
+    for text in ("", " - ", "x" * 401):
+        with pytest.raises(ToolError):
+            plain_query(text)
 
 
-@pytest.mark.parametrize(("text", "query"), [(" a\n b ", "a b"), ("--help", "help"), ("-x y", "x y"), ("a\x00b", "a␀b")])
-def test_a_query_is_one_line_that_no_program_takes_for_an_option(text: str, query: str) -> None:
-    assert plain_query(text) == query
-
-
-@pytest.mark.parametrize("text", ["", " - ", "x" * 401])
-def test_a_query_that_is_empty_or_too_long_is_refused(text: str) -> None:
-    with pytest.raises(ToolError):
-        plain_query(text)
-
-
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["google", "searxng", "searxng: ", "searxng: ftp://x", "searxng: http://me:pw@x", "searxng: http://x/?a=b", "command:",
      "command: 'x", "brave: http://a.example.com/", ": x"],
@@ -205,18 +200,16 @@ def test_a_setting_that_names_nothing_is_an_error_with_the_form(text: str, works
     assert "searxng: http://127.0.0.1:8888" in raised.value.hint
 
 
-@pytest.mark.parametrize("line", ['web_search = "command: rm"', 'web_search = "brave"', 'web_search_key = "k"'])
-def test_a_folder_needs_trust_to_choose_what_answers_searches(workspace: Path, line: str) -> None:
-    (workspace / ".lmagent").mkdir()
-    (workspace / ".lmagent" / "config.toml").write_text(f"{line}\n")
-    loaded = load_config(workspace, {}, {})
-    assert (loaded.config.web_search, loaded.config.web_search_key) == ("", "")
-    assert [item.text.partition(" ")[0] for item in loaded.waiting] == [line.partition(" ")[0]]
-
-
-def test_a_folder_may_turn_the_web_off_and_not_on(home: Path, workspace: Path) -> None:
+def test_a_folder_needs_trust_to_choose_what_answers_searches_and_may_turn_the_web_off_and_not_on(
+    home: Path, workspace: Path
+) -> None:
     (workspace / ".lmagent").mkdir()
     own = workspace / ".lmagent" / "config.toml"
+    for line in ('web_search = "command: rm"', 'web_search = "brave"', 'web_search_key = "k"'):
+        own.write_text(f"{line}\n")
+        loaded = load_config(workspace, {}, {})
+        assert (loaded.config.web_search, loaded.config.web_search_key) == ("", ""), line
+        assert [item.text.partition(" ")[0] for item in loaded.waiting] == [line.partition(" ")[0]]
     own.write_text('web = "off"\n')
     assert load_config(workspace, {}, {}).config.web == "off"
     own.write_text('web = "ask"\n')
@@ -231,7 +224,7 @@ def test_the_key_is_taken_out_of_all_that_is_kept() -> None:
     assert key not in key_redactor(Config(), {"LMTUI_WEB_SEARCH_KEY": key}).text(f"it is {key}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tools", "is_on", "can_search", "told"),
     [
         (ToolSet.FULL, True, False, ["fetch"]), (ToolSet.FULL, True, True, ["fetch", "web_search"]),

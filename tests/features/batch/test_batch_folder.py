@@ -71,7 +71,7 @@ def test_only_one_process_works_on_a_batch(folder: BatchFolder) -> None:
     other.unlock()
 
 
-def test_a_line_that_was_torn_or_of_a_later_version_costs_no_other(folder: BatchFolder) -> None:
+def test_a_line_that_was_torn_or_of_a_later_version_costs_no_other_and_results_are_read_on(folder: BatchFolder) -> None:
     folder.add(TaskResult("1", "green"))
     with (folder.path / "results.jsonl").open("a") as file:
         file.write(json.dumps({"id": "2", "status": "green", "new_field": 1}) + '\n[]\n{"id": "1", "sta')
@@ -80,7 +80,7 @@ def test_a_line_that_was_torn_or_of_a_later_version_costs_no_other(folder: Batch
     assert {name: each.status for name, each in found.items()} == {"1": "green", "2": "green", "3": "red"}
 
 
-def test_results_are_read_on_from_where_they_were_read(folder: BatchFolder) -> None:
+def test_results_are_read_on_from_where_they_were_read_and_none_is_lost(folder: BatchFolder) -> None:
     folder.add(TaskResult("1", "red"))
     before = folder.results()["1"]
     with (folder.path / "results.jsonl").open("a") as file:
@@ -90,6 +90,10 @@ def test_results_are_read_on_from_where_they_were_read(folder: BatchFolder) -> N
     assert {name: each.status for name, each in folder.results().items()} == {"1": "green", "2": "green"}
     assert folder.results()["1"] is not before
     assert folder.results()["1"] is folder.results()["1"]
+    names = [str(number) for number in range(50)]
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda name: BatchFolder(folder.path).add(TaskResult(name, "green", "t" * 200)), names))
+    assert sorted(folder.results()) == sorted(names)
 
 
 def test_tasks_and_options_are_read_as_they_were_written_whatever_separators_and_names_are_in_them(tmp_path: Path) -> None:
@@ -108,13 +112,6 @@ def test_what_runs_is_told_while_somebody_works_on_it(folder: BatchFolder) -> No
     (folder.path / "progress.json").write_text("[")
     assert folder.read_progress() == ("", {})
     folder.unlock()
-
-
-def test_tasks_that_end_at_the_same_time_are_all_written_down(folder: BatchFolder) -> None:
-    names = [str(number) for number in range(200)]
-    with ThreadPoolExecutor(16) as threads:
-        list(threads.map(lambda name: BatchFolder(folder.path).add(TaskResult(name, "green", "t" * 200)), names))
-    assert sorted(folder.results()) == sorted(names)
 
 
 @for_each(
@@ -225,13 +222,8 @@ async def test_of_two_batches_that_begin_at_once_the_second_is_left_free(tmp_pat
 
 
 def test_a_line_is_an_object_a_text_or_a_json_text_and_ends_at_a_newline_alone() -> None:
-    lines = [
-        '{"id": "a-1", "task": "Fix a.py", "files": ["a.py"], "checks": "pytest -q"}',
-        '{"task": "Fix b.py", "repo": "c"}',
-        '"Fix c.py"',
-        "",
-    ]
-    tasks, problems = read_tasks("\n".join(lines))
+    one = '{"id": "a-1", "task": "Fix a.py", "files": ["a.py"], "checks": "pytest -q"}'
+    tasks, problems = read_tasks(f'{one}\n{{"task": "Fix b.py", "repo": "c"}}\n"Fix c.py"\n')
     assert tasks == [
         BatchTask("a-1", "Fix a.py", ("a.py",), ("pytest -q",)), BatchTask("2", "Fix b.py"),
         BatchTask("3", "Fix c.py"),
@@ -241,7 +233,7 @@ def test_a_line_is_an_object_a_text_or_a_json_text_and_ends_at_a_newline_alone()
     assert ([task.text for task in tasks], problems) == (["one\u2028two", "three\x0bfour"], [])
 
 
-@pytest.mark.parametrize(("line", "words"), [
+@for_each(("line", "words"), [
     ("{broken", "line 2: not valid JSON"), ("[1, 2]", "line 2: A line is text"),
     ('{"task": 3}', "line 2: no task text"), ('{"task": " "}', "line 2: no task text"),
     ('{"task": "x", "id": "../x"}', "line 2: the id '../x' may only contain"),
@@ -287,16 +279,13 @@ def test_any_text_is_read_and_every_line_is_a_task_or_a_problem(lines: list[str]
     )
 
 
-@pytest.mark.parametrize(("data", "words"), [
-    (b"\xff\xfe\x00", "x is not UTF-8 text"), (b"a\0b", "x is not a text file"),
-    (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
-], ids=["not UTF-8", "with a zero byte", "too large"])  # fmt: skip
-def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        decoded(data, "x")
-
-
-def test_ten_thousand_tasks_are_the_most() -> None:
+def test_a_file_that_is_no_text_or_too_large_is_refused_and_ten_thousand_tasks_are_the_most() -> None:
+    for data, words in (
+        (b"\xff\xfe\x00", "x is not UTF-8 text"), (b"a\0b", "x is not a text file"),
+        (b"a" * (MOST_BYTES + 1), "x is larger than 64 MiB"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            decoded(data, "x")
     lines = "\n".join(f"do {number}" for number in range(MOST_TASKS))
     assert len(read_tasks(lines)[0]) == MOST_TASKS
     with pytest.raises(UsageError, match="more than 10,000 tasks"):

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -52,7 +52,28 @@ def kept(tmp_path: Path, digest: str) -> Path:
     return tmp_path / "home" / "state" / "cluster" / digest
 
 
-async def test_files_are_kept_by_their_digest_without_secrets_and_links(packed: tuple[bytes, str], tmp_path: Path) -> None:
+async def test_files_that_were_changed_are_removed_and_not_used(packed: tuple[bytes, str], tmp_path: Path) -> None:
+    archive, digest = packed
+    files = kept(tmp_path, digest)
+    changes: dict[str, Callable[[], object]] = {
+        "content": lambda: (files / "a.py").write_text("x = 2\n"), "mode": lambda: (files / "a.py").chmod(0o755),
+        "missing": (files / "a.py").unlink, "more": (files / "conftest.py").touch,
+        "link": lambda: (files / "more").symlink_to("/etc"),
+    }  # fmt: skip
+    for name, change in changes.items():
+        await store_files(digest, archive)
+        change()
+        assert not cluster_worker._copy_files(digest, tmp_path / f"copy of {name}"), name
+        assert not await has_files(digest), name
+
+
+async def test_files_are_kept_by_their_digest_without_secrets_and_links_and_a_damaged_archive_is_refused(
+    packed: tuple[bytes, str], tmp_path: Path
+) -> None:
+    archive, digest = packed
+    assert "its disk" in await store_files(digest, archive[: len(archive) // 2])
+    assert await store_files("f" * 32, archive) == "the files arrived damaged"
+    assert [*kept(tmp_path, "").iterdir()] == []
     archive, digest = packed
     assert not await has_files(digest)
     assert await store_files(digest, archive) == ""
@@ -63,33 +84,6 @@ async def test_files_are_kept_by_their_digest_without_secrets_and_links(packed: 
     assert os.access(files / "bin" / "run.sh", os.X_OK)
     assert cluster_worker._copy_files(digest, tmp_path / "copy")
     assert [path.name for path in kept(tmp_path, "").iterdir()] == [digest]
-
-
-@pytest.mark.parametrize("change", ["content", "mode", "missing", "more", "link"])
-async def test_files_that_were_changed_are_removed_and_not_used(change: str, packed: tuple[bytes, str], tmp_path: Path) -> None:
-    archive, digest = packed
-    await store_files(digest, archive)
-    files = kept(tmp_path, digest)
-    match change:
-        case "content":
-            (files / "a.py").write_text("x = 2\n")
-        case "mode":
-            (files / "a.py").chmod(0o755)
-        case "missing":
-            (files / "a.py").unlink()
-        case "more":
-            (files / "conftest.py").touch()
-        case _:
-            (files / "more").symlink_to("/etc")
-    assert not cluster_worker._copy_files(digest, tmp_path / "copy")
-    assert not await has_files(digest)
-
-
-async def test_a_damaged_archive_is_refused_and_leaves_nothing(packed: tuple[bytes, str], tmp_path: Path) -> None:
-    archive, digest = packed
-    assert "its disk" in await store_files(digest, archive[: len(archive) // 2])
-    assert await store_files("f" * 32, archive) == "the files arrived damaged"
-    assert [*kept(tmp_path, "").iterdir()] == []
 
 
 async def test_files_of_long_ago_and_more_than_eight_are_removed(packed: tuple[bytes, str], tmp_path: Path) -> None:
@@ -157,7 +151,9 @@ async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_proce
     assert (result["status"], result["error"]) == ("failed", "timed out after 6 s")
 
 
-def test_the_head_decides_on_id_title_and_diff() -> None:
+def test_the_head_decides_on_id_title_and_diff_and_an_answer_that_is_none_is_a_failed_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lie = replace(
         GOOD, id="../../x", task="Other", diff="/etc/passwd", decision="accepted", files=("a\x1b[2J.py",), error="\x1b]0;x"
     )
@@ -165,6 +161,11 @@ def test_the_head_decides_on_id_title_and_diff() -> None:
     assert (result.id, result.task, result.diff, result.decision) == ("a-1", "Fix a.py", "", "")
     assert "\x1b" not in result.files[0] + result.error
     assert (result.status, result.tokens, patch) == ("green", 7, b"patch")
+    monkeypatch.setattr("lmtui.features.batch.cluster.MAX_PATCH_BYTES", 10)
+    result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD)), b"x" * 11))
+    assert (result.status, patch) == ("failed", b"")
+    assert "larger than" in result.error
+    assert validate_result(TASK, WorkerAnswer("{" * 5_000))[0].status == "failed"
 
 
 def test_a_workspace_with_too_many_files_is_not_sent_in_part(tmp_path: Path) -> None:
@@ -177,14 +178,6 @@ def test_an_invalid_answer_is_a_failed_task(change: dict[str, Any]) -> None:
     result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD) | change), b"patch"))
     assert (result.id, result.status, patch) == ("a-1", "failed", b"")
     assert "invalid result" in result.error
-
-
-def test_a_giant_patch_and_no_json_are_failed_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtui.features.batch.cluster.MAX_PATCH_BYTES", 10)
-    result, patch = validate_result(TASK, WorkerAnswer(json.dumps(asdict(GOOD)), b"x" * 11))
-    assert (result.status, patch) == ("failed", b"")
-    assert "larger than" in result.error
-    assert validate_result(TASK, WorkerAnswer("{" * 5_000))[0].status == "failed"
 
 
 def test_the_budget_of_the_head_goes_to_the_workers_and_limits_a_task() -> None:
@@ -279,15 +272,12 @@ async def test_a_task_whose_worker_dies_is_done_by_one_that_joins_later() -> Non
         assert cluster.slots == 1
 
 
-async def test_a_task_that_kills_three_workers_has_failed_and_the_batch_goes_on() -> None:
+async def test_a_task_that_kills_three_workers_or_that_a_worker_cannot_run_has_failed_and_the_batch_goes_on() -> None:
     async with cluster_of({"a": "die", "b": "die", "c": "die", "d": "die"}) as (cluster, client, _):
         result, _ = await cluster.run(TASK, 1)
         assert (result.id, result.status) == ("a-1", "failed")
         assert "3 workers died" in result.error
         assert (list(client.does), len(client.cancelled)) == (["d"], 3)
-
-
-async def test_an_exception_on_a_worker_is_a_failed_task() -> None:
     async with cluster_of({"a": MemoryError("none left")}) as (cluster, _, _):
         result, _ = await cluster.run(TASK, 1)
         assert (result.status, result.error) == ("failed", "the worker failed: MemoryError: none left")

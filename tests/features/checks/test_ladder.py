@@ -58,7 +58,9 @@ def outcomes(runner: Runner) -> list[tuple[Rung, CheckOutcome]]:
     return [(check.rung, check.outcome) for check in runner.told]
 
 
-async def test_a_change_that_is_right_is_green_by_the_projects_own_tests(runner: Runner, tmp_path: Path) -> None:
+async def test_a_change_that_is_right_is_green_by_the_projects_own_tests_and_a_failure_is_told_in_a_few_lines(
+    runner: Runner, tmp_path: Path
+) -> None:
     project(tmp_path)
     ladder = Ladder()
     await ladder.after_step(runner, ["calc.py"])
@@ -67,12 +69,9 @@ async def test_a_change_that_is_right_is_green_by_the_projects_own_tests(runner:
     assert decides is not None
     assert decides.command == "python3 -m unittest discover -q"
     assert runner.told[0].command == "python3 -m unittest -q test_calc.py"
-
-
-async def test_a_failure_is_told_in_a_few_lines_with_its_place(runner: Runner, tmp_path: Path) -> None:
     project(tmp_path, BAD)
     await Ladder().after_step(runner, ["calc.py"])
-    (check,) = runner.told
+    check = runner.told[-1]
     assert check.outcome is CheckOutcome.FAILED
     assert "test_add" in check.text
     assert "3 != 4" in check.text
@@ -80,20 +79,18 @@ async def test_a_failure_is_told_in_a_few_lines_with_its_place(runner: Runner, t
     assert len(check.text.splitlines()) <= MOST_LINES
 
 
-async def test_a_test_that_was_red_before_the_change_is_not_held_against_it(runner: Runner, tmp_path: Path) -> None:
+async def test_a_test_that_was_red_before_the_change_is_not_held_against_it_and_one_that_it_breaks_is(
+    runner: Runner, tmp_path: Path
+) -> None:
     project(tmp_path, BAD, CODE + "# changed\n")
     runner.old = {"calc.py": CODE.encode()}
     _ = await Ladder().at_end(runner, ["calc.py"], frozenset())
     assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.KNOWN)]
-
-
-async def test_a_change_that_breaks_a_test_is_red_though_another_was_red_before(runner: Runner, tmp_path: Path) -> None:
     old = "    def test_old(self):\n        self.assertEqual(1, 2)\n"
     project(tmp_path, GOOD + old, CODE.replace("+", "-"))
-    runner.old = {"calc.py": CODE.encode()}
     _ = await Ladder().at_end(runner, ["calc.py"], frozenset())
-    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FAILED)]
-    assert "test_add" in runner.told[0].text
+    assert outcomes(runner)[1:] == [(Rung.SUITE, CheckOutcome.FAILED)]
+    assert "test_add" in runner.told[1].text
     assert (tmp_path / "calc.py").read_text() == CODE.replace("+", "-")
 
 
@@ -180,13 +177,10 @@ async def test_what_decides_is_inferred_from_the_files(runner: Runner, files: di
 async def test_related_tests_are_those_that_name_the_file_or_its_package(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "app").mkdir()
-    for name, text in {
-        "tests/test_one.py": "from app.lexer import x\n",
-        "tests/test_two.py": "import app.parser\n",
-        "tests/test_three.py": "# about a lexer, in words only\n",
-        "app/notes_lexer.py": "import app.lexer\n",
-    }.items():
-        (tmp_path / name).write_text(text)
+    (tmp_path / "tests/test_one.py").write_text("from app.lexer import x\n")
+    (tmp_path / "tests/test_two.py").write_text("import app.parser\n")
+    (tmp_path / "tests/test_three.py").write_text("# about a lexer, in words only\n")
+    (tmp_path / "app/notes_lexer.py").write_text("import app.lexer\n")
     assert await related_tests(runner, ["app/lexer.py", "tests/test_two.py"]) == ["tests/test_one.py", "tests/test_two.py"]
 
 
@@ -202,7 +196,7 @@ def test_what_failed_is_read_from_what_the_runners_say(output: str, names: list[
     assert first_failure("\n".join(f"line {number}" for number in range(50))).splitlines()[-1] == "line 49"
 
 
-@pytest.mark.parametrize("how", [["test_b"], ["discover", "-q"]])
+@for_each("how", [["test_b"], ["discover", "-q"]])
 def test_an_error_of_the_loader_is_told_with_its_last_exception_first(tmp_path: Path, how: list[str]) -> None:
     (tmp_path / "b.py").write_text("def f(:\n")
     (tmp_path / "test_b.py").write_text("import unittest\nimport b\n")

@@ -15,7 +15,6 @@ import pytest
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
-from lmtui.core.events import Notice
 from lmtui.core.permissions.rules import Effect, parse_rule
 from lmtui.core.ports import FeatureServices
 from lmtui.core.project_checks import CheckOutcome, Gate, ReviewUse, Rung
@@ -85,22 +84,13 @@ async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_setting
 
 
 async def test_a_session_is_told_of_a_profile_that_is_not_there_and_of_no_other(make: Make) -> None:
-    class Session:
-        def __init__(self) -> None:
-            self.told: list[str] = []
-
-        def history(self) -> tuple[()]:
-            return ()
-
-        def emit(self, event: Notice) -> None:
-            self.told.append(event.text)
-
-    session = Session()
+    told: list[str] = []
+    session = cast("Any", SimpleNamespace(history=tuple, emit=lambda event: told.append(event.text)))
     for verify in ("profile:quick", "quick", "auto", "make test"):
-        make(verify=verify, check_profiles=PROFILES).follow(cast("Any", session), is_ours=True)
-    assert session.told == []
-    make(verify="profile:x").follow(cast("Any", session), is_ours=True)
-    assert session.told == ["Unknown check profile 'x' (known: none). The project's own commands are used instead."]
+        make(verify=verify, check_profiles=PROFILES).follow(session, is_ours=True)
+    assert told == []
+    make(verify="profile:x").follow(session, is_ours=True)
+    assert told == ["Unknown check profile 'x' (known: none). The project's own commands are used instead."]
 
 
 async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Make) -> None:
@@ -197,13 +187,6 @@ async def test_without_overlays_a_check_runs_only_where_a_rule_allows_it() -> No
     assert (await WorkspaceCheckRunner(sandbox, allowed).run("make test", limit_s=5)).output == "make test"
 
 
-async def test_a_rule_that_denies_a_command_holds_for_a_check(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("import unittest\n")
-    (ran,) = await make(deny=("Shell(python3 *)",)).run()
-    assert ran.outcome is CheckOutcome.NOT_RUN
-    assert "your rule Shell(python3 *) forbids it" in ran.text
-
-
 def context_of(checks: ChecksService, said: list[str]) -> Any:
     extensions = SimpleNamespace(checks=checks)
     return cast("Any", SimpleNamespace(host=SimpleNamespace(extensions=extensions), say=said.append))
@@ -221,12 +204,17 @@ async def test_changed_files_that_do_not_parse_are_red_where_no_test_reads_them(
     assert "no test command was found" in lines[-1]
 
 
-async def test_checks_that_are_off_neither_run_nor_are_listed(make: Make, tmp_path: Path) -> None:
+async def test_checks_that_are_off_neither_run_nor_are_listed_and_a_rule_that_denies_one_holds(
+    make: Make, tmp_path: Path
+) -> None:
     (tmp_path / "Makefile").write_text("test:\n\tfalse\n")
     checks = make(verify="off")
     assert (await checks.run(), await checks.listed()) == ((), ())
-    assert "verify is off" in (await run_checks(context_of(checks, []), "")).lines[0]
-    assert "verify is off" in (await list_checks(context_of(checks, []), "")).lines[0]
+    for answers in (run_checks, list_checks):
+        assert "verify is off" in (await answers(context_of(checks, []), "")).lines[0]
+    (ran,) = await make(deny=("Shell(make *)",)).run()
+    assert ran.outcome is CheckOutcome.NOT_RUN
+    assert "your rule Shell(make *) forbids it" in ran.text
 
 
 async def test_the_user_sees_what_runs_and_the_command_again_stops_it(make: Make) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.core.project_checks import CheckRan, CommandEnded, Finding, Gate, Severity
 from lmtui.features.checks.validators import validate
-from tests.sets import few
+from tests.sets import few, for_each
 
 GATE = Gate.STANDARD
 
@@ -54,7 +54,7 @@ def code(lines: int) -> str:
 STUB_CLASS = 'class Stack:\n    def pop(self):\n        """Take one."""\n        raise NotImplementedError\n'
 
 
-@pytest.mark.parametrize(("path", "text", "line", "kind"), [
+@for_each(("path", "text", "line", "kind"), [
     ("a.py", "def f():\n    pass  # implement\n", 2, "stub"),
     ("a.py", "def f():\n    pass  # TODO: implement this\n", 2, "stub"),
     ("a.py", "def f():\n    raise NotImplementedError\n", 2, "stub"),
@@ -75,7 +75,7 @@ async def test_text_that_stands_for_work_is_a_finding_that_holds_a_turn_up(path:
     assert GATE.blocks(found)
 
 
-@pytest.mark.parametrize(("path", "text"), [
+@for_each(("path", "text"), [
     ("docs/plan.md", "TODO: write this\n"), ("README.md", "for now, a placeholder\n"),
     ("tests/test_a.py", "def test_f():\n    pass  # TODO\n"), ("tests/data/a.py", "# TODO: x\n"),
     ("src/test_a.py", "# TODO: x\n"), ("src/a.test.js", "// TODO: x\n"),
@@ -104,7 +104,7 @@ async def test_what_only_looks_like_it_is_no_finding(path: str, text: str) -> No
 TODO = "    # TODO: handle the empty list\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new"),
     [
         ({"a.py": f"def f():\n{TODO}    return 1\n"}, {"a.py": f"def f():\n{TODO}    return 2\n"}),
@@ -134,7 +134,7 @@ async def test_a_todo_matters_where_it_is_dense_in_the_files_and_in_what_was_add
     assert Gate.STRICT.blocks(weak)
 
 
-@pytest.mark.parametrize("task", ["add a stub of f", "write a TODO app", "write an abstract class", "leave a placeholder"])
+@for_each("task", ["add a stub of f", "write a TODO app", "write an abstract class", "leave a placeholder"])
 async def test_a_task_that_asks_for_it_gets_it(task: str) -> None:
     assert await found_in({}, {"a.py": "def f():\n    pass  # TODO: implement\n"}, task) == ()
 
@@ -151,7 +151,7 @@ BEFORE = "def kept():\n    pass\ndef gone():\n    pass\n"
 AFTER = "def kept():\n    pass\n"
 
 
-@pytest.mark.parametrize(("path", "importer", "text", "line"), [
+@for_each(("path", "importer", "text", "line"), [
     ("pkg/a.py", "main.py", "import os\nfrom pkg.a import gone\n", 2),
     ("pkg/a.py", "pkg/b.py", "from .a import kept, gone as other\n", 1),
     ("pkg/a.py", "pkg/sub/b.py", "from ..a import (\n    kept,\n    gone,\n)\n", 3),
@@ -165,7 +165,7 @@ async def test_an_import_of_a_name_that_is_gone_is_critical(path: str, importer:
     assert "gone" in found.message
 
 
-@pytest.mark.parametrize(("after", "text"), [
+@for_each(("after", "text"), [
     (AFTER, "from pkg.a import kept\n"), (AFTER, "from other.a import gone\n"),
     (AFTER, "try:\n    from pkg.a import gone\nexcept ImportError:\n    gone = None\n"),
     (AFTER, "from pkg.a import never_there\n"),
@@ -193,7 +193,7 @@ async def test_a_name_that_became_a_module_or_may_mean_a_nearer_one_says_nothing
     assert len(await found_in(old, new)) == 1
 
 
-@pytest.mark.parametrize("text", ["import pkg.a\n", "from pkg import a\n", "from pkg.a import kept\n"])
+@for_each("text", ["import pkg.a\n", "from pkg import a\n", "from pkg.a import kept\n"])
 async def test_an_import_of_a_module_that_was_deleted_is_critical(text: str) -> None:
     (found, *_) = await found_in({"pkg/a.py": BEFORE, "main.py": text}, {"main.py": text})
     assert (found.severity, found.file) == (Severity.CRITICAL, "main.py")
@@ -202,7 +202,7 @@ async def test_an_import_of_a_module_that_was_deleted_is_critical(text: str) -> 
 SCHEMA = '{"type": "object", "properties": {"port": {"type": "integer"}}, "additionalProperties": false}'
 
 
-@pytest.mark.parametrize(("path", "text", "count"), [
+@for_each(("path", "text", "count"), [
     ("conf/a.json", '{\n"$schema": "./s.json",\n"port": "x"}', 1),
     ("conf/a.json", '{"$schema": "s.json", "port": 1}', 0),
     ("conf/a.yaml", '$schema: s.json\nport: "x"\n', 1),

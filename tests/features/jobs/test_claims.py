@@ -29,22 +29,19 @@ ONE, OTHER = Owner("here", 1, 1.0), Owner("here", 2, 2.0)
 FAR = Owner("elsewhere", 1, 1.0)
 
 
-def test_a_claimed_job_is_nobody_elses_until_its_lease_ends_or_its_owner_is_gone() -> None:
+def test_a_claimed_job_is_nobody_elses_until_its_lease_ends_or_its_owner_here_is_gone() -> None:
     held = claimed(JOB, moment(), ONE)[0]
     assert claimed(held, moment(LEASE_S - 1), OTHER) == []
-    assert len(claimed(held, moment(LEASE_S), OTHER)) == 1
-    assert len(claimed(held, moment(1), OTHER, alive=False)) == 1
-
-
-def test_setting_the_clock_ends_no_lease_here_and_an_owner_elsewhere_is_not_looked_for() -> None:
-    held = claimed(JOB, moment(), ONE)[0]
-    assert claimed(held, moment(1, wall_s=7200), OTHER) == []
+    assert claimed(held, moment(1, wall_s=7200), OTHER) == [], "setting the clock ends no lease here"
+    assert claimed(held, moment(1), FAR, alive=False) == [], "an owner elsewhere is not looked for"
     assert len(claimed(held, moment(1, wall_s=7200), FAR)) == 1
-    held = claimed(JOB, moment(), ONE)[0]
-    assert claimed(held, moment(1), FAR, alive=False) == []
+    assert len(claimed(held, moment(1), OTHER, alive=False)) == 1
+    taken = claimed(held, moment(LEASE_S), OTHER)
+    assert len(taken) == 1
+    assert [*leases.ended(taken, "1.0", "done", START)] == [*leases.renewed(taken, ["1.0"], ONE, moment())] == []
 
 
-def test_a_job_that_ends_its_owner_three_times_is_given_up_and_says_so() -> None:
+def test_a_job_that_ends_its_owner_three_times_is_given_up_and_a_stop_by_hand_is_no_crash() -> None:
     job = JOB
     for _ in range(MOST_ATTEMPTS):
         job = claimed(job, moment(), ONE, alive=False)[0]
@@ -52,9 +49,6 @@ def test_a_job_that_ends_its_owner_three_times_is_given_up_and_says_so() -> None
     given_up = claimed(job, moment(), ONE, alive=False)[0]
     assert (given_up.is_enabled, given_up.lease) == (False, None)
     assert "3 times" in given_up.history.last_outcome
-
-
-def test_a_stop_by_hand_is_no_crash_and_the_next_run_goes_on_where_it_began() -> None:
     job = claimed(JOB, moment(), ONE)[0]
     job = next(leases.begun([job], "1.0", "session", 7))
     job = next(leases.given_back([job], "1.0"))
@@ -65,13 +59,6 @@ def test_a_stop_by_hand_is_no_crash_and_the_next_run_goes_on_where_it_began() ->
     assert (job.history.begun_session, job.history.begun_seq, job.history.last_session, job.history.runs, job.due) == (
         "", 0, "session", 1, None,
     )  # fmt: skip
-
-
-def test_who_lost_a_claim_changes_nothing_any_more() -> None:
-    held = claimed(claimed(JOB, moment(), ONE)[0], moment(LEASE_S), OTHER)
-    assert [*leases.ended(held, "1.0", "done", START)] == []
-    assert [*leases.renewed(held, ["1.0"], ONE, moment())] == []
-    assert [*leases.given_back(held, "1.0")] == []
 
 
 def test_missed_runs_are_one_run_or_left_out_by_policy() -> None:
@@ -213,7 +200,7 @@ def test_a_job_without_a_server_is_tried_again_later_and_later_and_at_last_given
     assert (job.history.runs, job.history.tries, job.history.again, job.history.attempts, job.lease) == (1, 0, None, 0, None)
 
 
-def test_the_beat_of_a_job_that_was_put_off_stays() -> None:
+def test_the_beat_of_a_job_that_was_put_off_stays_and_what_waits_goes_on_as_soon_as_another_had_the_server() -> None:
     daily = replace(JOB, schedule="every 1h")
     job = away(away(daily, 0.0), 40.0)
     assert (job.due, job.history.tries, job.history.last_outcome) == (START, 2, "waiting for the server: nothing answers")
@@ -221,6 +208,10 @@ def test_the_beat_of_a_job_that_was_put_off_stays() -> None:
     assert held.lease is not None
     done = next(leases.ended([held], held.lease.token, "done", moment(210.0).wall))
     assert (done.due, done.history.tries, done.history.again) == (START + timedelta(hours=1), 0, None)
+    job = away(away(JOB, 0.0), 31.0)
+    now = moment(40.0).wall
+    assert [each.history.again for each in leases.server_is_back([job], now)] == [now]
+    assert [*leases.server_is_back([JOB], now)] == []
 
 
 def test_a_time_that_is_not_to_be_made_up_for_is_not_waited_for() -> None:
@@ -230,10 +221,3 @@ def test_a_time_that_is_not_to_be_made_up_for_is_not_waited_for() -> None:
         assert job.history.tries
     job = away(job, 213.0)
     assert (job.history.last_outcome, job.due) == ("error: nothing answers (tried 4 times)", START + timedelta(hours=1))
-
-
-def test_what_waits_for_the_server_goes_on_as_soon_as_another_job_had_it() -> None:
-    job = away(away(JOB, 0.0), 31.0)
-    now = moment(40.0).wall
-    assert [each.history.again for each in leases.server_is_back([job], now)] == [now]
-    assert [*leases.server_is_back([JOB], now)] == []

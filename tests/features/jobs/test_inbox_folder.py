@@ -49,20 +49,7 @@ def test_files_become_jobs_in_the_order_of_their_names_and_go(inbox: Inbox) -> N
     assert not inbox.inbox.has_news()
 
 
-def test_a_file_that_grows_is_waited_for(inbox: Inbox) -> None:
-    path = inbox.folder / "a.task"
-    path.write_text("half")
-    inbox.inbox.take()
-    inbox.now_s += QUIET_S
-    path.write_text("half and the other half")
-    inbox.inbox.take()
-    assert inbox.jobs == {}
-    inbox.now_s += QUIET_S
-    inbox.inbox.take()
-    assert list(inbox.jobs.values()) == ["half and the other half"]
-
-
-def test_a_job_that_cannot_be_added_keeps_its_file(inbox: Inbox) -> None:
+def test_a_file_that_grows_is_waited_for_and_one_whose_job_cannot_be_added_stays(inbox: Inbox) -> None:
     (inbox.folder / "a.task").write_text("task")
     inbox.is_full = True
     with pytest.raises(JobsError):
@@ -70,6 +57,16 @@ def test_a_job_that_cannot_be_added_keeps_its_file(inbox: Inbox) -> None:
     assert (inbox.folder / "a.task").exists()
     inbox.is_full = False
     assert inbox.take() == ["task"]
+    path = inbox.folder / "b.task"
+    path.write_text("half")
+    inbox.inbox.take()
+    inbox.now_s += QUIET_S
+    path.write_text("half and the other half")
+    inbox.inbox.take()
+    assert list(inbox.jobs.values()) == ["task"]
+    inbox.now_s += QUIET_S
+    inbox.inbox.take()
+    assert list(inbox.jobs.values()) == ["task", "half and the other half"]
 
 
 def test_a_file_that_stayed_after_its_job_was_added_makes_no_second(inbox: Inbox) -> None:

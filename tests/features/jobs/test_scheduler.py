@@ -102,19 +102,12 @@ class Stage:
 
     def scheduler(self, pid: int = 1) -> Scheduler:
         tokens = iter(range(1000))
-        return Scheduler(
-            Parts(
-                table=self.table,
-                run=self.run,
-                clock=self.clock,
-                me=Owner("here", pid, float(pid)),
-                is_alive=lambda *_: self.alive,
-                new_token=lambda: f"{pid}.{next(tokens)}",
-                may_take=self.may_take,
-                on_problem=self.told.append,
-                interval_s=lambda: self.interval_s,
-            )
-        )
+        parts = Parts(
+            self.table, self.run, clock=self.clock, me=Owner("here", pid, float(pid)), is_alive=lambda *_: self.alive,
+            new_token=lambda: f"{pid}.{next(tokens)}", may_take=self.may_take, on_problem=self.told.append,
+            interval_s=lambda: self.interval_s,
+        )  # fmt: skip
+        return Scheduler(parts)
 
     def may_take(self, record: JobRecord) -> bool:
         self.looked_in.add(threading.get_ident())
@@ -153,15 +146,12 @@ def job(job_id: str = "a", due_s: float | None = 0.0, schedule: str = "once") ->
     return JobRecord(id=job_id, text=job_id, title=job_id, created=START, schedule=schedule, zone="UTC", due=due)
 
 
-async def test_a_job_runs_within_a_second_of_its_time() -> None:
+async def test_a_job_runs_within_a_second_of_its_time_and_what_another_process_adds_or_a_clock_makes_due_at_once() -> None:
     stage = Stage(ListTable(job("a", 100.3), job("b", 7.0)))
     await stage.work_until(lambda: len(stage.ran) == 2)
     assert [job_id for job_id, _ in stage.ran] == ["b", "a"]
     assert 7.0 <= stage.ran[0][1] < 8.0
     assert 100.3 <= stage.ran[1][1] < 101.3
-
-
-async def test_what_another_process_adds_is_seen_at_once() -> None:
     stage = Stage(ListTable(job("late", 10_000)), interval_s=3600.0)
 
     def add() -> None:
@@ -171,9 +161,6 @@ async def test_what_another_process_adds_is_seen_at_once() -> None:
     await stage.work_until(lambda: bool(stage.ran))
     assert stage.ran[0][0] == "new"
     assert stage.ran[0][1] < 52.0
-
-
-async def test_a_clock_that_is_set_forward_makes_due_what_is() -> None:
     stage = Stage(ListTable(job("a", 7200.0)), interval_s=3600.0)
 
     def forward() -> None:
@@ -225,15 +212,12 @@ async def test_a_stop_gives_back_what_ran_and_the_next_scheduler_goes_on() -> No
     assert stage.table.records["a"].history.begun_session == ""
 
 
-async def test_a_lease_is_kept_while_its_job_runs() -> None:
+async def test_a_lease_is_kept_while_its_job_runs_and_a_job_whose_claim_was_lost_is_stopped() -> None:
     stage = Stage(ListTable(job()))
     stage.gates["a"] = asyncio.Event()
     stage.clock.until_s = 10 * LEASE_S
     await stage.work_until(lambda: stage.clock.seconds >= 10 * LEASE_S)
     assert (len(stage.ran), stage.most_running) == (1, 1)
-
-
-async def test_a_job_whose_claim_was_lost_is_stopped() -> None:
     stage = Stage(ListTable(job()))
     stage.gates["a"] = asyncio.Event()
 
@@ -268,15 +252,12 @@ async def test_a_job_whose_server_is_away_runs_when_it_is_back_and_what_waits_wi
     assert all(each.history.tries == 0 and each.history.again is None for each in stage.table.records.values())
 
 
-async def test_the_jobs_of_a_start_run_once_in_the_first_scheduler() -> None:
+async def test_the_jobs_of_a_start_run_once_in_the_first_scheduler_and_one_pass_runs_what_is_due_and_ends() -> None:
     stage = Stage(ListTable(job("a", None, "startup")))
     await stage.work_until(lambda: stage.table.records["a"].history.runs == 1, is_first=True)
     stage.table.records["b"] = job("b", 0.0)
     await stage.work_until(lambda: stage.table.records["b"].history.runs == 1, pid=2)
     assert [job_id for job_id, _ in stage.ran] == ["a", "b"]
-
-
-async def test_one_pass_runs_what_is_due_waits_for_no_server_and_ends() -> None:
     stage = Stage(ListTable(job("a"), job("b", 5000.0), job("c")))
     async with asyncio.timeout(PATIENCE_S):
         await stage.scheduler().work(until_empty=True)
@@ -288,7 +269,7 @@ async def test_one_pass_runs_what_is_due_waits_for_no_server_and_ends() -> None:
     assert (stage.table.records["a"].history.tries, stage.ran) == (1, [])
 
 
-async def test_a_table_that_fails_is_told_once_and_tried_again() -> None:
+async def test_a_table_that_fails_and_a_job_that_ended_lmtui_three_times_are_told_once() -> None:
     stage = Stage(ListTable(job("a", 5.0)))
     stage.table.problem = "the disk is full"
 
@@ -298,9 +279,6 @@ async def test_a_table_that_fails_is_told_once_and_tried_again() -> None:
     stage.clock.at[200.0] = mend
     await stage.work_until(lambda: bool(stage.ran))
     assert stage.told == ["the disk is full"]
-
-
-async def test_a_job_that_ended_lmtui_three_times_is_told_of() -> None:
     crashed = replace(job(), history=JobHistory(attempts=3))
     stage = Stage(ListTable(crashed))
     await stage.work_until(lambda: bool(stage.told))

@@ -15,6 +15,7 @@ from lmtui.core.memory_values import SearchSource
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, is_generated, source_of, stem, words_of
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
 from lmtui.tools.text import lines_of
+from tests.sets import for_each
 
 CODE, DOC, MEMORY = SearchSource.CODE, SearchSource.DOC, SearchSource.MEMORY
 
@@ -37,26 +38,18 @@ def names(index: SearchIndex, text: str, limit: int = 5) -> list[str]:
     return [each.name for each in index.search(IndexQuery(text), limit)]
 
 
-def test_any_of_the_words_is_enough_and_rare_ones_count_more(index: SearchIndex) -> None:
+def test_any_of_the_words_is_enough_rare_ones_count_more_and_what_defines_a_name_comes_first(index: SearchIndex) -> None:
     for number in range(30):
         put(index, f"many{number}.py", "load the file")
+        put(index, f"user{number}.py", "evict_oldest evict_oldest evict_oldest")
     put(index, "one.py", "load the checkpoint")
     assert names(index, "load checkpoint elsewhere")[0] == "one.py"
     assert index.search(IndexQuery("load checkpoint"), 1)[0].score == pytest.approx(1.0)
-
-
-def test_a_name_is_found_by_the_whole_and_by_parts(index: SearchIndex) -> None:
-    put(index, "a.py", "def readPlainFile(): ...")
-    put(index, "b.py", "plain words")
-    assert (names(index, "readPlainFile"), names(index, "file")) == (["a.py", "b.py"], ["a.py"])
-
-
-def test_what_defines_a_name_comes_before_what_uses_it(index: SearchIndex) -> None:
-    for number in range(5):
-        put(index, f"user{number}.py", "evict_oldest evict_oldest evict_oldest")
     put(index, "cache.py", "def evict_oldest(self): return self.entries.popitem() or self.other", title="Cache.evict_oldest")
-    assert names(index, "evict_oldest")[0] == "cache.py"
-    assert names(index, "Cache.evict_oldest")[0] == "cache.py"
+    assert [names(index, query)[0] for query in ("evict_oldest", "Cache.evict_oldest")] == ["cache.py"] * 2
+    put(index, "a.py", "def readPlainPond(): ...")
+    put(index, "b.py", "plain words")
+    assert (names(index, "readPlainPond"), names(index, "pond")) == (["a.py", "b.py"], ["a.py"])
 
 
 def test_the_version_that_was_read_later_stays(index: SearchIndex) -> None:
@@ -70,12 +63,19 @@ def test_the_version_that_was_read_later_stays(index: SearchIndex) -> None:
     assert (names(index, "newest"), index.states(CODE)) == ([], {})
 
 
-def test_one_item_has_at_most_two_hits_and_sources_are_chosen(index: SearchIndex) -> None:
+def test_one_item_has_at_most_two_hits_half_a_character_is_kept_without_it_and_the_file_is_its_owners_alone(
+    index: SearchIndex,
+) -> None:
     index.put(DOC, "a.md", (1, 1), [Chunk(at, at, "cache of prompts") for at in range(9)], 1)
     put(index, "b.py", "cache = {}")
     put(index, "project cache", "the cache is warm", MEMORY)
     assert names(index, "cache").count("a.md") == 2
     assert [each.source for each in index.search(IndexQuery("cache"), 5, [MEMORY])] == [MEMORY]
+    put(index, "a.py", "word \udcff word")
+    assert index.search(IndexQuery("word"), 1)[0].chunk.text == "word ? word"
+    put(index, "a.py", "words")
+    assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(index.path.parent.stat().st_mode) == 0o700
 
 
 @given(st.text() | st.sampled_from(['"', "a AND b", "NEAR(a b)", "title:x", "a*", "'; DROP TABLE item", "^a", "a - b", "\0"]))
@@ -85,12 +85,6 @@ def test_no_query_is_an_error_or_finds_what_is_not_there(tmp_path_factory: pytes
     found = index.search(IndexQuery(text), 5)
     index.close()
     assert {each.name for each in found} <= {"a.py"}
-
-
-def test_the_file_is_its_owners_alone(index: SearchIndex) -> None:
-    put(index, "a.py", "words")
-    assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(index.path.parent.stat().st_mode) == 0o700
 
 
 def garbage(path: Path) -> None:
@@ -110,7 +104,7 @@ def newer(path: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize("spoil", [garbage, foreign, newer])
+@for_each("spoil", [garbage, foreign, newer])
 def test_a_file_that_is_not_ours_is_made_anew_and_that_is_said_once(tmp_path: Path, spoil: object) -> None:
     index = make(tmp_path)
     put(index, "a.py", "words")
@@ -168,11 +162,6 @@ def test_two_index_at_once(tmp_path: Path) -> None:
     assert index.counts()["chunks"] == 50
     assert {names(index, f"number{number}")[0] for number in range(50)} == {f"{number}.py" for number in range(50)}
     index.close()
-
-
-def test_text_with_half_a_character_is_kept_without_it(index: SearchIndex) -> None:
-    put(index, "a.py", "word \udcff word")
-    assert index.search(IndexQuery("word"), 1)[0].chunk.text == "word ? word"
 
 
 def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(index: SearchIndex) -> None:
@@ -248,15 +237,12 @@ def test_python_is_cut_at_its_functions_and_a_chunk_names_all_that_it_defines() 
     assert [chunk.title for chunk in cut("a.ts", script)] == ["load LIMIT Store"]
 
 
-def test_markdown_is_cut_at_headings_which_are_not_those_in_code() -> None:
+def test_markdown_is_cut_at_headings_and_a_file_that_is_ever_more_indented_all_the_same() -> None:
     text = "# Guide\n\nhello\n\n## Install\n\n```sh\n# not a heading\n```\n\n# Other\n"
     assert [(chunk.first, chunk.last, chunk.title) for chunk in cut("a.md", text)] == [
         (1, 3, "Guide"), (5, 9, "Guide > Install"), (11, 11, "Other"),
     ]  # fmt: skip
-
-
-def test_a_file_that_is_ever_more_indented_is_cut_all_the_same() -> None:
-    text = "\n\n".join(" " * depth + "begin" for depth in range(1_300))
+    text = "\n\n".join(" " * indent + "begin" for indent in range(1_300))
     assert len(cut("a.js", text)) > 100
 
 
@@ -268,7 +254,7 @@ def test_a_name_is_found_whole_and_in_its_parts_without_accents_and_japanese_by_
     assert words_of("設定画面") == ["設定", "定画", "画面"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [("running", "run"), ("cached", "caching"), ("queries", "query"), ("processes", "process"), ("approval", "approved")],
 )

@@ -23,6 +23,7 @@ from lmtui.paths import search_dir
 from lmtui.store.session_logs import SessionStore, new_session_id
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from tests.fakes import FakeSandbox
+from tests.sets import for_each
 
 
 class Corpus:
@@ -100,7 +101,7 @@ async def test_files_notes_and_sessions_are_found_with_their_places(corpus: Corp
     assert await corpus.find("look at it first", SearchSource.SESSION) == []
 
 
-async def test_what_changed_or_is_gone_is_seen_by_the_next_search(corpus: Corpus) -> None:
+async def test_what_changed_or_is_gone_or_became_a_link_is_seen_by_the_next_search(corpus: Corpus, tmp_path: Path) -> None:
     corpus.write("a.py", "first = 1\n")
     corpus.write("b.py", "second = 2\n")
     corpus.notes = [Note("Third is a note.")]
@@ -110,6 +111,12 @@ async def test_what_changed_or_is_gone_is_seen_by_the_next_search(corpus: Corpus
     corpus.notes = []
     assert places(await corpus.find("altered")) == ["a.py:1-1"]
     assert await corpus.find("first second third") == []
+    corpus.write("a.py", "marker = 1\n")
+    await corpus.find("marker")
+    (tmp_path / "outside.py").write_text("marker = 1\n")
+    (corpus.folder / "a.py").unlink()
+    (corpus.folder / "a.py").symlink_to(tmp_path / "outside.py")
+    assert await corpus.find("marker") == []
 
 
 async def test_a_listing_that_is_cut_or_fails_takes_nothing_out(corpus: Corpus) -> None:
@@ -141,21 +148,6 @@ async def test_secrets_links_binaries_and_giants_are_not_indexed(corpus: Corpus,
     assert places(await corpus.find("marker")) == ["plain.py:1-1"]
 
 
-async def test_a_file_that_becomes_a_link_is_no_longer_found(corpus: Corpus, tmp_path: Path) -> None:
-    corpus.write("a.py", "marker = 1\n")
-    await corpus.find("marker")
-    (tmp_path / "outside.py").write_text("marker = 1\n")
-    (corpus.folder / "a.py").unlink()
-    (corpus.folder / "a.py").symlink_to(tmp_path / "outside.py")
-    assert await corpus.find("marker") == []
-
-
-async def test_text_that_is_found_is_safe_to_show(corpus: Corpus) -> None:
-    corpus.write("a.py", "marker = '\x1b[31mred\x1b[0m \u202e'\n")
-    assert "\x1b" not in (await corpus.find("marker"))[0].text
-    assert "\u202e" not in (await corpus.find("marker"))[0].text
-
-
 async def test_another_folder_finds_nothing_of_this_one(corpus: Corpus, tmp_path: Path) -> None:
     corpus.write("a.py", "marker = 1\n")
     name = write_session(corpus.folder, "marker", ("marker", "marker"))
@@ -176,16 +168,19 @@ async def test_sessions_of_others_and_open_ones_are_left_out(corpus: Corpus) -> 
     assert set(places(await corpus.find("marker"))) == {ours}
 
 
-async def test_a_log_with_broken_lines_gives_what_can_be_read(corpus: Corpus) -> None:
+async def test_a_log_with_broken_lines_gives_what_can_be_read_and_text_that_is_found_is_safe_to_show(corpus: Corpus) -> None:
     name = write_session(corpus.folder, "Broken", ("marker one", "fine"))
     with (corpus.folder / ".lmagent" / "sessions" / f"{name}.jsonl").open("ab") as log:
         log.write(b'{"seq":9,"kind":"message_added","agent":"root","role":"user","text":[]}\n')
         log.write(b'{"seq":9,"kind":"message_added","agent":"root","role":"user"\n' + b"[" * 100_000 + b"\n")
         log.write(b'{"seq":10,"kind":"message_added","agent":"root","role":"user","text":"marker two"}\n')
     assert {hit.text for hit in await corpus.find("marker")} == {"marker one", "marker two"}
+    corpus.write("a.py", "heron = '\x1b[31mred\x1b[0m \u202e'\n")
+    (found,) = await corpus.find("heron")
+    assert not {"\x1b", "\u202e"} & set(found.text)
 
 
-@pytest.mark.parametrize("query", ["", "  ", "?!", "\x00"])
+@for_each("query", ["", "  ", "?!", "\x00"])
 async def test_a_query_without_words_is_refused(corpus: Corpus, query: str) -> None:
     with pytest.raises(UsageError, match="needs words"):
         await corpus.search.search(query)
@@ -276,31 +271,19 @@ class Memory(NoMemory):
 async def call(name: str, memory: NoMemory | None = None, **arguments: object) -> ToolResult:
     verdicts = {"private": Verdict.DENY, "asked": Verdict.ASK}
     context = ToolContext(
-        FakeSandbox(),
-        Plan(),
-        lambda _: None,
-        lambda _: None,
-        lambda: datetime.now(UTC),
+        FakeSandbox(), Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC),
         on_reading=lambda path: verdicts.get(Path(path).parts[0], Verdict.ALLOW),
         features=FeatureServices(memory=memory or Memory()),
-    )
+    )  # fmt: skip
     return await ToolRegistry("/work", ALL_TOOLS).prepare(name, json.dumps(arguments)).run(context)
 
 
-async def test_places_are_cited_with_the_lines_that_have_the_words() -> None:
+async def test_places_are_cited_with_the_lines_that_have_the_words_and_what_must_not_be_read_is_left_out() -> None:
     result = await call("find_relevant_files", query="oldest entry", top_k=1)
-    assert (
-        result.text
-        == "a.py:1-9  evict\n    def evict(cache):\n        # the oldest entry goes\n        return cache.pop()\n    LAST = 1"
-    )
-
-
-async def test_what_must_not_be_read_or_needs_approval_is_left_out() -> None:
+    lines = "    def evict(cache):\n        # the oldest entry goes\n        return cache.pop()\n    LAST = 1"
+    assert result.text == f"a.py:1-9  evict\n{lines}"
     result = await call("find_relevant_files", query="cache", top_k=3)
     assert [line.partition(":")[0] for line in result.text.splitlines() if line[0] != " "] == ["a.py", "d.py", "e.py"]
-
-
-async def test_nothing_found_and_no_words_are_said() -> None:
     assert "grep" in (await call("find_relevant_files", query="nothing here")).text
     with pytest.raises(ToolError, match="needs words"):
         await call("find_relevant_files", query=" ")
