@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from lmtui.core import subagents
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import ToolContext, ToolResult
-from lmtui.tools.tool import Arguments, Tool, always, argument
+from lmtui.tools.tool import Arguments, SessionTool, argument
 
 _PLAIN = "general-purpose"  # what models that know it from elsewhere send for a sub-agent without a definition
 _MAX_SUMMARY_CHARS, _MAX_DATA_CHARS, _MAX_ARTIFACTS = 4_000, 20_000, 200
@@ -112,41 +111,33 @@ async def _report(arguments: ReportArguments, context: ToolContext) -> ToolResul
     return ToolResult("reported", str(given.status))
 
 
-DELEGATE = Tool(
+DELEGATE = SessionTool(
     name="delegate",
     description="Have a sub-agent do one self-contained task.",
     arguments=DelegateArguments,
     run=_delegate,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: arguments.objective,
     aliases=("task", "spawn_agent"),
 )
-EXPLORE = Tool(
+EXPLORE = SessionTool(
     name="explore",
     description="Have a sub-agent read and find something out.",
     arguments=ExploreArguments,
     run=_explore,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: arguments.question,
     aliases=("agent_run",),
 )
-DECOMPOSE = Tool(
+DECOMPOSE = SessionTool(
     name="decompose",
     description="Have sub-agents do up to 8 tasks in order.",
     arguments=DecomposeArguments,
     run=_decompose,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda _: "",
 )
-REPORT_RESULT = Tool(
+REPORT_RESULT = SessionTool(
     name="report_result",
     description="Report at the end of your task what came of it.",
     arguments=ReportArguments,
     run=_report,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: arguments.status,
 )

@@ -13,7 +13,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import TaskState
 from lmtui.core.ports import Sandbox, ToolContext, ToolResult
-from lmtui.tools.tool import Arguments, Told, Tool, always, argument
+from lmtui.tools.tool import Arguments, SessionTool, Told, Tool, always, argument
 
 _MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
 _BEGIN = "no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
@@ -193,13 +193,11 @@ TASK_STATE_UPDATE = Tool(
     ),
     aliases=("update_task_state", "task_update", "task_state_set"),
 )
-TASK_STATE_GET = Tool(
+TASK_STATE_GET = SessionTool(
     name="task_state_get",
     description="Show the task state.",
     arguments=TaskGetArguments,
     run=_get,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda _: "",
     aliases=("get_task_state", "task_state", "task_get"),
     told=Told.NEVER,

@@ -10,12 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import fit_values, read_loose_json
-from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, complete_step, current_step, named, waits_for
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.proposals import FORM, read_proposal
 from lmtui.core.task_state import step_words, todo_lines
-from lmtui.tools.tool import Arguments, Told, Tool, always, argument
+from lmtui.tools.tool import Arguments, SessionTool, Told, argument
 
 _MOST_TITLE_CHARS = 120
 
@@ -61,13 +60,11 @@ async def _propose(arguments: ProposePlanArguments, context: ToolContext) -> Too
     return ToolResult(told, f"{count} step{'s' * (count != 1)}")
 
 
-PROPOSE_PLAN = Tool(
+PROPOSE_PLAN = SessionTool(
     name="propose_plan",
     description="In plan mode: propose your plan.",
     arguments=ProposePlanArguments,
     run=_propose,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=_title,
     aliases=("exit_plan_mode", "submit_plan"),
     read=read_loosely,
@@ -166,55 +163,45 @@ async def _complete_step(arguments: PlanStepArguments, context: ToolContext) -> 
     return ToolResult(f"{done}. {told}", f"{left} open")
 
 
-TODO_ADD = Tool(
+TODO_ADD = SessionTool(
     name="todo_add",
     description="Add a todo.",
     arguments=TodoAddArguments,
     run=_add,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: arguments.description,
     aliases=("add_todo",),
 )
-TODO_COMPLETE = Tool(
+TODO_COMPLETE = SessionTool(
     name="todo_complete",
     description="Mark a todo as completed.",
     arguments=TodoIdArguments,
     run=_complete,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: f"#{arguments.id}",
     aliases=("complete_todo",),
     told=Told.NEVER,
 )
-TODO_UPDATE = Tool(
+TODO_UPDATE = SessionTool(
     name="todo_update",
     description="Change a todo's status or notes.",
     arguments=TodoUpdateArguments,
     run=_update,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: f"#{arguments.id} {arguments.status or ''}".strip(),
     aliases=("update_todo",),
 )
-TODO_LIST = Tool(
+TODO_LIST = SessionTool(
     name="todo_list",
     description="List the todos.",
     arguments=TodoListArguments,
     run=_list,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda _: "",
     aliases=("list_todos", "todo_read", "task_todo_get", "todoread"),
     told=Told.NEVER,
 )
-PLAN_COMPLETE_STEP = Tool(
+PLAN_COMPLETE_STEP = SessionTool(
     name="plan_complete_step",
     description="End a plan step, once checked.",
     arguments=PlanStepArguments,
     run=_complete_step,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: f"step {arguments.step_id}",
     aliases=("complete_plan_step", "complete_step"),
 )
@@ -305,24 +292,20 @@ async def _manage(arguments: TaskArguments, context: ToolContext) -> ToolResult:
     return ToolResult(f"todo {number}: {action} done; {left} open", f"{left} open")
 
 
-TODO_SET = Tool(
+TODO_SET = SessionTool(
     name="task_todo_set",
     description="Replace all todos.",
     arguments=TodoSetArguments,
     run=_set,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: f"{len(arguments.items)} todos",
     aliases=("todo_write", "todowrite", "write_todos", "todo_set", "update_todos"),
     told=Told.NEVER,
 )
-MANAGE_TASKS = Tool(
+MANAGE_TASKS = SessionTool(
     name="manage_tasks",
     description="Change the todos.",
     arguments=TaskArguments,
     run=_manage,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: f"{arguments.action} {arguments.description or arguments.id or ''}".strip(),
     aliases=("manage_todos", "manage_todo_list"),
     told=Told.NEVER,

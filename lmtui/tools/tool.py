@@ -67,6 +67,11 @@ def below_root(path: str, info: ValidationInfo) -> str:
 WorkspacePath = Annotated[str, AfterValidator(below_root)]
 
 
+def always(access: Access) -> Callable[[Arguments], Access]:
+    """Return the access of a tool whose calls all do the same."""
+    return lambda _: access
+
+
 class Told(Enum):
     """When the model learns of a tool: always, where the settings or a skill ask for it, or never (another does the same)."""
 
@@ -89,7 +94,7 @@ class OtherTool(Generic[A]):
         return ToolSpec(self.names[0], "", schema_of(self.arguments), self.names[1:], aliases_of(self.arguments))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[A]):
     """One tool.
 
@@ -121,6 +126,14 @@ class Tool(Generic[A]):
     def spec(self) -> ToolSpec:
         """Return what the model is told."""
         return ToolSpec(self.name, self.description, schema_of(self.arguments), self.aliases, aliases_of(self.arguments))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTool(Tool[A]):
+    """A tool that touches nothing but the session: nobody is asked about it, and no rule names it."""
+
+    access: Callable[[A], Access] = lambda _: Access.NONE
+    subject: Callable[[A], str | tuple[str, ...]] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +227,6 @@ async def listed(context: ToolContext, folder: str, like: str = "") -> str:
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     here = sanitize_line(folder) or "This folder"
     return f"{here} has: {', '.join(map(sanitize_line, shown))}{more}." if shown else f"{here} is empty."
-
-
-def always(access: Access) -> Callable[[Arguments], Access]:
-    """Return the access of a tool whose calls all do the same."""
-    return lambda _: access
 
 
 @cache

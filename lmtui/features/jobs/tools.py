@@ -6,10 +6,9 @@ import json
 from datetime import datetime
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.times import LocalZone, read_moment, span_s
-from lmtui.tools.tool import Arguments, Tool, always, argument
+from lmtui.tools.tool import Arguments, SessionTool, argument
 
 
 class GetTimeArguments(Arguments):
@@ -29,13 +28,11 @@ async def _get_time(_: GetTimeArguments, context: ToolContext) -> ToolResult:
     return ToolResult(json.dumps(told), f"{now:%H:%M}")
 
 
-GET_TIME = Tool(
+GET_TIME = SessionTool(
     name="get_time",
     description="Tell the time.",
     arguments=GetTimeArguments,
     run=_get_time,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda _: "",
     aliases=("time", "current_time", "get_current_time"),
 )
@@ -72,13 +69,11 @@ def _until(text: str, now: datetime) -> datetime:
     return read_moment(f"in {seconds}s", now, LocalZone())
 
 
-WAIT = Tool(
+WAIT = SessionTool(
     name="wait",
     description="Sleep until an ISO time, or for 90s, 30m, 2h.",
     arguments=WaitArguments,
     run=_wait,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: arguments.until,
     aliases=("wait_until", "sleep"),
 )

@@ -23,7 +23,7 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize
-from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, always, argument
+from lmtui.tools.tool import Arguments, OtherTool, SessionTool, Told, Tool, always, argument
 
 _FILES = {MemoryScope.PROJECT: ".lmagent/memory.md", MemoryScope.USER: "memory.md of the user"}
 _SOURCES = (SearchSource.MEMORY, SearchSource.SESSION)
@@ -163,13 +163,11 @@ async def _preview_operation(arguments: OperationArguments, context: ToolContext
     return await _preview_note(NoteArguments(fact=arguments.content, kind=_kind_of(arguments)), context)
 
 
-MEMORY_SEARCH = Tool(
+MEMORY_SEARCH = SessionTool(
     name="memory_search",
     description="Search notes and earlier sessions of this folder.",
     arguments=SearchArguments,
     run=_search,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: arguments.query,
     told=Told.NEVER,
     aliases=("search_memory", "recall", "memory_query"),
@@ -206,13 +204,11 @@ MEMORY_FORGET = Tool(
     aliases=("memory_delete", "memory_remove", "forget", "delete_memory"),
     told=Told.NEVER,
 )
-MEMORY_READ = Tool(
+MEMORY_READ = SessionTool(
     name="memory_read",
     description="List all notes.",
     arguments=NoteFilterArguments,
     run=_read,
-    access=always(Access.NONE),
-    subject=lambda _: "",
     title=lambda arguments: arguments.scope,
     aliases=("memory_list", "read_memory", "list_memories", "memory_show"),
     told=Told.NEVER,
