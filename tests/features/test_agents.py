@@ -14,6 +14,7 @@ from lmtui.features.skills.reader import BrokenSkill, read_agent
 from lmtui.features.skills.service import AgentFiles, AgentToolbox, SkillsGuide
 from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
+from tests.sets import for_each
 from tests.trusting import say
 
 
@@ -74,9 +75,10 @@ async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspac
     assert await states(agents) == {".claude/agents/heron.md": SkillState.REFUSED}
 
 
-async def test_one_that_cannot_be_read_is_named_and_the_others_are_there(workspace: Path) -> None:
+async def test_one_that_cannot_be_read_is_named_and_an_unknown_name_lists_those_there_are(workspace: Path) -> None:
     folder = workspace.parent / "settings/agents"
-    make(folder)
+    for name in ("heron", "egret"):
+        make(folder, name)
     (folder / "bad.md").write_text("---\nname: bad\ndescription: [open\n---\nDo.\n")
     (folder / "long.md").write_bytes(b"x" * 300_000)
     (folder / "notes.txt").write_text("no agent")
@@ -84,6 +86,12 @@ async def test_one_that_cannot_be_read_is_named_and_the_others_are_there(workspa
     text, _ = await agents.told(300)
     assert "- heron: Looks for frogs." in text
     assert [problem.removeprefix(f"{folder}/")[:16] for problem in agents.problems] == ["bad.md: line 3: ", "long.md: it has "]
+    with pytest.raises(ToolError, match="no sub-agent 'herron'") as raised:
+        await files(workspace).named("herron")
+    assert raised.value.hint == "Did you mean heron? There are: egret, heron."
+    with pytest.raises(ToolError) as raised:
+        await AgentFiles(workspace, workspace, bytes_by_four, ToolRegistry().canonical).named("heron")
+    assert raised.value.hint == "There are none."
 
 
 async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
@@ -96,17 +104,6 @@ async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
     (workspace / ".lmagent").mkdir()
     (workspace / ".lmagent/agents").symlink_to(secret.parent)
     assert [each.problem for each in await files(workspace).found()][:1] == [f".lmagent/agents: {LINKED}"]
-
-
-async def test_an_unknown_name_lists_those_there_are(workspace: Path) -> None:
-    for name in ("heron", "egret"):
-        make(workspace.parent / "settings/agents", name)
-    with pytest.raises(ToolError, match="no sub-agent 'herron'") as raised:
-        await files(workspace).named("herron")
-    assert raised.value.hint == "Did you mean heron? There are: egret, heron."
-    with pytest.raises(ToolError) as raised:
-        await AgentFiles(workspace, workspace, bytes_by_four, ToolRegistry().canonical).named("heron")
-    assert raised.value.hint == "There are none."
 
 
 async def test_the_list_has_a_part_of_the_room_of_skills(workspace: Path) -> None:
@@ -182,7 +179,7 @@ def test_a_file_as_it_is_found_elsewhere_is_read() -> None:
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize(("line", "allowed"), [
+@for_each(("line", "allowed"), [
     ("tools: Read, Edit", ("Read", "Edit")), ("tools: [Read, Edit]", ("Read", "Edit")),
     ("tools:\n  - Read\n  - MultiEdit", ("Read", "Edit")),
     ("tools: Bash(git diff:*), Read", ("Shell(git diff *)", "Read")),
@@ -205,12 +202,8 @@ def test_of_tools_unknown_ones_warn_and_denied_ones_are_read() -> None:
     assert found.warnings == ("its permissionMode is not read", "its maxTurns is not read")
 
 
-@pytest.mark.parametrize(("given", "model"), [("inherit", ""), ("Inherit", ""), ("qwen3-coder:30b", "qwen3-coder:30b")])
-def test_model_is_a_name_or_the_parents(given: str, model: str) -> None:
-    assert read(front(f"model: {given}")).model == model
-
-
-def test_without_a_name_it_goes_by_its_files_and_control_characters_are_taken_out() -> None:
+def test_without_a_name_it_goes_by_its_files_control_characters_are_taken_out_and_its_model_may_be_the_parents() -> None:
+    assert [read(front(f"model: {given}")).model for given in ("inherit", "Inherit", "qwen3:30b")] == ["", "", "qwen3:30b"]
     found = read("---\ndescription: Looks.\n---\nDo.", "heron")
     assert (found.name, found.warnings) == ("heron", ("it has no name, so it goes by its file's",))
     odd = read('---\nname: "Big\x1b[31m Heron\u202e"\ndescription: "a\x07b"\n---\nDo\x1b]0;x\x07 it.')
@@ -218,7 +211,7 @@ def test_without_a_name_it_goes_by_its_files_and_control_characters_are_taken_ou
     assert " " not in odd.name
 
 
-@pytest.mark.parametrize(("text", "line", "why"), [
+@for_each(("text", "line", "why"), [
     ("# Our agents", 1, "does not begin with"), ("---\nname: a\n", 1, "has no end"),
     ("---\nname: a\ndescription: [open\n---\nDo.", 3, "expected"),
     ("---\nname: a\n---\nDo.", 2, "no description"),

@@ -16,7 +16,7 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {
 }, "required": ["path"], "additionalProperties": False}  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
+@for_each(("arguments", "words"), [
     ({"path": "x"}, ()), ({"path": "x", "count": 2, "tags": ["a"], "kind": "a"}, ()),
     ({}, ("arguments: 'path' is a required property",)),
     ({"path": 3}, ("path: 3 is not of type 'string'",)),
@@ -29,7 +29,7 @@ def test_what_does_not_fit_is_named_with_its_place(arguments: dict[str, Any], wo
     assert problems(SCHEMA, arguments) == words
 
 
-@pytest.mark.parametrize("schema", [
+@for_each("schema", [
     {"type": "nonsense"}, {"properties": {"a": {"$ref": "https://x.example/s.json"}}},
     {"$ref": "#/$defs/none"}, {"properties": 3},
 ])  # fmt: skip
@@ -57,14 +57,14 @@ def test_a_schema_that_doubles_at_each_reference_is_given_up() -> None:
     assert time.process_time() - began < 30
 
 
-@pytest.mark.parametrize("name", ["pattern", "format", "patternProperties", "properties", "enum"])
+@for_each("name", ["pattern", "format", "patternProperties", "properties", "enum"])
 def test_an_argument_may_be_called_like_a_word_of_schemas(name: str) -> None:
     schema = {"properties": {name: {"type": "string", "pattern": "(a+)+$"}}, "additionalProperties": False}
     assert problems(schema, {name: "a" * 40 + "!"}) == ()
     assert problems(schema, {name: 3}) == (f"{name}: 3 is not of type 'string'",)
 
 
-@pytest.mark.parametrize(("kind", "value", "expected"), [
+@for_each(("kind", "value", "expected"), [
     ("integer", "3", 3), ("integer", "3.5", "3.5"), ("integer", "true", "true"),
     ("number", "3.5", 3.5), ("boolean", "True", True), ("boolean", "1", "1"),
     ("array", '["a"]', ["a"]), ("object", '{"a": 1}', {"a": 1}), ("object", "no", "no"),

@@ -12,6 +12,7 @@ from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
 from lmtui.features.checks.fixing import MOST_DRAWS, Candidate, Code, FixingLadder, draft_of, locate
 from lmtui.features.checks.service import WorkspaceCheckRunner
+from tests.sets import for_each
 
 CODE = '''"""Numbers."""
 
@@ -48,14 +49,10 @@ MIDDLE = "```\n@staticmethod\ndef middle(values):\n    return sorted(values)[len
 
 @pytest.fixture
 async def runner(tmp_path: Path) -> AsyncIterator[WorkspaceCheckRunner]:
-    for name, text in {
-        "pkg/__init__.py": "",
-        "pkg/numbers.py": CODE,
-        "tests/__init__.py": "",
-        "tests/test_numbers.py": TEST,
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    for folder, name, text in (("pkg", "numbers.py", CODE), ("tests", "test_numbers.py", TEST)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+        (tmp_path / folder / name).write_text(text)
     workspace = IdleWorkspace(tmp_path, replace(Config(), sandbox="bubblewrap"))
     yield WorkspaceCheckRunner(await workspace.sandbox())
     await workspace.aclose()
@@ -118,7 +115,7 @@ def test_a_test_that_only_its_name_tells_of_is_found_too() -> None:
     assert "middle" in [each.name for each in found]
 
 
-@pytest.mark.parametrize(("answer", "draft"), [
+@for_each(("answer", "draft"), [
     (MIDDLE, "    @staticmethod\n    def middle(values):\n        return sorted(values)[len(values) // 2]\n"),
     ("def middle(values):\n    return 1", "    def middle(values):\n        return 1\n"),
     (

@@ -17,6 +17,7 @@ from lmtui.features.memory.workspace_search import WorkspaceSearch
 from lmtui.models.openai_client import OpenAICompatible, read_vectors
 from tests.models.conftest import serve
 from tests.models.fake_server import FakeServer, Reply, Serve, failed, ok
+from tests.sets import for_each
 
 __all__ = ["serve"]
 PATH = "/v1/embeddings"
@@ -88,7 +89,7 @@ async def test_what_has_no_word_in_common_is_found_by_its_vector(make: Callable[
     assert (await corpus.embedded(), len(server.posted)) == (3, 3)
 
 
-@pytest.mark.parametrize(("model", "query", "document"), [
+@for_each(("model", "query", "document"), [
     ("intfloat/e5-small-v2", "query: x", "passage: x"), ("bge-m3", "x", "x"),
     ("Nomic-Embed", "search_query: x", "search_document: x"),
 ])  # fmt: skip
@@ -162,21 +163,16 @@ async def test_vectors_of_text_that_stayed_are_kept_when_a_file_changes(make: Ca
     assert sum(len(body["input"]) for _, body in server.posted) == count + 1
 
 
-@pytest.mark.parametrize("reply", [
+@for_each("reply", [
     b"no json", b"[]", b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}]}',
     b'{"data": [{"index": 0, "embedding": []}]}', b'{"data": [{"index": 0, "embedding": "AAAA"}]}',
     b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}]}',
-    b'{"data": ' + b"[" * 50_000,
-    json.dumps({"data": [{"index": 0, "embedding": [1.0] * 20_000}]}).encode(),
+    b'{"data": ' + b"[" * 50_000, json.dumps({"data": [{"index": 0, "embedding": [1.0] * 20_000}]}).encode(),
 ])  # fmt: skip
-async def test_answers_that_are_no_vectors_are_refused(make: Callable[..., Any], reply: bytes) -> None:
-    corpus, _ = await make((200, reply))
+def test_answers_that_are_no_vectors_are_refused_and_vectors_are_in_the_order_of_the_texts(reply: bytes) -> None:
     with pytest.raises(ProviderError) as caught:
-        await corpus.provider.embed("m", ["x"])
+        read_vectors("u", reply, 1)
     assert caught.value.fault is Fault.GARBAGE
-
-
-def test_vectors_are_in_the_order_of_the_texts() -> None:
     data = json.dumps({"data": [{"index": 1, "embedding": [2]}, {"index": 0, "embedding": [1]}]}).encode()
     assert [list(each) for each in read_vectors("u", data, 2)] == [[1.0], [2.0]]
 

@@ -39,49 +39,33 @@ def test_similar_notes_are_those_about_the_same() -> None:
     assert similar(RULE, notes) == ("Run tests with make test",)
 
 
-@pytest.mark.parametrize("again", [RULE, "Tests are run with pytest -q tests rather than make test"])
-def test_what_was_discarded_never_comes_back(tmp_path: Path, again: str) -> None:
-    inbox = ProposalLog(tmp_path)
-    (first,) = inbox.propose([proposed(RULE)])
-    inbox.decide(first.id, is_kept=False)
-    restarted = ProposalLog(tmp_path)
-    assert not restarted.propose([proposed(again, "something else", session="s2")])
-    assert not texts(restarted)
-
-
-def test_of_what_was_discarded_the_same_quote_is_not_taken_up_again(tmp_path: Path) -> None:
+def test_what_was_discarded_never_comes_back_nor_its_quote_in_the_same_session(tmp_path: Path) -> None:
     inbox = ProposalLog(tmp_path)
     (first,) = inbox.propose([proposed(RULE, "use pytest directly please")])
     inbox.decide(first.id, is_kept=False)
+    for again in (RULE, "Tests are run with pytest -q tests rather than make test"):
+        assert not ProposalLog(tmp_path).propose([proposed(again, "something else", session="s2")])
+    assert not texts(ProposalLog(tmp_path))
     assert not inbox.propose([proposed("Call the test runner yourself", "use pytest directly, please")])
     assert inbox.propose([proposed("Call the test runner yourself", "use pytest directly, please", session="s2")])
 
 
-def test_what_is_kept_is_not_proposed_again(tmp_path: Path) -> None:
+def test_what_is_kept_is_not_proposed_again_a_skill_by_its_name_and_what_is_decided_stays_so(tmp_path: Path) -> None:
     inbox = ProposalLog(tmp_path)
     (first,) = inbox.propose([proposed(RULE)])
     inbox.decide(first.id, is_kept=True)
     assert not inbox.propose([proposed(RULE, session="s2")])
     assert not inbox.propose([proposed("The API needs a key")], ["The API needs a key in LLM_KEY"])
     longer = "The API needs a secret key in the header of each request from the client"
-    assert inbox.propose([proposed(longer)], ["The API needs a secret key"])
-
-
-def test_a_skill_is_known_by_its_name(tmp_path: Path) -> None:
-    inbox = ProposalLog(tmp_path)
+    (second,) = inbox.propose([proposed(longer)], ["The API needs a secret key"])
+    inbox.decide(second.id, is_kept=False)
+    inbox.decide(second.id, is_kept=True)
+    assert second.id not in inbox.state().kept
+    with pytest.raises(UsageError, match="already been decided"):
+        inbox.find(second.id)
     skill = MemoryProposal("", ProposalKind.SKILL, '---\nname: release\ndescription: "a"\n---\nx\n', name="release")
     assert inbox.propose([skill])
     assert not inbox.propose([MemoryProposal("", ProposalKind.SKILL, "other", name="Release")])
-
-
-def test_a_decision_about_what_is_gone_changes_nothing(tmp_path: Path) -> None:
-    inbox = ProposalLog(tmp_path)
-    (first,) = inbox.propose([proposed(RULE)])
-    inbox.decide(first.id, is_kept=False)
-    inbox.decide(first.id, is_kept=True)
-    assert not inbox.state().kept
-    with pytest.raises(UsageError, match="already been decided"):
-        inbox.find(first.id)
 
 
 def test_torn_and_foreign_lines_are_passed_over(tmp_path: Path) -> None:
@@ -98,13 +82,10 @@ def test_torn_and_foreign_lines_are_passed_over(tmp_path: Path) -> None:
     assert ProposalLog(tmp_path).state().read["s1"] == ReadMark("s1", 100, 7)
 
 
-def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_only_its_owner_can_read_it_and_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
     ProposalLog(tmp_path / "memory").propose([proposed(RULE)])
     assert stat.S_IMODE((tmp_path / "memory").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "memory" / FILE).stat().st_mode) == 0o600
-
-
-def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="could not write"):
         ProposalLog(tmp_path).propose([proposed(RULE)])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.pipeline import OpenQuestion
 from lmtui.features.pipeline.spec import Criterion, criteria, files_to_read, ideate_task, survey_text
 from lmtui.features.pipeline.task_list import open_questions
+from tests.sets import for_each
 
 SPEC = """\
 # Calculator
@@ -47,7 +47,7 @@ def test_criteria_in_all_their_forms() -> None:
     assert (criteria(text), criteria(text.replace("\n", "\r\n"))) == (expected, expected)
 
 
-@pytest.mark.parametrize("text", ["", "Words about AC-1.", "ACCOUNT1: no", "```\nAC-1: an example\n```", "AC-: none"])
+@for_each("text", ["", "Words about AC-1.", "ACCOUNT1: no", "```\nAC-1: an example\n```", "AC-: none"])
 def test_what_is_no_criterion(text: str) -> None:
     assert criteria(text) == ()
 
@@ -66,7 +66,7 @@ def test_the_form_that_the_model_is_asked_for_can_be_read() -> None:
 FILES = ["src/app/main.py", "src/tok.py", "pyproject.toml", "web/package.json", "a/b/c/d/e/f/deep.txt", "README.md"]
 
 
-def test_a_survey_shows_the_tree_then_the_beginnings_of_files() -> None:
+def test_a_survey_shows_the_tree_then_the_beginnings_of_files_and_a_large_workspace_less_deep() -> None:
     text = survey_text(FILES, {"pyproject.toml": "[project]\n", "src/tok.py": "x" * 500}, 400)
     tree, _, rest = text.partition("\n\npyproject.toml begins:\n[project]")
     assert tree.splitlines()[1:3] == ["README.md", "a/"]
@@ -74,9 +74,6 @@ def test_a_survey_shows_the_tree_then_the_beginnings_of_files() -> None:
     assert "src/tok.py begins:\nxxx" in rest
     assert rest.endswith("\n…")
     assert len(text) <= 400
-
-
-def test_a_large_workspace_is_shown_less_deep() -> None:
     files = [f"part{n}/inner/file{m}.py" for n in range(10) for m in range(50)]
     assert survey_text(files, {}, 220).splitlines() == ["Files of the workspace:", *(f"part{n}/ (50 files)" for n in range(10))]
     assert survey_text([], {}, 300) == ""
@@ -100,7 +97,7 @@ def test_a_survey_is_as_long_as_allowed(files: list[str], excerpts: dict[str, st
     assert len(survey_text(files, excerpts, most)) <= most
 
 
-@pytest.mark.parametrize("piece", ["AC-1", "AC-1: a\n", "check `", "check: `a`\n", "- ", "> ", "| ", "*", "`", "a/", "a."])
+@for_each("piece", ["AC-1", "AC-1: a\n", "check `", "check: `a`\n", "- ", "> ", "| ", "*", "`", "a/", "a."])
 def test_nothing_takes_long(piece: str) -> None:
     text = piece * (60_000 // len(piece))
     begun = time.process_time()

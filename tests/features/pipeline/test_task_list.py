@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import OpenQuestion, TaskSpec
 from lmtui.features.pipeline.task_list import open_questions, paths_in, read_task_list, task_item
+from tests.sets import for_each
 
 LIST = """\
 # Calculator
@@ -52,7 +53,7 @@ def test_a_list_is_read_whole() -> None:
     assert read_task_list(LIST.replace("\n", "\r\n")) == read_task_list(LIST)
 
 
-@pytest.mark.parametrize(("text", "titles"), [
+@for_each(("text", "titles"), [
     ("1. Add a\n   files: a.py\n2. Add b\n   after: 1\n", ["Add a", "Add b"]),
     (
         "### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n\n- [ ] write\n\n### Task 2: Add b\nafter: 1\n",
@@ -67,15 +68,12 @@ def test_forms_of_a_list(text: str, titles: list[str]) -> None:
     assert [each.title for each in specs] == titles
 
 
-def test_numbers_are_those_of_the_list_even_where_it_does_not_begin_with_one() -> None:
+def test_numbers_are_those_of_the_list_and_a_nested_list_and_its_files_belong_to_the_task() -> None:
     specs = read_task_list("5. Add a\nfiles: a.py\n6. Add b\nafter: 5\n7. Add c\nafter: 5, task 6\n")
     assert specs is not None
     assert [each.after for each in specs] == [(), (1,), (1, 2)]
-
-
-def test_a_nested_list_and_its_files_belong_to_the_task() -> None:
-    specs = read_task_list("### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n- Test: `b.py`\n\n#### Steps\n- [ ] write it\n")
-    assert specs == [TaskSpec("Add a", "#### Steps\n- [ ] write it", ("a.py", "b.py"))]
+    nested = "### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n- Test: `b.py`\n\n#### Steps\n- [ ] write it\n"
+    assert read_task_list(nested) == [TaskSpec("Add a", "#### Steps\n- [ ] write it", ("a.py", "b.py"))]
 
 
 def test_a_field_goes_on_below_its_name_until_something_else_comes() -> None:
@@ -88,7 +86,7 @@ def test_a_field_goes_on_below_its_name_until_something_else_comes() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", [
+@for_each("text", [
     "", "Write a parser.\n\nIt reads files: all of them.",
     "1. First do this\n2. Then do that\n3. Check: it works",
     "## 1. Introduction\nWords.\n## 2. Design\nWords.\n", "- one\n- two", "- [a](b)\n- [ ]\n",
@@ -99,7 +97,7 @@ def test_prose_is_no_list(text: str) -> None:
     assert read_task_list(text) is None
 
 
-@pytest.mark.parametrize(("line", "budget"), [
+@for_each(("line", "budget"), [
     ("budget: 20 steps", (20, 0)), ("- **Budget:** 20 steps, 5,000 tokens", (20, 5_000)),
     ("budget: 1.5k tokens", (0, 1_500)), ("budget: 20 steps\n  budget: 50k tokens", (20, 50_000)),
     ("Budget: $500", (0, 0)), ("budget: 2h", (0, 0)),
@@ -113,20 +111,17 @@ def test_a_budget_has_steps_and_tokens(line: str, budget: tuple[int, int]) -> No
     assert read_task_list(task_item(spec)) == [spec]
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"), [("many steps", "line 2: 'many steps' does not begin"), ("1h 20 steps", "line 2: .* but no time")]
-)
-def test_a_budget_that_cannot_be_read_is_named_with_its_line(value: str, problem: str) -> None:
+@for_each(("lines", "problem"), [
+    ("budget: many steps\n  files: a.py", "line 2: 'many steps' does not begin"),
+    ("budget: 1h 20 steps\n  files: a.py", "line 2: .* but no time"),
+    ("files: a.py\n- [ ] Add b\n  after: 1, Sing", "line 4: after names 'Sing', which is not a task"),
+])  # fmt: skip
+def test_a_budget_that_cannot_be_read_and_an_unknown_task_are_named_with_their_line(lines: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        read_task_list(f"- [ ] Add a\n  budget: {value}\n  files: a.py\n")
+        read_task_list(f"- [ ] Add a\n  {lines}\n")
 
 
-def test_an_unknown_task_is_named_with_its_line() -> None:
-    with pytest.raises(UsageError, match="line 3: after names 'Sing', which is not a task"):
-        read_task_list("- [ ] Add a\n- [ ] Add b\n  after: 1, Sing\n")
-
-
-@pytest.mark.parametrize(("value", "paths"), [
+@for_each(("value", "paths"), [
     ("a.py, b/c.py", ["a.py", "b/c.py"]), ("`my file.py` and `b.py`", ["my file.py", "b.py"]),
     ("a.py b.py", ["a.py", "b.py"]), ("./src//a.py (new); b\\c.py:10-20", ["src/a.py", "b/c.py"]),
     ("my file.py", ["my file.py"]), ("None", []), ("../x", ["../x"]),
@@ -175,7 +170,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
+@for_each("piece", HOSTILE)
 def test_nothing_takes_long(piece: str) -> None:
     begun = time.process_time()
     for text in (piece * (60_000 // len(piece)), f"- [ ] a\n  files: {piece * (30_000 // len(piece))}x"):
