@@ -62,22 +62,12 @@ def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
     return True
 
 
-def has_planned(session: Session) -> bool:
-    """Tell whether the model proposed a plan."""
-    return any(isinstance(each.event, PlanProposed) for each in session.history())
-
-
 def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
     """Print the plan that waits for a person and how to answer it, and return the exit code."""
     for line in proposal_lines(asked.proposal):
         say(line, file=out)
     say(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
     return EXIT_NEEDS_APPROVAL
-
-
-def plan_object(asked: PlanProposed) -> dict[str, object]:
-    """Return a plan as `--output json` has it."""
-    return {"id": asked.proposal_id, **asdict(asked.proposal)}
 
 
 EXIT_UNFINISHED = 2
@@ -151,7 +141,7 @@ async def _read(runtime: Runtime, task: HeadlessTask) -> Begin | Output:
         return await read_task(runtime, task.text, task.images, session)
     if not task.is_words and (call := slash_call(task.text)) is not None:
         raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do. {AS_WORDS}")
-    return _begin(task)
+    return Begin(lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images))
 
 
 async def _reopen(runtime: Runtime, session_id: str) -> Session:
@@ -288,10 +278,12 @@ async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: T
         say(f"lmtui: the changes made in try mode are not merged. To apply them: git apply {shlex.quote(patch)}", file=err)
     asked = session.plans.open
     if asked is None or reporter.has_failed:
-        return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")
+        has_plan = any(isinstance(each.event, PlanProposed) for each in session.history())
+        return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_plan else "")
     if task.output == "json":
         told = reporter.as_object(session) or _failure(session, None, task.output)
-        print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan_object(asked)}), file=out)
+        plan = {"id": asked.proposal_id, **asdict(asked.proposal)}
+        print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan}), file=out)
     return show_open(session, asked, out if task.output == "text" else err, err)
 
 
@@ -345,11 +337,6 @@ def _said_at_opening(history: Sequence[events.Envelope]) -> Iterator[events.Enve
     for envelope in history[ended[-1] + 1 if ended else 0 :]:
         if isinstance(envelope.event, events.Notice) and envelope.event.level is not events.Level.INFO:
             yield envelope
-
-
-def _begin(task: HeadlessTask) -> Begin:
-    """Return what gives a session words, or lets it go on."""
-    return Begin(lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images))
 
 
 @contextlib.contextmanager
@@ -433,7 +420,7 @@ class Reporter:
         )
 
     def as_object(self, session: Session, lacks: str = "") -> dict[str, object]:
-        """Return the last turn as `--output json` has it, with the cost of all; empty without one.  `lacks` is what it did not bring."""
+        """Return the last turn as `--output json` has it, with the cost of all; `lacks` is what it did not bring."""
         if self._end is None:
             return {}
         fields = asdict(self._end)
@@ -546,9 +533,6 @@ def _failure(session: Session | None, error: LmtuiError | None, output: str) -> 
     return {**failed, "model": "", "swaps": asdict(Swaps()), "commands": [], "refused": []}
 
 
-EXIT_BLOCKED = 3
-
-
 async def task(
     workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None, *, plans_first: bool = False
 ) -> int:
@@ -607,7 +591,7 @@ async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans
     if code == 0:
         say(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
-    if plans_first and not wanted.approves and code == EXIT_BLOCKED:
+    if plans_first and not wanted.approves and code == EXIT_NEEDS_APPROVAL:
         say("The demo's model has gone: `lmtui demo --headless --plan --approve` plans again and does it.", file=sys.stderr)
     say(f"What was done until then is in {where}.", file=sys.stderr)
-    return 0 if lacks and code == EXIT_BLOCKED else code  # what this machine lacks was said; the rest of the demo ran
+    return 0 if lacks and code == EXIT_NEEDS_APPROVAL else code  # what this machine lacks was said; the rest of the demo ran
