@@ -160,7 +160,7 @@ class Book:
         return self
 
 
-def test_what_was_sent_before_is_reused_and_what_the_server_tells_counts() -> None:
+def test_what_was_sent_before_is_reused_as_the_server_tells_or_counted() -> None:
     assert Book().send(request(*ALL[:3])) == PromptCacheUsage(0, 0, 500, is_told=False, miss="first request")
     book = Book().sent(3)
     before = book.sized
@@ -169,6 +169,12 @@ def test_what_was_sent_before_is_reused_and_what_the_server_tells_counts() -> No
     assert book.send(request(*ALL[:6]), 590) == PromptCacheUsage(590, 0, 210, is_told=True, miss="")
     assert book.send(request(*ALL[:7]), 795) == PromptCacheUsage(795, 0, 105, is_told=True, miss="")
     assert Book().sent(3, 0).send(request(*ALL[:5]), 0) == PromptCacheUsage(500, 0, 200, is_told=False, miss="")
+    ledger = PromptCacheTracker(lambda _: 100)
+    found = PromptCacheUsage(0, 0, 0, is_told=False, miss="")
+    for messages, counted in ((ALL[:3], 900), (ALL[:5], 1150)):
+        ledger.begin(request(*messages), 200, 0, "")
+        found = ledger.settle(counted, None, scaled=lambda size: size, is_slow=lambda _: False)
+    assert (found.reused, found.reread, found.new) == (900, 0, 250)
 
 
 @pytest.mark.parametrize(("told", "cause"), [(0, "restart or unload"), (300, "slot was taken")])
@@ -201,15 +207,6 @@ def test_what_was_made_smaller_or_taken_back_or_read_slowly_has_its_price() -> N
     assert book.send(request(*ALL[:7])) == PromptCacheUsage(0, 800, 100, is_told=False, miss="unknown")
 
 
-def test_what_the_server_counted_for_the_request_before_is_what_it_can_reuse() -> None:
-    ledger = PromptCacheTracker(lambda _: 100)
-    found = PromptCacheUsage(0, 0, 0, is_told=False, miss="")
-    for messages, counted in ((ALL[:3], 900), (ALL[:5], 1150)):
-        ledger.begin(request(*messages), 200, 0, "")
-        found = ledger.settle(counted, None, scaled=lambda size: size, is_slow=lambda _: False)
-    assert (found.reused, found.reread, found.new) == (900, 0, 250)
-
-
 CALL = ToolCall("c1", "read", '{"path": "a.py"}')
 
 
@@ -232,7 +229,7 @@ def item_of(window: RequestParts) -> WindowItem:
     return item
 
 
-def test_a_request_is_counted_by_parts_and_single_messages() -> None:
+def test_a_request_is_counted_by_parts_and_a_result_is_folded_left_out_and_brought_back() -> None:
     window = begin(Rig(FakeProvider()))
     parts = {part.name: part for part in window.parts()}
     assert list(parts) == ["system prompt", "tools", "you", "answers", "tool calls", "results of read"]
@@ -242,22 +239,6 @@ def test_a_request_is_counted_by_parts_and_single_messages() -> None:
     assert 240 < item_of(window).tokens < item_of(window).reread_tokens < 270
     (you,) = parts["you"].items
     assert (you.id, you.title) == ("", "y" * 80)
-
-
-def test_instructions_have_a_part_of_their_own_with_where_they_are_from() -> None:
-    rig = Rig(FakeProvider())
-    source = GuidanceSource("instructions", "AGENTS.md", 200)
-    rig.session.emit(GuidanceRead(guidance=Instructions(instructions="use tabs " * 90, sources=(source,))))
-    before, after = (next(part for part in window.parts() if part.name == "system prompt").tokens for window in (
-        begin(Rig(FakeProvider())), begin(rig),
-    ))  # fmt: skip
-    (part,) = (part for part in rig.session.window_use.parts() if part.name == "instructions")
-    assert [item.title for item in part.items] == ["AGENTS.md"]
-    assert 150 < part.tokens < 260
-    assert abs(before - after) < 10
-
-
-def test_a_result_is_folded_left_out_and_brought_back() -> None:
     rig = Rig(FakeProvider())
     window = begin(rig)
     whole = item_of(window).tokens
@@ -273,6 +254,19 @@ def test_a_result_is_folded_left_out_and_brought_back() -> None:
     told = seen(rig, Compacted)
     assert [event.why for event in told] == ["you folded it", "you left it out"]
     assert told[0].tokens_before - told[0].tokens_after == whole - folded.tokens
+
+
+def test_instructions_have_a_part_of_their_own_with_where_they_are_from() -> None:
+    rig = Rig(FakeProvider())
+    source = GuidanceSource("instructions", "AGENTS.md", 200)
+    rig.session.emit(GuidanceRead(guidance=Instructions(instructions="use tabs " * 90, sources=(source,))))
+    before, after = (next(part for part in window.parts() if part.name == "system prompt").tokens for window in (
+        begin(Rig(FakeProvider())), begin(rig),
+    ))  # fmt: skip
+    (part,) = (part for part in rig.session.window_use.parts() if part.name == "instructions")
+    assert [item.title for item in part.items] == ["AGENTS.md"]
+    assert 150 < part.tokens < 260
+    assert abs(before - after) < 10
 
 
 def test_a_result_is_pinned_and_let_go_and_what_is_not_there_is_left_alone() -> None:

@@ -151,12 +151,17 @@ async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_aga
 # -- in a session -------------------------------------------------------------------------------------------------------
 
 
-async def test_the_next_session_begins_with_the_form_that_worked() -> None:
+async def test_the_next_session_begins_with_the_form_that_worked_and_a_resumed_one_as_the_user_set_it() -> None:
     profiles = KeptProfiles()
     await rig_for(Asked(recovered("a.txt"), recovered("b.txt"), recovered("c.txt"), answer("done")), profiles).run()
     assert profiles.get(KEY).call_form is ToolCallFormat.TEXT
     again = await ran(rig_for(Asked(answer("done"), answer("done")), profiles))
     assert forms(again)[0] is ToolCallFormat.TEXT
+    rig = rig_for(Asked(answer("done")))
+    rig.session.calls.use(ToolCallFormat.SCHEMA)
+    again = Rig(Asked(answer("done")), past=rig.log.events)
+    assert again.session.calls.in_use() == rig.session.calls.in_use()
+    assert again.session.calls.in_use().is_by_hand
 
 
 async def test_a_server_that_refuses_tools_is_told_of_them_in_text_and_what_is_too_large_then_is_made_smaller() -> None:
@@ -220,14 +225,6 @@ async def test_let_go_it_is_chosen_by_what_is_known_again() -> None:
     now = rig.session.calls.in_use()
     assert (now.form, now.is_by_hand, now.why) == (ToolCallFormat.TEXT, False, "its chat template has no place for tools")
     assert [profile.source for profile in profiles.kept.values()] == ["learned"]
-
-
-async def test_a_resumed_session_calls_as_the_user_set_it() -> None:
-    rig = rig_for(Asked(answer("done")))
-    rig.session.calls.use(ToolCallFormat.SCHEMA)
-    again = Rig(Asked(answer("done")), past=rig.log.events)
-    assert again.session.calls.in_use() == rig.session.calls.in_use()
-    assert again.session.calls.in_use().is_by_hand
 
 
 @pytest.mark.parametrize(("size_bytes", "form"), [(0, None), (1_117_320_768, ToolCallFormat.TEXT), (2_400_000_000, None)])
@@ -330,19 +327,14 @@ def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> No
 
 def test_a_schema_and_another_form_than_is_known_are_kept_after_two_sessions() -> None:
     profiles, kept = KeptProfiles(), []
-    for form in (
-        ToolCallFormat.SCHEMA,
-        ToolCallFormat.SCHEMA,
-        ToolCallFormat.TEXT,
-        ToolCallFormat.NATIVE,
-        ToolCallFormat.NATIVE,
-    ):
+    schema, text, native = ToolCallFormat.SCHEMA, ToolCallFormat.TEXT, ToolCallFormat.NATIVE
+    for form in (schema, schema, text, native, native):
         known = KnownModel(profiles)
         known.learn("u", "m", None)
         for _ in range(3):
             known.keep(call_form=form, note="so it went")
         kept.append(profiles.get(ModelKey("u", "m")).call_form)
-    assert kept == [None, ToolCallFormat.SCHEMA, ToolCallFormat.SCHEMA, ToolCallFormat.SCHEMA, ToolCallFormat.NATIVE]
+    assert kept == [None, schema, schema, schema, native]
 
 
 async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:

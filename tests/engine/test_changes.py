@@ -135,7 +135,7 @@ async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back_or_leaves_
         await changes.plan_rewind("turn_1")
 
 
-async def test_steps_and_undo_survive_a_resume() -> None:
+async def test_steps_and_undo_survive_a_resume_and_a_step_over_what_was_never_kept_deletes_nothing() -> None:
     scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     await changes.apply(await changes.plan_undo())
     again = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
@@ -143,6 +143,13 @@ async def test_steps_and_undo_survive_a_resume() -> None:
     assert again.steps() == changes.steps()
     await again.apply(await again.plan_redo())
     assert scene.sandbox.files["b.txt"] == b"two\n"
+    scene, changes = await grown(("a.txt", "small\n"))
+    plan = await changes.plan_undo()
+    assert plan.changes == ()
+    assert "a.txt" in plan.left_out
+    both = await changes.plan_undo(2)
+    await changes.apply(both)
+    assert scene.sandbox.files["a.txt"] == b"zero\n"
 
 
 async def test_nothing_is_put_back_while_a_turn_runs() -> None:
@@ -299,16 +306,6 @@ async def test_what_was_kept_comes_back_over_what_cannot_be_kept_and_a_redo_leav
     assert plan.changes == ()
     assert "a.txt" in plan.left_out
     await changes.apply(plan)
-    assert scene.sandbox.files["a.txt"] == b"zero\n"
-
-
-async def test_a_step_over_what_was_never_kept_deletes_nothing_when_it_is_undone() -> None:
-    scene, changes = await grown(("a.txt", "small\n"))
-    plan = await changes.plan_undo()
-    assert plan.changes == ()
-    assert "a.txt" in plan.left_out
-    both = await changes.plan_undo(2)
-    await changes.apply(both)
     assert scene.sandbox.files["a.txt"] == b"zero\n"
 
 

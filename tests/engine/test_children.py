@@ -60,9 +60,12 @@ def sending(*answers: Sequence[StreamChunk | Exception | float], mode: Mode = Mo
     return Rig(FakeProvider(*answers), mode=mode, **{"team": team(), **more})
 
 
+def result(made: Rig, tool: str) -> ToolCallFinished:
+    return [event for event in seen(made, ToolCallFinished) if event.tool == tool][-1]
+
+
 def result_of(rig: Rig, tool: str) -> object:
-    found = [event for event in seen(rig, ToolCallFinished) if event.tool == tool]
-    return json.loads(found[-1].result)
+    return json.loads(result(rig, tool).result)
 
 
 WRITES = (
@@ -73,7 +76,7 @@ WRITES = (
 )
 
 
-async def test_child_does_its_task_and_the_parent_gets_what_came_of_it() -> None:
+async def test_child_does_its_task_and_the_parent_gets_what_came_of_it_and_a_resumed_one_counts_on() -> None:
     rig = await ran(sending(*WRITES), "the parent's own secret words")
     assert rig.sandbox.files["a.md"] == b"text\n"
     assert result_of(rig, "delegate") == {
@@ -89,6 +92,16 @@ async def test_child_does_its_task_and_the_parent_gets_what_came_of_it() -> None
     assert "a file at a.md" in child.messages[1].text
     assert child.messages[0].text != first.messages[0].text
     assert last.messages[:2] == first.messages
+    assert len([event for event in seen(rig, MessageAdded) if event.agent == "agent_1"]) == 3
+    again = await ran(Rig(FakeProvider(answer("hello")), mode=Mode.AUTO, team=team(), past=rig.log.events), "and now?")
+    said = [message.text for message in again.provider.requests[0].messages if message.role is Role.USER]
+    assert said == ["the parent's own secret words", "and now?"], "a child's words are no part of the conversation"
+    begun = next(place for place, each in enumerate(rig.log.events) if isinstance(each.event, ToolCallFinished))
+    again = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(), past=rig.log.events[:begun])
+    kinds = [envelope.event.kind for envelope in again.session.history()[begun:]]
+    assert kinds == ["tool_call_finished", "agent_finished", "tool_call_finished", "turn_ended", "notice"]
+    await again.run("once more")
+    assert [event.agent for event in again.of("agent_started")][-1] == "agent_2"
 
 
 async def test_data_hint_brings_the_results_that_have_its_words() -> None:
@@ -164,9 +177,13 @@ def tree_script(failing: str = "") -> Script:
 
 @pytest.mark.parametrize(("parallel", "at_once"), [(1, 1), (2, 2), (4, 2)])
 async def test_tasks_run_at_once_as_far_as_dependencies_and_slots_allow(parallel: int, at_once: int) -> None:
-    provider = TalkingProvider(tree_script())
-    rig = await ran(Rig(provider, mode=Mode.AUTO, team=team(parallel)))
+    provider, sandbox = TalkingProvider(tree_script()), SlowSandbox()
+    rig = Rig(provider, sandbox, mode=Mode.AUTO, team=team(parallel), checkpoints=FakeCheckpoints(sandbox))
+    await rig.run()
     assert provider.most_at_once == at_once
+    changes = {event.files: event.agent for event in seen(rig, FilesChanged)}
+    assert sorted(changes) == [("a.md",), ("b.md",), ("c.md",)], "each is told of its own files"
+    assert parallel == 1 or changes[("c.md",)] == "agent_2"
     told = result_of(rig, "decompose")
     assert isinstance(told, list)
     assert [(each["task_id"], each["status"], each["artifacts"]) for each in told] == [
@@ -222,26 +239,6 @@ async def test_interrupt_stops_the_children_too() -> None:
     assert ending(rig).reason is TurnReason.INTERRUPTED
 
 
-async def test_resumed_session_ends_what_a_crash_left_and_counts_on() -> None:
-    live = await ran(sending(*WRITES))
-    begun = next(place for place, each in enumerate(live.log.events) if isinstance(each.event, ToolCallFinished))
-    again = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(), past=live.log.events[:begun])
-    kinds = [envelope.event.kind for envelope in again.session.history()[begun:]]
-    assert kinds == ["tool_call_finished", "agent_finished", "tool_call_finished", "turn_ended", "notice"]
-    await again.run("once more")
-    assert [event.agent for event in again.of("agent_started")][-1] == "agent_2"
-
-
-async def test_childs_words_are_no_part_of_the_parents_conversation() -> None:
-    live = await ran(sending(*WRITES))
-    again = await ran(Rig(FakeProvider(answer("hello")), mode=Mode.AUTO, team=team(), past=live.log.events), "and now?")
-    said = [message for message in again.provider.requests[0].messages if message.role is Role.USER]
-    assert len(said) == 2
-    assert not any("Your task" in message.text for message in said)
-    words = [event for event in seen(live, MessageAdded) if event.agent == "agent_1"]
-    assert len(words) == 3
-
-
 @pytest.mark.parametrize(("mode", "asked"), [(Mode.MANUAL, ["agent_1"]), (Mode.NORMAL, []), (Mode.AUTO, [])])
 async def test_explorer_asks_where_its_parent_would(mode: Mode, asked: list[str]) -> None:
     rig = sending(
@@ -283,15 +280,6 @@ class SlowSandbox(FakeSandbox):
         await asyncio.sleep(0.02)
         await super().write_file(path, data, expect_sha256=expect_sha256)
         await asyncio.sleep(0.02)
-
-
-async def test_of_two_that_write_at_once_each_is_told_of_its_own_files() -> None:
-    sandbox = SlowSandbox()
-    rig = Rig(TalkingProvider(tree_script()), sandbox, mode=Mode.AUTO, team=team(2), checkpoints=FakeCheckpoints(sandbox))
-    await rig.run()
-    changes = seen(rig, FilesChanged)
-    assert sorted(event.files for event in changes) == [("a.md",), ("b.md",), ("c.md",)]
-    assert {event.files: event.agent for event in changes}[("c.md",)] == "agent_2"
 
 
 def nested_script(request: ModelRequest) -> list[StreamChunk | Exception | float]:
@@ -347,11 +335,6 @@ def send(agent: str) -> list[StreamChunk]:
 
 def tools_of(made: Rig, request: int) -> set[str]:
     return {tool.name for tool in made.provider.requests[request].tools}
-
-
-def result(made: Rig, tool: str) -> ToolCallFinished:
-    found = [event for event in seen(made, ToolCallFinished) if event.tool == tool]
-    return found[-1]
 
 
 async def test_a_named_child_is_told_its_instructions_and_calls_only_its_tools() -> None:

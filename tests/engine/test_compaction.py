@@ -158,16 +158,10 @@ async def test_a_window_that_nobody_tells_is_learned_from_the_first_refusal(wind
     assert await work(rig, model, 100) is TurnReason.DONE
     changes = [event.window_tokens for event in seen(rig, ModelChanged)]
     assert changes
+    assert seen(rig, Compacted)[0].why == "the server refused a request of this size"
     assert 0.6 * window < changes[-1] < window / LIMIT_SHARE
     assert model.refused <= 3
     assert runs_of_compactions(rig) <= 2
-
-
-async def test_a_window_that_nobody_tells_grows_until_it_is_refused() -> None:
-    model = BusyModel(12_000, steps=60, tells_window=False)
-    rig = rig_for(model, 0)
-    assert await work(rig, model, 60) is TurnReason.DONE
-    assert seen(rig, Compacted)[0].why == "the server refused a request of this size"
 
 
 async def test_what_does_not_fit_ends_the_turn_with_the_reason_and_the_way_out_and_is_not_sent_for_ever() -> None:
@@ -339,16 +333,15 @@ def test_of_a_failure_the_lines_that_decide_stay_until_it_is_mended() -> None:
     assert "E   assert" not in "".join(message.text for message in talk.talk.messages)
 
 
-@pytest.mark.parametrize(("tool", "ok", "words"), [
-    ("read", True, "left out; read it again if you need it]"), ("write", True, "left out; the file has it]"),
-    ("edit", True, "left out; the file has it]"), ("grep", True, "left out; call it again if you need it]"),
-])  # fmt: skip
-def test_a_line_says_how_to_get_back_what_was_left_out(tool: str, ok: bool, words: str) -> None:
+def test_a_line_says_how_to_get_back_what_was_left_out() -> None:
+    ways = {"read": "read it again if you need it", "write": "the file has it", "grep": "call it again if you need it"}
     talk = Talk()
-    talk.call(tool, "a.py", "one line of it\n" * 100, ok=ok)
+    for tool in ways:
+        talk.call(tool, "a.py", "one line of it\n" * 100)
     talk.fill(8)
     talk.make_room(2_000)
-    assert talk.result(1).endswith(words)
+    for number, words in enumerate(ways.values(), 1):
+        assert talk.result(number).endswith(f"left out; {words}]")
 
 
 FILE = "<file>" + "a line of the file\n" * 150 + "</file>"

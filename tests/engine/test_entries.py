@@ -53,15 +53,12 @@ def test_what_is_summed_up_is_whole_and_a_rewind_before_a_cut_sends_it_again() -
     assert talk.messages == talk_of(*BEGUN).messages
 
 
-def test_what_is_told_of_a_beginning_is_the_same_by_whatever_cuts_it_was_come_to() -> None:
+def test_what_is_told_of_a_beginning_and_the_users_words_are_the_same_by_whatever_cuts() -> None:
     plain, cut_often = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(22), cut(62), *MORE)
     assert cut_often.gist(100) == plain.gist(100)
     cut_often.apply(cut(90))
     assert (cut_often.gist(142), cut_often.gist(50)) == (plain.gist(142), plain.gist(50))
     assert list(cut_often.gist(142).read)[-1] == "f68.py"
-
-
-def test_the_users_words_are_found_from_both_ends() -> None:
     talk = talk_of(*BEGUN, *MORE)
     first, last = talk.entries.first_task, talk.entries.last_task()
     assert first is not None
@@ -73,15 +70,6 @@ def test_the_users_words_are_found_from_both_ends() -> None:
     talk.apply(Rewound(turn_id="t2"))
     assert not talk.entries.has_met("f60.py")
     assert talk.entries.last_task() is talk.entries.first_task
-
-
-def test_a_copy_is_read_while_the_conversation_goes_on() -> None:
-    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100))
-    before = list(talk.entries)
-    copied = talk.entries.copy()
-    for event in (*step(101), Rewound(turn_id="t2"), *step(102)):
-        talk.apply(event)
-    assert list(copied) == before
 
 
 def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
@@ -96,7 +84,7 @@ def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
     assert (talk.messages, list(talk.entries)) == (plain.messages, list(plain.entries))
 
 
-def test_a_part_is_found_with_the_answer_that_it_belongs_to() -> None:
+def test_a_part_is_found_with_its_answer_and_a_copy_is_read_while_the_conversation_goes_on() -> None:
     talk = talk_of(*BEGUN, *MORE, cut(142))
     found = talk.entries.find("c3")
     assert found is not None
@@ -106,6 +94,12 @@ def test_a_part_is_found_with_the_answer_that_it_belongs_to() -> None:
         Role.ASSISTANT, Role.TOOL, Role.ASSISTANT, Role.TOOL,
     ]  # fmt: skip
     assert not talk.entries.with_parts({"c60"}, 62)
+    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100))
+    before = list(talk.entries)
+    copied = talk.entries.copy()
+    for event in (*step(101), Rewound(turn_id="t2"), *step(102)):
+        talk.apply(event)
+    assert list(copied) == before
 
 
 def test_a_long_call_that_is_pinned_behind_a_cut_is_sent_whole_with_its_result() -> None:

@@ -115,7 +115,7 @@ def texts(messages: tuple[Message, ...]) -> list[str]:
     return [message.text for message in messages if message.role is Role.USER]
 
 
-async def test_notes_come_behind_the_message_and_change_nothing_before_it() -> None:
+async def test_notes_come_behind_the_message_and_one_joins_a_conversation_once_and_again_after_it_was_summed_up() -> None:
     rig = Rig(FakeProvider(answer("ok"), answer("ok")), memory=Notes("tests with make", "deploy with care"))
     await rig.run("run the tests")
     await rig.run("deploy it")
@@ -124,9 +124,6 @@ async def test_notes_come_behind_the_message_and_change_nothing_before_it() -> N
     assert texts(second)[2:] == ["deploy it", "<memory>\ndeploy with care\n</memory>"]
     said = [event for event in seen(rig, MessageAdded) if event.role is Role.USER]
     assert [event.attached for event in said] == ["", ""]
-
-
-async def test_a_note_joins_a_conversation_once_and_again_after_it_was_summed_up() -> None:
     memory = Notes("tests with make")
     rig = await ran(Rig(FakeProvider(*[answer("ok")] * 3), memory=memory), "tests")
     await rig.run("tests again")

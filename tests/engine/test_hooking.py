@@ -81,9 +81,6 @@ async def test_what_a_hook_denies_does_not_run_and_the_model_is_told_why(reason:
     told = seen(rig, HookRan)[0]
     assert (told.event, told.command, told.decision, told.call_id) == ("PreToolUse", "guard", "deny", "call_0")
     assert (hooks.calls[0].subject, hooks.calls[0].arguments) == ("shell", {"command": "touch a"})
-
-
-async def test_a_hook_is_told_what_rules_are_matched_against() -> None:
     hooks = PaperHooks({PRE: verdict(), POST: verdict()})
     await Rig(FakeProvider(TOUCH, DONE), hooks=hooks).run()
     assert [(call.event, call.subjects) for call in hooks.calls] == [(PRE, ("touch a",)), (POST, ("touch a",))]

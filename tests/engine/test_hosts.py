@@ -23,21 +23,20 @@ def ok(rig: Rig) -> bool:
     return seen(rig, ToolCallFinished)[0].ok
 
 
-async def test_an_unknown_host_is_asked_about_even_where_commands_run_unasked() -> None:
+async def test_an_unknown_host_is_asked_about_even_where_commands_run_unasked_and_a_refused_one_written_down() -> None:
     rig = rig_with()
     request = await question(rig, "go")
     assert ((request.tool, request.text), request.offered_rules) == (("network", "pypi.org:443"), ("Network(pypi.org)",))
     await reply(rig, request, Outcome.SESSION)
     assert ok(rig)
     assert [str(rule) for rule in rig.session.rules] == ["Network(pypi.org)"]
-
-
-async def test_a_refused_host_is_written_down() -> None:
     rig = rig_with()
     request = await question(rig, "go")
     await reply(rig, request, Outcome.NO)
     assert not ok(rig)
     assert [(event.host, event.why_not) for event in seen(rig, HostReached)] == [("pypi.org", "refused")]
+    rig = await ran(rig_with(is_attended=False))
+    assert not ok(rig)
 
 
 async def test_rules_about_hosts_decide_without_asking() -> None:
@@ -50,11 +49,6 @@ async def test_rules_about_hosts_decide_without_asking() -> None:
         rig = await ran(rig_with(parse_rule(f"Network({pattern})", effect, "settings")))
         assert ok(rig) is is_allowed, pattern
         assert rig.of("approval_requested") == []
-
-
-async def test_where_nobody_is_there_the_answer_is_no() -> None:
-    rig = await ran(rig_with(is_attended=False))
-    assert not ok(rig)
 
 
 async def gate_of(*rules: Rule) -> tuple[Rig, CommandNetworkApproval]:

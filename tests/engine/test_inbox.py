@@ -104,19 +104,23 @@ async def test_a_command_runs_unasked_and_the_model_hears_of_it_where_it_should(
     assert user_texts(rig) == ["why?"]
 
 
-async def test_git_that_was_typed_runs_although_a_rule_hides_paths() -> None:
-    rules = (parse_rule("Read(keep/**)", Effect.DENY, "settings"),)
-    rig = Rig(FakeProvider(), FakeSandbox(commands={"git stash": ExecResult(0, "", 0, 1)}), mode=Mode.NORMAL, rules=rules)
-    await typed(rig, "git stash")
-    assert rig.sandbox.ran == ["git stash"]
-
-
-async def test_what_it_said_is_told_the_same_after_a_resume() -> None:
+async def test_what_it_said_is_told_the_same_after_a_resume_and_an_ask_rule_asks_the_user_too() -> None:
     rig = Rig(FakeProvider(), FakeSandbox(commands={"make": ExecResult(2, "x" * 50_000, 50_000, 1)}))
     await typed(rig, "make")
     again = await ran(Rig(FakeProvider(answer("ok")), past=rig.log.events), "why?")
     assert len(user_texts(again)[0]) < 8_300
     assert user_texts(again)[0].endswith("(exit code 2)")
+    rules = (parse_rule("Shell(make*)", Effect.ASK, "settings"),)
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), rules=rules)
+    rig.session.waiting.run_command("make")
+    request = await question(rig)
+    assert rig.sandbox.ran == []
+    await reply(rig, request, Outcome.ONCE)
+    assert rig.sandbox.ran == ["make"]
+    rules = (parse_rule("Read(keep/**)", Effect.DENY, "settings"),)
+    rig = Rig(FakeProvider(), FakeSandbox(commands={"git stash": ExecResult(0, "", 0, 1)}), mode=Mode.NORMAL, rules=rules)
+    await typed(rig, "git stash")
+    assert rig.sandbox.ran == ["git stash"]
 
 
 async def test_rules_and_plan_mode_hold_for_the_user_too() -> None:
@@ -131,16 +135,6 @@ async def test_rules_and_plan_mode_hold_for_the_user_too() -> None:
     rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE), asks_each_command=True))
     await typed(rig, "make")
     assert (rig.of("approval_requested"), rig.sandbox.ran) == ([], ["make"])
-
-
-async def test_an_ask_rule_asks_the_user_too() -> None:
-    rules = (parse_rule("Shell(make*)", Effect.ASK, "settings"),)
-    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), rules=rules)
-    rig.session.waiting.run_command("make")
-    request = await question(rig)
-    assert rig.sandbox.ran == []
-    await reply(rig, request, Outcome.ONCE)
-    assert rig.sandbox.ran == ["make"]
 
 
 async def test_it_can_be_stopped() -> None:

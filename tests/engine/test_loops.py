@@ -183,15 +183,17 @@ def test_edits_of_one_file_that_fail_are_told_and_stopped_though_each_is_another
     assert found[4].is_over
 
 
-def test_steps_in_which_all_fails_are_told_and_stopped() -> None:
-    agent = Agent()
-    found = [agent.step({**read(f"f{each}", f"f{each}: no such file"), "ok": False}) for each in range(5)]
+def test_steps_in_which_all_fails_are_told_and_stopped_and_one_success_begins_their_count_anew() -> None:
+    agent, mixed, often = Agent(), Agent(), Agent()
+    missing = [{**read(f"f{each}", f"f{each}: no such file"), "ok": False} for each in range(30)]
+    found = [agent.step(each) for each in missing[:5]]
     assert [bool(each) for each in found] == [False, False, True, False, True]
     assert found[4] is not None
     assert found[4].is_over
-    mixed = Agent()
-    for each in range(20):
-        assert mixed.step({**read(f"f{each}", f"f{each}: no such file"), "ok": False}, read(f"g{each}", f"text {each}")) is None
+    for number, each in enumerate(missing):
+        assert mixed.step(each, read(f"g{number}", f"text {number}")) is None
+        loop = often.step(read(f"f{number}", f"text {number}") if number % 4 == 3 else each)
+        assert loop is None or not loop.is_over
 
 
 def test_the_same_words_again_without_anything_new_are_told_and_stopped() -> None:
@@ -379,14 +381,6 @@ def test_only_a_command_that_fails_in_the_same_way_is_a_loop() -> None:
     number, loop = Agent().steps_until_over(*(fails(f"./tool{each}", said) for each in range(40)))
     assert number == 6
     assert "every call failed" in loop.what
-
-
-def test_one_success_between_failures_begins_their_count_anew() -> None:
-    agent = Agent()
-    for each in range(30):
-        step = read(f"f{each}", f"text {each}") if each % 4 == 3 else {**read(f"f{each}", f"f{each} is missing"), "ok": False}
-        loop = agent.step(step)
-        assert loop is None or not loop.is_over
 
 
 async def test_twelve_test_runs_that_fail_otherwise_each_time_do_not_end_the_turn() -> None:

@@ -60,16 +60,13 @@ async def idle(rig: Rig) -> None:
     await rig.session.wait_idle()
 
 
-async def test_a_proposed_plan_ends_the_turn_and_waits() -> None:
+async def test_a_proposed_plan_ends_the_turn_and_the_model_is_told_once_how_plan_mode_works() -> None:
     rig = await ran(rig_with(proposing(), answer("never asked for")), "make a module")
     assert (asked(rig).proposal.title, ending(rig).reason) == ("A module", TurnReason.WAITING)
     assert (rig.session.mode, len(rig.provider.requests)) == (Mode.PLAN, 1)
     alone = await ran(rig_with(proposing(), is_attended=False))
     assert (ending(alone).reason, ending(alone).exit_code) == (TurnReason.BLOCKED, 3)
     assert alone.session.plans.open is not None
-
-
-async def test_the_model_is_told_how_plan_mode_works_once_behind_what_was_said() -> None:
     rig = await ran(rig_with(answer("", ("read", '{"path": "a.py"}')), proposing()), "make a module")
     first, second = (request.messages for request in rig.provider.requests)
     assert [message.role for message in first] == [Role.SYSTEM, Role.USER, Role.USER]
@@ -161,7 +158,7 @@ async def test_no_words_of_the_model_end_plan_mode(text: str) -> None:
     assert not any(isinstance(event, ModeChanged | PlanChanged) for event in rig.events)
 
 
-async def test_a_plan_in_the_answer_s_text_is_one_too_and_an_answer_of_empty_lines_is_none_and_takes_no_time() -> None:
+async def test_a_plan_in_words_is_one_too_or_asked_for_as_a_value_and_a_malformed_one_answered_with_the_form() -> None:
     rig = await ran(rig_with(answer(f"My plan:\n```json\n{json.dumps(PLAN)}\n```")))
     assert (asked(rig).proposal.title, ending(rig).reason) == ("A module", TurnReason.WAITING)
     rig = rig_with(answer("\n" * 20_000 + "Hm."))
@@ -169,16 +166,10 @@ async def test_a_plan_in_the_answer_s_text_is_one_too_and_an_answer_of_empty_lin
     await rig.run()
     assert time.process_time() - begun < 4.0
     assert ending(rig).reason is TurnReason.DONE
-
-
-async def test_a_plan_in_words_is_asked_for_as_a_value_twice_at_most() -> None:
     listed = "1. Write the module\n2. Test it\n3. Commit"
     rig = await ran(rig_with(answer(listed), answer(f"{listed} again"), answer(f"{listed} once more")))
     assert len([event for event in seen(rig, Reminder) if "as a value" in event.text]) == 2
     assert ending(rig).reason is TurnReason.DONE
-
-
-async def test_a_malformed_plan_is_answered_with_the_form() -> None:
     rig = await ran(rig_with(proposing({"title": "x", "steps": [{"id": 1, "text": "a", "depends_on": [8]}]}), proposing()))
     assert not results(rig)[0].ok
     assert "'8', which is not a step" in results(rig)[0].result

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import Sequence
 
 import pytest
@@ -79,7 +78,7 @@ WORK = (
 )  # fmt: skip
 
 
-async def test_a_turn_runs_tools_until_the_model_calls_none_and_what_is_published_is_in_the_log_already() -> None:
+async def test_a_turn_runs_tools_until_the_model_calls_none_its_log_replays_and_requests_only_grow() -> None:
     rig = Rig(FakeProvider(*WORK))
     logged: list[bool] = []
     rig.session.subscribe(lambda envelope: logged.append(not envelope.event.durable or envelope in rig.log.events))
@@ -87,8 +86,20 @@ async def test_a_turn_runs_tools_until_the_model_calls_none_and_what_is_publishe
     assert (rig.sandbox.files["a.txt"], ending(rig).reason) == (b"one\nthree\n", TurnReason.DONE)
     assert (ending(rig).text, ending(rig).files_changed, ending(rig).iterations) == ("all done", ("a.txt",), 5)
     assert_paired(rig.events)
-    assert logged == [True] * len(rig.published)
+    assert logged == [True] * len(rig.published), "what is published is in the log already"
     assert len(rig.log.events) > len(WORK)
+    replayed = Rig(FakeProvider(answer("more")), past=rig.log.events)
+    assert replayed.session.history() == rig.session.history()
+    rig.provider.answers[:] = [answer("more")]
+    rig.session.set_mode(Mode.MANUAL)
+    for each in (rig, replayed):
+        await each.run("again")
+    sent = [[message.text for message in each.provider.requests[-1].messages] for each in (rig, replayed)]
+    assert sent[0] == sent[1]
+    bodies = [RequestWriter().write(request) for request in rig.provider.requests]
+    assert len(bodies) == 6
+    for before, after in itertools.pairwise(bodies):
+        assert after.startswith(before.removesuffix(b"]}"))
 
 
 async def test_events_of_a_turn_come_in_the_promised_order() -> None:
@@ -99,26 +110,6 @@ async def test_events_of_a_turn_come_in_the_promised_order() -> None:
         "message_added", "turn_ended",
     ]  # fmt: skip
     assert [envelope.seq for envelope in rig.published] == sorted({envelope.seq for envelope in rig.published})
-
-
-async def test_live_equals_replay() -> None:
-    live = await ran(Rig(FakeProvider(*WORK)))
-    replayed = Rig(FakeProvider(answer("more")), past=live.log.events)
-    assert replayed.session.history() == live.session.history()
-    await live.run("again")
-    await replayed.run("again")
-    assert [m.text for m in replayed.provider.requests[-1].messages] == [m.text for m in live.provider.requests[-1].messages]
-
-
-async def test_prefix_of_requests_only_grows() -> None:
-    rig = await ran(Rig(FakeProvider(*WORK, answer("second task done"))))
-    rig.session.set_mode(Mode.MANUAL)
-    await rig.run("go on")
-    writer = RequestWriter()
-    bodies = [writer.write(request) for request in rig.provider.requests]
-    assert len(bodies) >= 5
-    for before, after in itertools.pairwise(bodies):
-        assert after.startswith(before.removesuffix(b"]}"))
 
 
 REFUSED = ProviderError(Fault.REJECTED, "bad request")
@@ -170,9 +161,10 @@ async def test_interrupt_anywhere_ends_the_turn_and_leaves_nothing_running(steps
     assert ending(rig).reason is TurnReason.DONE
 
 
-def approve(rig: Rig, envelope: Envelope) -> None:
+def approve(rig: Rig, envelope: Envelope, given: Answer | None = None) -> None:
     if isinstance(envelope.event, ApprovalRequested):
-        asyncio.get_running_loop().call_soon(rig.session.answer, envelope.event.approval_id, Answer(Outcome.ONCE))
+        yes = given or Answer(Outcome.ONCE)
+        asyncio.get_running_loop().call_soon(rig.session.answer, envelope.event.approval_id, yes)
 
 
 async def test_kill_anywhere_resume_ends_what_was_open_and_repeats_nothing() -> None:
@@ -192,13 +184,8 @@ async def test_kill_anywhere_resume_ends_what_was_open_and_repeats_nothing() -> 
 async def test_a_denied_call_ran_nothing_and_the_model_hears_why() -> None:
     writes = answer("", ("write", call(path="a", content="x")), ("shell", call(command="rm a")), ("mkdir", call(path="d")))
     rig = Rig(FakeProvider(writes, answer("ok")), mode=Mode.NORMAL)
-
-    def refuse(envelope: Envelope) -> None:
-        if isinstance(envelope.event, ApprovalRequested):
-            no = Answer(Outcome.NO, feedback="not in this folder")
-            asyncio.get_running_loop().call_soon(rig.session.answer, envelope.event.approval_id, no)
-
-    rig.session.subscribe(refuse)
+    no = Answer(Outcome.NO, feedback="not in this folder")
+    rig.session.subscribe(lambda envelope: approve(rig, envelope, no))
     await rig.run()
     assert (rig.sandbox.touched, rig.sandbox.ran) == ([], [])
     results = seen(rig, ToolCallFinished)
@@ -209,13 +196,7 @@ async def test_a_denied_call_ran_nothing_and_the_model_hears_why() -> None:
 async def test_a_grant_for_the_session_is_not_asked_again_also_after_a_resume() -> None:
     write = answer("", ("write", call(path="a", content="x")))
     rig = Rig(FakeProvider(write, write, answer("ok")), mode=Mode.NORMAL)
-
-    def grant(envelope: Envelope) -> None:
-        if isinstance(envelope.event, ApprovalRequested):
-            yes = Answer(Outcome.SESSION)
-            asyncio.get_running_loop().call_soon(rig.session.answer, envelope.event.approval_id, yes)
-
-    rig.session.subscribe(grant)
+    rig.session.subscribe(lambda envelope: approve(rig, envelope, Answer(Outcome.SESSION)))
     await rig.run()
     assert len(rig.of("approval_requested")) == 1
     resumed = await ran(Rig(FakeProvider(write, answer("ok")), mode=Mode.NORMAL, past=rig.log.events))
@@ -437,51 +418,33 @@ async def test_a_silent_server_is_told_of_and_the_provider_knows_whether_somebod
     assert (len(rig.of("retry_scheduled")), ending(rig).text) == (1, "whole")
 
 
-async def ends_after_a_crash(command: str, mode: Mode) -> list[str]:
-    """Return what is said of the call of a session whose log ends where it asks for the first time."""
-    call = ("shell", json.dumps({"command": command}))
-    rig = Rig(FakeProvider(answer("", call)), mode=mode)
-    rig.session.submit("go")
-    await rig.until(lambda event: isinstance(event, ApprovalRequested))
-    past = tuple(rig.log.events)
-    await rig.session.close()
-    return [event.result for event in ends_for_open_work(past) if isinstance(event, ToolCallFinished)]
-
-
 async def test_only_a_call_that_waited_for_its_approval_did_not_run() -> None:
-    assert await ends_after_a_crash("make", Mode.NORMAL) == ["Not run: lmtui stopped before it was approved."]
-    results = await ends_after_a_crash("fetch https://pypi.org", Mode.AUTO)
-    assert len(results) == 1
-    assert "its effect is unknown" in results[0]
+    for command, mode, said in (
+        ("make", Mode.NORMAL, "Not run: lmtui stopped before it was approved."),
+        ("fetch https://pypi.org", Mode.AUTO, "its effect is unknown"),
+    ):
+        rig = Rig(FakeProvider(answer("", ("shell", call(command=command)))), mode=mode)
+        await question(rig, "go")
+        (told,) = [event for event in ends_for_open_work(tuple(rig.log.events)) if isinstance(event, ToolCallFinished)]
+        assert said in told.result
+        await rig.session.close()
 
 
-async def test_what_was_cut_off_is_told_and_offered_again() -> None:
-    calls = (("shell", json.dumps({"command": "make"})), ("write", json.dumps({"path": "a.txt", "content": "x"})))
-    live = Rig(FakeProvider(answer("", *calls)), mode=Mode.NORMAL)
-    live.session.submit("go")
-    await live.until(lambda event: isinstance(event, ApprovalRequested))
-    past = tuple(live.log.events)
-    await live.session.close()
-    again = Rig(FakeProvider(), past=past)
-    told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
-    assert len(told) == 1
-    assert "waited for your answer and did not run" in told[0]
-    assert "shell make" in told[0]
-    twice = Rig(FakeProvider(), past=again.session.history())
+async def test_what_was_cut_off_or_asked_when_a_session_closed_is_told_and_offered_again_and_nothing_else() -> None:
+    live = Rig(
+        FakeProvider(answer("", ("shell", call(command="make")), ("write", call(path="a.txt", content="x")))), mode=Mode.NORMAL
+    )
+    await question(live, "go")
+    cut = Rig(FakeProvider(), past=tuple(live.log.events))
+    (told,) = [each.event.text for each in cut.session.history() if isinstance(each.event, Notice)]
+    assert "waited for your answer and did not run" in told
+    assert "shell make" in told
+    twice = Rig(FakeProvider(), past=cut.session.history())
     assert sum(isinstance(each.event, Notice) for each in twice.session.history()) == 1
-
-
-async def test_a_session_that_closes_with_a_question_tells_it_when_it_is_opened_again_and_another_says_nothing() -> None:
-    live = Rig(FakeProvider(answer("", ("shell", json.dumps({"command": "make"})))), mode=Mode.NORMAL)
-    live.session.submit("go")
-    await live.until(lambda event: isinstance(event, ApprovalRequested))
     await live.session.close()
-    again = Rig(FakeProvider(), past=tuple(live.log.events))
-    told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
-    assert len(told) == 1
-    assert told[0].startswith("When this session was closed, shell make waited for your answer and did not run.")
-    live = Rig(FakeProvider(answer("Done.")), mode=Mode.NORMAL)
-    live.session.submit("go")
-    await live.session.wait_idle()
-    await live.session.close()
-    assert not [each for each in live.log.events if isinstance(each.event, Notice)]
+    closed = Rig(FakeProvider(), past=tuple(live.log.events))
+    (told,) = [each.event.text for each in closed.session.history() if isinstance(each.event, Notice)]
+    assert told.startswith("When this session was closed, shell make waited for your answer and did not run.")
+    done = await ran(Rig(FakeProvider(answer("Done.")), mode=Mode.NORMAL))
+    await done.session.close()
+    assert not [each for each in done.log.events if isinstance(each.event, Notice)]

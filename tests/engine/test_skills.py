@@ -176,7 +176,7 @@ def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() ->
     assert names(watch) == []  # an earlier lmtui wrote these, and a command's file still does: they end with the turn
 
 
-def test_what_the_user_begins_holds_with_their_message_and_not_before() -> None:
+def test_what_the_user_begins_holds_with_their_message_and_what_they_promote_is_no_command() -> None:
     events: list[Event] = []
     said: list[UserInput] = []
     by_hand = SkillControls("root", events.append, said.append)
@@ -190,13 +190,10 @@ def test_what_the_user_begins_holds_with_their_message_and_not_before() -> None:
     assert names(watch) == []
     watch = watch.apply(MessageAdded(role=Role.USER, text=said[0].text))
     assert names(watch) == ["look"]
-
-
-def test_what_the_user_wants_promoted_is_no_command_of_the_shell_after_a_crash() -> None:
-    said: list[UserInput] = []
-    SkillControls("root", lambda _: None, said.append).promote("a.py", "f", "g")
-    assert (said[0].tool, said[0].is_told) == ("promote_skill", False)
-    assert read_said(said[0].shown, said[0].kind) is None
+    promoted: list[UserInput] = []
+    SkillControls("root", lambda _: None, promoted.append).promote("a.py", "f", "g")
+    assert (promoted[0].tool, promoted[0].is_told) == ("promote_skill", False)
+    assert read_said(promoted[0].shown, promoted[0].kind) is None
 
 
 DONE = answer("All is done.")

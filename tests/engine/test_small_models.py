@@ -110,10 +110,11 @@ async def test_a_sum_counts_only_where_a_command_computed_it(tool: str, reason: 
     assert "with the tool shell" in attached(rig)
 
 
-async def test_an_edit_shows_what_it_made() -> None:
+async def test_an_edit_shows_what_it_made_and_a_member_that_is_there_twice_is_left_alone() -> None:
     rig = small(call("edit", path="a.txt", search="two", replace="2"), answer("done"), files={"a.txt": b"one\ntwo\nthree\n"})
     await rig.run("Fix a.txt.")
     assert seen(rig, ToolCallFinished)[0].result == "ok\nNow it reads:\n    1  one\n    2  2\n    3  three"
+    assert with_members('{"port": 1, "in": {"port": 1}}', "port", "2") == ""
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,3 @@ async def test_a_quoted_call_that_puts_a_failed_one_right_is_made() -> None:
 ])  # fmt: skip
 def test_members_of_an_object_are_set_where_they_are_clear(search: str, instead: str, new: str) -> None:
     assert with_members('{\n  "port": 1,\n  "on": true\n}\n', search, instead) == new
-
-
-def test_a_member_that_is_there_twice_is_left_alone() -> None:
-    assert with_members('{"port": 1, "in": {"port": 1}}', "port", "2") == ""

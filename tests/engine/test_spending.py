@@ -122,7 +122,7 @@ def spent_s(rig: Rig) -> float:
     return rig.session.budget.in_force()[1].seconds
 
 
-async def test_time_in_which_a_question_waits_is_free() -> None:
+async def test_time_in_which_a_question_waits_is_free_and_that_of_a_turn_that_a_crash_cut_off_counts() -> None:
     rig = Rig(FakeProvider(answer("", ("write", call(path="a.txt", content="x"))), answer("done")), mode=Mode.NORMAL)
     rig.session.budget.give(SessionBudget(seconds=1000))
     asked = await question(rig, "go")
@@ -134,9 +134,6 @@ async def test_time_in_which_a_question_waits_is_free() -> None:
     assert seen(rig, ApprovalResolved)[0].elapsed_ms >= 500
     assert spent_s(rig) < 0.3
     assert spent_s(Rig(FakeProvider(), past=rig.log.events)) == pytest.approx(spent_s(rig), abs=0.01)
-
-
-async def test_time_of_a_turn_that_a_crash_cut_off_counts() -> None:
     live = Rig(FakeProvider(*reads(5)))
     live.session.budget.give(SessionBudget(seconds=1000))
     await live.run()

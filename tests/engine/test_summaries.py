@@ -97,7 +97,7 @@ async def test_without_an_answer_the_log_tells_what_happened(own: str | ToolCall
     assert "files you read" in summary
 
 
-async def test_summariser_is_asked_where_one_is_named() -> None:
+async def test_summariser_is_asked_where_one_is_named_and_one_that_is_not_there_is_said() -> None:
     provider = Reader(6)
     rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)})
     await rig.run("and now?")
@@ -105,6 +105,10 @@ async def test_summariser_is_asked_where_one_is_named() -> None:
     assert {request.model for request in provider.requests} == {"model"}
     misses = {each.miss for each in seen(rig, UsageUpdated)}
     assert "model changed" not in misses, "what another model reads says nothing of this one's cache"
+    provider = Listing(6)
+    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
+    assert {request.model for request in provider.asked} == {"model"}
+    assert len([each.text for each in seen(rig, Notice) if "the role summariser" in each.text]) == 1
 
 
 class Listing(Reader):
@@ -114,14 +118,7 @@ class Listing(Reader):
         return ServedModel("model", 4096) if model in ("", "model") else None
 
 
-async def test_a_summariser_that_is_not_there_is_said_and_the_sessions_own_model_is_asked() -> None:
-    provider = Listing(6)
-    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
-    assert {request.model for request in provider.asked} == {"model"}
-    assert len([each.text for each in seen(rig, Notice) if "the role summariser" in each.text]) == 1
-
-
-async def test_user_sums_up_with_what_matters_to_them() -> None:
+async def test_user_sums_up_with_what_matters_to_them_and_nothing_to_sum_up_is_said() -> None:
     provider = Reader(6)
     rig = await asked_for_room(provider, words="the port numbers")
     assert "What matters most: the port numbers" in provider.asked[0].messages[-1].text
@@ -130,9 +127,6 @@ async def test_user_sums_up_with_what_matters_to_them() -> None:
     assert len(rig.of("turn_started")) == 1
     await rig.run("and now?")
     assert OWN in provider.requests[-1].messages[1].text
-
-
-async def test_nothing_to_sum_up_is_said() -> None:
     rig = await ran(Rig(FakeProvider(answer("hello"))))
     rig.session.waiting.make_room()
     await rig.session.wait_idle()
@@ -206,12 +200,28 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
     assert "- you said last: step 4" in text
 
 
-def test_what_is_newest_stands_first_and_the_rest_is_counted() -> None:
+def test_what_is_newest_stands_first_and_is_whole_and_the_rest_is_counted_or_clipped() -> None:
     talk = talk_of(*(("read", f"file_with_a_long_name_{number}.py", "text", True) for number in range(100)))
     text = digest(talk.gist(len(talk.entries)), Plan(), SHARES.scaled(0.3))
     assert "files you read: file_with_a_long_name_99.py; file_with_a_long_name_98.py" in text
     assert "more" in text
     assert "file_with_a_long_name_1.py" not in text
+    gist = TranscriptSummary(said=["the task", *(f"wish {number}: " + "word " * 40 for number in range(40)), "last"])
+    text = digest(gist, Plan(), SHARES)
+    whole = [number for number in range(40) if f"wish {number}: " + "word " * 40 in text]
+    assert whole == list(range(40 - len(whole), 40))
+    assert sum(len(gist.said[number + 1]) for number in whole) <= SHARES.words < 15 * 210
+    assert "word word …" in text
+    todos = tuple(
+        Todo(each, f"todo {each} " * 4, TodoStatus.PENDING if each % 2 else TodoStatus.COMPLETED) for each in range(1, 31)
+    )
+    text = digest(TranscriptSummary(), Plan(todos=todos), SHARES)
+    assert all(todo.text in text for todo in todos if todo.is_open)
+    assert "15 of 30 done" in text
+    assert "todo 2 " not in text
+    narrow = digest(TranscriptSummary(), Plan(todos=todos), SHARES.scaled(0.1))
+    assert "todo 1 " in narrow
+    assert "more" in narrow
 
 
 @given(st.lists(st.text(max_size=3000), max_size=40), st.floats(0.05, 3))
@@ -243,7 +253,7 @@ def test_an_error_is_open_until_the_call_goes_well_or_its_file_is_changed(
     assert not is_open or calls[-1 if calls[-1][3] is False else 0][2] in text
 
 
-def test_files_that_any_call_changed_are_told_and_mend_what_was_about_them() -> None:
+def test_files_that_any_call_changed_are_told_and_a_call_that_was_not_understood_is_forgotten() -> None:
     talk = talk_of(MISSED)
     talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(ToolCall("s", "shell", "{}"),)))
     talk.apply(ToolCallStarted(call_id="s", tool="shell", arguments={}, title="sed -i s/x/y/ a.py"))
@@ -252,9 +262,6 @@ def test_files_that_any_call_changed_are_told_and_mend_what_was_about_them() -> 
     text = digest(talk.gist(len(talk.entries)), Plan(), SHARES)
     assert "- files you changed, the newest first: b.py; a.py" in text
     assert "not mended" not in text
-
-
-def test_a_call_that_was_not_understood_is_forgotten_with_the_next_that_goes_well() -> None:
     talk = talk_of()
     talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(ToolCall("m", "raed", "{}"),)))
     talk.apply(ToolCallStarted(call_id="m", tool="raed", arguments={}))
@@ -264,28 +271,6 @@ def test_a_call_that_was_not_understood_is_forgotten_with_the_next_that_goes_wel
     assert "no such tool" in digest(gist, Plan(), SHARES)
     gist.take(talk_of(("read", "a.py", "text", True)).entries)
     assert not gist.errors
-
-
-def test_all_open_todos_are_told_whole_and_done_ones_are_counted() -> None:
-    todos = tuple(
-        Todo(each, f"todo {each} " * 4, TodoStatus.PENDING if each % 2 else TodoStatus.COMPLETED) for each in range(1, 31)
-    )
-    text = digest(TranscriptSummary(), Plan(todos=todos), SHARES)
-    assert all(todo.text in text for todo in todos if todo.is_open)
-    assert "15 of 30 done" in text
-    assert "todo 2 " not in text
-    narrow = digest(TranscriptSummary(), Plan(todos=todos), SHARES.scaled(0.1))
-    assert "todo 1 " in narrow
-    assert "more" in narrow
-
-
-def test_of_many_words_the_newest_are_whole_and_older_ones_clipped() -> None:
-    gist = TranscriptSummary(said=["the task", *(f"wish {number}: " + "word " * 40 for number in range(40)), "last"])
-    text = digest(gist, Plan(), SHARES)
-    whole = [number for number in range(40) if f"wish {number}: " + "word " * 40 in text]
-    assert whole == list(range(40 - len(whole), 40))
-    assert sum(len(gist.said[number + 1]) for number in whole) <= SHARES.words < 15 * 210
-    assert "word word …" in text
 
 
 def test_of_a_long_task_before_the_last_words_the_beginning_is_told_as_far_as_there_is_room() -> None:

@@ -51,13 +51,6 @@ async def test_a_shell_script_is_read_by_the_shell_of_a_real_sandbox_and_not_run
     assert not (tmp_path / "ran").exists()
 
 
-async def test_an_installed_grammar_reads_another_language(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_GRAMMARS, ".go", "tree_sitter_bash")  # the one that is always there
-    found = await unparsed(FakeSandbox({"a.go": b"echo a\nif x; then\n", "b.go": b"echo a\n"}), ["a.go", "b.go"])
-    assert set(found) == {"a.go"}
-    assert found["a.go"].startswith("line ")
-
-
 BROKEN = answer("", written("def f(:\n    pass\n"))
 
 
@@ -136,8 +129,14 @@ async def test_files_that_a_command_changed_are_parsed_unless_they_are_many(coun
     assert ending(rig).reason is (TurnReason.UNFINISHED if count == 1 else TurnReason.DONE)
 
 
-async def test_what_only_the_compiler_refuses_does_not_parse_and_a_notebooks_await_does() -> None:
+async def test_an_installed_grammar_reads_another_language_and_what_only_the_compiler_refuses_does_not_parse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sandbox = FakeSandbox({"a.py": b"x = 1\nreturn x\n", "b.py": b"await f()\n"})
     found = await unparsed(sandbox, ["a.py", "b.py"])
     assert list(found) == ["a.py"]
     assert "line 2: 'return' outside function" in found["a.py"]
+    monkeypatch.setitem(_GRAMMARS, ".go", "tree_sitter_bash")  # the one that is always there
+    found = await unparsed(FakeSandbox({"a.go": b"echo a\nif x; then\n", "b.go": b"echo a\n"}), ["a.go", "b.go"])
+    assert set(found) == {"a.go"}
+    assert found["a.go"].startswith("line ")

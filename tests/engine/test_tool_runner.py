@@ -151,7 +151,7 @@ async def call_from_outside(rig: Rig, number: int, tool: str, **arguments: objec
     return await rig.session.outside_calls.run(ToolCall(f"mcp_{number}", tool, json.dumps(arguments)), "mcp")
 
 
-async def test_a_call_is_written_down_and_neither_its_result_nor_the_log_holds_a_secret() -> None:
+async def test_a_call_from_outside_is_written_down_without_a_secret_and_the_conversation_is_told_nothing() -> None:
     rig = rig_of()
     result = await call_from_outside(rig, 1, "read", path="a.txt")
     assert (result.ok, REDACTED in result.text, SECRET in result.text) == (True, True, False)
@@ -160,6 +160,10 @@ async def test_a_call_is_written_down_and_neither_its_result_nor_the_log_holds_a
     assert isinstance(ended, ToolCallFinished)
     assert (started.by, started.call_id, ended.ok, SECRET in ended.result) == ("mcp", "mcp_1", True, False)
     assert [event.kind for event in rig.events if event.kind.startswith("turn_")] == ["turn_started", "turn_ended"]
+    rig = Rig(FakeProvider(answer("done")), FakeSandbox({"a.txt": b"one\n"}), is_attended=False)
+    await call_from_outside(rig, 1, "read", path="a.txt")
+    await rig.run("go on")
+    assert "a.txt" not in str(rig.provider.requests[0].messages[1:])
 
 
 async def test_what_needs_approval_does_not_run_and_what_changes_files_is_known() -> None:
@@ -200,13 +204,6 @@ async def test_a_call_that_is_cancelled_ends_as_stopped_and_the_next_one_runs() 
     assert (await call_from_outside(rig, 2, "shell", command="true")).ok
     first, second = (event for event in seen(rig, TurnEnded))
     assert ((first.reason, second.reason), seen(rig, ToolCallFinished)[0].summary) == (("interrupted", "done"), "stopped")
-
-
-async def test_the_conversation_is_told_nothing_of_them() -> None:
-    rig = Rig(FakeProvider(answer("done")), FakeSandbox({"a.txt": b"one\n"}), is_attended=False)
-    await call_from_outside(rig, 1, "read", path="a.txt")
-    await rig.run("go on")
-    assert "a.txt" not in str(rig.provider.requests[0].messages[1:])
 
 
 OVERWRITES = answer("", ("write", call(path="log.txt", content="done\n")))

@@ -290,10 +290,15 @@ async def test_a_command_that_a_rule_allows_runs_where_it_can_change_things() ->
     assert any(isinstance(event, CheckpointCreated) for event in rig.events)
 
 
-async def test_without_such_a_place_it_asks() -> None:
+async def test_without_a_place_to_only_read_in_it_asks_and_where_nobody_is_there_the_output_is_kept() -> None:
     sandbox = FakeSandbox()
     rig = await ran(rig_of(sandbox, "ls", is_attended=False), "go")
     assert (sandbox.ran, finished(rig)[0].summary) == ([], "refused")
+    sandbox = FakeSandbox(has_read_only=True, read_only_commands={"sed p x": REFUSED})
+    rig = await ran(rig_of(sandbox, "sed p x", is_attended=False), "go")
+    assert sandbox.ran == ["sed p x"]
+    assert "couldn't open file x" in finished(rig)[0].result
+    assert "needs approval" in finished(rig)[0].result
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ONCE, Outcome.NO])
@@ -315,14 +320,6 @@ async def test_one_that_tried_to_write_asks_and_runs_again_on_a_yes(outcome: Out
         assert sandbox.ran == ["sed p x"]
         assert "Read-only file system" in result.result
         assert "needs approval" in result.result
-
-
-async def test_one_that_tried_to_write_where_nobody_is_there_keeps_its_output_and_says_why() -> None:
-    sandbox = FakeSandbox(has_read_only=True, read_only_commands={"sed p x": REFUSED})
-    rig = await ran(rig_of(sandbox, "sed p x", is_attended=False), "go")
-    assert sandbox.ran == ["sed p x"]
-    assert "couldn't open file x" in finished(rig)[0].result
-    assert "needs approval" in finished(rig)[0].result
 
 
 async def test_secrets_that_an_approved_command_names_are_shown_to_it() -> None:

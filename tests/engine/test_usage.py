@@ -84,15 +84,12 @@ def errors(rig: Rig) -> list[str]:
     return [event.text for event in seen(rig, Notice) if event.level is Level.ERROR]
 
 
-async def test_each_request_says_how_its_prompt_was_read() -> None:
+async def test_each_request_says_how_its_prompt_was_read_and_the_wait_is_announced_once_the_speed_is_known() -> None:
     rig = await ran(rig_for(CountingModel(4)))
     first, *others = usages(rig)
     assert (first.miss, first.reused_tokens, first.turn_id, first.read_s) == ("first request", 0, "turn_1", 2.0)
     for before, after in zip(usages(rig), others, strict=False):
         assert (after.miss, after.reread_tokens, after.reused_tokens) == ("", 0, before.usage.prompt_tokens)
-
-
-async def test_the_wait_is_announced_once_the_speed_is_known() -> None:
     rig = await ran(rig_for(CountingModel(3)))
     told = seen(rig, PrefillProgress)
     assert [event.estimate_s > 0 for event in told] == [False, True, True]

@@ -142,9 +142,10 @@ async def test_a_check_that_writes_runs_in_a_home_of_its_own() -> None:
 
 async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() -> None:
     checks = Scripted(suite(FAILED, "FAILED test_a\nE 1 != 2"), suite(PASSED))
-    made = rig(FakeProvider(answer("", write()), answer("Done."), answer("", write(content="two\n")), answer("Now.")), checks)
-    await made.run()
+    change = answer("", write("tests/test_a.py"))
+    made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), change, answer("Now.")), checks))
     assert ending(made).verified == "green"
+    assert any("tests/test_a.py" in event.text for event in seen(made, Notice)), "a test that was changed while red"
     (nudge,) = told(made)
     assert "make test" in nudge
     assert "E 1 != 2" in nudge
@@ -182,13 +183,6 @@ async def test_what_fails_after_a_step_is_told_at_once_and_the_same_only_once() 
     (nudge,) = told(made)
     assert "FAILED t" in nudge
     assert (ending(made).reason, ending(made).verified) == (TurnReason.BLOCKED, "red")
-
-
-async def test_tests_that_were_changed_while_red_are_named_when_it_is_green() -> None:
-    checks = Scripted(suite(FAILED, "FAILED test_a"), suite(PASSED))
-    change = answer("", write("tests/test_a.py"))
-    made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), change, answer("Now.")), checks))
-    assert any("tests/test_a.py" in event.text for event in seen(made, Notice))
 
 
 async def test_a_goal_holds_the_turn_until_its_command_exits_with_0() -> None:
@@ -298,17 +292,18 @@ async def test_a_change_that_failed_last_is_no_done_and_one_that_was_looked_at_a
     assert ending(again).reason is TurnReason.DONE
 
 
-@pytest.mark.parametrize("reminder", [
-    "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done.",
-    "It is not finished yet: named in the task but not there. Go on with it and mark what is done!",
-])  # fmt: skip
-async def test_an_answer_that_is_our_own_reminder_is_no_answer(reminder: str) -> None:
-    made = rig(
-        FakeProvider(answer("", ("ls", "{}")), answer("Done."), answer("", write()), *[answer(reminder)] * 2), Scripted()
-    )
-    await made.run("Create a.txt with the word one")
-    assert ending(made).reason is TurnReason.UNFINISHED
-    assert "repeats" in ending(made).error
+async def test_an_answer_that_is_our_own_reminder_is_no_answer_and_one_that_repeats_the_task_is() -> None:
+    for reminder in (
+        "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done.",
+        "It is not finished yet: named in the task but not there. Go on with it and mark what is done!",
+    ):
+        answers = answer("", ("ls", "{}")), answer("Done."), answer("", write()), *[answer(reminder)] * 2
+        made = await ran(rig(FakeProvider(*answers), Scripted()), "Create a.txt with the word one")
+        assert ending(made).reason is TurnReason.UNFINISHED
+        assert "repeats" in ending(made).error
+    words = "the door code is five one eight three and the tea is cold now"
+    made = rig(FakeProvider(answer("", ("ls", "{}")), answer(words)), Scripted())
+    assert ending(await ran(made, f"Say that {words}")).reason is TurnReason.DONE
 
 
 async def test_a_command_that_the_task_names_is_run_first_and_decides_at_the_end() -> None:
@@ -510,16 +505,6 @@ async def test_a_turn_that_the_user_stops_pauses_its_goal() -> None:
     made.session.interrupt()
     await made.session.wait_idle()
     assert made.session.goals.listed() == (("make", GoalState.PAUSED),)
-
-
-async def test_an_answer_that_repeats_the_task_or_what_a_tool_said_is_an_answer() -> None:
-    task = "Say that the door code is five one eight three and the tea is cold now"
-    made = rig(
-        FakeProvider(answer("", ("ls", "{}")), answer("The door code is five one eight three and the tea is cold now.")),
-        Scripted(),
-    )
-    await made.run(task)
-    assert ending(made).reason is TurnReason.DONE
 
 
 @for_each(("rules", "asks"), [
