@@ -38,6 +38,11 @@ def write(path: str, content: str) -> tuple[str, str]:
     return "write", json.dumps({"path": path, "content": content})
 
 
+def changes_of(rig: Rig) -> Changes:
+    assert rig.session.changes is not None
+    return rig.session.changes
+
+
 class Scene:
     """A session whose every turn writes one file."""
 
@@ -51,9 +56,7 @@ class Scene:
     async def play(self, turns: int) -> Changes:
         for number in range(turns):
             await self.rig.run(f"task {number}")
-        changes = self.rig.session.changes
-        assert changes is not None
-        return changes
+        return changes_of(self.rig)
 
 
 async def played(*writes: tuple[str, str], files: dict[str, bytes] | None = None) -> tuple[Scene, Changes]:
@@ -138,8 +141,7 @@ async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back_or_leaves_
 async def test_steps_and_undo_survive_a_resume_and_a_step_over_what_was_never_kept_deletes_nothing() -> None:
     scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     await changes.apply(await changes.plan_undo())
-    again = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
-    assert again is not None
+    again = changes_of(Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints))
     assert again.steps() == changes.steps()
     await again.apply(await again.plan_redo())
     assert scene.sandbox.files["b.txt"] == b"two\n"
@@ -159,8 +161,7 @@ async def test_nothing_is_put_back_while_a_turn_runs() -> None:
         answer("", write("a.txt", "one\n")), answer("done"), answer("", ("shell", json.dumps({"command": "slow"})))
     )
     rig = await ran(Rig(provider, sandbox, checkpoints=checkpoints))
-    changes = rig.session.changes
-    assert changes is not None
+    changes = changes_of(rig)
     plan = await changes.plan_undo()
     rig.session.submit("slow one")
     await rig.until(lambda event: isinstance(event, MessageAdded) and event.text == "slow one")
@@ -187,13 +188,11 @@ async def test_the_total_is_the_difference_from_the_beginning_and_what_no_checkp
 async def test_what_a_log_tells_of_steps_is_shown_and_undoes_nothing() -> None:
     scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
     await scene.play(1)
-    ours = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
-    assert ours is not None
+    ours = changes_of(Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints))
     assert (await ours.plan_undo()).changes
     again = FakeProvider(answer("", write("b.txt", "two\n")), answer("done"))
     rig = Rig(again, scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints, is_ours=False)
-    foreign = rig.session.changes
-    assert foreign is not None
+    foreign = changes_of(rig)
     assert [(step.changes[0].path, step.can_undo) for step in foreign.steps()] == [("a.txt", False)]
     with pytest.raises(SandboxError, match="no checkpoint"):
         await foreign.plan_undo()
@@ -236,13 +235,12 @@ async def test_what_was_put_back_is_told_though_the_caller_goes_away_meanwhile()
     slow = Slow(scene.sandbox)
     slow.states = scene.checkpoints.states
     rig = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=slow)
-    assert rig.session.changes is not None
-    applying = asyncio.create_task(rig.session.changes.apply(plan))
+    applying = asyncio.create_task(changes_of(rig).apply(plan))
     await begun.wait()
     applying.cancel()
     with pytest.raises(asyncio.CancelledError):
         await applying
-    assert (scene.sandbox.files, [step.is_undone for step in rig.session.changes.steps()]) == ({}, [True])
+    assert (scene.sandbox.files, [step.is_undone for step in changes_of(rig).steps()]) == ({}, [True])
 
 
 async def test_a_restored_file_is_told_though_no_state_can_be_kept_after_it() -> None:
@@ -297,8 +295,7 @@ async def test_what_was_kept_comes_back_over_what_cannot_be_kept_and_a_redo_leav
     assert [(change.path, change.is_kept) for change in changes.steps()[0].changes] == [("a.txt", False)]
     plan = await changes.plan_undo()
     assert (plan.unkept, plan.conflicts) == (("a.txt",), ())
-    resumed = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
-    assert resumed is not None
+    resumed = changes_of(Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints))
     assert (await resumed.plan_undo()).unkept == ("a.txt",)
     await changes.apply(plan)
     assert scene.sandbox.files["a.txt"] == b"zero\n"
@@ -411,6 +408,4 @@ async def test_a_file_that_no_state_has_is_among_the_changed_files_and_the_rest_
     scene.checkpoints.unkept = {"build/out.txt"}
     await scene.rig.run("task")
     assert set(seen(scene.rig, TurnEnded)[0].files_changed) == {"build/out.txt", "a.txt"}
-    changes = scene.rig.session.changes
-    assert changes is not None
-    assert [change.path for change in (await changes.plan_undo()).changes] == ["a.txt"]
+    assert [change.path for change in (await changes_of(scene.rig).plan_undo()).changes] == ["a.txt"]

@@ -221,16 +221,23 @@ def ends(rig: Rig) -> list[TurnEnded]:
     return seen(rig, TurnEnded)
 
 
-async def test_a_wait_line_ends_the_turn_as_waiting_and_says_until_when() -> None:
+async def test_a_wait_line_ends_the_turn_as_waiting_says_until_when_and_survives_the_end_of_lmtui() -> None:
     rig = await ran(Rig(FakeProvider(answer(LINE))))
     assert [(end.reason, end.exit_code) for end in ends(rig)] == [(TurnReason.WAITING, 0)]
     assert rig.of("wait_set") == [WaitSet(until=UNTIL, why="the build", turn_id="turn_1")]
     assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(ends(rig)[0])
     assert len(rig.provider.requests) == 1
-    wait = rig.session.sleep.wait
-    assert wait is not None
-    assert wait.until == UNTIL
+    past = tuple(rig.session.history())
     await rig.session.close()
+    again = Rig(FakeProvider(answer("The build is there now.")), past=past)
+    for each in (rig, again):
+        assert each.session.sleep.wait is not None
+        assert each.session.sleep.wait.until == UNTIL
+    assert again.session.sleep.wake()
+    await again.session.wait_idle()
+    assert ends(again)[0].reason is TurnReason.DONE
+    assert seen(again, TurnStarted)
+    await again.session.close()
 
 
 async def test_the_tool_ends_the_turn_behind_the_calls_of_its_message() -> None:
@@ -270,16 +277,3 @@ async def test_at_its_time_the_session_goes_on_with_a_reminder_unless_the_user_s
     assert rig.session.sleep.wait is None
     assert not rig.session.sleep.wake()
     await rig.session.close()
-
-
-async def test_a_wait_survives_the_end_of_lmtui() -> None:
-    rig = await ran(Rig(FakeProvider(answer(LINE))))
-    past = tuple(rig.session.history())
-    await rig.session.close()
-    again = Rig(FakeProvider(answer("The build is there now.")), past=past)
-    assert again.session.sleep.wait is not None
-    assert again.session.sleep.wake()
-    await again.session.wait_idle()
-    assert ends(again)[0].reason is TurnReason.DONE
-    assert seen(again, TurnStarted)
-    await again.session.close()

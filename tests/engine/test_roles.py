@@ -6,17 +6,18 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.events import Envelope, ModelChanged, Notice, SessionRenamed, ToolCallFinished, UsageUpdated
+from lmtui.core.events import ModelChanged, Notice, SessionRenamed, ToolCallFinished, UsageUpdated
 from lmtui.core.messages import Image, ModelRequest, Priority, Role, StreamChunk, TextChunk, ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles
-from lmtui.core.servers import ModelKey, ModelProfile, Profiles, ServedModel
+from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.model_roles import for_role
 from lmtui.engine.subagent_runs import TeamParts
@@ -53,26 +54,8 @@ def look() -> list[StreamChunk]:
     return answer("", ("look", '{"path": "shot.png"}'))
 
 
-def rig_with(
-    server: Server,
-    folder: Path,
-    roles: Roles | None = None,
-    *,
-    mode: Mode = Mode.AUTO,
-    vision: bool | None = None,
-    past: Sequence[Envelope] = (),
-    profiles: Profiles | None = None,
-) -> Rig:
-    rig = Rig(
-        server,
-        FakeSandbox({"shot.png": PNG}),
-        images=ImageFolder(folder / "s.images"),
-        roles=roles,
-        mode=mode,
-        vision=vision,
-        past=past,
-        profiles=profiles,
-    )
+def rig_with(server: Server, folder: Path, roles: Roles | None = None, **more: Any) -> Rig:
+    rig = Rig(server, FakeSandbox({"shot.png": PNG}), images=ImageFolder(folder / "s.images"), roles=roles, **more)
     rig.session.prepare(is_eager=False)
     return rig
 
@@ -101,7 +84,9 @@ def test_a_role_takes_from_the_main_model_what_it_does_not_say_itself() -> None:
     assert for_role({ModelRole.CODER: RoleModel(max_completion=50)}, ModelRole.CODER, main).max_tokens == 50
 
 
-async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(tmp_path: Path) -> None:
+async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again_which_the_user_may_choose(
+    tmp_path: Path,
+) -> None:
     rig = await ran(rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN), "plan it")
     rig.session.set_mode(Mode.AUTO)
     await rig.run("do it")
@@ -109,6 +94,12 @@ async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(
     changes = [(each.model, each.role, each.window_tokens) for each in seen(rig, ModelChanged)]
     assert changes[-4:] == [("big", "planner", 0), ("big", "planner", 32_000), ("model", "", 0), ("model", "", 24_000)]
     assert [each.miss for each in seen(rig, UsageUpdated)][1] == "model changed"
+    rig = await ran(rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN))
+    rig.session.set_model("eyes")
+    await rig.run()
+    rig.session.set_mode(Mode.AUTO)
+    await rig.run()
+    assert asked(rig) == ["big", "big", "eyes"]
 
 
 class Sending(Server):
@@ -169,15 +160,6 @@ async def test_a_model_that_the_server_lacks_is_passed_over_once_and_where_it_te
     assert notices == ["http://fake/v1 does not offer big, the model for the role planner; model is asked in its place."]
     rig = await ran(rig_with(Server(models=()), tmp_path, PLANNER, mode=Mode.PLAN))
     assert asked(rig) == ["big"]
-
-
-async def test_the_model_that_the_user_chooses_is_the_sessions_own(tmp_path: Path) -> None:
-    rig = await ran(rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN))
-    rig.session.set_model("eyes")
-    await rig.run()
-    rig.session.set_mode(Mode.AUTO)
-    await rig.run()
-    assert asked(rig) == ["big", "big", "eyes"]
 
 
 async def test_a_turn_with_pictures_asks_the_model_that_sees_and_the_next_one_is_told_of_them(tmp_path: Path) -> None:

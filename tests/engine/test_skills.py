@@ -57,16 +57,9 @@ def last_result(rig: Rig) -> str:
 
 
 async def test_from_the_call_on_only_named_tools_run_until_the_model_ends_it_in_a_later_turn() -> None:
-    rig = Rig(
-        FakeProvider(
-            answer("", LS, ("skill", '{"name": "look"}'), ("ls", '{"path": "x"}')),
-            answer("seen"),
-            answer("", LS, OFF, LS),
-            answer("seen again"),
-        ),
-        skills=Shelf(),
-    )
-    await rig.run()
+    begins = answer("", LS, ("skill", '{"name": "look"}'), ("ls", '{"path": "x"}'))
+    answers = begins, answer("seen"), answer("", LS, OFF, LS), answer("seen again")
+    rig = await ran(Rig(FakeProvider(*answers), skills=Shelf()))
     assert finished(rig) == [("ls", True), ("skill", True), ("ls", False)]
     assert "skill look is in use until you end it (skill, name: off)" in last_result(rig)
     assert list(rig.session.skills.in_use) == ["look"]
@@ -86,11 +79,8 @@ async def test_limits_that_the_model_ends_in_the_turn_that_began_them_hold_for_i
 
 async def test_what_the_user_began_the_user_ends_and_the_model_is_told_once_at_the_end() -> None:
     log = MemoryLog()
-    rig = Rig(
-        FakeProvider(answer("", OFF, LS), answer("seen"), answer("", LS), answer("now"), answer("later")),
-        log=log,
-        skills=Shelf(),
-    )
+    answers = answer("", OFF, LS), answer("seen"), answer("", LS), answer("now"), answer("later")
+    rig = Rig(FakeProvider(*answers), log=log, skills=Shelf())
     rig.session.skills.begin(LOOK, "at the pond")
     await rig.session.wait_idle()
     results = [event.result for event in seen(rig, ToolCallFinished)]
@@ -242,7 +232,7 @@ async def test_files_that_the_text_mentions_are_attached_and_a_long_output_is_cu
     assert "text of a" in seen(rig, MessageAdded)[0].attached
 
 
-async def test_a_command_that_is_denied_or_would_be_asked_about_does_not_run_though_the_user_typed_the_name() -> None:
+async def test_a_command_that_is_denied_asked_about_or_not_trusted_does_not_run_though_the_user_typed_the_name() -> None:
     provider = FakeProvider(DONE)
     rig = Rig(provider, listing(), rules=(Rule(Effect.DENY, "shell", "ls *"), Rule(Effect.DENY, "shell", "ls")))
     text = await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
@@ -251,6 +241,11 @@ async def test_a_command_that_is_denied_or_would_be_asked_about_does_not_run_tho
     rig = Rig(FakeProvider(DONE), listing(), mode=Mode.MANUAL, is_attended=False)
     assert "not run" in await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
     assert rig.sandbox.ran == []
+    rig = Rig(FakeProvider(DONE), listing())
+    file = PromptFile("look", "See !`ls` now.", ".claude/commands/look.md", is_own=False, may_run=False)
+    assert await begin(rig, file) == "See [a command was here; it was not run] now."
+    assert rig.sandbox.ran == []
+    assert any("not trusted" in event.text for event in seen(rig, Notice))
 
 
 async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
@@ -263,14 +258,6 @@ async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert (sandbox.stopped, rig.session.waiting.drop(0)) == (["sleep"], "/look")
-
-
-async def test_commands_that_are_not_trusted_do_not_run_and_the_text_is_sent() -> None:
-    rig = Rig(FakeProvider(DONE), listing())
-    file = PromptFile("look", "See !`ls` now.", ".claude/commands/look.md", is_own=False, may_run=False)
-    assert await begin(rig, file) == "See [a command was here; it was not run] now."
-    assert rig.sandbox.ran == []
-    assert any("not trusted" in event.text for event in seen(rig, Notice))
 
 
 async def test_allowed_tools_refuse_the_others_in_that_turn_and_grant_nothing() -> None:

@@ -209,70 +209,58 @@ async def test_a_call_that_is_cancelled_ends_as_stopped_and_the_next_one_runs() 
 OVERWRITES = answer("", ("write", call(path="log.txt", content="done\n")))
 
 
-@pytest.mark.parametrize("form", [ToolCallFormat.TEXT, ToolCallFormat.SCHEMA])
+async def overwriting(*answers: list[StreamChunk], task: str = "do it", **more: Any) -> Rig:
+    """Have a model write over a file, or over what `path` and `old` say."""
+    path, old = more.pop("path", "log.txt"), more.pop("old", b"one\ntwo\n")
+    rig = Rig(FakeProvider(*answers), **{"mode": Mode.AUTO, "call_form": ToolCallFormat.TEXT, **more})
+    if old is not None:
+        rig.sandbox.files[path] = old
+    return await ran(rig, task)
+
+
+@for_each("form", [ToolCallFormat.TEXT, ToolCallFormat.SCHEMA])
 async def test_weak_model_does_not_replace_a_file_that_it_never_saw(form: ToolCallFormat) -> None:
-    rig = Rig(FakeProvider(OVERWRITES, answer("it is in there")), mode=Mode.NORMAL, call_form=form)
-    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
-    await rig.run()
+    rig = await overwriting(OVERWRITES, answer("it is in there"), call_form=form, mode=Mode.NORMAL)
     assert not rig.of("approval_requested")
     assert rig.sandbox.files["log.txt"] == b"one\ntwo\n"
     assert "log.txt is there already (2 lines) and would be lost" in results(rig)[0]
 
 
-@pytest.mark.parametrize(
-    ("task", "first"), [("do it", answer("", ("read", call(path="log.txt")))), ("look at @log.txt", answer("", ("ls", "{}")))]
-)
-async def test_file_that_it_saw_is_replaced(task: str, first: list[StreamChunk]) -> None:
-    rig = Rig(FakeProvider(first, OVERWRITES, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
-    rig.sandbox.files["log.txt"] = b"one\n"
-    await rig.run(task)
-    assert rig.sandbox.files["log.txt"] == b"done\n"
-
-
-@pytest.mark.parametrize(
-    ("form", "old"), [(ToolCallFormat.NATIVE, b"one\n"), (ToolCallFormat.TEXT, b""), (ToolCallFormat.TEXT, None)]
-)
-async def test_others_write_at_once(form: ToolCallFormat, old: bytes | None) -> None:
-    rig = Rig(FakeProvider(OVERWRITES, answer("ready")), mode=Mode.AUTO, call_form=form)
-    if old is not None:
-        rig.sandbox.files["log.txt"] = old
-    await rig.run()
-    assert rig.sandbox.files["log.txt"] == b"done\n"
+async def test_file_that_it_saw_or_that_holds_nothing_is_replaced_and_others_write_at_once() -> None:
+    read = answer("", ("read", call(path="log.txt")))
+    for task, first in (("do it", read), ("look at @log.txt", answer("", ("ls", "{}")))):
+        rig = await overwriting(first, OVERWRITES, answer("ready"), task=task, old=b"one\n")
+        assert rig.sandbox.files["log.txt"] == b"done\n"
+    for more in ({"call_form": ToolCallFormat.NATIVE, "old": b"one\n"}, {"old": b""}, {"old": None}):
+        rig = await overwriting(OVERWRITES, answer("ready"), **more)
+        assert rig.sandbox.files["log.txt"] == b"done\n", more
 
 
 async def test_a_small_file_comes_with_the_refusal_and_one_with_secrets_does_not() -> None:
     keeps = answer("", ("write", call(path="log.txt", content="one\ntwo\ndone\n")))
-    rig = Rig(FakeProvider(OVERWRITES, OVERWRITES, keeps, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
-    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
-    await rig.run()
+    rig = await overwriting(OVERWRITES, OVERWRITES, keeps, answer("ready"))
     first, again, last = results(rig)
     assert first.endswith("The whole file:\none\ntwo\n")
     assert "would be lost" in again
     assert last.startswith("ok")
     assert rig.sandbox.files["log.txt"] == b"one\ntwo\ndone\n"
     writes = answer("", ("write", call(path=".env", content="A=1\n")))
-    rig = Rig(FakeProvider(writes, answer("ready")), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
-    rig.sandbox.files[".env"] = b"KEY=secret\n"
-    await rig.run()
+    rig = await overwriting(writes, answer("ready"), path=".env", old=b"KEY=secret\n")
     assert "secret" not in "".join(results(rig))
 
 
 async def test_the_same_refused_write_ends_the_turn_at_the_third() -> None:
-    rig = Rig(FakeProvider(*[OVERWRITES] * 5), mode=Mode.AUTO, call_form=ToolCallFormat.TEXT)
-    rig.sandbox.files["log.txt"] = b"one\ntwo\n"
-    await rig.run()
+    rig = await overwriting(*[OVERWRITES] * 5)
     end = seen(rig, TurnEnded)[0]
     assert (len(results(rig)), end.reason) == (3, TurnReason.LIMIT)
     assert "the same call with the same result, 3 times: write log.txt" in end.error
 
 
-@pytest.mark.parametrize(("form", "is_stub"), [(ToolCallFormat.TEXT, True), (ToolCallFormat.NATIVE, False)])
+@for_each(("form", "is_stub"), [(ToolCallFormat.TEXT, True), (ToolCallFormat.NATIVE, False)])
 async def test_a_weak_model_does_not_leave_a_stub_of_a_file_that_it_read(form: ToolCallFormat, *, is_stub: bool) -> None:
     old = "".join(f"value_{number} = {number}\n" for number in range(30)).encode()
     read, stub = answer("", ("read", call(path="a.py"))), answer("", ("write", call(path="a.py", content="value = 1\n")))
-    rig = Rig(FakeProvider(read, stub, answer("ready"), answer("ready")), mode=Mode.AUTO, call_form=form)
-    rig.sandbox.files["a.py"] = old
-    await rig.run()
+    rig = await overwriting(read, stub, answer("ready"), answer("ready"), call_form=form, path="a.py", old=old)
     assert (rig.sandbox.files["a.py"] == old) is is_stub
     assert ("a.py has 30 lines, and only 1 would be left" in results(rig)[1]) is is_stub
 
