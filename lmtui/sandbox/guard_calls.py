@@ -15,8 +15,8 @@ from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.images import DESCRIPTIONS, digest_of
 from lmtui.sandbox.mount_layout import SandboxLayout, from_reply, read_only_in
+from lmtui.sandbox.package_indexes import MARKER_BYTES
 from lmtui.sandbox.project_tools import (
-    MARKER_BYTES,
     MARKERS,
     ProjectTools,
     find_project_tools,

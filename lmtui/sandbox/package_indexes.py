@@ -1,14 +1,15 @@
 """The package indexes that a project's tools are configured for: what one approval of an installing command lets through.
 
-The user's own configuration names an index, else the tool's public one is meant.  No program is run to learn that, and nothing
-is fetched.  Files of the workspace are read by the caller, through the sandbox.
+The user's own configuration names an index, else the public one is meant (`indexes.toml`).  No program is run to learn that,
+and nothing is fetched.  Files of the workspace are read by the caller, through the sandbox.
 """
 
 from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,43 +18,18 @@ from urllib.parse import urlsplit
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import parse_host
 
-# Files of a project that name an index or where its files lie, and what they show of the tools in use.
-WORKSPACE_FILES = (
-    "pyproject.toml", "uv.toml", "uv.lock", "requirements.txt", "setup.py", "setup.cfg", "package.json", "package-lock.json",
-    "pnpm-lock.yaml", ".npmrc", "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "go.mod",
-)  # fmt: skip
-_TOOLS = {
-    "pip": ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg", "uv.lock"),
-    "npm": ("package.json",),
-    "cargo": ("Cargo.toml",),
-    "go": ("go.mod",),
-}
-# Where a tool looks if nothing is configured, and the host of its files: of crates, the index names it in `config.json`.
-_PUBLIC = {
-    "pip": ("pypi.org", "files.pythonhosted.org"),
-    "npm": ("registry.npmjs.org",),
-    "cargo": ("index.crates.io", "static.crates.io"),
-    "go": ("proxy.golang.org", "sum.golang.org"),
-}
-_SET_BY = {"PIP_INDEX_URL": "pip", "npm_config_registry": "npm", "NPM_CONFIG_REGISTRY": "npm", "GOPROXY": "go"}
+MARKER_BYTES = 65_536  # how much of a file that tells about tools is read
+CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")  # variables that each name a whole bundle
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+_TABLE = tomllib.loads(Path(__file__).with_name("indexes.toml").read_text(encoding="utf-8"))
+_INDEXES: Mapping[str, Mapping[str, Sequence[str]]] = _TABLE["indexes"]
+_PASSED = [name for each in _INDEXES.values() for name in (*each["index"], *each["more"])]
+_NAMED = {name: re.compile(row["pattern"], re.MULTILINE) for row in _TABLE["named"] for name in row["files"]}
+# Files of a project that name an index or where its files lie, and those that show which tools are in use.
+WORKSPACE_FILES = tuple(dict.fromkeys((*_NAMED, *(name for each in _INDEXES.values() for name in each["markers"]))))
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
 _PIP_SETTING = re.compile(r"^(index-url|extra-index-url|cert)\s*[=:](.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
-# Variables that commands get: where the index is, and the certificates of the user's machine.
-_PASSED = (
-    "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL",
-    "NPM_CONFIG_REGISTRY", "npm_config_registry", "GOPROXY", "GOSUMDB",
-    "GONOSUMDB", "GOPRIVATE",
-)  # fmt: skip
-_OWN_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")  # each a whole bundle
-_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _URL = re.compile(r"https://[^\s\"'<>,|)]+")
-# How files name an index, or where a package lies.
-_IN_TOML = r'^[^#\n]*?\b(?:url|registry|index)\s*=\s*"(?:sparse\+)?(https://[^"]+)"'
-_NAMED_IN = dict.fromkeys(("pyproject.toml", "uv.toml", "uv.lock", ".cargo/config.toml"), _IN_TOML) | {
-    "package-lock.json": r'"resolved": "(https://[^"]+)"',
-    ".npmrc": r"^(?:@[^:\s]+:)?registry\s*=\s*(\S+)",
-    "requirements.txt": r"^[ \t]*(?:-i|--[\w-]+)[ =]+(https://\S+)",
-}
 _KEPT_OF_CARGO = re.compile(r'\[[\w."-]+\]\s*|(?:registry|index|replace-with)\s*=\s*"[^"\\@?#]*"\s*')  # no secrets
 _MOST_HOSTS = 12
 
@@ -81,12 +57,12 @@ def find_package_indexes(files: Mapping[str, str], environ: Mapping[str, str], h
         home: the user's home folder.
     """
     variables = _own_variables(environ, home)
-    named = [url for name in (".npmrc", ".cargo/config.toml") for url in _named_in(name, _read(home / name))]
+    named = [url for name in (".npmrc", ".cargo/config.toml") for url in _named_in(name, read_beginning(home / name))]
     own = _hosts((*(variables.get(name, "") for name in _PASSED), *named))
-    has_own = {tool for name, tool in _SET_BY.items() if name in variables} | ({"cargo"} if cargo_settings(home) else set())
-    for tool, markers in _TOOLS.items():
-        is_used = any(marker in files for marker in markers) and tool not in has_own
-        own += _PUBLIC[tool] if is_used or _PUBLIC[tool][0] in own else ()
+    for tool, each in _INDEXES.items():
+        has_own = any(name in variables for name in each["index"]) or (tool == "cargo" and bool(cargo_settings(home)))
+        is_used = not has_own and any(marker in files for marker in each["markers"])
+        own += each["hosts"] if is_used or each["hosts"][0] in own else ()
     told = _hosts(url for name, text in files.items() for url in _named_in(name, text))
     plain = {name: value for name, value in variables.items() if name in _PASSED and "@" not in value}  # no password goes in
     return PackageIndexes(
@@ -100,18 +76,18 @@ def find_package_indexes(files: Mapping[str, str], environ: Mapping[str, str], h
 def _own_variables(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     variables: dict[str, str] = {}
     for name in _PIP_FILES:
-        found = _PIP_SETTING.findall(_read(Path(name.replace("~", str(home), 1))))
+        found = _PIP_SETTING.findall(read_beginning(Path(name.replace("~", str(home), 1))))
         variables |= {f"PIP_{key.upper().replace('-', '_')}": " ".join(value.split()) for key, value in found}
-    variables |= dict(re.findall(r"^(GO\w+)=(.*)$", _read(home / ".config/go/env"), re.MULTILINE))
-    variables |= {name: environ[name] for name in (*_PASSED, *_OWN_CERTIFICATES) if environ.get(name)}
-    if registry := " ".join(_named_in(".npmrc", _read(home / ".npmrc"))):
+    variables |= dict(re.findall(r"^(GO\w+)=(.*)$", read_beginning(home / ".config/go/env"), re.MULTILINE))
+    variables |= {name: environ[name] for name in (*_PASSED, *CERTIFICATES) if environ.get(name)}
+    if registry := " ".join(_named_in(".npmrc", read_beginning(home / ".npmrc"))):
         variables.setdefault("npm_config_registry", registry)
     return variables
 
 
 def certificates_of(variables: Mapping[str, str]) -> Path | None:
     """Return the file of the certificates that this machine trusts: a company's own may be among them."""
-    own = [variables[name] for name in _OWN_CERTIFICATES if name in variables]
+    own = [variables[name] for name in CERTIFICATES if name in variables]
     found = (Path(name).expanduser() for name in (*own, ssl.get_default_verify_paths().cafile, *_BUNDLES) if name)
     return next((path.resolve() for path in found if path.is_file()), None)
 
@@ -120,7 +96,7 @@ def cargo_settings(home: Path) -> str:
     """Return the registries and mirrors of the user's cargo as a file of settings, without anything else; empty for none."""
     kept: list[str] = []
     is_shown = False
-    for line in _read(home / ".cargo/config.toml").splitlines():
+    for line in read_beginning(home / ".cargo/config.toml").splitlines():
         is_shown = line.startswith(("[source.", "[registries.")) or (is_shown and not line.startswith("["))
         if is_shown and _KEPT_OF_CARGO.fullmatch(line):
             kept.append(f"{line}\n")
@@ -129,7 +105,7 @@ def cargo_settings(home: Path) -> str:
 
 def _named_in(name: str, text: str) -> list[str]:
     """Return the addresses that a file names as an index, or as where a package lies."""
-    return re.findall(_NAMED_IN[name], text, re.MULTILINE) if name in _NAMED_IN else []
+    return _NAMED[name].findall(text) if name in _NAMED else []
 
 
 def _hosts(texts: Iterable[str]) -> list[str]:
@@ -140,8 +116,10 @@ def _hosts(texts: Iterable[str]) -> list[str]:
     return found
 
 
-def _read(path: Path) -> str:
+def read_beginning(path: Path) -> str:
+    """Return the beginning of a file outside the workspace, empty where there is none.  Blocks."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(MARKER_BYTES)
     except OSError:
         return ""

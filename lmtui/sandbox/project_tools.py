@@ -21,7 +21,7 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import packages_dir, state_dir
 from lmtui.plain_files import find_program
 from lmtui.sandbox.mount_layout import mask_sources
-from lmtui.sandbox.package_indexes import cargo_settings
+from lmtui.sandbox.package_indexes import CERTIFICATES, cargo_settings, read_beginning
 from lmtui.sandbox.repository import NO_REPOSITORY, Repository
 from lmtui.sandbox.supervisor_client import InstanceKind
 from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, masked_in, programs
@@ -37,9 +37,6 @@ _BESIDE = {"uvx": ("uv",)}  # programs that start another one
 _HAS = "it has "
 _CARGO_SETTINGS = ".cargo/config.toml"
 _PACKAGES = "/opt/lmtui/packages"
-_CERTIFICATES = (
-    "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO", "CURL_CA_BUNDLE",
-)  # fmt: skip
 _IN_IMAGE = ("Python 3.11", "uv", "uvx")  # see `images.py`; Node there is another version than the one in use here
 _BUILT_HERE = ("/.pyenv/", "/.rbenv/", "/.rvm/", "/.asdf/installs/python/", "/.asdf/installs/ruby/")
 _OF_GIT = {"settings": "what git obeys", "common": "the repository of this folder"}
@@ -63,9 +60,8 @@ _TABLE = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding
 _ROWS = tuple(ToolRow(**row) for row in _TABLE["tools"])
 _UV = next(row for row in _ROWS if "uv" in row.programs)
 _OTHER = (*(f"{name}/pyvenv.cfg" for name in ENVIRONMENTS), *(name for row in _ROWS for name in row.pins))
+# Files of a workspace that tell which tools it uses.
 MARKERS = tuple(dict.fromkeys((*_OTHER, *(name for row in _ROWS for name in row.markers))))
-# Files of a workspace that tell which tools it uses, and how much of each is read.
-MARKER_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +138,9 @@ class ProjectTools:
 
     def facts(self) -> tuple[str, ...]:
         """Return what is shown and what is not, one line each for the user."""
-        kinds = {
-            each.target: ", copied on writing" if each.is_cache else ", writable" if each.is_writable else ""
-            for each in self.shown
-        }
-        shown = [f"shown: {each.target} ({each.why}{kinds[each.target]})" for each in self.shown]
+        copied, writable = ", copied on writing", ", writable"
+        kinds = [(each, copied if each.is_cache else writable if each.is_writable else "") for each in self.shown]
+        shown = [f"shown: {each.target} ({each.why}{kind})" for each, kind in kinds]
         return (*shown, *(f"not shown: {each}" for each in self.withheld))
 
     @property
@@ -167,28 +161,29 @@ _PLACES = (*_TABLE["versions"], *_TABLE["places"])
 _PLACE, _SYSTEM_PLACE = _any_of(_PLACES), _any_of(_TABLE["system_places"])
 
 
-@dataclass(slots=True)
 class _Finder:
-    workspace: Path
-    home: Path
-    texts: Mapping[str, str]
-    shown: dict[str, Shown] = field(default_factory=dict)
-    path: dict[str, None] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
-    withheld: dict[str, None] = field(default_factory=dict)
-    offered: dict[str, str] = field(default_factory=dict)
-    system: dict[str, None] = field(default_factory=dict)
+    """Adds tools to those that are known."""
 
-    def added_to(self, tools: ProjectTools) -> ProjectTools:
-        """Return tools with what was found; `shown` has theirs already."""
+    def __init__(
+        self, workspace: Path, home: Path | None = None, texts: Mapping[str, str] | None = None, tools: ProjectTools = NO_TOOLS
+    ) -> None:
+        self.workspace, self.home, self.texts = workspace, (home or Path.home()).resolve(), texts or {}
+        self._tools = tools
+        self.shown = {each.target: each for each in tools.shown}
+        self.variables, self.offered = dict(tools.variables), dict(tools.offered)
+        self.path, self.withheld = dict.fromkeys(tools.path), dict.fromkeys(tools.withheld)
+        self.system = dict.fromkeys(tools.system)
+
+    def found(self) -> ProjectTools:
+        """Return the tools with what was found."""
         return replace(
-            tools,
+            self._tools,
             shown=tuple(sorted(self.shown.values(), key=lambda each: each.target.count("/"))),
-            path=(*tools.path, *self.path),
-            variables=tuple((dict(tools.variables) | self.variables).items()),
-            withheld=(*tools.withheld, *self.withheld),
-            offered=(*tools.offered, *self.offered.items()),
-            system=(*tools.system, *self.system),
+            path=tuple(self.path),
+            variables=tuple(self.variables.items()),
+            withheld=tuple(self.withheld),
+            offered=tuple(self.offered.items()),
+            system=tuple(self.system),
         )
 
     def add_folder(self, folder: Path, why: str) -> bool:
@@ -272,7 +267,7 @@ class _Finder:
         assert place is not None
         folder = place / "bin" if (place / "bin" / name).exists() else program.parent
         self.path[str(folder)] = None
-        self.add_environment(_text(place / "pyvenv.cfg"), f"the Python of {name}")
+        self.add_environment(read_beginning(place / "pyvenv.cfg"), f"the Python of {name}")
         if place == self.home / ".cargo/bin" and (self.home / ".rustup").is_dir():
             self.show(self.home / ".rustup", why)
 
@@ -314,7 +309,7 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
         texts: those of `MARKERS` that are in it, with the beginning of each.
         home: the user's home folder.
     """
-    finder = _Finder(workspace, (home or Path.home()).resolve(), texts)
+    finder = _Finder(workspace, home, texts)
     for name in ENVIRONMENTS:
         text = texts.get(f"{name}/pyvenv.cfg")
         if text is not None and finder.add_environment(text, f"the Python of {name}"):
@@ -328,7 +323,7 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
             finder.add_row(row, marker)
     if (packages := packages_dir(workspace)).is_dir():
         _add_packages(finder.shown, finder.variables, packages, [name for name in _FETCHED if (packages / name).exists()])
-    return finder.added_to(NO_TOOLS)
+    return finder.found()
 
 
 def with_repository(tools: ProjectTools, repository: Repository) -> ProjectTools:
@@ -378,7 +373,7 @@ def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missin
     """
     found: list[MissingProgram] = []
     for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
-        program = _Finder(workspace, Path.home().resolve(), {}).program(name)
+        program = _Finder(workspace).program(name)
         if program is None:
             continue
         folder = _whole_tool(list(_names(program, workspace))[-1])
@@ -409,39 +404,33 @@ def about_missing(missing: Iterable[MissingProgram], tools: ProjectTools, *, in_
 
 def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) -> ProjectTools:
     """Return the tools with folders that the user allowed to show, and the Python of an environment in one.  Blocks."""
-    allowed = {str(folder): Shown(str(folder), folder, "you allowed it") for folder in folders}
-    if not allowed:
-        return tools
-    shown = {each.target: each for each in tools.shown} | allowed
-    finder = _Finder(workspace, Path.home().resolve(), {}, shown=shown)
-    for folder in map(Path, allowed):
+    finder = _Finder(workspace, tools=tools)
+    for folder in folders:
+        finder.shown[str(folder)] = Shown(str(folder), folder, "you allowed it")
+        finder.path |= dict.fromkeys(programs([folder]))
+        finder.offered.pop(str(folder), None)
+        finder.withheld = {text: None for text in finder.withheld if text.partition(" (")[0] != str(folder)}
         for settings in (folder / "pyvenv.cfg", *folder.glob("*/pyvenv.cfg")):
-            finder.add_environment(_text(settings), f"the Python of {settings.parent.name}")
-    known = replace(
-        tools,
-        path=(*tools.path, *programs([each.source for each in allowed.values()])),
-        withheld=tuple(each for each in tools.withheld if each.partition(" (")[0] not in allowed),
-        offered=tuple(each for each in tools.offered if each[0] not in allowed),
-    )
-    return finder.added_to(known)
+            finder.add_environment(read_beginning(settings), f"the Python of {settings.parent.name}")
+    return finder.found()
 
 
 def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path | None = None) -> ProjectTools:
     """Return the tools with those that a program needs, which the user has allowed to run.  Blocks."""
-    finder = _Finder(workspace, (home or Path.home()).resolve(), {}, shown={each.target: each for each in tools.shown})
+    finder = _Finder(workspace, home, tools=tools)
     for name in (program, *_BESIDE.get(program, ())):
         path = finder.program(name)
         if path is None or path.is_relative_to(workspace):
             continue
         environment = path.parent.parent
-        if settings := _text(environment / "pyvenv.cfg"):
+        if settings := read_beginning(environment / "pyvenv.cfg"):
             finder.show(environment, f"the environment of {path.name}")
             finder.add_environment(settings, f"the Python of {path.name}")
         else:
             finder.add_program(path, path.name, f"{path.name}, which was started")
     if program in _UV.programs:
         finder.add_caches(_UV, program)
-    return finder.added_to(tools)
+    return finder.found()
 
 
 def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskExpressions) -> ProjectTools:
@@ -490,7 +479,7 @@ def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> 
     if certificates is not None:
         target = "/opt/lmtui/certificates.pem"
         shown[target] = Shown(target, certificates, "the certificates that this machine trusts")
-        variables |= dict.fromkeys(_CERTIFICATES, target)
+        variables |= dict.fromkeys((*CERTIFICATES, "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"), target)
     return replace(tools, shown=tuple(shown.values()), variables=tuple(variables.items()))
 
 
@@ -518,7 +507,7 @@ def _add_poetry_environment(finder: _Finder) -> None:
     ending = base64.urlsafe_b64encode(digest).decode()[:8]
     for environment in sorted(finder.home.glob(f".cache/pypoetry/virtualenvs/*-{ending}-py*"))[-1:]:
         if finder.add_folder(environment, "poetry's environment of this project"):
-            finder.add_environment(_text(environment / "pyvenv.cfg"), "the Python of poetry's environment")
+            finder.add_environment(read_beginning(environment / "pyvenv.cfg"), "the Python of poetry's environment")
             finder.path[str(environment / "bin")] = None
             finder.variables["VIRTUAL_ENV"] = str(environment)
 
@@ -527,15 +516,6 @@ def _home_of(text: str) -> Path | None:
     """Return the folder of programs that a `pyvenv.cfg` names."""
     found = re.search(r"^home\s*=\s*(/.*?)\s*$", text, re.MULTILINE)
     return Path(found[1]) if found and ".." not in found[1].split("/") and "\0" not in found[1] else None
-
-
-def _text(path: Path) -> str:
-    """Return the beginning of a file of a tool, empty where there is none."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(MARKER_BYTES)
-    except OSError:
-        return ""
 
 
 def _names(path: Path, workspace: Path) -> Iterator[Path]:
