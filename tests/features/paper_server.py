@@ -49,9 +49,8 @@ def tools() -> list[dict[str, Any]]:
     own = [
         tool(OPTIONS.get("call", "echo"), description, text={"type": "string"}),
         tool("add", "Add two whole numbers.", a={"type": "integer"}, b={"type": "integer"}),
-        tool("picture", "Draw a dot."), tool("all", "Return a block of every kind."),
-        tool("wrong", "Fail."), tool("env", "Tell a variable.", name={"type": "string"}),
-        tool("slow", "Take a while.", seconds={"type": "number"}),
+        tool("picture", "Draw a dot."), tool("all", "Say everything."), tool("wrong", "Fail."),
+        tool("env", "Tell a variable.", name={"type": "string"}), tool("slow", "Take a while.", seconds={"type": "number"}),
         tool("write", "Write a file.", path={"type": "string"}, text={"type": "string"}),
         tool("ask", "Ask the user."), tool("more", "Offer one tool more."),
         tool("roots", "Tell the folders."), tool("pid", "Tell the number of the process."),
@@ -64,14 +63,8 @@ def tools() -> list[dict[str, Any]]:
     for number in range(extra):
         noun, verb = words[number % 10], verbs[number // 10 % 10]
         name = f"{verb}_{noun}" if number < 100 else f"{verb}_{noun}_{number // 100}"
-        own.append(
-            tool(
-                name,
-                f"{verb.title()} one {noun} of the shop, by its id.",
-                id={"type": "string"},
-                note={"type": "string", "optional": True},
-            )
-        )
+        about = f"{verb.title()} one {noun} of the shop, by its id."
+        own.append(tool(name, about, id={"type": "string"}, note={"type": "string", "optional": True}))
     return own
 
 
@@ -95,15 +88,6 @@ def call(number: Any, name: str, given: Given, meta: Given) -> dict[str, Any] | 
 def add(_: Any, given: Given) -> dict[str, Any]:
     total = given["a"] + given["b"]
     return text(str(total), structuredContent={"total": total})
-
-
-def of_every_kind(*_: Any) -> dict[str, Any]:
-    return {"content": [
-        {"type": "text", "text": "one"}, {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
-        {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "description": "a file"},
-        {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "inside b"}},
-        {"type": "resource", "resource": {"uri": "file:///c", "mimeType": "application/zip", "blob": "AAAA"}},
-    ]}  # fmt: skip
 
 
 def write(_: Any, given: Given) -> dict[str, Any]:
@@ -204,10 +188,9 @@ def more(*_: Any) -> dict[str, Any]:
 
 HANDLERS: dict[str, Handler] = {
     "echo": lambda _, given: text(given["text"]), "add": add,
-    "picture": lambda *_: {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]},
-    "all": of_every_kind, "wrong": lambda *_: text("it went wrong", isError=True), "env": lambda _,
-    given: text(os.environ.get(given["name"], "(not set)")), "write": write, "ask": ask,
-    "roots": roots, "more": more, "more_prompts": more_prompts,
+    "wrong": lambda *_: text("it went wrong", isError=True), "write": write, "ask": ask, "roots": roots,
+    "env": lambda _, given: text(os.environ.get(given["name"], "(not set)")),
+    "more": more, "more_prompts": more_prompts,
     "pid": lambda *_: text(str(os.getpid())),
 }  # fmt: skip
 
