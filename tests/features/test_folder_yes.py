@@ -9,6 +9,7 @@ import pytest
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
+from tests.sets import for_each
 from tests.trusting import say
 
 ITEM = TrustItem("hook", "hooks.json", "Stop: true")
@@ -40,7 +41,7 @@ def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder) 
     assert (folder.other.waiting(), elsewhere.waiting()) == ((ONE,), (ONE,))
 
 
-def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
+def test_a_change_asks_again_a_no_can_be_taken_back_and_nothing_brought_is_nothing_asked(folder: Folder) -> None:
     say(folder.yes, is_trusted=True)
     folder.brought = FolderContent((ITEM,), "two")
     assert (folder.yes.waiting(), folder.yes.holds("two"), folder.yes.holds("one")) == ((TWO,), False, True)
@@ -48,17 +49,14 @@ def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
     assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ((), (TWO,), False)
     say(folder.yes, is_trusted=True)
     assert (folder.yes.refused(), folder.yes.holds("two"), folder.yes.holds("one")) == ((), True, False)
-
-
-def test_nothing_brought_is_nothing_asked_and_nothing_holds(folder: Folder) -> None:
     folder.brought = FolderContent()
     say(folder.yes, is_trusted=True)
     assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.holds("")) == ((), (), False)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"/": 3}}'])
+@for_each("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"/": 3}}'])
 def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, text: str) -> None:
-    (home / "state").mkdir(parents=True)
+    (home / "state").mkdir(parents=True, exist_ok=True)
     (home / "state" / "brought.json").write_text(text)
     assert (folder.yes.holds("one"), folder.yes.waiting()) == (False, (ONE,))
     say(folder.yes, is_trusted=True)

@@ -26,12 +26,9 @@ def test_the_words_of_the_command_are_a_file_or_a_pattern_and_a_task(words: str,
         parse_words("--glob *.py")
 
 
-def test_overlaps_stay_few_though_all_tasks_changed_one_file() -> None:
+def test_overlaps_stay_few_and_green_tasks_are_merged_before_unverified_ones_and_never_together() -> None:
     rows = with_overlaps([BatchRow(str(number), "", "green", ("a.py",), has_diff=True) for number in range(2_000)])
     assert ({len(row.overlaps) for row in rows}, mergeable(rows)) == ({MOST_OVERLAPS}, [])
-
-
-def test_green_tasks_are_merged_before_unverified_ones_and_never_together() -> None:
     one, two = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("green", "unverified"))
     assert (mergeable([one, two]), mergeable([two])) == ([one], [two])
     kept = BatchRow("1", "", "green", ("a.py",), has_diff=True, decision="accepted")
@@ -89,7 +86,7 @@ def test_what_an_action_does_not_take_is_refused() -> None:
         parse_options({"tries": 0})
 
 
-def test_the_line_of_a_server_is_short_and_says_what_is_wrong(tmp_path: Path) -> None:
+def test_the_line_of_a_server_is_short_and_two_batches_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
     rows = (
         PoolRow("http://gpu1:8080/v1", slots=2, busy=1, answered=5, tokens_per_s=20.4),
         PoolRow("http://gpu2:8080/v1", is_up=False, slots=1, problem="connection refused"),
@@ -97,7 +94,4 @@ def test_the_line_of_a_server_is_short_and_says_what_is_wrong(tmp_path: Path) ->
     assert ProgressReport(BatchFolder(tmp_path), lambda: rows).server_lines() == [
         "● gpu1:8080  1/2 busy · 20 tok/s", "○ gpu2:8080  down  connection refused",
     ]  # fmt: skip
-
-
-def test_two_batches_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
     assert len({new_folder(tmp_path / "batches") for _ in range(5)}) == 5

@@ -29,6 +29,7 @@ from lmtui.features.pipeline.planner import (
     read_tasks,
     with_excerpts,
 )
+from tests.sets import for_each
 
 A = {"title": "Add a", "description": "Make a.", "files": ["a.py"], "after": [], "check": "pytest -q"}
 B = {"title": "Add b", "description": "Make b.", "files": ["b.py"], "after": [1], "check": ""}
@@ -39,7 +40,7 @@ DRAFTS = [
 WHOLE = json.dumps({"tasks": [A, B]})
 
 
-@pytest.mark.parametrize("answer", [
+@for_each("answer", [
     WHOLE, f'<think>{{"tasks": [</think>Here it is:\n```json\n{WHOLE}\n```\nDone [x].',
     json.dumps([A, B]), f"{json.dumps(A)}\n{json.dumps(B)}",
     json.dumps({"plan": {"tasks": [A, B]}}), json.dumps({"title": "The plan", "steps": [A, B]}),
@@ -58,7 +59,7 @@ def test_forms_of_an_answer(answer: str) -> None:
     assert read_tasks(answer) == DRAFTS
 
 
-@pytest.mark.parametrize(("answer", "problem"), [
+@for_each(("answer", "problem"), [
     ("", "no tasks"), ("First we add a parser, then we test it.", "no tasks"),
     ('{"tasks": []}', "no tasks"), (WHOLE[:-40], "not complete"),
     (f'{{"plan": [{WHOLE}, {{"tasks": [', "not complete"),
@@ -87,39 +88,27 @@ def test_paths_outside_and_unknown_tasks_become_notes_and_checks_in_prose_go() -
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_command_is_a_check_and_prose_is_none() -> None:
+    commands = (
         "pytest -q", "make", "make all", "npm test", "python -m unittest", "go test ./...", "./run.sh", "PYTHONPATH=src pytest",
         "cargo test && cargo clippy", 'grep -q "the end" a.txt', "test -f a.py", "[ -f a.py ]", "cd web && npm test",
-        "ls src | grep x",
-        "mytool --check", "python3 tests/run_all.py", "pytest tests/tést.py", "tool src/a.py",
-    ],
-)  # fmt: skip
-def test_commands(text: str) -> None:
-    assert is_check(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+        "ls src | grep x", "mytool --check", "python3 tests/run_all.py", "pytest tests/tést.py", "tool src/a.py",
+    )  # fmt: skip
+    prose = (
         "", "none", "Check that it works", "make sure the tests pass", "the tests pass", "test that a is b", "manual",
         "Prüfe, ob es geht", "führe die Tests aus", "运行测试", "pytest passes", "it's fine", "run all of it", "go läuft", "…",
-        "true", "echo done", "cd web", "exit 0",
-        "python a.py prints the sum", "look at a and b",
-    ],
-)  # fmt: skip
-def test_prose_is_no_command(text: str) -> None:
-    assert not is_check(text)
+        "true", "echo done", "cd web", "exit 0", "python a.py prints the sum", "look at a and b",
+    )  # fmt: skip
+    assert [text for text in (*commands, *prose) if is_check(text)] == [*commands]
 
 
-@pytest.mark.parametrize(("budget", "found"), [("20 steps 5,000 tokens", (20, 5_000)), ("low", (0, 0)), (3, (0, 0))])
+@for_each(("budget", "found"), [("20 steps 5,000 tokens", (20, 5_000)), ("low", (0, 0)), (3, (0, 0))])
 def test_a_budget_is_taken_where_it_is_one(budget: object, found: tuple[int, int]) -> None:
     (draft,) = read_tasks(json.dumps([{"title": "Write a", "budget": budget}]))
     assert (draft.spec.max_steps, draft.spec.max_tokens) == found
 
 
-def test_tasks_wait_across_parts() -> None:
+def test_tasks_wait_across_parts_and_for_a_file() -> None:
     def draft(title: str, *files: str, after: tuple[str, ...] = ()) -> TaskDraft:
         return TaskDraft(TaskSpec(title, files=files), after)
 
@@ -128,9 +117,6 @@ def test_tasks_wait_across_parts() -> None:
     specs = joined([first, second])
     assert [each.title for each in specs.values()] == ["Base", "Tests", "Late", "Tests", "Later", "Ends"]
     assert {number: each.after for number, each in specs.items()} == {1: (), 2: (), 3: (5,), 4: (), 5: (4,), 6: ()}
-
-
-def test_a_task_may_wait_for_a_file() -> None:
     drafts = read_tasks(json.dumps([A | {"files": ["src/a.py"]}, B | {"after": ["src/a.py", "a.py"]}]))
     assert joined([drafts])[2] == TaskSpec("Add b", "Make b.", ("b.py",), (1,))
 
@@ -148,7 +134,7 @@ Each has an area, too.
 """
 
 
-@pytest.mark.parametrize(("path", "excerpt"), [
+@for_each(("path", "excerpt"), [
     ("circle.py", "## Circle\ncircle.py has an area.\n- It is round."),
     ("lib/square.py", "## Others\nEach has an area, too.\n- `src/square.py` has four corners."),
     ("lib/all.py", "# Shapes\nWords about them, in `all.py`."), ("none.py", PLAN.strip()),
@@ -200,13 +186,10 @@ async def planned(text: str, model: Model, window: int = 8_000, **more: Any) -> 
     return await decompose(text, model.ask, window, bytes_by_four, **more)
 
 
-async def test_a_task_list_needs_no_model() -> None:
+async def test_a_task_list_needs_no_model_and_one_is_told_once_what_is_wrong() -> None:
     text = "- [ ] Add a\n  files: a.py\n- [ ] Add b\n  files: a.py\n"
     specs = await decompose(text, no_model, 4_000, bytes_by_four)
     assert {number: each.title for number, each in specs.items()} == {1: "Add a", 2: "Add b"}
-
-
-async def test_a_model_is_told_once_what_is_wrong() -> None:
     model = Model("Sure!", f"Sorry. {WHOLE}")
     specs = await planned("Write a and b.", model, survey="Files:\na.py")
     assert ([each.title for each in specs.values()], len(model.prompts)) == (["Add a", "Add b"], 2)
@@ -215,7 +198,7 @@ async def test_a_model_is_told_once_what_is_wrong() -> None:
     assert FORM in model.prompts[1]
 
 
-@pytest.mark.parametrize("answer", ["Sure!", WHOLE[:-9], '{"tasks": []}'])
+@for_each("answer", ["Sure!", WHOLE[:-9], '{"tasks": []}'])
 async def test_a_model_that_never_answers_usably_ends_it(answer: str) -> None:
     model = Model(answer)
     with pytest.raises(ProviderError, match="no usable task list") as caught:
@@ -224,9 +207,14 @@ async def test_a_model_that_never_answers_usably_ends_it(answer: str) -> None:
     assert "- [ ] Title" in caught.value.hint
 
 
-async def test_no_answer_is_no_plan() -> None:
+async def test_no_answer_is_no_plan_a_window_without_room_is_said_and_halves_of_surrogates_are_read() -> None:
     with pytest.raises(LmtuiError, match="did not answer"):
         await planned("Write a.", Model(None))
+    with pytest.raises(UsageError, match="window of 600 tokens is too small"):
+        await planned("Write a.", Model(WHOLE), 600)
+    specs = await planned("写一个解析器 \ud800 🙂", Model(json.dumps([{"title": "解析器 \ud800", "files": ["源.py"]}])))
+    assert specs[1].files == ("源.py",)
+    specs[1].title.encode()
 
 
 def sections(count: int) -> str:
@@ -260,7 +248,7 @@ async def test_a_part_whose_answer_is_cut_is_asked_about_in_halves() -> None:
     assert ([each.title for each in specs.values()], len(model.prompts)) == (["Do 1", "Do 2"], 4)
 
 
-@pytest.mark.parametrize(("text", "problem"), [
+@for_each(("text", "problem"), [
     ("", "is empty"), (" \n", "is empty"), ("x" * (MAX_PLAN_BYTES + 1), "1,000,001 bytes"),
     ("- [ ] a\n  after: 2\n- [ ] b\n  after: 1", "wait for each other"),
     ("- [ ] a\n  files: ../b", "not in the workspace"), ("- [x] a\n", "no tasks"),
@@ -269,17 +257,6 @@ async def test_a_part_whose_answer_is_cut_is_asked_about_in_halves() -> None:
 async def test_plans_that_cannot_be(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         await decompose(text, no_model, 8_000, bytes_by_four)
-
-
-async def test_a_window_without_room_is_said() -> None:
-    with pytest.raises(UsageError, match="window of 600 tokens is too small"):
-        await planned("Write a.", Model(WHOLE), 600)
-
-
-async def test_halves_of_surrogates_and_other_languages_are_read() -> None:
-    specs = await planned("写一个解析器 \ud800 🙂", Model(json.dumps([{"title": "解析器 \ud800", "files": ["源.py"]}])))
-    assert specs[1].files == ("源.py",)
-    specs[1].title.encode()
 
 
 def test_preflight_says_what_is_known() -> None:

@@ -14,6 +14,7 @@ from lmtui.core.messages import Usage
 from lmtui.core.model_events import ModelLoaded
 from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.features.pipeline.report import migrated, read_report, report_json, report_markdown, report_object, usage_by_role
+from tests.sets import for_each
 
 PLAN = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSpec("Do it"), attempts=(TaskAttempt(1),)),))
 EVENTS = (
@@ -46,15 +47,19 @@ def test_they_are_a_table_for_people() -> None:
     assert "| role |" not in report_markdown(some_report(usage={}))
 
 
-def test_this_version_and_the_one_before_can_be_read() -> None:
+def test_this_version_can_be_read_and_one_of_version_1_becomes_it_with_what_it_lacks_empty() -> None:
     assert read_report(json.dumps(some_report()).encode())["schema_version"] == 2
     earlier = some_report(schema_version=1)
     del earlier["usage"]
     assert read_report(json.dumps(earlier).encode()) == json.loads(json.dumps(earlier))
     assert "| role |" not in report_markdown(earlier)
+    current = some_report(usage={})
+    del earlier["tasks"][0]["attempts"][0]["summary"]
+    found = migrated(read_report(json.dumps(earlier).encode()))
+    assert read_report(report_json(found).encode()) == json.loads(json.dumps(current))
 
 
-@pytest.mark.parametrize(("changes", "problem"), [
+@for_each(("changes", "problem"), [
     ({"schema_version": 0}, "schema version 0, not 2"),
     ({"schema_version": 3}, "schema version 3, not 2"),
     ({"usage": None}, "usage is missing or has the wrong type"),
@@ -64,11 +69,3 @@ def test_this_version_and_the_one_before_can_be_read() -> None:
 def test_what_is_wrong_with_others_is_said(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_report(json.dumps(some_report(**changes)).encode())
-
-
-def test_a_report_of_version_1_becomes_one_of_version_2_with_what_it_lacks_empty() -> None:
-    current = some_report(usage={})
-    earlier = json.loads(json.dumps(current)) | {"schema_version": 1}
-    del earlier["usage"], earlier["tasks"][0]["attempts"][0]["summary"]
-    found = migrated(read_report(json.dumps(earlier).encode()))
-    assert read_report(report_json(found).encode()) == json.loads(json.dumps(current))

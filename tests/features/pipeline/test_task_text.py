@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import TaskSpec
 from lmtui.features.pipeline.task_text import read_spec, spec_text
+from tests.sets import for_each
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 NUMBERS = st.integers(0, 1_000_000)
@@ -23,15 +24,12 @@ def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
     assert read_spec(spec_text(spec), TaskSpec("")) == spec
 
 
-def test_a_text_of_several_lines_is_written_in_lines() -> None:
+def test_a_text_of_several_lines_is_written_in_lines_and_what_is_left_out_stays() -> None:
     assert 'text = """\nCount the depth.\nKeep strings."""\n' in spec_text(SPEC)
-
-
-def test_what_is_left_out_stays() -> None:
     assert read_spec('title = "Other"', SPEC).checks == SPEC.checks
 
 
-@pytest.mark.parametrize(("text", "problem"), [
+@for_each(("text", "problem"), [
     ("# a\ntitle = Nested", "line 2"),
     ('title = "a"\nfiles = "b"', "line 2: files has to be a list of texts in quotes"),
     ('after = ["3"]', "line 1: after has to be a list of numbers"),
