@@ -100,11 +100,9 @@ class Notes(NoMemory):
     async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
         self.asked.append((words, frozenset(given), has_index))
         found = tuple(each for each in self.notes_kept if each not in given and set(each.split()) & set(words.split()))
-        return (
-            Recalled("<memory>\n" + "\n".join(found) + "\n</memory>", tuple(map(Note, found)), not has_index)
-            if found
-            else Recalled()
-        )
+        if not found:
+            return Recalled()
+        return Recalled("<memory>\n" + "\n".join(found) + "\n</memory>", tuple(map(Note, found)), not has_index)
 
 
 def recalled(rig: Rig) -> list[MemoryRecalled]:

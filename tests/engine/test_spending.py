@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,13 @@ def reads(count: int) -> list[list[StreamChunk]]:
     return [answer("", ("glob", call(pattern=f"**/part{number}.py"))) for number in range(count)]
 
 
+def with_budget(rig: Rig, **budget: Any) -> Rig:
+    rig.session.budget.give(SessionBudget(**budget))
+    return rig
+
+
 def report(rig: Rig) -> str:
-    last = seen(rig, ReportWritten)[-1]
-    return last.text
+    return seen(rig, ReportWritten)[-1].text
 
 
 def told(rig: Rig) -> list[str]:
@@ -31,9 +36,7 @@ def told(rig: Rig) -> list[str]:
 
 
 async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it() -> None:
-    rig = Rig(FakeProvider(*reads(20)))
-    rig.session.budget.give(SessionBudget(steps=10))
-    await rig.run()
+    rig = await ran(with_budget(Rig(FakeProvider(*reads(20))), steps=10))
     assert ending(rig).reason is TurnReason.LIMIT
     assert "the budget of 10 steps is used up" in ending(rig).error
     assert len(rig.provider.requests) == 10
@@ -44,19 +47,13 @@ async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it
 
 
 async def test_tokens_from_the_cache_cost_nothing_and_time_counts_while_a_turn_runs() -> None:
-    rig = Rig(FakeProvider(*reads(20)))  # of 10 tokens 4 are cached, 5 written
-    rig.session.budget.give(SessionBudget(tokens=33))
-    await rig.run()
+    rig = await ran(with_budget(Rig(FakeProvider(*reads(20))), tokens=33))  # of 10 tokens 4 are cached, 5 written
     assert len(rig.provider.requests) == 3
-    rig = Rig(FakeProvider(*reads(20)))
-    rig.session.budget.give(SessionBudget(seconds=0.0005))  # the clock of the tests goes on by itself
-    await rig.run()
+    rig = await ran(with_budget(Rig(FakeProvider(*reads(20))), seconds=0.0005))  # the clock of the tests goes on by itself
     assert ending(rig).reason is TurnReason.LIMIT
     assert not rig.provider.requests
     provider = FakeProvider(answer("", ("delegate", call(objective="look"))), *reads(20))
-    rig = Rig(provider, team=TeamParts(partial(child_tools, ""), max_depth=1))
-    rig.session.budget.give(SessionBudget(steps=5))
-    await rig.run()
+    rig = await ran(with_budget(Rig(provider, team=TeamParts(partial(child_tools, ""), max_depth=1)), steps=5))
     assert (len(rig.provider.requests), ending(rig).reason) == (5, TurnReason.LIMIT)
 
 
@@ -81,9 +78,7 @@ async def test_report_says_what_was_done_checked_and_is_open() -> None:
 
 
 async def test_resumed_session_counts_on_and_more_can_be_given() -> None:
-    live = Rig(FakeProvider(*reads(20)))
-    live.session.budget.give(SessionBudget(steps=4))
-    await live.run()
+    live = await ran(with_budget(Rig(FakeProvider(*reads(20))), steps=4))
     again = Rig(FakeProvider(*reads(20)), past=live.log.events)
     budget, spent = again.session.budget.in_force()
     assert (budget.steps, spent.steps) == (4, 4)
@@ -123,8 +118,10 @@ def spent_s(rig: Rig) -> float:
 
 
 async def test_time_in_which_a_question_waits_is_free_and_that_of_a_turn_that_a_crash_cut_off_counts() -> None:
-    rig = Rig(FakeProvider(answer("", ("write", call(path="a.txt", content="x"))), answer("done")), mode=Mode.NORMAL)
-    rig.session.budget.give(SessionBudget(seconds=1000))
+    rig = with_budget(
+        Rig(FakeProvider(answer("", ("write", call(path="a.txt", content="x"))), answer("done")), mode=Mode.NORMAL),
+        seconds=1000,
+    )
     asked = await question(rig, "go")
     before = spent_s(rig)
     for _ in range(500):
@@ -134,9 +131,7 @@ async def test_time_in_which_a_question_waits_is_free_and_that_of_a_turn_that_a_
     assert seen(rig, ApprovalResolved)[0].elapsed_ms >= 500
     assert spent_s(rig) < 0.3
     assert spent_s(Rig(FakeProvider(), past=rig.log.events)) == pytest.approx(spent_s(rig), abs=0.01)
-    live = Rig(FakeProvider(*reads(5)))
-    live.session.budget.give(SessionBudget(seconds=1000))
-    await live.run()
+    live = await ran(with_budget(Rig(FakeProvider(*reads(5))), seconds=1000))
     cut = live.log.events[:-1]
     again = Rig(FakeProvider(), past=cut)
     begun = next(each for each in cut if each.event.kind == "turn_started")
@@ -148,8 +143,7 @@ def reports(rig: Rig) -> int:
 
 
 async def test_report_is_written_once_however_often_the_user_goes_on_past_the_end() -> None:
-    rig = Rig(FakeProvider(*reads(20)))
-    rig.session.budget.give(SessionBudget(steps=3))
+    rig = with_budget(Rig(FakeProvider(*reads(20))), steps=3)
     for words in ("do it", "go on", "go on", "and now?"):
         await rig.run(words)
         assert ending(rig).reason is TurnReason.LIMIT
@@ -164,9 +158,7 @@ async def test_report_is_written_once_however_often_the_user_goes_on_past_the_en
 
 async def test_report_is_written_where_the_last_step_of_a_budget_ends_in_a_wait() -> None:
     line = "WAIT: 2026-01-01T18:00:00Z: the build"
-    rig = Rig(FakeProvider(answer(f"Not yet there.\n{line}"), answer(f"Still not.\n{line}")))
-    rig.session.budget.give(SessionBudget(steps=100))
-    await rig.run()
+    rig = await ran(with_budget(Rig(FakeProvider(answer(f"Not yet there.\n{line}"), answer(f"Still not.\n{line}"))), steps=100))
     assert (ending(rig).reason, reports(rig)) == (TurnReason.WAITING, 0)
     rig.session.budget.give(SessionBudget(steps=1))
     await rig.run("go on")

@@ -180,14 +180,9 @@ def talk_of(*calls: tuple[str, str, str, bool], said: tuple[str, ...] = ("the ta
 
 
 def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
-    talk = talk_of(
-        ("read", "a.py", "text", True),
-        ("write", "b.py", "ok", True),
-        ("edit", "a.py", "no such text", False),
-        ("shell", "pytest -q", "2 failed", False),
-        ("read", "a.py", "text", True),
-        said=("the task", "and mind the docs", "go on"),
-    )
+    read, failed = ("read", "a.py", "text", True), ("edit", "a.py", "no such text", False)
+    calls = read, ("write", "b.py", "ok", True), failed, ("shell", "pytest -q", "2 failed", False), read
+    talk = talk_of(*calls, said=("the task", "and mind the docs", "go on"))
     text = digest(talk.gist(len(talk.entries)), PLAN, SHARES)
     assert "- files you changed, the newest first: b.py" in text
     assert "- files you read: a.py\n" in text

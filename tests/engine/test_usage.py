@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,8 @@ class KeptProfiles:
         self.kept[key] = profile
 
 
-def rig_for(model: CountingModel, window: int = 65_536, tools: str = "auto") -> Rig:
-    rig = Rig(model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}), tools=tools)
+def rig_for(model: CountingModel, window: int = 65_536, **more: Any) -> Rig:
+    rig = Rig(model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}), **more)
     if window:
         rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=window))
     return rig
@@ -119,19 +120,16 @@ async def test_a_prompt_that_is_cut_in_silence_is_an_error_with_the_way_out() ->
     assert "context length" in text
 
 
-@for_each(("setting", "window", "speed", "tools"), [
-    ("auto", 0, 0, "full"), ("auto", 32_768, 0, "full"), ("auto", 12_000, 0, "full"), ("auto", 11_999, 0, "lean"),
-    ("auto", 32_768, 199, "lean"), ("auto", 32_768, 200, "full"), ("full", 2048, 10, "full"), ("lean", 100_000, 0, "lean"),
+@for_each(("setting", "window", "speed", "size_bytes", "tools"), [
+    ("auto", 0, 0, 0, "full"), ("auto", 32_768, 0, 0, "full"), ("auto", 12_000, 0, 0, "full"), ("auto", 11_999, 0, 0, "lean"),
+    ("auto", 32_768, 199, 0, "lean"), ("auto", 32_768, 200, 0, "full"), ("full", 2048, 10, 0, "full"),
+    ("lean", 100_000, 0, 0, "lean"), ("auto", 32_768, 0, 1_900_000_000, "lean"), ("auto", 32_768, 0, 2_490_000_000, "full"),
+    ("auto", 32_768, 900, 1_900_000_000, "full"),
 ])  # fmt: skip
-def test_the_set_of_tools_follows_window_speed_and_setting(setting: str, window: int, speed: float, tools: str) -> None:
-    assert choose_tools(setting, window, speed)[0] == tools
-
-
-@pytest.mark.parametrize(("size_bytes", "speed", "tools"), [
-    (1_900_000_000, 0, "lean"), (2_490_000_000, 0, "full"), (0, 0, "full"), (1_900_000_000, 900, "full"),
-])  # fmt: skip
-def test_a_small_model_gets_few_tools_while_its_speed_is_not_known(size_bytes: int, speed: float, tools: str) -> None:
-    assert choose_tools("auto", 32_768, speed, size_bytes)[0] == tools
+def test_the_set_of_tools_follows_window_speed_setting_and_the_size_of_a_model_of_unknown_speed(
+    setting: str, window: int, speed: float, size_bytes: int, tools: str
+) -> None:
+    assert choose_tools(setting, window, speed, size_bytes)[0] == tools
 
 
 async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
@@ -164,10 +162,7 @@ async def test_a_resumed_session_keeps_its_tools_though_more_is_known_of_the_mod
 
 async def test_what_was_learned_of_a_model_is_kept() -> None:
     profiles = KeptProfiles()
-    model = CountingModel(4)
-    rig = Rig(
-        model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}), profiles=profiles
-    )
+    rig = rig_for(CountingModel(4), 0, profiles=profiles)
     rig.session.prepare(is_eager=False)
     await rig.run()
     await rig.session.close()
@@ -181,9 +176,7 @@ async def test_what_was_learned_of_a_model_is_kept() -> None:
 async def test_a_ratio_of_other_text_accuses_no_server_and_is_corrected(ratio: float) -> None:
     profiles = KeptProfiles({ModelKey("http://fake/v1", "model"): ModelProfile(token_ratio=ratio)})
     for _ in range(6):
-        rig = Rig(
-            CountingModel(4), FakeSandbox({f"a{number}.txt": b"some words\n" * 300 for number in range(9)}), profiles=profiles
-        )
+        rig = rig_for(CountingModel(4), 0, profiles=profiles)
         rig.session.prepare(is_eager=False)
         await rig.run()
         await rig.session.close()
@@ -193,8 +186,7 @@ async def test_a_ratio_of_other_text_accuses_no_server_and_is_corrected(ratio: f
 
 
 async def test_small_pictures_accuse_no_server(tmp_path: Path) -> None:
-    files = FakeSandbox({f"a{number}.txt": b"some words\n" * 300 for number in range(9)})
-    rig = Rig(CountingModel(4), files, images=ImageFolder(tmp_path))
+    rig = rig_for(CountingModel(4), 0, images=ImageFolder(tmp_path))
     rig.session.submit("look", images=[Image(f"{number}.png", "image/png", b"x") for number in range(8)])
     await rig.session.wait_idle()
     assert (errors(rig), len(usages(rig))) == ([], 4)
@@ -206,9 +198,8 @@ async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:
     await rig.run()
     await rig.run()
     told = [event.text for event in seen(rig, Notice) if event.level is Level.INFO]
-    assert told == [
-        "The server does not say how large its window is: the conversation grows until the server refuses a request."
-    ]
+    words = "The server does not say how large its window is: the conversation grows until the server refuses a request."
+    assert told == [words]
     await rig.session.close()
 
 
@@ -256,7 +247,7 @@ async def test_an_approved_plan_is_long_work() -> None:
 @pytest.mark.parametrize(("window", "setting"), [(1_500, "auto"), (8_192, "lean"), (60_000, "auto")])
 async def test_neither_where_there_is_no_room_nor_against_the_settings(window: int, setting: str) -> None:
     model = CountingModel(2)
-    rig = await ran(rig_for(model, window, setting))
+    rig = await ran(rig_for(model, window, tools=setting))
     rig.session.emit(PlanChanged(plan=PLAN))
     await rig.run("carry it out")
     assert "long" not in sets(rig)
