@@ -58,8 +58,8 @@ class Asking(FakeSession):
 
 
 class Host(FakeHost):
-    async def new_session(self) -> FakeSession:
-        return self._add(Asking(f"session{len(self.opened)}", clock=self.clock))
+    def __init__(self, *, setup_note: str = "", kind: type[FakeSession] = Asking) -> None:
+        super().__init__(setup_note=setup_note, kind=kind)
 
 
 def talk(*typed: str | type[BaseException], host: FakeHost | None = None, start: PlainStart | None = None) -> tuple[Paper, int]:
@@ -91,17 +91,12 @@ class AskingAboutEffect(Asking):
         super().ask(approval_id, text, tool=EFFECT_TOOL, parts=parts, hunks=3, suggested_rule="")
 
 
-class EffectHost(FakeHost):
-    async def new_session(self) -> FakeSession:
-        return self._add(AskingAboutEffect(f"session{len(self.opened)}", clock=self.clock))
-
-
 @pytest.mark.parametrize(("typed", "answer"), [
     (["p", "2"], Answer(Outcome.ONCE, hunks=(1, 2))), (["p", "1-2"], Answer(Outcome.ONCE, hunks=(0, 1, 2))),
     (["p", "3", "n"], Answer(Outcome.NO)), (["p", "", "y"], Answer(Outcome.ONCE)),
 ])  # fmt: skip
 def test_parts_of_an_effect_are_kept_by_number(typed: list[str], answer: Answer) -> None:
-    host = EffectHost()
+    host = Host(kind=AskingAboutEffect)
     paper, _ = talk("go", *typed, host=host)
     assert host.session.answers == {"a1": answer}
     assert "  1. old deleted" in paper.said
@@ -212,7 +207,7 @@ def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[
 def test_attempts_are_listed_and_used_without_a_screen_and_discarded_only_by_a_yes() -> None:
     host = Host()
     paper, _ = talk("/attempts 2 repair it", host=host)
-    assert host.attempts.begun == [("repair it", 2, "session0")]
+    assert host.attempts.begun == [("repair it", 2, host.session.id)]
     assert "attempt 1: waiting, no change" in paper.said
     host = Host()
     host.attempts.rows = some_attempts()

@@ -27,13 +27,8 @@ class Planning(FakeSession):
         self.end_turn(TurnReason.WAITING)
 
 
-class Host(FakeHost):
-    async def new_session(self) -> FakeSession:
-        return self._add(Planning(f"session{len(self.opened)}", clock=self.clock))
-
-
 def planned(*typed: str) -> tuple[Paper, FakeSession]:
-    host = Host()
+    host = FakeHost(kind=Planning)
     paper, _ = talk("/plan nest the comments", *typed, host=host)
     return paper, host.session
 

@@ -18,7 +18,7 @@ from lmtui.tui.modals.consent import ConsentDialog
 from lmtui.tui.options import StartOptions
 from lmtui.tui.router import SessionView
 from lmtui.tui.timing import GAP_S
-from tests.tui.fakes import FakeClock, FakeHost
+from tests.tui.fakes import FakeHost
 from tests.tui.quiet import PATIENCE_S, quiet
 
 WIDE = (160, 40)
@@ -140,7 +140,7 @@ async def running(
     is_ready: bool = True,
 ) -> AsyncIterator[Driver]:
     """Run the app over a fake host until its session is there."""
-    shown = host or FakeHost(clock=FakeClock())
+    shown = host or FakeHost()
     app = LmtuiApp(lambda: shown, options or StartOptions(workspace=str(shown.workspace)), now=shown.clock)
     async with app.run_test(size=size) as pilot:
         driver = Driver(app, pilot, shown)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lmtui.core.errors import LmtuiError
     from lmtui.core.sessions import SessionSummary
     from tests.tui.fakes import FakeHost
 
@@ -19,6 +20,7 @@ class FakeArchive:
         self._host = host
         self.forked: list[tuple[str, int]] = []
         self.exported: list[tuple[str, str]] = []
+        self.failure: LmtuiError | None = None
 
     def find(self, search: str = "", limit: int = 50) -> Iterator[SessionSummary]:
         yield from self.sessions(search, limit)
@@ -36,6 +38,8 @@ class FakeArchive:
         return [known[each] for each in session_ids if each in known]
 
     async def delete(self, session_id: str) -> None:
+        if self.failure is not None:
+            raise self.failure
         self._host.deleted.append(session_id)
         self._host.summaries = [each for each in self._host.summaries if each.id != session_id]
 

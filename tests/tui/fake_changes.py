@@ -21,6 +21,7 @@ class FakeChanges:
         session.fake_changes = self
         self.conflicts: tuple[str, ...] = ()
         self.left_out: tuple[str, ...] = ()
+        self.failure: SandboxError | None = None
         self.applied: list[tuple[Restoration, bool]] = []
         self.restored: list[tuple[str, str, int | None]] = []
         self._steps: dict[str, Step] = {}
@@ -36,6 +37,8 @@ class FakeChanges:
         return tuple(self._steps.values())
 
     async def total(self) -> tuple[FileChange, ...]:
+        if self.failure is not None:
+            raise self.failure
         return tuple({change.path: change for step in self.steps() if not step.is_undone for change in step.changes}.values())
 
     async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
@@ -65,6 +68,8 @@ class FakeChanges:
         return Restoration(action, calls, changes, conflicts=self.conflicts, left_out=self.left_out)
 
     async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
+        if self.failure is not None:
+            raise self.failure
         self.applied.append((plan, with_files))
         if with_files and plan.changes:
             if plan.action != "restore":

@@ -26,7 +26,7 @@ class Choosing(Protocol):
 
 
 class FakeServers:
-    """Two servers, one of which loads and unloads.  `error` is raised by the next load or unload; `gate` holds a load."""
+    """Two servers, one of which loads.  `error` is raised by loads and unloads, `refusal` by a use; `gate` holds a load."""
 
     def __init__(self, host: Choosing) -> None:
         self._host = host
@@ -39,6 +39,7 @@ class FakeServers:
         self.given_up: list[str] = []
         self.profiles: dict[tuple[str, str], ModelProfile] = {}
         self.error: LmtuiError | None = None
+        self.refusal: LmtuiError | None = None
         self.silent = ""
         self.gate = asyncio.Event()
         self.gate.set()
@@ -96,6 +97,8 @@ class FakeServers:
         return self.silent
 
     async def use(self, url: str, model: str, key: str = "") -> None:
+        if self.refusal is not None:
+            raise self.refusal
         self.keys[url] = key
         self._host.used = (url, model)
         self._host.setup_note = ""

@@ -12,6 +12,7 @@ from typing import Any
 
 from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
+from lmtui.core.errors import LmtuiError
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.instruction_values import Instructions
 from lmtui.core.messages import Image, Role, ToolCall, Usage
@@ -355,6 +356,7 @@ class FakeTrust:
         self.trusted_items: list[TrustItem] = []
         self.is_trusted: bool | None = None
         self.elsewhere: bool | None = None
+        self.failure: LmtuiError | None = None
         self.looks = 0
         self.threads: set[int] = set()
 
@@ -376,10 +378,16 @@ class FakeTrust:
     def trusted(self) -> Sequence[TrustItem]:
         return tuple(self.trusted_items)
 
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
     def revoke(self) -> None:
+        self._check()
         self.items, self.trusted_items = self.trusted_items, []
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        self._check()
         check_shown(self.items or self.refused_items, shown)
         self.is_trusted = is_trusted
         self.trusted_items += (self.items or self.refused_items) if is_trusted else []
@@ -401,8 +409,16 @@ class FakeGuide:
 class FakeHost:
     """A host over fake sessions, with a small workspace and two model servers."""
 
-    def __init__(self, *, clock: FakeClock | None = None, setup_note: str = "", workspace: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        clock: FakeClock | None = None,
+        setup_note: str = "",
+        workspace: Path | None = None,
+        kind: type[FakeSession] = FakeSession,
+    ) -> None:
         self.clock = clock or FakeClock()
+        self.kind = kind
         self.workspace = workspace or Path("/home/ada/src/parser")
         self.setup_note = setup_note
         self.extensions = FakeExtensions()
@@ -429,7 +445,7 @@ class FakeHost:
         return list(self.opened.values())[-1]
 
     async def new_session(self) -> FakeSession:
-        return self._add(FakeSession(f"20260314_1402{next(self._numbers):02}_abc123", clock=self.clock))
+        return self._add(self.kind(f"20260314_1402{next(self._numbers):02}_abc123", clock=self.clock))
 
     async def open_session(self, session_id: str) -> FakeSession:
         if session_id not in self.opened:

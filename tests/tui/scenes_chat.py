@@ -30,14 +30,6 @@ def skip_comment(self) -> None:
 """
 
 
-def transcript_of(driver: Driver) -> Transcript:
-    """Return the conversation on screen."""
-    panes = driver.app.workbench.panes
-    assert panes is not None
-    assert panes.current is not None
-    return panes.current.transcript
-
-
 async def talk(driver: Driver) -> Transcript:
     """A question, an answer with everything in it, and work after it."""
     session = driver.host.session
@@ -63,7 +55,7 @@ async def talk(driver: Driver) -> Transcript:
     await driver.settle()
     play_work(session)
     await driver.settle()
-    return transcript_of(driver)
+    return driver.transcript
 
 
 async def chat_search(driver: Driver) -> None:

@@ -92,9 +92,7 @@ async def found(driver: Driver) -> None:
 async def viewer(driver: Driver) -> None:
     """A file, searched."""
     await with_files(driver)
-    part = driver.app.workbench.ready.files
-    assert part is not None
-    part.open_file("parser/lexer.py")
+    driver.app.workbench.ready.files.open_file("parser/lexer.py")
     await driver.until_screen("Viewer")
     await driver.until(lambda: driver.app.screen.query_one(FileView).source.line_count > 0)
     await driver.press("slash", *"take")

@@ -43,10 +43,3 @@ def test_an_agent_says_what_it_does_waits_for_and_reported() -> None:
     for outcome, state in (("done", "done"), ("partial", "partial"), ("limit", "partial"), ("blocked", "failed")):
         agent = agents_after(*events, AgentFinished(agent="a", outcome=outcome, summary="")).by_id["a"]
         assert (agent.state, agent.doing) == (state, outcome)
-
-
-def test_what_is_not_of_an_agent_changes_nothing() -> None:
-    agents = Agents()
-    (envelope,) = envelopes([ToolCallStarted(call_id="1", tool="shell", arguments={})])
-    assert not agents.apply(envelope)
-    assert not agents.by_id

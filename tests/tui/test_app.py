@@ -14,6 +14,7 @@ from lmtui.tui.screens.workbench import Starting
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeSession, play_work
 from tests.tui.one_app import Cases
+from tests.tui.quiet import PATIENCE_S
 
 cases = Cases()
 
@@ -42,7 +43,7 @@ async def test_text_typed_before_the_host_is_there_is_kept_and_sent() -> None:
     host = FakeHost()
 
     def open_host() -> FakeHost:
-        gate.wait(10)
+        gate.wait(PATIENCE_S)
         return host
 
     app = LmtuiApp(open_host, StartOptions(workspace="/w", task="first"))
@@ -78,11 +79,7 @@ async def test_a_session_that_breaks_is_said_and_the_app_goes_on() -> None:
         async def wait_idle(self) -> None:
             raise RuntimeError("the engine is broken")
 
-    class Broken(FakeHost):
-        async def new_session(self) -> FakeSession:
-            return self._add(BrokenSession("20260314_140299_abc123", clock=self.clock))
-
-    async with running(Broken()) as driver:
+    async with running(FakeHost(kind=BrokenSession)) as driver:
         await driver.type("one")
         await driver.until(lambda: "failed" in driver.text("#say"))
         assert "the engine is broken" in driver.text("#say")
@@ -103,7 +100,7 @@ async def test_an_unusable_setting_ends_the_app_with_its_text() -> None:
 
     app = LmtuiApp(open_host)
     async with app.run_test():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while app.return_code is None:
                 await asyncio.sleep(0.01)
     assert app.return_code == 64

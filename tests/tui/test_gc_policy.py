@@ -6,12 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmtui.tui.gc_policy import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, GcPolicy
+from lmtui.tui import gc_policy
+from lmtui.tui.gc_policy import BATCHES, GcPolicy
+
+YOUNG, COUNT_EVERY, ENOUGH = 500, 10, 5_000
 
 
 @pytest.fixture(autouse=True)
-def usual_collection() -> Iterator[None]:
+def usual_collection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = gc.get_threshold()
+    for name, small in (("YOUNG", YOUNG), ("COUNT_EVERY", COUNT_EVERY), ("ENOUGH", ENOUGH)):
+        monkeypatch.setattr(gc_policy, name, small)
     yield
     gc.unfreeze()
     gc.set_threshold(*before)

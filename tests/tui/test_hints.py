@@ -22,33 +22,3 @@ async def the_line_of_keys_says_where_they_go(driver: Driver, size: Size, key: s
     assert "Enter send" in driver.text("#hints")
     await driver.press("x")
     assert driver.app.workbench.prompt.text == "x"
-
-
-@cases
-async def one_error_does_not_hide_another(driver: Driver) -> None:
-    driver.app.workbench.say("keys.toml: line 3", "error")
-    driver.app.workbench.say("layout.json: line 1", "error")
-    driver.app.workbench.say("layout.json: line 1", "error")
-    await driver.settle()
-    text = driver.text("#say")
-    assert "keys.toml: line 3" in text
-    assert text.count("layout.json: line 1") == 1
-    await driver.type("go on")
-    assert not driver.app.screen.query_one("#say").display
-
-
-@cases
-async def the_title_of_the_pane_in_focus_stands_out(driver: Driver) -> None:
-    driver.host.session.begin_turn("go")
-    await driver.settle()
-    title = driver.app.screen.query_one("#files-title")
-
-    def color() -> object:
-        segments = driver.strips()[title.region.y]
-        return next(segment.style.color for segment in segments if segment.text.startswith("Files") and segment.style)
-
-    before = color()
-    await driver.press("f6")
-    assert color() != before
-    await driver.press("f6")
-    assert color() == before

@@ -6,7 +6,6 @@ from lmtui.core import events
 from lmtui.core.errors import UsageError
 from lmtui.core.messages import Usage
 from tests.tui.driving import Driver, running
-from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
 from tests.tui.modals.test_switcher import host_with_sessions
 from tests.tui.one_app import Cases
@@ -41,12 +40,8 @@ async def what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(dri
 
 
 async def test_what_a_server_says_cannot_steer_the_terminal_on_the_first_screen() -> None:
-    class Refusing(FakeServers):
-        async def use(self, url: str, model: str, key: str = "") -> None:
-            raise UsageError(f"it said {STEERING}")
-
     host = FakeHost(setup_note="no model yet")
-    host.servers = Refusing(host)
+    host.servers.refusal = UsageError(f"it said {STEERING}")
     async with running(host, is_ready=False) as driver:
         await driver.until_screen("FirstRun")
         await driver.press("enter")

@@ -20,12 +20,6 @@ def test_a_question_comes_first_in_the_key_row_and_says_how_to_reply() -> None:
     assert words(KeyPlace(is_asked=True, waiting=3)).startswith(" ▲ 3 approvals ")
 
 
-def test_a_dangerous_command_is_on_red() -> None:
-    styles = [hint_parts(KeyPlace(waiting=1, is_danger=each))[0][0].style for each in (False, True)]
-    assert "warning" in styles[0]
-    assert "error" in styles[1]
-
-
 @for_each("pane", ["", "files", "chat", "log"])
 def test_a_low_screen_shows_four_verbs_and_where_the_others_are(pane: str) -> None:
     low, high = words(KeyPlace(pane, rows=24)), words(KeyPlace(pane))

@@ -71,13 +71,19 @@ async def at_most_two_notices_of_one_line_each_float_over_the_chat(driver: Drive
 @cases
 async def an_error_stays_while_other_notices_come_and_go(driver: Driver) -> None:
     workbench = driver.app.workbench
+    workbench.say("keys.toml: line 3", "error")
     workbench.say("disk full", "error")
+    workbench.say("disk full", "error")
+    await driver.settle()
+    assert "keys.toml: line 3" in driver.text("#say")
+    assert driver.text("#say").count("disk full") == 1
     workbench.say_line.say_s = 0.05
     workbench.say("copied")
     workbench.say("copied again")
     await driver.until(lambda: "copied" not in driver.text())
     await driver.settle()
-    assert "disk full" in driver.text("#say")
+    await driver.type("go on")
+    assert not driver.app.screen.query_one("#say").display
 
 
 @cases

@@ -45,8 +45,8 @@ async def test_a_query_that_grows_and_shrinks_finds_what_a_fresh_one_finds() -> 
 
 
 @for_each("query", ["p", "zq"])
-async def test_a_hundred_thousand_paths_never_hold_the_loop_for_long(query: str) -> None:
-    files = [f"core/pkg{i % 97}/sub{i % 13}/module_{i}.py" for i in range(100_000)]
+async def test_many_thousand_paths_never_hold_the_loop_for_long(query: str) -> None:
+    files = [f"core/pkg{i % 97}/sub{i % 13}/module_{i}.py" for i in range(20_000)]
     used = PathSearch(PathIndex.of(files))
     blocks: list[float] = []
     is_done = False

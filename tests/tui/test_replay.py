@@ -54,21 +54,6 @@ def test_the_end_of_a_long_session_is_drawn_first_and_then_all_of_it() -> None:
     assert texts(transcript) == texts(whole(session))
 
 
-def test_the_facts_are_those_of_a_replay_in_one_go() -> None:
-    session = long_session()
-    session.rename("a title")
-    feed = SessionView(session, lambda: None)
-    assert feed.state.title == "a title"
-    assert feed.state.model.name == "qwen2.5-coder:7b"
-    while not feed.load(0.01):
-        pass
-    short = SessionView(FakeSession(), lambda: None)
-    for envelope in session.history():
-        short.state.apply(envelope)
-    assert feed.state.workspace == "/home/ada/src/parser"
-    assert feed.state.last_line == short.state.last_line
-
-
 def test_the_first_part_begins_with_a_turn() -> None:
     history = long_session().history()
     assert len(history) > DIRECT_EVENTS
@@ -78,7 +63,7 @@ def test_the_first_part_begins_with_a_turn() -> None:
 
 
 async def test_a_reader_keeps_his_place_while_the_rest_loads_behind() -> None:
-    host = FakeHost(clock=FakeClock())
+    host = FakeHost()
     session = long_session(1500)
     async with running(host) as driver:
         host.opened[session.id] = session

@@ -108,16 +108,6 @@ def test_a_removed_session_is_not_listened_to_any_more() -> None:
     assert stage.router.active is None
 
 
-def test_waiting_sessions_are_those_with_open_approvals() -> None:
-    stage, session = Stage(), FakeSession()
-    feed = stage.router.add(session)
-    session.begin_turn("go")
-    session.ask("a1", "make")
-    assert stage.router.waiting() == [feed]
-    session.end_turn()
-    assert stage.router.waiting() == []
-
-
 @given(st.lists(PIECES, max_size=30))
 def test_merging_keeps_every_text_in_its_order(pieces: list[Event]) -> None:
     merged: list[Envelope] = []

@@ -52,16 +52,6 @@ async def an_absolute_path_and_what_begins_with_a_blank_go_to_the_model(driver: 
 
 
 @cases
-async def the_model_is_changed_by_name_and_from_the_list(driver: Driver) -> None:
-    await driver.type("/model other:7b")
-    assert "other:7b" in driver.text("#foot")
-    await driver.type("/model", "Models")
-    await driver.until(lambda: "llama3.2:3b" in driver.text())
-    await driver.press("slash", *"llama3", "enter", "enter")
-    await driver.until(lambda: "llama3.2:3b" in driver.text("#foot"))
-
-
-@cases
 async def the_session_says_its_id_status_and_new_title(driver: Driver) -> None:
     await driver.type("/session")
     assert driver.host.session.id in driver.text("#say")

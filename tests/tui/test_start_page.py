@@ -5,13 +5,13 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.widgets.start_page import box_bottom, suggested_prompts
 from tests.sets import for_each
 from tests.tui.driving import WIDE, Driver, running
-from tests.tui.fakes import FakeClock, FakeHost
+from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 from tests.tui.scenes import SUMMARIES
 
 
 def host_with_sessions() -> FakeHost:
-    host = FakeHost(clock=FakeClock())
+    host = FakeHost()
     host.summaries = SUMMARIES
     return host
 
@@ -86,15 +86,6 @@ async def up_still_goes_through_the_history_and_typing_ends_the_mark(driver: Dri
     driver.app.workbench.prompt.replace_text("")
     await driver.press("down", "x", "backspace", "enter")
     assert driver.app.workbench.prompt.text == ""
-
-
-@cases
-async def a_pane_gives_the_page_up_and_escape_brings_it_back(driver: Driver) -> None:
-    await driver.press("f6")
-    assert not driver.app.screen.query_one("#start").display
-    assert driver.app.screen.query_one("#files-pane").display
-    await driver.press("escape")
-    assert driver.app.screen.query_one("#start").display
 
 
 async def test_a_session_that_is_resumed_never_shows_the_page() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from lmtui.core import events
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
-from lmtui.tui.router import DIRECT_EVENTS, MOST_AT_ONCE, Router, SessionView
+from lmtui.tui.router import MOST_AT_ONCE, Router, SessionView
 from tests.tui.fakes import FakeSession
 
 
@@ -32,19 +32,6 @@ class Behind:
 def say(session: FakeSession, count: int) -> None:
     for number in range(count):
         session.emit(events.MessageAdded(role=Role.ASSISTANT, text=f"line {number}"))
-
-
-def test_what_happens_while_a_long_session_loads_is_drawn_once() -> None:
-    session, panel = FakeSession(), Behind()
-    say(session, DIRECT_EVENTS * 2)
-    feed = SessionView(session, lambda: None)
-    feed.panels = (panel,)
-    feed.draw()
-    say(session, 3)
-    while not feed.load(0.01):
-        pass
-    feed.draw()
-    assert panel.seen == [envelope.seq for envelope in session.history()]
 
 
 def test_very_much_that_came_in_behind_is_drawn_in_frames_and_in_order() -> None:

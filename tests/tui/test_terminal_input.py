@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from textual import events
@@ -82,19 +83,14 @@ def test_a_resize_keeps_to_sizes_that_can_be_drawn() -> None:
     assert [(each.size.width, each.size.height) for each in terminal.events if isinstance(each, events.Resize)] == [(120, 40)]
 
 
-@for_each("seed", range(150))
-def test_random_input_cut_anywhere_never_raises(seed: int) -> None:
-    check_random(Random(seed))
-
-
-@for_each("seed", range(40))
-def test_a_paste_cut_anywhere_is_one_text(seed: int) -> None:
-    check_paste(Random(seed))
-
-
-@for_each("seed", range(60))
-def test_a_late_reply_of_the_terminal_is_never_a_key(seed: int) -> None:
-    check_replies(Random(seed))
+@for_each(
+    ("check", "seed"),
+    [(check, seed) for check, count in ((check_random, 150), (check_paste, 40), (check_replies, 60)) for seed in range(count)],
+)
+def test_whatever_is_cut_anywhere_a_paste_is_one_text_and_a_late_reply_no_key(
+    check: Callable[[Random], int], seed: int
+) -> None:
+    check(Random(seed))
 
 
 def post(driver: Driver, text: str) -> None:

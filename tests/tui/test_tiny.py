@@ -8,7 +8,6 @@ import pytest
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import DIFF
 from tests.tui.one_app import Cases, Size
-from tests.tui.scenes import SUMMARIES
 
 cases = Cases()
 TINY = [(20, 5), (40, 10)]
@@ -24,13 +23,6 @@ async def an_approval_on_a_tiny_screen_shows_what_is_asked_and_its_keys(driver: 
     last = max(at for at, line in enumerate(shown.splitlines()) if "Esc" in line.split())
     keys = " ".join(shown.splitlines()[max(0, last - 1) : last + 1]).split()
     assert {"y", "n", "f", "Esc"} <= set(keys), shown
-
-
-@cases.each("size", TINY)
-async def the_session_list_on_a_tiny_screen_shows_a_session(driver: Driver, size: Size) -> None:
-    driver.host.summaries = SUMMARIES
-    await driver.press("f2")
-    await driver.until(lambda: SUMMARIES[0].title[:8] in driver.text())
 
 
 async def test_nothing_of_a_tiny_layout_stays_on_a_larger_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -380,12 +380,6 @@ def test_after_a_rewind_what_was_cut_off_is_dim_and_a_line_says_so() -> None:
     assert plain(document.all_lines()[-1 - 1]).startswith("! the conversation continues from here")
 
 
-def test_a_long_user_text_is_folded() -> None:
-    text = "\n".join(f"line {number}" for number in range(40))
-    assert drawn([user(text)])[-1] == "▌ ▸ 24 more"
-    assert drawn([user(text)], unfold=True)[-1] == "▌ line 39"
-
-
 def test_a_picture_that_was_sent_is_one_line_under_the_text() -> None:
     picture = ImageRef(sha256="0" * 64, media_type="image/png", name="plot\x1b[31m.png", size_bytes=34_200)
     block = UserBlock("look", datetime(2026, 3, 14, tzinfo=UTC), (picture,))

@@ -44,7 +44,7 @@ def grounds(view: VirtualLineView) -> list[object]:
 
 
 @for_each("make", [table, log, tree])
-async def test_the_row_under_the_cursor_has_a_bar_and_its_text_stays_in_place(make: Callable[[], Stage]) -> None:
+async def test_the_row_under_the_cursor_has_a_bar_and_the_one_under_the_pointer_its_ground(make: Callable[[], Stage]) -> None:
     stage = make()
     async with stage.run_test(size=(40, 6)) as pilot:
         await settled(pilot)
@@ -57,15 +57,6 @@ async def test_the_row_under_the_cursor_has_a_bar_and_its_text_stays_in_place(ma
         assert [line[:1] for line in after] == [" ", "▌", " "]
         assert [line[1:] for line in before] == [line[1:] for line in after]
         assert grounds(stage.view)[1] != grounds(stage.view)[0] == grounds(stage.view)[2]
-
-
-@for_each("make", [table, log, tree])
-async def test_the_row_under_the_pointer_has_the_ground_of_the_cursor_and_nothing_else_is_drawn_again(
-    make: Callable[[], Stage],
-) -> None:
-    stage = make()
-    async with stage.run_test(size=(40, 6)) as pilot:
-        await settled(pilot)
         row_cursor(stage).put(0)
         await pilot.hover(type(stage.view), offset=(5, 2))
         marked, plain_row, under = grounds(stage.view)

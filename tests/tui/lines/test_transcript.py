@@ -147,16 +147,6 @@ async def test_jumps_go_to_turns_calls_and_errors() -> None:
         assert transcript.copy_text() == "question 6"
 
 
-async def test_the_cursor_is_marked_by_a_sign_and_in_view() -> None:
-    transcript = Transcript(zone=UTC)
-    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
-        filled(transcript, talk(12))
-        await settled(pilot)
-        for _ in range(6):
-            await pilot.press("up")
-            assert any(line.startswith("▌") for line in screen_lines(transcript))
-
-
 async def test_only_blocks_in_view_are_drawn() -> None:
     view = CountingView()
     async with Stage(view).run_test(size=(60, 12)) as pilot:

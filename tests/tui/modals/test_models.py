@@ -12,7 +12,6 @@ from lmtui.tui.modals.model_rows import ModelRow, bar, model_row, server_row
 from lmtui.tui.modals.models import ROLE_NOTES, read_window
 from tests.sets import for_each
 from tests.tui.driving import Driver
-from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 from tests.tui.scenes_models import GEMMA, NOMIC, PHI, POOL, POOLED, QWEN, QWEN3, RICH
@@ -122,13 +121,8 @@ async def a_load_and_a_test_go_on_when_the_list_is_left_and_their_end_is_said(dr
 
 @cases
 async def what_fails_says_why_and_what_to_do(driver: Driver) -> None:
-    class Refusing(FakeServers):
-        async def use(self, url: str, model: str, key: str = "") -> None:
-            raise FREE
-
     host = driver.host
-    host.servers = Refusing(host)
-    host.servers.found, host.servers.error = RICH, FREE
+    host.servers.error = host.servers.refusal = FREE
     await open_models(driver)
     await load_marked(driver)
     await driver.until_shown("no memory for it. Unload another model.")
@@ -250,15 +244,8 @@ async def what_is_known_of_a_model_stands_with_what_its_server_tells_and_a_test_
 
 @cases
 async def a_server_is_added_by_its_address_and_a_dead_one_is_said(driver: Driver) -> None:
-    class Refusing(FakeServers):
-        async def use(self, url: str, model: str, key: str = "") -> None:
-            if "dead" in url:
-                raise ProviderError(Fault.UNREACHABLE, f"No server at {url}", "Start it.")
-            await super().use(url, model, key)
-
     host = driver.host
-    host.servers = Refusing(host)
-    host.servers.found = RICH
+    host.servers.refusal = ProviderError(Fault.UNREACHABLE, "No server at dead:1", "Start it.")
     await open_models(driver)
     await driver.press("a")
     await driver.until(lambda: "http://10.0.0.7:9000" in driver.app.screen.query_one(Input).value)  # it wants a key
@@ -267,6 +254,7 @@ async def a_server_is_added_by_its_address_and_a_dead_one_is_said(driver: Driver
     await driver.press("enter")
     await driver.until_shown("✗ No server at dead:1. Start it.")
     assert host.used is None
+    host.servers.refusal = None
     await driver.press("a", to="AskText")
     await driver.press(*["backspace"] * 6, *"box:1", "enter")
     await driver.until_shown("API key")

@@ -16,7 +16,7 @@ from lmtui.tui.modals.consent import LETTER_S
 from lmtui.tui.options import StartOptions
 from tests.sets import for_each
 from tests.tui.driving import SMALL, WIDE, Driver, running
-from tests.tui.fakes import FakeClock, FakeHost, FakeSession
+from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.one_app import Cases
 from tests.tui.scenes_plan import PROPOSAL, plan_grants, plan_question, plan_read
 
@@ -161,7 +161,7 @@ def test_everything_of_a_plan_is_shown_with_what_hides_named(width: int) -> None
 
 
 async def test_a_session_that_is_opened_again_asks_about_its_plan() -> None:
-    host = FakeHost(clock=FakeClock())
+    host = FakeHost()
     session = FakeSession("20260314_140200_abc123", clock=host.clock)
     session.emit(PlanProposed(proposal_id="plan_1", proposal=PROPOSAL))
     host.opened[session.id] = session

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Rewound, TurnReason
-from lmtui.core.workspace import Restoration
 from lmtui.tui.screens.changes_screen import turns_of
 from tests.tui.driving import SMALL, Driver
 from tests.tui.fake_changes import FakeChanges
@@ -86,21 +85,18 @@ async def a_number_that_is_none_is_said(driver: Driver) -> None:
 
 @cases
 async def where_nothing_can_be_taken_back_it_is_said_why(driver: Driver) -> None:
-    class Stubborn(FakeChanges):
-        async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
-            raise SandboxError("parser/lexer.py cannot be written")
-
     async def said(typed: str, words: str) -> None:
         await driver.type(typed)
         await driver.until(lambda: words in driver.text("#say"))
 
     await said(f"/undo {'9' * 5000}", "undo is not available here")
     await said("/redo", "undo is not available here")
-    stubborn = Stubborn(driver.host.session)
+    changes = FakeChanges(driver.host.session)
     await said("/undo", "there is nothing to undo")
     await said("/rewind", "nothing to rewind to")
     driver.host.session.begin_turn("go")
-    stubborn.add("x", "edit", "a.py")
+    changes.add("x", "edit", "a.py")
+    changes.failure = SandboxError("parser/lexer.py cannot be written")
     driver.host.session.end_turn()
     await at_question(driver, "/undo")
     await driver.press("y")

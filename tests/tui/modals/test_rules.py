@@ -58,11 +58,7 @@ async def test_a_revoking_that_fails_is_said() -> None:
         def revoke(self, rule: Rule) -> None:
             raise ConfigError(f"{rule} cannot be taken back", "The file is read-only.")
 
-    class Host(FakeHost):
-        async def new_session(self) -> FakeSession:
-            return self._add(Stubborn(clock=self.clock))
-
-    async with running(Host()) as driver:
+    async with running(FakeHost(kind=Stubborn)) as driver:
         await at_rules(driver, GRANTED)
         await driver.press("d", "y")
         await driver.until(lambda: "cannot be taken back" in driver.text())

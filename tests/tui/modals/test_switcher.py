@@ -12,9 +12,8 @@ from lmtui.tui.modals.switcher import STATES, head_row, session_row
 from tests.sets import for_each
 from tests.structure import ROOT
 from tests.tui.driving import Driver
-from tests.tui.fake_archive import FakeArchive
 from tests.tui.fakes import START, FakeHost
-from tests.tui.one_app import Cases, Size
+from tests.tui.one_app import Cases
 
 
 def host_with_sessions() -> FakeHost:
@@ -129,24 +128,12 @@ def test_hostile_titles_stay_on_one_line() -> None:
 
 @cases
 async def a_session_that_another_lmtui_holds_is_told_and_ends_nothing(driver: Driver) -> None:
-    class Held(FakeArchive):
-        async def delete(self, session_id: str) -> None:
-            raise SessionFileError(f"session {session_id} is open in another lmtui", "Close it there.")
-
-    host = driver.host
-    host.archive = Held(host)
+    driver.host.archive.failure = SessionFileError("the session is open in another lmtui", "Close it there.")
     await open_switcher(driver)
     await driver.press("down", "d", to="Confirm")
     await driver.press("y", to="Switcher")
     assert driver.app.is_running
     assert len(driver.host.summaries) == 3
-
-
-@cases.each(("size", "is_shown"), [((120, 40), True), ((120, 29), False)])
-async def the_marked_session_is_shown_below_from_thirty_rows_on(driver: Driver, size: Size, is_shown: bool) -> None:
-    await open_switcher(driver)
-    await driver.settle()
-    assert ("started" in driver.text("#switcher-box")) is is_shown
 
 
 @cases.at((60, 18))

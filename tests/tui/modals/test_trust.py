@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 
 import pytest
 
@@ -20,14 +19,6 @@ BROUGHT = (
     TrustItem("MCP server", ".mcp.json", "paper: python3 paper_server.py"),
     TrustItem("hook", ".lmagent/hooks.json", "Stop: done.sh"),
 )
-
-
-class FullDisk(FakeTrust):
-    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        raise ConfigError("the answer cannot be kept", "The disk is full.")
-
-    def revoke(self) -> None:
-        raise ConfigError("the answer cannot be kept", "The disk is full.")
 
 
 def bringing(*items: TrustItem) -> FakeHost:
@@ -97,14 +88,6 @@ async def what_changed_while_the_question_was_open_is_not_trusted(driver: Driver
     await driver.press("t")
     assert trust.is_trusted is None
     assert "changed meanwhile" in driver.text()
-
-
-@cases
-async def an_answer_that_cannot_be_kept_is_said(driver: Driver) -> None:
-    driver.host.trust = FullDisk()
-    await ask(driver, *TRUST_ITEMS)
-    await driver.press("t")
-    assert "the answer cannot be kept" in driver.text()
 
 
 @cases
@@ -202,10 +185,15 @@ async def what_is_trusted_is_reached_from_the_question_too(driver: Driver) -> No
 
 
 @cases
-async def a_trust_that_cannot_be_taken_back_is_said(driver: Driver) -> None:
-    driver.host.trust = FullDisk()
-    driver.host.trust.trusted_items = list(BROUGHT)
+async def an_answer_that_cannot_be_kept_or_taken_back_is_said(driver: Driver) -> None:
+    trust = await ask(driver, *TRUST_ITEMS)
+    trust.failure = ConfigError("the answer cannot be kept", "The disk is full.")
+    await driver.press("t")
+    assert "the answer cannot be kept" in driver.text()
+    await driver.press("escape", to="Workbench")
+    trust.items, trust.trusted_items = [], list(BROUGHT)
     await driver.type("/trust", "Trusted")
+    assert "the answer cannot be kept" not in driver.text()
     await driver.press("d", to="Confirm")
     await driver.press("y")
     await driver.until(lambda: "the answer cannot be kept" in driver.text())

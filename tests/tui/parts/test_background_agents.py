@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lmtui.core.errors import HostError
 from lmtui.core.sessions import AgentRow
-from lmtui.tui.modals.agents import NO_AGENTS, in_order
+from lmtui.tui.modals.agents import in_order
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost, play_work
 from tests.tui.one_app import Cases
@@ -58,14 +58,6 @@ async def a_session_of_this_folder_is_opened_in_the_attached_app(driver: Driver)
     await driver.until(lambda: "Build the contact form" in driver.text())
     await driver.press("home", "enter", to="Workbench")
     assert not driver.app.is_leaving
-
-
-@cases
-async def without_a_host_it_says_how_to_start_work_there(driver: Driver) -> None:
-    use_agents(driver, [])
-    await listed(driver)
-    await driver.until(lambda: "lmtui run --detach" in driver.text())
-    assert NO_AGENTS.startswith("No session runs in the background.")
 
 
 async def test_a_host_that_does_not_answer_is_said() -> None:

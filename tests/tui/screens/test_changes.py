@@ -206,14 +206,10 @@ async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_g
 
 @cases
 async def a_session_without_changes_says_so_and_so_does_one_whose_total_cannot_be_had(driver: Driver) -> None:
-    class Broken(FakeChanges):
-        async def total(self) -> tuple[FileChange, ...]:
-            raise SandboxError("the store of checkpoints is gone")
-
     await driver.press("f10")
     await driver.until(lambda: "No file was changed." in driver.text())
     await driver.press("escape", to="Workbench")
-    Broken(driver.host.session)
+    FakeChanges(driver.host.session).failure = SandboxError("the store of checkpoints is gone")
     await driver.press("f10")
     await driver.until(lambda: "the store of checkpoints is gone" in driver.text("#changes-note"))
 

@@ -12,11 +12,6 @@ from tests.tui.fakes import FakeHost
 NOTE = "No model server is chosen yet."
 
 
-class Refusing(FakeServers):
-    async def use(self, url: str, model: str, key: str = "") -> None:
-        raise ProviderError(Fault.UNREACHABLE, f"nothing answers at {url}", "Is it running?")
-
-
 async def at_first_run(driver: Driver) -> None:
     await driver.until_screen("FirstRun")
     await driver.until(lambda: "Server URL" in driver.text())
@@ -64,7 +59,7 @@ async def test_an_address_is_typed_then_its_key_unseen_then_its_model_chosen() -
 
 async def test_an_address_that_fails_is_said_and_a_server_that_was_used_before_is_listed() -> None:
     host = FakeHost(setup_note=NOTE)
-    host.servers = Refusing(host)
+    host.servers.refusal = ProviderError(Fault.UNREACHABLE, "nothing answers at http://box", "Is it running?")
     host.servers.found = (ServerFound(ServerKind.KEPT, "http://127.0.0.1:18086", (), "no answer"),)
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
