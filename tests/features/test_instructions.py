@@ -112,7 +112,7 @@ async def test_what_is_no_plain_file_is_not_read_and_named(home: Home, tmp_path:
     home.put("work/.cursor/rules/one.mdc", "rule")
     (home.workspace / ".cursor/rules/two.mdc").symlink_to(tmp_path / "two")
     found = await home.files.read(10_000)
-    assert found.sources[0].name == "CLAUDE.md"
+    assert [source.name for source in found.sources] == ["CLAUDE.md", ".cursor/rules/one.mdc"]
     assert "AGENTS.md was not read: it is a link" in found.problems
     for name in (".lmagent.md", "../AGENTS.md", ".claude/rules", ".cursor/rules/two.mdc"):
         assert any(problem.startswith(f"{name} was not read") for problem in found.problems), name
