@@ -413,7 +413,6 @@ TUNING_PARAPHRASES = {
     "use containers for isolation": (
         "lmtui/sandbox/docker.py",
         "docs/sandbox.md",
-        "lmtui/sandbox/docker_engine.py",
         "lmtui/sandbox/images.py",
     ),
     "limit RAM and processes of a command": (

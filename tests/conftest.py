@@ -28,9 +28,8 @@ from hypothesis import settings
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox.bubblewrap import find_bubblewrap
-from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.guest.confinement import OLDEST_ABI, landlock_abi
-from lmtui.sandbox.images import DEFAULT_IMAGE
+from lmtui.sandbox.images import DEFAULT_IMAGE, connect, find_socket
 
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("full", deadline=None, max_examples=200)

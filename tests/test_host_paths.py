@@ -148,7 +148,7 @@ def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_
 def test_the_trace_sees_a_path_that_is_opened(tmp_path: Path) -> None:
     workspace, out = tmp_path / "ws", tmp_path / "out.json"
     careless = (
-        "import lmtui.sandbox.workspace_listing as m\nreal = m.SandboxListing.__init__\n"
+        "import lmtui.sandbox.workspace_states as m\nreal = m.SandboxListing.__init__\n"
         "def init(self, instances):\n    real(self, instances)\n    (instances.workspace / 'x').exists()\n"
         "m.SandboxListing.__init__ = init\n"
     )

@@ -31,10 +31,9 @@ from lmtui.sandbox.backend import (
     settings_of,
     supervisor_command,
 )
-from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.guest import effects, forward
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
-from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, image_name
+from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, connect, find_socket, image_name, labels, reap_dead
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy

@@ -1,4 +1,6 @@
-"""The images that Docker instances start from: the default one, and one that a project describes itself.
+"""A local container engine, and the images that its instances start from: the default one, and one that a project describes.
+
+The SDK blocks.  Containers that dead processes left are found by their labels.
 
 The default image is pulled by a name that the user gives, or built from Debian packages, for `lmtui sandbox image`.
 
@@ -18,6 +20,7 @@ import os
 import posixpath
 import re
 import shutil
+import socket
 import stat
 import sys
 import tarfile
@@ -27,14 +30,102 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.paths import without_keys
-from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.host_paths import LINK_INSIDE
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+
+_OWNER = "lmtui"
+_SOCKETS = (
+    "/var/run/docker.sock",
+    "{runtime}/docker.sock",
+    "{home}/.docker/run/docker.sock",
+    "{home}/.colima/default/docker.sock",
+)
+
+
+def find_socket() -> str:
+    """Return the path of a local engine's socket.
+
+    Raises:
+        SandboxUnavailable: there is none, or the environment points to another machine.
+    """
+    address = os.environ.get("DOCKER_HOST", "")
+    if address and not address.startswith("unix://"):
+        raise SandboxUnavailable(
+            f"DOCKER_HOST is {address}: the workspace cannot be mounted into an engine on another machine",
+            "Unset DOCKER_HOST, or point it to a local socket (unix://…).",
+        )
+    if address:
+        return address.removeprefix("unix://")
+    runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
+    for template in _SOCKETS:
+        path = Path(template.format(runtime=runtime, home=Path.home()))
+        if path.is_socket():
+            return str(path)
+    raise SandboxUnavailable("no Docker engine runs here", "Install and start Docker, or use bubblewrap.")
+
+
+def connect(socket_path: str, timeout_s: int) -> DockerClient:
+    """Return a client of a local engine, which the caller closes.  Blocks.
+
+    Raises:
+        SandboxUnavailable: the engine does not answer.
+    """
+    # Deferred: the SDK costs 150 ms to import and is not needed before a container is.
+    from docker import DockerClient  # noqa: PLC0415
+    from docker.errors import DockerException  # noqa: PLC0415
+
+    try:
+        # Tried by hand first: the SDK leaves its socket open where it cannot connect.
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(timeout_s)
+            probe.connect(str(socket_path))
+        engine = DockerClient(base_url=f"unix://{socket_path}", timeout=timeout_s)
+        engine.ping()
+    except (OSError, DockerException) as error:
+        denied = "Add yourself to the docker group, or use bubblewrap." if "ermission" in str(error) else "Start it."
+        raise SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", denied) from error
+    return engine
+
+
+def reap_dead(engine: DockerClient) -> int:
+    """Remove containers whose lmtui is gone and return how many.  Blocks."""
+    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
+
+    mine = labels()
+    reaped = 0
+    for container in engine.containers.list(
+        all=True, ignore_removed=True, filters={"label": f"{_OWNER}.host={mine[f'{_OWNER}.host']}"}
+    ):
+        pid, started = container.labels.get(f"{_OWNER}.pid", ""), container.labels.get(f"{_OWNER}.started", "")
+        if not (pid.isdigit() and _started(int(pid)) == started):
+            with contextlib.suppress(APIError):
+                container.remove(force=True)
+                reaped += 1
+    return reaped
+
+
+def labels() -> dict[str, str]:
+    """Return what tells whose a container is: the machine (and its process namespace), the process, and its start."""
+    host = Path("/proc/sys/kernel/random/boot_id")
+    namespace = Path("/proc/self/ns/pid")
+    boot = host.read_text(encoding="ascii").strip() if host.exists() else "host"
+    where = f"{boot}:{namespace.readlink()}" if namespace.is_symlink() else boot
+    return {f"{_OWNER}.host": where, f"{_OWNER}.pid": str(os.getpid()), f"{_OWNER}.started": _started(os.getpid())}
+
+
+def _started(pid: int) -> str:
+    try:
+        return f"{psutil.Process(pid).create_time():.2f}"
+    except psutil.Error:
+        return ""
 
 
 DEFAULT_IMAGE = "lmtui-sandbox:3"

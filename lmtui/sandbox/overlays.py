@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
@@ -76,24 +75,21 @@ async def _watched(client: Client, folder: Path) -> AsyncIterator[None]:
     Raises:
         SandboxError: that happened.
     """
-    is_full = asyncio.Event()
-    watching = asyncio.create_task(_end_when_full(client, folder, is_full))
+    is_full = False
+
+    async def watch() -> None:
+        nonlocal is_full
+        while not is_full:
+            is_full = await asyncio.to_thread(free_bytes, folder) <= _LEAST_FREE_BYTES
+            await (client.close() if is_full else asyncio.sleep(_LOOK_S))
+
+    watching = asyncio.create_task(watch())
     try:
         yield
     except SandboxError as error:
-        if is_full.is_set():
-            raise SandboxError(_FULL) from error
-        raise
+        raise SandboxError(_FULL) if is_full else error from error
     finally:
         watching.cancel()
-
-
-async def _end_when_full(client: Client, folder: Path, is_full: asyncio.Event) -> None:
-    while not is_full.is_set():
-        if await asyncio.to_thread(free_bytes, folder) <= _LEAST_FREE_BYTES:
-            is_full.set()
-            await client.close()
-        await asyncio.sleep(_LOOK_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,37 +100,19 @@ class Moment:
     state: str
 
 
-class OverlayInstances:
-    """The supervisors of one overlay, each opened for one use: those that look see the overlay as it is at that moment.
+class Moments:
+    """When an overlay began, the moment that its next files are touched in, and those of the touched files.
 
-    Args:
-        pool: the supervisors of the workspace.
-        states: its checkpoints.
-        folder: the overlay's.
-        stays: commands and file tools share one that stays, with a private `/tmp`; else all overlays have the same `/tmp`.
+    They are written down for the patch that outlives a kill.
     """
 
-    def __init__(self, pool: SandboxPool, states: SandboxCheckpoints, folder: Path, *, stays: bool) -> None:
-        self._pool = pool
-        self._states = states
-        self._stays = stays
-        self.folder = folder
-        self.moment: Moment | None = None
-        self._noting = asyncio.Lock()
-        self._layout = SandboxLayout()
-        self._began = self._ended = 0
-        self._opening = asyncio.Lock()
-        self._running = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._stack = AsyncExitStack()
-        self._main: Client | None = None
+    def __init__(self, folder: Path, states: SandboxCheckpoints) -> None:
+        self._file, self._states = folder / _MOMENTS, states
+        self.birth: Moment | None = None
+        self.now: Moment | None = None
+        self.touched: dict[str, Moment] = {}
 
-    def version(self) -> int | None:
-        """Return a number that stays the same while nothing writes to the overlay, None while something may."""
-        return self._ended if self._ended == self._began else None
-
-    async def note_moment(self) -> Moment:
+    async def note(self) -> Moment:
         """Note the workspace as it is now; what it changes in from now on has a later time."""
         began_ns = time.time_ns()  # some file systems take times from this clock, others from the one that lags behind
         for _ in range(MOST_TICKS_MS):
@@ -144,35 +122,63 @@ class OverlayInstances:
         state = ""
         with suppress(SandboxError):  # then no file that is changed meanwhile can be merged
             state = (await self._states.snapshot()).id
-        self.moment = Moment(began_ns, state)
-        return self.moment
+        self.now = Moment(began_ns, state)
+        self.birth = self.birth or self.now
+        return self.now
+
+    def write(self) -> None:
+        """Note for the next start when the overlay began, and when the files were touched."""
+        assert self.birth is not None
+        touched = {path: astuple(each) for path, each in self.touched.items()}
+        _write_note(self._file, {"birth": astuple(self.birth), "touched": touched})
+
+    def read(self) -> None:
+        """Take what a process that was killed had noted; without a note every file counts as changed since."""
+        self.now = self.birth = Moment(0, "")
+        with suppress(TypeError, KeyError):
+            note = _read_note(self._file)
+            self.birth = Moment(*note["birth"])
+            self.touched = {path: Moment(*each) for path, each in note["touched"].items()}
+
+
+class OverlayInstances:
+    """The supervisors of one overlay, each opened for one use: those that look see the overlay as it is at that moment.
+
+    Where one `stays`, commands and file tools share it, with a private `/tmp`; else all overlays have the same `/tmp`.
+    """
+
+    def __init__(self, pool: SandboxPool, moments: Moments, folder: Path, *, stays: bool) -> None:
+        self._pool, self._moments, self.folder, self._stays = pool, moments, folder, stays
+        self._noting, self._opening = asyncio.Lock(), asyncio.Lock()
+        self._layout = SandboxLayout()
+        self._began = self._ended = self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._stack = AsyncExitStack()
+        self._main: Client | None = None
+
+    def version(self) -> int | None:
+        """Return a number that stays the same while nothing writes to the overlay, None while something may."""
+        return self._ended if self._ended == self._began else None
 
     @asynccontextmanager
     async def client(self, kind: InstanceKind, *, writes: bool = True, is_fresh: bool = False) -> AsyncIterator[Client]:
-        """Yield a supervisor of the workspace with the overlay over it.
-
-        Args:
-            kind: what it is for.
-            writes: False for read-only use.
-            is_fresh: its home and `/tmp` are new.
+        """Yield a supervisor of the workspace with the overlay over it; if it `is_fresh`, its home and `/tmp` are new.
 
         Raises:
             SandboxUnavailable: overlays cannot be made here.
         """
         async with self._noting:
-            if self.moment is None:
-                await self.note_moment()
-                _write_moments(self)
-        if kind is not InstanceKind.MAIN or not writes:
-            async with self._client(kind, is_fresh=False) as client:
-                yield client
-            return
-        self._began += 1
+            if self._moments.now is None:
+                await self._moments.note()
+                self._moments.write()
+        writes = writes and kind is InstanceKind.MAIN
+        self._began += writes
         try:
-            async with self._client(kind, is_fresh=is_fresh) as client:
+            async with self._client(kind, is_fresh=is_fresh and writes) as client:
                 yield client
         finally:
-            self._ended += 1
+            self._ended += writes
 
     @asynccontextmanager
     async def _client(self, kind: InstanceKind, *, is_fresh: bool) -> AsyncIterator[Client]:
@@ -263,8 +269,7 @@ class WorkspaceOverlay(Generic[V]):
 
     Args:
         pool: the supervisors of the workspace.
-        real: the workspace as it is, in which kept files are made.
-        checkpoints: its states.
+        real: the workspace as it is, in which kept files are made; `checkpoints` are its states.
         view: returns the workspace as the supervisors of an overlay show it.
         stays: the supervisor of its commands and file tools does, until it is closed.
         folder: of an overlay that a killed process left, None for a new one.
@@ -280,40 +285,27 @@ class WorkspaceOverlay(Generic[V]):
         stays: bool,
         folder: Path | None = None,
     ) -> None:
-        self._pool = pool
-        self._real = real
-        self._checkpoints = checkpoints
-        self._stays = stays
+        self._pool, self._real, self._checkpoints, self._stays = pool, real, checkpoints, stays
         self._folder = folder or (new_overlay_folder(pool.workspace) if stays else pool.instances.spare.take())
-        self._instances = OverlayInstances(pool, checkpoints, self._folder, stays=stays)
-        self._birth: Moment | None = None
-        self._touched: dict[str, Moment] = {}
+        self._moments = Moments(self._folder, checkpoints)
+        self._instances = OverlayInstances(pool, self._moments, self._folder, stays=stays)
         if folder is not None:
-            self._read_moments()
+            self._moments.read()
         self.checkpoints = OverlayCheckpoints(self._instances, checkpoints)
         self.sandbox = view(self._instances, self.checkpoints)
 
     async def begin_call(self) -> None:
         """Note the workspace as a call sees it that follows others."""
-        before = self._instances.moment
-        self._birth = self._birth or before
-        now = await self._instances.note_moment()
+        before = self._moments.now
+        now = await self._moments.note()
         if before is not None and before.state != now.state:  # what is seen of a changed lower file is not certain
             await self.refresh()
 
     def note_touched(self, paths: Collection[str]) -> None:
         """Note which files the last call changed: those that are new are compared with what that call saw."""
-        if self._instances.moment is not None:
-            self._touched = dict.fromkeys(paths, self._instances.moment) | self._touched
-            _write_moments(self._instances, self._birth, self._touched)
-
-    def _read_moments(self) -> None:
-        """Take what a process that was killed had noted; without a note every file counts as changed since."""
-        self._instances.moment = self._birth = Moment(0, "")
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            note = json.loads((self._folder / _MOMENTS).read_text(encoding="utf-8"))
-            self._birth = Moment(*note["birth"])
-            self._touched = {path: Moment(*each) for path, each in note["touched"].items()}
+        if self._moments.now is not None:
+            self._moments.touched = dict.fromkeys(paths, self._moments.now) | self._moments.touched
+            self._moments.write()
 
     async def effect(self) -> CommandEffect:
         """Return what would be different from the workspace as it was when each file was first touched.
@@ -321,11 +313,11 @@ class WorkspaceOverlay(Generic[V]):
         Raises:
             SandboxError: it cannot be seen, or more files were touched than can be followed.
         """
-        moment = self._birth or self._instances.moment
+        moment, touched = self._moments.birth, self._moments.touched
         if moment is None or await asyncio.to_thread(_is_untouched, self._folder / "upper"):
             return CommandEffect("", "")
-        reply = await _looked(self._instances, since_ns=min(each.at_ns for each in (moment, *self._touched.values())))
-        late = [path for path, at in reply.late.items() if at > self._touched.get(path, moment).at_ns]
+        reply = await _looked(self._instances, since_ns=min(each.at_ns for each in (moment, *touched.values())))
+        late = [path for path, at in reply.late.items() if at > touched.get(path, moment).at_ns]
         before, changes, lost = await self._as_seen(reply, moment, late)
         modes = {path: mode for path, mode in reply.modes.items() if path not in late}
         lost += [f"{path} (mode {mode:o})" for path, mode in reply.modes.items() if path in late]
@@ -358,9 +350,9 @@ class WorkspaceOverlay(Generic[V]):
         """
         before = reply.before
         found = await self._checkpoints.changes(before, reply.after)
-        paths = [each.path for each in found]
-        for moment in {self._touched.get(path, birth) for path in paths}:
-            of_moment = [path for path in paths if self._touched.get(path, birth) == moment]
+        moments = {each.path: self._moments.touched.get(each.path, birth) for each in found}
+        for moment in set(moments.values()):
+            of_moment = [path for path in moments if moments[path] == moment]
             before = await self._checkpoints.with_entries(before, moment.state or EMPTY_STATE, of_moment, late)
         changes = found if before == reply.before else await self._checkpoints.changes(before, reply.after)
         deleted = {each.path for each in found if each.kind is FileChangeKind.DELETED}
@@ -385,19 +377,18 @@ class WorkspaceOverlay(Generic[V]):
         note: dict[str, Any] = {"paths": [*choice.paths], "before": effect.before, "after": after}  # Any: JSON
         note |= {"made": [*choice.made], "removed": [*choice.removed]}
         note["modes"] = {path: effect.modes[path] for path in choice.paths if path in effect.modes}
-        self._birth = self._birth or self._instances.moment
         before = await self._checkpoints.snapshot()
         began = await self._pool.workspace_guard.begin()
         try:
             merged = await to_the_end(self._keep_merged(note))
         finally:
             findings = await to_the_end(self._pool.workspace_guard.end(began))
-        moment, paths = await self._instances.note_moment(), choice.paths
+        moment, paths = await self._moments.note(), choice.paths
         with suppress(SandboxError):  # what somebody changed since is not in it
             state = moment.state and await self._checkpoints.with_entries(moment.state, note["after"], paths, paths)
             moment = replace(moment, state=state)
-        self._touched.update(dict.fromkeys(choice.paths, moment))
-        _write_moments(self._instances, self._birth, self._touched)
+        self._moments.touched.update(dict.fromkeys(choice.paths, moment))
+        self._moments.write()
         notes = (*findings.notes, *(_MERGED.format(path=sanitize_path(path)) for path in merged))
         return KeptChanges(before, Snapshot(moment.state) if moment.state else None, notes)
 
@@ -406,7 +397,7 @@ class WorkspaceOverlay(Generic[V]):
         wanted = [path for path in (*effect.paths, *folders, *effect.special) if _may_be_output(path, rules)]
         ignored = await self._ignored([f"{path}/" if path in folders else path for path in wanted])
         file = workspace_state_dir(self._pool.workspace) / _OUTPUTS
-        known = await asyncio.to_thread(_read_outputs, file) if ignored else []
+        known = (await asyncio.to_thread(_read_note, file)).get("paths", []) if ignored else []
         of_kind = {kind: {each.path for each in effect.changes if each.kind is kind} for kind in FileChangeKind}
         free, deleted = {*known, *of_kind[FileChangeKind.ADDED], *folders, *effect.special}, of_kind[FileChangeKind.DELETED]
         free |= {path for path in ignored - deleted if _BUILT.search(path)}
@@ -443,7 +434,9 @@ class WorkspaceOverlay(Generic[V]):
         sides = [await self._checkpoints.read(state, path) for state in (effect.before, effect.after)]
         old, new = (split_lines(decoded(side)) for side in sides)
         spans = hunk_spans(next(each.diff for each in effect.changes if each.path == path))
-        return await self._checkpoints.with_content(after, path, encoded(with_hunks(old, new, spans, hunks)))
+        return await self._checkpoints.with_content(
+            after, path, with_hunks(old, new, spans, hunks).encode("utf-8", "surrogateescape")
+        )
 
     async def _keep_merged(self, note: dict[str, Any]) -> list[str]:  # Any: JSON
         """Make an effect real, merged with what was changed meanwhile; return the files that were merged.
@@ -459,7 +452,9 @@ class WorkspaceOverlay(Generic[V]):
                     await _keep(self._real, self._checkpoints, note)
                 except FilesChangedSince as error:
                     if len(merged) > _MOST_MERGED or not await self._merge(note, error.paths):
-                        raise FilesChangedSince(_conflict(error.paths), error.paths) from error
+                        verb = "was" if len(error.paths) == 1 else "were"
+                        why = f"{', '.join(map(sanitize_path, error.paths))} {verb} changed meanwhile in the same place"
+                        raise FilesChangedSince(f"{why}; nothing was kept", error.paths) from error
                     merged += error.paths
                 else:
                     file.unlink()
@@ -483,23 +478,17 @@ class WorkspaceOverlay(Generic[V]):
             if text is None:
                 return False
             note["before"] = await self._checkpoints.with_content(note["before"], path, now)
-            note["after"] = await self._checkpoints.with_content(note["after"], path, encoded(text))
+            note["after"] = await self._checkpoints.with_content(note["after"], path, text.encode("utf-8", "surrogateescape"))
         return True
 
     def outlive_kill(self, name: str) -> Path:
         """Let the next start save a patch of this name if this process is killed, and return its file."""
         (self._folder / _PATCH_NAME).write_text(name, encoding="utf-8")
-        return self._patch_file(name)
+        return patches_dir(self._pool.workspace) / f"{name}.patch"
 
     async def save_patch(self, effect: CommandEffect, name: str) -> Path:
         """Write an effect as a patch of this name, and return its file; the newest 64 patches stay."""
-        patch = await self._checkpoints.patch(effect.before, effect.after)
-        file = self._patch_file(name)
-        await asyncio.to_thread(_write_patch, file, patch)
-        return file
-
-    def _patch_file(self, name: str) -> Path:
-        return patches_dir(self._pool.workspace) / f"{name}.patch"
+        return await _save_patch(self._pool.workspace, self._checkpoints, name, effect.before, effect.after)
 
     async def refresh(self) -> None:
         """Show the workspace as it is now; what commands left in `/tmp` is gone."""
@@ -520,20 +509,11 @@ def _may_be_output(path: str, rules: Sequence[Rule]) -> bool:
     return not is_special and decide("write", Access.WRITE, path, Mode.AUTO, tuple(rules)).verdict is Verdict.ALLOW
 
 
-def _read_outputs(file: Path) -> list[str]:
-    """Return which files were kept as outputs before; nothing where that cannot be read."""
-    with suppress(OSError, ValueError, KeyError):
-        return [str(path) for path in json.loads(file.read_text(encoding="utf-8"))["paths"]]
-    return []
-
-
-def _write_moments(
-    instances: OverlayInstances, birth: Moment | None = None, touched: Mapping[str, Moment] = MappingProxyType({})
-) -> None:
-    """Note for the next start when an overlay began, and when the files were touched; for the patch that outlives a kill."""
-    assert instances.moment is not None
-    note = {"birth": astuple(birth or instances.moment), "touched": {path: astuple(each) for path, each in touched.items()}}
-    _write_note(instances.folder / _MOMENTS, note)
+def _read_note(file: Path) -> dict[str, Any]:  # Any: JSON
+    """Return what `_write_note` wrote; nothing where that cannot be read."""
+    with suppress(OSError, ValueError, TypeError):
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    return {}
 
 
 def _is_untouched(upper: Path) -> bool:
@@ -545,26 +525,18 @@ def _is_untouched(upper: Path) -> bool:
         return False
 
 
-def _conflict(paths: Sequence[str]) -> str:
-    names = ", ".join(map(sanitize_path, paths))
-    return f"{names} {'was' if len(paths) == 1 else 'were'} changed meanwhile in the same place; nothing was kept"
-
-
 def decoded(data: bytes | None) -> str:
-    """Return the text of a file, such that `encoded` returns just its bytes."""
+    """Return the text of a file; encoded in the same way it is just its bytes."""
     return (data or b"").decode("utf-8", "surrogateescape")
 
 
-def encoded(text: str) -> bytes:
-    """Return the bytes of a text that was `decoded`."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _write_patch(file: Path, patch: bytes) -> None:
+async def _save_patch(workspace: Path, states: SandboxCheckpoints, name: str, before: str, after: str) -> Path:
+    patch, file = await states.patch(before, after), patches_dir(workspace) / f"{name}.patch"
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file.write_bytes(patch)
+    await asyncio.to_thread(file.write_bytes, patch)
     for old in sorted(file.parent.glob("*.patch"), key=lambda each: each.stat().st_mtime_ns)[:-_MOST_PATCHES]:
         old.unlink(missing_ok=True)
+    return file
 
 
 def _write_note(path: Path, note: Mapping[str, object]) -> None:
@@ -598,41 +570,29 @@ async def finish_interrupted(
         note: dict[str, Any] = {}  # Any: JSON
         try:
             note = json.loads((old / _NOTE).read_text(encoding="utf-8"))
-            is_finished = await _finish(real, states, note, (old / _NOTE).stat().st_mtime_ns)
-            what = "half kept when lmtui was killed; the rest is kept now" if is_finished else "not kept: lmtui was killed"
+            again = {"expected": note["before"], "since_ns": (old / _NOTE).stat().st_mtime_ns}
+            what = "not kept: lmtui was killed"  # none of it was, or all was undone since
+            if not note["paths"] or await states.finish_restoring(note["after"], note["paths"], **again):
+                await _keep(real, states, note)
+                what = "half kept when lmtui was killed; the rest is kept now"
             told.append(f"a command's changes were {what}")
         except FileNotFoundError:
             pass
         except (SandboxError, ValueError, KeyError, OSError) as error:
             told.append(f"a command's changes were half kept when lmtui was killed, and the rest cannot be kept: {error}")
             with suppress(SandboxError, OSError, KeyError):
-                file = patches_dir(workspace) / f"half-kept-{old.name}.patch"
-                await asyncio.to_thread(_write_patch, file, await states.patch(note["before"], note["after"]))
+                file = await _save_patch(workspace, states, f"half-kept-{old.name}", note["before"], note["after"])
                 told.append(f"all of them are saved as a patch: {file}")
         try:
-            told += await _saved(adopt(old), (old / _PATCH_NAME).read_text(encoding="utf-8"))
+            name, overlay = (old / _PATCH_NAME).read_text(encoding="utf-8"), adopt(old)
+            if not (effect := await overlay.effect()).is_empty:
+                file = await overlay.save_patch(effect, Path(name).name)
+                missing = f"; not in it: {', '.join(map(sanitize_path, effect.special))}" if effect.special else ""
+                saved = "the unmerged changes of a killed session are saved as a patch"
+                told.append(f"{saved}: git apply {shlex.quote(str(file))}{missing}")
         except FileNotFoundError:
             pass
         except (SandboxError, ValueError, OSError) as error:
             told.append(f"could not save the unmerged changes of a killed session: {error}")
         await asyncio.to_thread(remove_locked, old, discard)
     return "; ".join(told)
-
-
-async def _finish(real: Sandbox, states: SandboxCheckpoints, note: Mapping[str, Any], since_ns: int) -> bool:  # Any: JSON
-    """Do the rest of what a note says; False where none of it was done, or all was undone since: then nothing is."""
-    again = {"expected": note["before"], "since_ns": since_ns}
-    if note["paths"] and not await states.finish_restoring(note["after"], note["paths"], **again):
-        return False
-    await _keep(real, states, note)
-    return True
-
-
-async def _saved(overlay: WorkspaceOverlay[V], name: str) -> list[str]:
-    """Save what waits in an overlay as a patch, and return where it is."""
-    effect = await overlay.effect()
-    if effect.is_empty:
-        return []
-    file = await overlay.save_patch(effect, Path(name).name)
-    missing = f"; not in it: {', '.join(map(sanitize_path, effect.special))}" if effect.special else ""
-    return [f"the unmerged changes of a killed session are saved as a patch: git apply {shlex.quote(str(file))}{missing}"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,23 +17,25 @@ from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.guard_calls import (
+from lmtui.sandbox.mount_layout import SandboxLayout
+from lmtui.sandbox.project_tools import with_added
+from lmtui.sandbox.proxy import NetworkApprovals, Proxy
+from lmtui.sandbox.spare_overlay import Instance, InstanceKey, InstanceTable, SpareOverlay, open_whole
+from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
+from lmtui.sandbox.workspace_guard import (
+    Findings,
     OutsideFolders,
+    WorkspaceGuard,
     check_mounts,
     find_tools,
     freeze,
+    greeted,
     has_git,
     has_secrets,
     look,
     open_client,
     thaw,
 )
-from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.project_tools import with_added
-from lmtui.sandbox.proxy import NetworkApprovals, Proxy
-from lmtui.sandbox.spare_overlay import Instance, InstanceKey, InstanceTable, SpareOverlay, open_whole
-from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
-from lmtui.sandbox.workspace_guard import Findings, WorkspaceGuard
 
 _OPENINGS = 3
 _RESTARTED = (
@@ -62,12 +64,13 @@ class ChosenBackend:
 class _Masks:
     """What is masked: since the sandbox was opened, by each session, and whether git has contents of it.
 
-    `is_cut`: it is more than can be masked.
+    `now` has the masked paths, and whether a rule denies each.  `is_cut`: it is more than can be masked.
     """
 
     opened: list[MaskExpressions] = field(default_factory=list)
     of_sessions: dict[int, MaskExpressions] = field(default_factory=dict)
     tracked: dict[tuple[str, frozenset[str]], bool] = field(default_factory=dict)
+    now: dict[str, bool] = field(default_factory=dict)
     is_cut: bool = False
 
 
@@ -95,7 +98,6 @@ class SandboxPool:
         self.workspace = workspace
         self.users = 0
         self.network_approvals = network_approvals or NetworkApprovals()
-        self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
         self._outside = outside or OutsideFolders()
         main = partial(self.client, InstanceKind.MAIN, is_for_one_file=True)
         self.workspace_guard = WorkspaceGuard(main, self.guard, self.frozen, added=self._outside.writable)
@@ -107,7 +109,7 @@ class SandboxPool:
         self._networks: dict[object, str] = {}  # in which commands stay
         self._masks = _Masks()
         self._locks = _Locks()
-        self._notice = ""
+        self.notice = ""  # what the user and the model should know
         self._proxy = proxy
 
     def open_with(self, masks: MaskExpressions) -> None:
@@ -148,7 +150,7 @@ class SandboxPool:
             status = replace(status, has_read_only=has_read_only, has_overlays=has_overlays, masks_git=layout.hides_objects)
         if not status.has_overlays:
             status = replace(status, facts=(*status.facts, f"{_NO_OVERLAYS}{self.instances.overlay_problem or _WHY_NONE}"))
-        return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
+        return replace(status, facts=(*status.facts, self.notice)) if self.notice else status
 
     async def read_status(self) -> SandboxStatus:
         """Return what the read-only instance is; starts and tests it where it does not run."""
@@ -177,18 +179,16 @@ class SandboxPool:
             await self._start_first()
             instance = self.instances.running.get(key)
             if instance is not None and not instance.client.is_alive:
-                self._notice = _RESTARTED
+                self.notice = _RESTARTED
                 await instance.client.close()
                 instance = None
             is_old = instance is None or instance.masks != self._all_masks()
             if is_old and kind.is_masked:
                 await self._mask_added()
-            if instance is not None and kind.is_masked and instance.tools != self._backend.tools:
-                self.instances.retire(instance.client)
-                instance = None
-            if instance is None or (kind.is_masked and (is_old or not is_for_one_file)):
+            has_tools = instance is None or not kind.is_masked or instance.tools == self._backend.tools
+            if instance is None or (kind.is_masked and (is_old or not has_tools or not is_for_one_file)):
                 layout = (await self._layout(kind)).without(revealed)
-                if instance is not None and not instance.layout.covers(layout, kind):
+                if instance is not None and not (has_tools and instance.layout.covers(layout, kind)):
                     self.instances.retire(instance.client)
                     instance = None
                 if instance is None:
@@ -322,17 +322,19 @@ class SandboxPool:
 
         Both end with the command.
         """
-        async with contextlib.AsyncExitStack() as parts:
-            if backend is not None:
-                parts.push_async_callback(backend.close)
-            async with self._locks.starting:
-                has_way_out = backend is not None
-                backend = backend or (await self._start_first()).backend
-                layout = await self._layout(InstanceKind.MAIN)
-                layout = replace(layout, network="") if has_way_out else layout
-            client = await parts.enter_async_context(self.serving_client(backend, InstanceKind.MAIN, layout))
-            await parts.enter_async_context(self._guarded(findings))
+        async with self._own_client(InstanceKind.MAIN, backend) as client, self._guarded(findings):
             yield client
+
+    @contextlib.asynccontextmanager
+    async def _own_client(self, kind: InstanceKind, other: Backend | None) -> AsyncIterator[Client]:
+        async with contextlib.AsyncExitStack() as parts:
+            if other is not None:
+                parts.push_async_callback(other.close)
+            async with self._locks.starting:
+                backend = other or (await self._start_first()).backend
+                layout = await self._layout(kind)
+            layout = replace(layout, network="") if other is not None else layout
+            yield await parts.enter_async_context(self.serving_client(backend, kind, layout))
 
     @contextlib.asynccontextmanager
     async def overlay_client(self, kind: InstanceKind, overlay: Path, *, shares_scratch: bool = True) -> AsyncIterator[Client]:
@@ -343,8 +345,8 @@ class SandboxPool:
         """
         wanted, tools = await self.overlay_layout(kind, overlay, shares_scratch=shares_scratch), self._backend.tools
         opened = self.instances.spare.opened(kind, overlay)
-        is_as_wanted = opened is not None and opened.layout.covers(wanted, kind) and opened.layout.scratch == wanted.scratch
-        if opened is not None and not (is_as_wanted and opened.tools == tools):
+        has = opened.layout if opened is not None else wanted
+        if opened is not None and not (has.covers(wanted, kind) and has.scratch == wanted.scratch and opened.tools == tools):
             await opened.client.close()
             opened = None
         opened = opened or await open_whole(self._open_overlay(kind, wanted))
@@ -377,17 +379,11 @@ class SandboxPool:
     async def _open_overlay(self, kind: InstanceKind, layout: SandboxLayout) -> Instance:
         tools = self._backend.tools
         try:
-            client = Client(await self._backend.open(kind, layout))
-            await client.start()
+            link = await self._backend.open(kind, layout)
         except SandboxUnavailable as error:
             self.instances.overlay_problem = str(error)
             raise
-        try:
-            await check_mounts(client, kind, layout)
-        except BaseException:
-            await client.close()
-            raise
-        return Instance(client, layout, tools)
+        return Instance(await greeted(link, kind, layout), layout, tools)
 
     async def _open_spare(self, kind: InstanceKind, folder: Path) -> Instance:
         return await open_whole(self._open_overlay(kind, await self.overlay_layout(kind, folder, shares_scratch=True)))
@@ -400,15 +396,8 @@ class SandboxPool:
 
         Without mounts, what of `.git` git should not have changed is put back afterwards.
         """
-        async with contextlib.AsyncExitStack() as parts:
-            if own is None:
-                client = await self.client(kind)
-            else:
-                parts.push_async_callback(own.close)
-                async with self._locks.starting:
-                    layout = await self._layout(kind)
-                client = await parts.enter_async_context(self.serving_client(own, kind, layout))
-            await parts.enter_async_context(self._locks.git_turn)
+        opened = contextlib.nullcontext(await self.client(kind)) if own is None else self._own_client(kind, own)
+        async with opened as client, self._locks.git_turn:
             keeps_git = not self._backend.has_mounts
             if keeps_git:
                 await self.workspace_guard.begin_git()
@@ -424,7 +413,7 @@ class SandboxPool:
         try:
             tools = await find_tools(await self.guard(), self.workspace, self._outside, self._all_masks())
         except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
-            self._notice = str(error)
+            self.notice = str(error)
             return False
         async with self._locks.starting:
             if tools == backend.tools:
@@ -444,19 +433,10 @@ class SandboxPool:
         """Return the added folders."""
         return [str(folder.path) for folder in self._outside.added]
 
-    def tell(self, notice: str) -> None:
-        """Set what the user and the model should know, if there is something."""
-        self._notice = notice or self._notice
-
-    def is_first_status(self) -> bool:
-        """Tell whether this was not asked before."""
-        is_first, self.instances.was_asked = not self.instances.was_asked, True
-        return is_first
-
-    def take_notice(self) -> str:
-        """Return once what the user and the model should know about a restart."""
-        notice, self._notice = self._notice, ""
-        return notice
+    @property
+    def masked(self) -> Mapping[str, bool]:
+        """Return what is masked now, and whether a rule denies it."""
+        return self._masks.now
 
     async def close(self) -> None:
         """End every supervisor."""
@@ -507,7 +487,7 @@ class SandboxPool:
         found = await look(await self.guard(), masks, self._outside.writable)
         layout = replace(found, shown=masks.shown, network=self._shared_network(kind))
         self._masks.is_cut = layout.is_cut
-        self.masked = {path: path in layout.denied for path, *_ in layout.masked}
+        self._masks.now = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.values()):
             if not {each for each in denied if other.has_added or not each[0].startswith("/")} <= set(other.masked):

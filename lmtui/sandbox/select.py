@@ -23,7 +23,6 @@ from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import FULL, Backend, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend, PodmanBackend
-from lmtui.sandbox.guard_calls import OutsideFolders, find_tools, look, open_client
 from lmtui.sandbox.host_paths import check_workspace, new_folder, remove_locked
 from lmtui.sandbox.images import DEFAULT_IMAGE
 from lmtui.sandbox.instance_programs import InstanceLauncher
@@ -33,6 +32,7 @@ from lmtui.sandbox.project_tools import lacking_in_image, tool_places, with_adde
 from lmtui.sandbox.proxy import NetworkApprovals, Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.toolchains import check_added, check_toolchains
+from lmtui.sandbox.workspace_guard import OutsideFolders, find_tools, look, open_client
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 BACKENDS = ("auto", *FULL, "landlock", "process")

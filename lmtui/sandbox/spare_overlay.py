@@ -7,7 +7,7 @@ import contextlib
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,6 @@ async def _closed(opening: asyncio.Future[Instance]) -> None:
         await (await opening).client.close()
 
 
-@dataclass(slots=True)
-class _Made:
-    folder: Path
-    opened: dict[InstanceKind, Instance] = field(default_factory=dict)
-
-
 class SpareOverlay:
     """At most one overlay that nobody has looked into yet: the kernel promises nothing of a lower folder that changes later.
 
@@ -71,8 +65,8 @@ class SpareOverlay:
     def __init__(self, workspace: Path, open_client: Open) -> None:
         self._workspace = workspace
         self._open_client = open_client
-        self._made: _Made | None = None
-        self._taken: dict[Path, _Made] = {}
+        self._opened: dict[Path, dict[InstanceKind, Instance]] = {}
+        self._free: Path | None = None
         self._making: asyncio.Task[None] | None = None
         self._closing: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -83,23 +77,17 @@ class SpareOverlay:
         Raises:
             SandboxUnavailable: it cannot be made.
         """
-        if self._made is None:
-            return new_overlay_folder(self._workspace)
-        made, self._made = self._made, None
-        self._taken[made.folder] = made
-        return made.folder
+        folder, self._free = self._free, None
+        return folder or new_overlay_folder(self._workspace)
 
     def opened(self, kind: InstanceKind, folder: Path) -> Instance | None:
         """Return the supervisor of an overlay that was made ahead, once; the caller closes it."""
-        made = self._taken.get(folder)
-        return made.opened.pop(kind, None) if made is not None else None
+        return self._opened.get(folder, {}).pop(kind, None)
 
     async def give_back(self, folder: Path) -> None:
         """End what was opened for an overlay and not used, and make the next one."""
-        made = self._taken.pop(folder, None)
-        for each in made.opened.values() if made is not None else ():
-            await each.client.close()
-        if self._made is None and self._making is None and not self._is_closed:
+        await self._end(folder)
+        if self._free is None and self._making is None and not self._is_closed:
             self._making = asyncio.create_task(self._make())
 
     async def close(self) -> None:
@@ -108,46 +96,40 @@ class SpareOverlay:
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)
-        for made in (self._made, *self._taken.values()):
-            if made is not None:
-                await _drop(made)
-        self._made = None
-        self._taken.clear()
+        for folder in list(self._opened):
+            await self._drop(folder)
+        self._free = None
 
     async def _make(self) -> None:
-        made: _Made | None = None
+        folder: Path | None = None
         try:
-            made = _Made(new_overlay_folder(self._workspace))
+            folder = new_overlay_folder(self._workspace)
+            self._opened[folder] = {}
             for kind in _KINDS:
-                made.opened[kind] = await self._open_client(kind, made.folder)
-            self._made, made = made, None
-            loop = asyncio.get_running_loop()
+                self._opened[folder][kind] = await self._open_client(kind, folder)
+            self._free, folder = folder, None
             if self._closing is not None:
                 self._closing.cancel()
-            self._closing = loop.call_later(_IDLE_S, self._expire)
+            self._closing = asyncio.get_running_loop().call_later(_IDLE_S, self._expire)
         except SandboxError:
             pass  # the next command tries itself, and is told why it cannot
         finally:
             self._making = None
-            if made is not None:
-                await asyncio.shield(_drop(made))
+            if folder is not None:
+                await asyncio.shield(self._drop(folder))
 
     def _expire(self) -> None:
-        if self._made is not None and not self._is_closed:
-            made, self._made = self._made, None
-            self._making = asyncio.create_task(self._forget(made))
+        if self._free is not None and not self._is_closed:
+            self._making = asyncio.create_task(self._drop(self.take()))
+            self._making.add_done_callback(lambda _: setattr(self, "_making", None))
 
-    async def _forget(self, made: _Made) -> None:
-        try:
-            await _drop(made)
-        finally:
-            self._making = None
+    async def _end(self, folder: Path) -> None:
+        for each in self._opened.pop(folder, {}).values():
+            await each.client.close()
 
-
-async def _drop(made: _Made) -> None:
-    for each in made.opened.values():
-        await each.client.close()
-    await asyncio.to_thread(remove_locked, made.folder, discard)
+    async def _drop(self, folder: Path) -> None:
+        await self._end(folder)
+        await asyncio.to_thread(remove_locked, folder, discard)
 
 
 def new_locked_folder(workspace: Path) -> Path:

@@ -27,7 +27,7 @@ from lmtui.core.workspace import (
     SandboxStatus,
 )
 from lmtui.paths import packages_dir
-from lmtui.sandbox import replies, workspace_listing
+from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES
@@ -40,8 +40,7 @@ from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.repository import local_remote
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
-from lmtui.sandbox.workspace_listing import SandboxListing
-from lmtui.sandbox.workspace_states import SandboxCheckpoints
+from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing, translate
 
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
@@ -131,8 +130,10 @@ class WorkspaceSandbox:
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
-        if status.has_overlays and self._overlay is None and self._pool.is_first_status():
-            self._pool.tell(await finish_interrupted(self._pool.workspace, self, self._states, self._adopt))
+        if status.has_overlays and self._overlay is None and not self._pool.instances.was_asked:
+            self._pool.instances.was_asked = True
+            finished = await finish_interrupted(self._pool.workspace, self, self._states, self._adopt)
+            self._pool.notice = finished or self._pool.notice
         return replace(status, is_overlay=self._overlay is not None)
 
     def for_session(self) -> WorkspaceSandbox:
@@ -435,7 +436,7 @@ class WorkspaceSandbox:
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
         """Return files matching a glob (`**` too), ignored ones left out, newest first."""
         folder, pattern = self._locate(pattern)
-        expression = workspace_listing.translate(pattern)
+        expression = translate(pattern)
         reply, _ = await self._call("glob", replies.GlobReply, folder=folder, expression=expression, max_results=max_results)
         return _below(folder, reply.paths)
 
@@ -455,7 +456,7 @@ class WorkspaceSandbox:
         query = {
             "pattern": pattern,
             "path": path,
-            "glob": workspace_listing.translate(self._locate(glob)[1]) if glob else "",
+            "glob": translate(self._locate(glob)[1]) if glob else "",
             "ignore_case": ignore_case,
             "is_literal": is_literal,
             "context_lines": context_lines,
@@ -511,8 +512,8 @@ class WorkspaceSandbox:
                 result = _with_note(result, sanitize_line(note))
         if not reply.clean:
             await client.close()  # what could not be killed from inside goes with the instance
-        if op == "run" and (notice := self._pool.take_notice()):
-            result = _with_note(result, f"[{notice}]")
+        if op == "run" and self._pool.notice:
+            result, self._pool.notice = _with_note(result, f"[{self._pool.notice}]"), ""
         return self._with_limits(result, reply.reason, int(str(fields["memory_mb"])))
 
     def _with_limits(self, result: ExecResult, reason: str, memory_mb: int) -> ExecResult:

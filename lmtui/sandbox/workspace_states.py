@@ -1,16 +1,22 @@
-"""States of a workspace as the port has them: each call goes to the instance that keeps them, and its answer is checked."""
+"""States and listings of a workspace as the ports have them: what the instances answer is hostile, and checked here."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 
 from lmtui.core.errors import FilesChangedSince, SandboxError
 from lmtui.core.ports import Snapshot
 from lmtui.core.sanitize import sanitize, sanitize_path
-from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, GitState
 from lmtui.sandbox import replies
+from lmtui.sandbox.guest import beneath
+from lmtui.sandbox.guest.beneath import Refused
+from lmtui.sandbox.guest.listing import MAX_BYTES, glob_expression
 from lmtui.sandbox.guest.protocol import ProtocolError
+from lmtui.sandbox.host_paths import relative_path
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.supervisor_client import InstanceKind
 
@@ -122,3 +128,111 @@ class SandboxCheckpoints:
         except ProtocolError as error:  # the names of the files do not fit into one request
             raise SandboxError("these are too many files at once", "Take back fewer steps, or single files.") from error
         return replies.parse(facts, shape), data
+
+
+_MAX_CHARS = 1000
+_LIST_S = 30.0
+_LETTER_KINDS = {"d": "dir", "f": "file", "l": "link", "o": "other"}
+_STATES = {"!!": GitState.IGNORED, "??": GitState.UNTRACKED}
+_STATES |= dict.fromkeys(("DD", "AU", "UD", "UA", "DU", "AA", "UU"), GitState.CONFLICTED)
+_LETTERS = {"R": GitState.RENAMED, "A": GitState.ADDED, "D": GitState.DELETED}
+
+
+def translate(pattern: str) -> str:
+    """Return a regular expression for a glob of paths; one without a slash is about names.
+
+    Raises:
+        SandboxError: the pattern is empty, too long or no glob.
+    """
+    if not pattern or len(pattern) > _MAX_CHARS or "\0" in pattern:
+        raise SandboxError("the glob is empty, too long or has a NUL character in it")
+    body = pattern.removeprefix("./")
+    try:
+        return rf"(?s:{'' if '/' in body else '(?:.*/)?'}{glob_expression(body)})\Z"
+    except Refused as error:
+        raise SandboxError(str(error)) from error
+
+
+class SandboxListing:
+    """Lists what is in a workspace, however much it is."""
+
+    def __init__(self, pool: SandboxPool) -> None:
+        self._pool = pool
+
+    async def folder(self, path: str) -> Sequence[DirEntry]:
+        """Return the entries of a folder, folders first; `.git` and `.lmagent` are left out."""
+        folder = relative_path(path, self._pool.workspace).rstrip("/")
+        _, data = await self._call("folder", path=folder)
+        return await asyncio.to_thread(_entries, folder, data)
+
+    async def paths(self, max_paths: int) -> tuple[Sequence[str], bool]:
+        """Return every file that ignore rules do not leave out, sorted, and whether there are more.
+
+        A folder that is not a repository is walked without the names that are never meant; `.gitignore` holds there, too.
+        """
+        reply, data = await self._call("paths", max_paths=max_paths)
+        found = await asyncio.to_thread(_paths, data)
+        return found[:max_paths], reply.is_cut or len(found) > max_paths
+
+    async def git_status(self) -> Mapping[str, GitState]:
+        """Return what differs from the last commit and what is ignored; nothing without a repository."""
+        _, data = await self._call("status")
+        return await asyncio.to_thread(_states, data)
+
+    async def _call(self, what: str, **fields: object) -> tuple[replies.ListingReply, bytes]:
+        client = await self._pool.client(InstanceKind.VIEW)
+        facts, data = await client.call("listing", {"what": what, **fields}, limit_s=_LIST_S)
+        return replies.parse(facts, replies.ListingReply), data
+
+
+def _records(data: bytes) -> list[str]:
+    """Unpack records; a name that is not UTF-8 keeps its bytes as surrogates, so that it can be opened."""
+    unpacker = zlib.decompressobj()
+    try:
+        raw = unpacker.decompress(data, MAX_BYTES + 1)
+    except zlib.error as error:
+        raise SandboxError("the sandbox sent a listing that cannot be read") from error
+    if not unpacker.eof or len(raw) > MAX_BYTES:
+        raise SandboxError("the sandbox sent a listing that is too long")
+    return raw.decode("utf-8", "surrogateescape").split("\0") if raw else []
+
+
+def _entries(folder: str, data: bytes) -> list[DirEntry]:
+    prefix = f"{folder}/" if folder else ""
+    found: list[DirEntry] = []
+    for record in _records(data):
+        kind, name = _LETTER_KINDS.get(record[:1]), record[1:]
+        if kind is None or "/" in name or name in ("", ".", "..") or len(name) > 255:
+            raise SandboxError("the sandbox sent a listing with a name that cannot be")
+        found.append(DirEntry(prefix + name, kind))
+    return found
+
+
+def _paths(data: bytes) -> list[str]:
+    return sorted({path for path in _records(data) if _is_inside(path)})
+
+
+def _states(data: bytes) -> dict[str, GitState]:
+    return {path: state for path, state in _read_states(iter(_records(data))) if _is_inside(path)}
+
+
+def _read_states(records: Iterator[str]) -> Iterator[tuple[str, GitState]]:
+    """Read git's own form (git-status(1), porcelain format version 1 with `-z`): two letters, a space, a path."""
+    for record in records:
+        code, path = record[:2], record[3:].rstrip("/")
+        if "R" in code or "C" in code:
+            next(records, "")  # the name that it had
+        yield path, _state(code)
+
+
+def _state(code: str) -> GitState:
+    by_letter = (state for letter, state in _LETTERS.items() if letter in code)
+    return _STATES.get(code) or next(by_letter, GitState.MODIFIED)
+
+
+def _is_inside(path: str) -> bool:
+    if not path or path[0] == "/" or path[-1] == "/":
+        return False
+    if path.isascii() and "/." not in path and path[0] != ".":
+        return len(path) <= beneath.MAX_PATH_BYTES
+    return ".." not in path.split("/") and not beneath.is_protected(path)

@@ -13,12 +13,11 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import ProcessBackend
-from lmtui.sandbox.guard_calls import open_client
 from lmtui.sandbox.guest import quarantine
 from lmtui.sandbox.guest.beneath import Refused
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
-from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard
+from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard, open_client
 from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, OpenSandbox, fill
 
 

@@ -15,7 +15,7 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.sandbox.backend import ProcessBackend
 from lmtui.sandbox.docker import DockerBackend
-from lmtui.sandbox.docker_engine import find_socket
+from lmtui.sandbox.images import find_socket
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
 from lmtui.sandbox.supervisor_client import InstanceKind, Link

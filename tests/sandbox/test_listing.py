@@ -8,7 +8,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import DirEntry, GitState
-from lmtui.sandbox import workspace_listing
+from lmtui.sandbox import workspace_states
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox, fill, git
 
 every_backend = pytest.mark.parametrize("backend", ALL)
@@ -115,15 +115,15 @@ async def test_twenty_thousand_long_names_travel_whole(backend: str, open_sandbo
 )
 def test_a_hostile_listing_is_refused(data: bytes) -> None:
     with pytest.raises(SandboxError, match="the sandbox sent a listing"):
-        workspace_listing._records(data)
+        workspace_states._records(data)
 
 
 @pytest.mark.parametrize("name", ["f../x", "f..", "f", "x" * 300, "f/etc/passwd", "qname"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(SandboxError, match="a name that cannot be"):
-        workspace_listing._entries("src", zlib.compress(name.encode()))
+        workspace_states._entries("src", zlib.compress(name.encode()))
 
 
 def test_paths_that_lead_elsewhere_are_left_out() -> None:
     data = zlib.compress(b"\0".join([b"ok.py", b"/etc/passwd", b"../x", b"a/../../x", b".git/config", b"folder/", b"a..b"]))
-    assert workspace_listing._paths(data) == ["a..b", "ok.py"]
+    assert workspace_states._paths(data) == ["a..b", "ok.py"]

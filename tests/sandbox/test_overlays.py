@@ -458,13 +458,13 @@ async def test_one_that_was_made_ahead_shows_the_workspace_of_now(sandbox: Works
     await first.sandbox.run_command("cat kept")
     await first.close()
     async with asyncio.timeout(30):
-        while sandbox._pool.instances.spare._made is None:
+        while sandbox._pool.instances.spare._free is None:
             await asyncio.sleep(0.05)
     (workspace / "d/changed").write_text("after\n")
     (workspace / "d/gone").unlink()
     fill(workspace, {"d/new": "new\n", "e/x": "x\n", ".env": "TOKEN=1\n"})
     second = sandbox.overlay()
-    assert second._folder in sandbox._pool.instances.spare._taken
+    assert second._folder in sandbox._pool.instances.spare._opened
     ran = await second.sandbox.run_command("cat d/changed d/new e/x; ls d; cat .env; echo 2 > d/changed; rm kept")
     assert ran.output.startswith("after\nnew\nx\nchanged\nnew\n")
     assert "TOKEN" not in ran.output

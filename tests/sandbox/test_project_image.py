@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.sandbox.docker_engine import connect, find_socket
-from lmtui.sandbox.images import DEFAULT_IMAGE, ImageSource, digest_of, find_source, image_name
+from lmtui.sandbox.images import DEFAULT_IMAGE, ImageSource, connect, digest_of, find_socket, find_source, image_name
 from tests.sandbox.conftest import OpenSandbox
 
 _DEVCONTAINER = ".devcontainer/devcontainer.json"

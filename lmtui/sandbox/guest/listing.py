@@ -105,7 +105,7 @@ def _files(folder: int) -> Iterator[str]:
 
 
 _Rule = tuple[re.Pattern[str], bool, bool]  # what it matches, whether that is not ignored, whether only folders
-_IGNORE_TOKEN = re.compile(r"\\(.)|\[([!^]?)([^\]/]+)\]|(\*\*/)|(/\*\*)\Z|(\*+)|(\?)|(.)", re.DOTALL)
+_LONE_STARS = re.compile(r"(?<=[^/])\*{2,}|\*{2,}(?=[^/*])")  # these are one star to git
 _MAX_IGNORE_BYTES = 262_144
 
 
@@ -154,19 +154,41 @@ def _ignore_rules(folder: int, name: str) -> list[_Rule]:
         pattern = text.removeprefix("!").rstrip("/")
         if pattern and not text.startswith("#"):
             start = (re.escape(base) + "/" if base else "") + ("" if "/" in pattern else "(?:.*/)?")
-            source = start + _IGNORE_TOKEN.sub(_ignore_part, pattern.removeprefix("/"))
-            with suppress(re.error):
+            with suppress(Refused):
+                source = start + glob_expression(_LONE_STARS.sub("*", pattern.removeprefix("/")), has_braces=False)
                 rules.append((re.compile(source, re.DOTALL), text.startswith("!"), text.endswith("/")))
     return rules
 
 
-def _ignore_part(found: re.Match[str]) -> str:
-    literal, negation, members, folders, below, stars, one, char = found.groups()
-    if members:
-        return f"[{'^' if negation else ''}{re.escape(members).replace(re.escape('-'), '-')}]"
-    if folders or below:
-        return "(?:.*/)?" if folders else "/.*"
-    return "[^/]*" if stars else "[^/]" if one else re.escape(literal or char)
+_GLOB_TOKEN = re.compile(r"\\(.)|\[([!^]?+)(.[^\]]*)\]|\*{2,}/?|.", re.DOTALL)
+_BRACES = {"{": ("(?:", 1), ",": ("|", 0), "}": (")", -1)}
+
+
+def glob_expression(pattern: str, *, has_braces: bool = True) -> str:
+    r"""Return a regular expression for a glob with `*`, `**`, `?`, `[a-z]`, `[!a]`, `{a,b}` and `\` before a literal.
+
+    Raises:
+        Refused: it has a brace that does not close, or a set that cannot be.
+    """
+    source, depth = "", 0
+    for token in _GLOB_TOKEN.finditer(pattern):
+        text, literal, negation, members = token[0], *token.groups()
+        if members:
+            members = re.sub(r"([\\[^&~|])", r"\\\1", members).replace("--", r"-\-")
+            source += f"(?!/)[{'^' if negation else ''}{members}]"
+        elif text[0] == "*":
+            source += "[^/]*" if text == "*" else "(?:.*/)?" if text[-1] == "/" else ".*"
+        elif (has_braces and text == "{") or (depth and text in _BRACES):
+            source, depth = source + _BRACES[text][0], depth + _BRACES[text][1]
+        else:
+            source += "[^/]" if text == "?" else re.escape(literal or text)
+    if depth:
+        raise Refused(f"the glob {pattern} has a brace that does not close")
+    try:
+        re.compile(source)
+    except re.error as error:
+        raise Refused(f"the glob {pattern} has a set that cannot be: {error}") from error
+    return source
 
 
 def _is_ignored(path: str, rules: list[_Rule], *, is_folder: bool) -> bool:
@@ -296,9 +318,9 @@ def answer(root: Root, message: Message, settings: Settings, program: bytes) -> 
             return _packed(each[:3] + each[3:].removeprefix(start) for each in found)
         case "secrets":  # wherever in the repository, now or in its history; so is what takes too long to know
             is_secret = re.compile(os.fsencode(str(message["expression"]))).match
-            found = _git(_OBJECTS, settings, program, _HISTORY_S)
-            names = (line.partition(b" ")[2] for line in (found or b"").split(b"\n"))
-            is_cut = found is None or len(found) >= MAX_BYTES or any(map(is_secret, names))
+            listed = _git(_OBJECTS, settings, program, _HISTORY_S)
+            names = (line.partition(b" ")[2] for line in (listed or b"").split(b"\n"))
+            is_cut = listed is None or len(listed) >= MAX_BYTES or any(map(is_secret, names))
             return {**_packed(()), "is_cut": is_cut}
         case _:
             raise Refused("no such listing")
