@@ -88,6 +88,11 @@ def packages_dir(workspace: Path) -> Path:
     return state_dir() / "packages" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
+def homes_dir(workspace: Path) -> Path:
+    """Return the folder of what the servers of a workspace keep in their homes, at user level."""
+    return state_dir() / "homes" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+
+
 def search_dir(workspace: Path) -> Path:
     """Return the folder of a workspace's search index, at user level."""
     return state_dir() / "search" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]

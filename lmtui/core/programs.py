@@ -67,7 +67,8 @@ class Launch:
     relative to the workspace.  `hosts` are patterns of hosts that it may reach (`*`: all of the network).  `toolchains` are
     folders of the user's that it may read, at the same path.  `can_write`: the workspace is not read-only to it.
     `on_host`: no sandbox is put around it, as the user named that.  `program` is what the user allowed to run, where that is
-    not the first of the arguments.  `shows_added`: it may read the folders that the user added to the workspace.
+    not the first of the arguments.  `shows_added`: it may read the folders that the user added to the workspace.  `keeps` names
+    the home that it finds again at its next start; without a name its home is empty each time.
     """
 
     arguments: tuple[str, ...]
@@ -80,6 +81,7 @@ class Launch:
     memory_mb: int = 1024
     program: str = ""
     shows_added: bool = False
+    keeps: str = ""
 
 
 class Served(Protocol):

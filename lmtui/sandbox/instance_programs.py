@@ -25,14 +25,14 @@ from lmtui.core.hosts import HostApproval, parse_pattern
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import last_states, sanitize, sanitize_line
-from lmtui.paths import SCRATCH, packages_dir, path_inside
+from lmtui.paths import SCRATCH, homes_dir, packages_dir, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.package_indexes import certificates_of
 from lmtui.sandbox.pool import SandboxPool
-from lmtui.sandbox.project_tools import ProjectTools, fetching, with_program
+from lmtui.sandbox.project_tools import ProjectTools, Shown, fetching, with_program
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
 from lmtui.sandbox.workspace_guard import Findings
@@ -40,6 +40,10 @@ from lmtui.sandbox.workspace_guard import Findings
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES = 67_108_864
 _NOT_STARTED = (126, 127)
+_HOME = "/opt/lmtui/home"
+# npx runs what it finds in its cache, also what a kill left half made there; npm writes this file last.
+_MEND = 'for each in ~/.npm/_npx/*; do [ -e "$each/node_modules/.package-lock.json" ] || rm -rf "$each"; done; exec "$@"'
+_MENDED = ("/bin/sh", "-c", _MEND, "sh")
 _ON_HOST = 'Name it in its entry with `"sandbox": "host"` if it may run on this machine without one.'
 
 MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
@@ -194,6 +198,9 @@ class InstanceLauncher:
         if launch.hosts and Path(program).name in FETCHERS:
             packages = make_for_owner(packages_dir(self._workspace), self._workspace)
             tools = fetching(tools, packages, certificates_of(os.environ))
+        if launch.keeps:
+            home = make_for_owner(homes_dir(self._workspace) / launch.keeps, self._workspace)
+            tools = replace(tools, shown=(*tools.shown, Shown(_HOME, home, "what this program keeps", is_writable=True)))
         return tools
 
     async def _backend_name(self, launch: Launch) -> str:
@@ -213,6 +220,9 @@ class InstanceLauncher:
         variables = {
             name: _inside(value, self._workspace) if is_isolated else value for name, value in launch.variables.items()
         }
+        if launch.keeps and is_isolated:
+            variables = {"HOME": _HOME, **variables}
+            words = [*_MENDED, *words] if Path(words[0]).name == "npx" else words
         if launch.hosts:
             variables = {"NODE_USE_ENV_PROXY": "1", **variables}  # or fetch in Node passes the proxy by
         return {"arguments": words, "variables": variables, "folder": launch.folder, "memory_mb": launch.memory_mb}

@@ -89,7 +89,7 @@ class Shown:
             return kind.writes_git and (self.git == "common" or self.is_writable)
         if self.is_added:
             return self.is_writable and kind in (InstanceKind.MAIN, InstanceKind.GUARD)
-        return self.is_writable and kind.runs_programs and not kind.is_read_only
+        return self.is_writable and kind.runs_programs
 
     def is_shown_in(self, kind: InstanceKind) -> bool:
         """Tell whether an instance has it: the guard has only what it looks after."""

@@ -102,6 +102,26 @@ async def test_one_that_says_more_than_anybody_reads_is_ended_and_that_is_said_o
     assert server.errors.count(b"ended by lmtui") == 1
 
 
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_server_finds_its_home_again_and_no_other_does(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
+    for keeps, can_write in (("a", True), ("a", False), ("b", True), ("", True)):
+        await server.open("bash", "-c", "cat ~/kept; echo $HOME >> ~/kept", keeps=keeps, can_write=can_write)
+        assert await server.output() == (b"/opt/lmtui/home\n" if not can_write else b"")
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_what_a_killed_npx_left_half_made_goes_before_the_next(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
+    whole, half = "~/.npm/_npx/whole/node_modules", "~/.npm/_npx/half/node_modules"
+    await server.open("bash", "-c", f"mkdir -p {whole} {half}; touch {whole}/.package-lock.json", keeps="a")
+    await server.output()
+    await server.open("npx", "-c", "ls ~/.npm/_npx", keeps="a", program="npx")
+    await server.output()
+    await server.open("ls", "/opt/lmtui/home/.npm/_npx", keeps="a")
+    assert await server.output() == b"whole\n"
+
+
 @pytest.mark.parametrize("backend", CONFINED)
 async def test_a_program_that_is_not_there_is_named(backend: str, serve: Serve) -> None:
     server = await serve(backend)

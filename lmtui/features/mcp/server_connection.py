@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import re
 import shlex
 import time
@@ -211,6 +212,7 @@ async def address_of(
         entry.on_host,
         entry.memory_mb,
         shows_added=entry.is_own,
+        keeps=hashlib.sha256(f"{entry.source}\0{entry.name}".encode("utf-8", "surrogateescape")).hexdigest()[:24],
     )
     memory.log.begin(f"{around.workspace}: {entry.words}")
     process = await launcher.open(launch, memory.log.add)
