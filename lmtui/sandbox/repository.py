@@ -183,7 +183,7 @@ def _kept_settings(workspace: Path, found: Repository, home: Path) -> Path:
         if name.startswith("filter."):
             lines.append(_line(f"{name}.required", "false"))  # that it exists: where git writes, what needs it is refused
         elif name in _NAMED or _VALUES.fullmatch(name):
-            lines.append(_line(f"lmtui.{name}" if name in _NAMED else name, value))
+            lines.append(_line(f"users.{name}" if name in _NAMED else name, value))
     ignored = _GUEST.joinpath("gitignore").read_text(encoding="utf-8") + files["exclude"]
     digest = hashlib.sha256("\0".join((*lines, ignored, files["attribute"])).encode("utf-8", "surrogateescape")).hexdigest()
     folder = state_dir() / "git" / digest[:24]

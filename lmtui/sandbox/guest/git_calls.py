@@ -156,7 +156,7 @@ def _check_settings(
         return
     for name in (name for name, signing in _SIGNS.items() if subcommand in signing and not words & {"-d", "--delete"}):
         value = ("config", "-z", "--type=bool", "--get")
-        if (listed(*value, name) or listed(*value, f"lmtui.{name}")) == ["true"]:
+        if (listed(*value, name) or listed(*value, f"users.{name}")) == ["true"]:
             raise Refused(
                 f"{name} is set and gpg cannot run in the sandbox: run git {subcommand} in a terminal, "
                 f"or do not sign in this repository (git config {name} false)"
@@ -225,7 +225,7 @@ def skipped_hooks(environment: dict[str, str], program: str, subcommand: str, se
     if not wanted or not settings.git_writes:
         return []
     own = _listed(environment, program, settings.root, "config", "-z", "--get", "core.hooksPath")
-    users = _listed(environment, program, settings.root, "config", "-z", "--get", "lmtui.core.hooksPath")
+    users = _listed(environment, program, settings.root, "config", "-z", "--get", "users.core.hooksPath")
     if users and not own:
         return [f"those in {users[0]}"]
     folder = "".join(_listed(environment, program, settings.root, "rev-parse", "--git-path", "hooks")).strip()
