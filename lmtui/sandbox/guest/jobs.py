@@ -1,6 +1,7 @@
 """The jobs under way: each has a keeper, a pipe for its result and, for a command, one for its output.
 
-All of it runs in the supervisor's one thread and never waits.
+All of it runs in the supervisor's one thread and never waits.  Of the one program that an instance may serve, input, output and
+errors travel in frames, and none is lost: where the other end does not take what it says, it is not read either.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from importlib import import_module
 
-from . import execute, process_tree
+from . import execute, process_tree, protocol
 from .beneath import Refused
 from .capture import Capture
 from .protocol import Message
+from .settings import Settings
 
 _READ_BYTES = 262_144
 _MOST_LEFT_BYTES = 2 << 20  # pipe(7): without rights a pipe holds a megabyte at most; pieces may be short
@@ -26,6 +30,9 @@ _LIVE_EVERY_S = 0.03
 _GRACE_S = 2.0
 _CANCEL_GRACE_S = 0.7
 _FREEZING_S = 1.0
+_CHUNK_BYTES = 65_536
+_MOST_WAITING_BYTES = 33_554_432
+_FOREVER_S = 10.0 * 365 * 86_400
 
 
 class OutputPipe:
@@ -194,13 +201,12 @@ class RunningJobs:
             return None
         return _LIVE_EVERY_S if any(job.capture and job.capture.has_live() for job in self._jobs.values()) else _TICK_S
 
-    def live(self) -> list[Job]:
+    def live(self) -> list[tuple[Job, Capture]]:
         """Return the jobs with output that is due on the screen."""
         now = time.monotonic()
-        due = [
-            job for job in self._jobs.values() if job.capture and job.capture.has_live() and now - job.shown_at > _LIVE_EVERY_S
-        ]
-        for job in due:
+        found = [(job, job.capture) for job in self._jobs.values() if job.capture and now - job.shown_at > _LIVE_EVERY_S]
+        due = [(job, capture) for job, capture in found if capture.has_live()]
+        for job, _ in due:
             job.shown_at = now
         return due
 
@@ -279,6 +285,106 @@ class RunningJobs:
         keepers = frozenset(job.keeper for job in self._jobs.values())
         if not process_tree.kill_below(os.getpid(), time.monotonic() + 1.0, keepers) and os.getpid() == 1:
             _kill(-1, signal.SIGKILL)
+
+
+class Service:
+    """Starts the program, carries its bytes, and says how it ended."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, jobs: RunningJobs, options: Settings, send: Callable[[Message], None]
+    ) -> None:
+        self._selector = selector
+        self._jobs = jobs
+        self._options = options
+        self._send = send
+        self._id = 0
+        self._input = -1
+        self._waiting = bytearray()
+        self._outputs: list[OutputPipe] = []
+
+    def start(self, identity: int, message: Message, program: bytes) -> None:
+        """Start the program.
+
+        Raises:
+            Refused: this instance serves nothing, serves already, or has no such program.
+            OSError: no process could be made.
+        """
+        if not self._options.serves or self._id:
+            raise Refused(f"this instance serves {'a program already' if self._id else 'no program'}")
+        variables = {str(key): str(value) for key, value in message["variables"].items()}
+        environment = self._options.commands_environment | variables
+        folder = _joined(self._options.root, str(message["folder"]))
+        arguments = _found([str(argument) for argument in message["arguments"]], environment, folder)
+        (input_r, input_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
+        command = execute.Command(arguments, environment, _FOREVER_S, folder, program, streams=(input_r, err_w))
+        run = partial(execute.run, command, out_w, self._options)
+        job = self._jobs.start(identity, run, _FOREVER_S, (input_w, out_r, err_r), (input_r, out_w, err_w))
+        job.memory_bytes = int(message["memory_mb"]) << 20
+        self._id, self._input = identity, input_w
+        os.set_blocking(input_w, False)
+        pipes = (("out", out_r), ("err", err_r))
+        self._outputs = [OutputPipe(self._selector, fd, partial(self._send_piece, name)) for name, fd in pipes]
+        job.outputs += self._outputs
+
+    def feed(self, target: int, data: bytes) -> None:
+        """Put more behind what waits to be its input; what it does not take in the end, ends it."""
+        if target != self._id or self._input < 0:
+            return
+        if len(self._waiting) + len(data) > _MOST_WAITING_BYTES:
+            self._jobs.stop(self._id)
+            return
+        if not self._waiting:
+            self._selector.register(self._input, selectors.EVENT_WRITE, self._write)
+        self._waiting += data
+
+    def watch(self, *, is_taken: bool) -> None:
+        """Read its outputs, or leave them where they are if the other end has enough for now."""
+        for output in self._outputs:
+            (output.watch if is_taken else output.leave)()
+
+    def owns(self, job: Job) -> bool:
+        """Tell whether a job is the program."""
+        return job.id == self._id
+
+    def finish(self, result: Message) -> Message:
+        """Return the facts of how it ended."""
+        self._close_input()
+        return {"exit": 137, "reason": "killed", **{key: result[key] for key in ("exit", "reason", "error") if key in result}}
+
+    def _write(self) -> bool:
+        try:
+            with suppress(BlockingIOError):
+                del self._waiting[: os.write(self._input, self._waiting[:_CHUNK_BYTES])]
+        except OSError:  # it closed its input; what it says last is still read
+            self._close_input()
+            return True
+        if not self._waiting:
+            self._selector.unregister(self._input)
+        return True
+
+    def _close_input(self) -> None:
+        if self._input >= 0:
+            if self._waiting:
+                self._selector.unregister(self._input)
+                self._waiting.clear()
+            os.close(self._input)
+            self._input = -1
+
+    def _send_piece(self, name: str, piece: bytes) -> None:
+        self._send({"id": self._id, name: protocol.pack(piece)})
+
+
+def _found(arguments: list[str], environment: dict[str, str], folder: str) -> tuple[str, ...]:
+    """Return the arguments with the program's whole path."""
+    name = arguments[0]
+    path = _joined(folder, name) if "/" in name else import_module("shutil").which(name, path=environment.get("PATH", ""))
+    if path is None or not os.access(path, os.X_OK):
+        raise Refused(f"the program {name} is not there")
+    return (path, *arguments[1:])
+
+
+def _joined(folder: str, name: str) -> str:
+    return name if name.startswith("/") else f"{folder}/{name}"
 
 
 def _kill(pid: int, number: int) -> None:

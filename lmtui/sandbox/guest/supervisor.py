@@ -17,10 +17,10 @@ from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
-from . import confinement, execute, files, linux, protocol, serving, settings
+from . import confinement, execute, files, linux, protocol, settings
 from .beneath import Refused, Root
 from .capture import Capture, Spool
-from .jobs import Job, RunningJobs
+from .jobs import Job, RunningJobs, Service
 from .protocol import Message
 
 _MAX_QUEUED_BYTES = 2_097_152
@@ -99,20 +99,19 @@ class Supervisor:
         self._shell = _find_shell()
         guarded = {"": options.root} | {each: each for each in options.writable} if options.guards else {}
         self._guards = {name: _module("guard").Guard(folder, is_added=name != "") for name, folder in guarded.items()}
-        self._service = serving.Service(
-            self._selector, self._jobs, options, lambda frame: self._stream.send(protocol.encode(frame))
-        )
-        self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
-            "ping": lambda identity, _message, _data: self._answer(identity, {}),
+        self._service = Service(self._selector, self._jobs, options, lambda frame: self._stream.send(protocol.encode(frame)))
+        # What returns nothing answers later, or never.
+        self._operations: dict[str, Callable[[int, Message, bytes], Message | None]] = {
+            "ping": lambda *_: {},
             "run": self._run,
             "git": self._git,
-            "serve": lambda identity, message, _data: self._service.start(identity, message, self._program),
-            "feed": lambda _identity, message, data: self._service.feed(int(message["target"]), data),
-            "input": self._feed,
-            "kill": lambda _identity, message, _data: self._jobs.stop(int(message["target"])),
+            "serve": lambda identity, message, _: self._service.start(identity, message, self._program),
+            "feed": lambda _, message, data: self._service.feed(int(message["target"]), data),
+            "input": lambda _, message, data: {"taken": self._jobs.feed(int(message["target"]), data)},
+            "kill": lambda _, message, __: self._jobs.stop(int(message["target"])),
             "read": self._read,
             "write": self._write,
-            "real": lambda identity, m, _data: self._answer(identity, files.real_paths(self._root_of(m), list(m["paths"]))),
+            "real": lambda _, message, __: files.real_paths(self._root_of(message), list(message["paths"])),
             "mkdir": self._mkdir,
             "list": self._list,
             "listing": self._listing,
@@ -120,7 +119,7 @@ class Supervisor:
             "grep": self._grep,
             "survey": self._survey,
             "guard": self._guard,
-            "freeze": lambda identity, _message, _data: self._answer(identity, {"is_frozen": self._jobs.freeze()}),
+            "freeze": lambda *_: {"is_frozen": self._jobs.freeze()},
             "thaw": self._thaw,
             "compare": self._compare,
             "checkpoint": self._checkpoint,
@@ -145,10 +144,7 @@ class Supervisor:
                 return False
         self._jobs.watch()
         self._show_live()
-        if self._stream.queued_bytes > _MAX_QUEUED_BYTES:
-            self._service.pause()
-        else:
-            self._service.resume()
+        self._service.watch(is_taken=self._stream.queued_bytes <= _MAX_QUEUED_BYTES)
         for job, result in self._jobs.take_finished():
             self._finish(job, result)
             if self._options.scratch and self._jobs.is_idle:
@@ -188,11 +184,13 @@ class Supervisor:
             return
         data = bytes(self._uploads.pop(identity, b""))
         try:
-            self._operations[message["op"]](identity, message, data)
+            answer = self._operations[message["op"]](identity, message, data)
         except Refused as refusal:
-            self._answer(identity, {"error": str(refusal)})
+            answer = {"error": str(refusal)}
         except OSError as error:
-            self._answer(identity, {"error": f"the sandbox could not do it: {error.strerror or error}"})
+            answer = {"error": f"the sandbox could not do it: {error.strerror or error}"}
+        if answer is not None:
+            self._answer(identity, answer)
 
     def _run(self, identity: int, message: Message, _data: bytes) -> None:
         if not self._options.has_shell:
@@ -221,36 +219,32 @@ class Supervisor:
         timeout_s = float(message["timeout_s"])
 
         def run(output: int, given: int) -> Message:
-            streams = (given, -1) if given >= 0 else None
-            if to_git is None:
-                command = execute.Command(arguments, environment, timeout_s, self._options.root, self._program, streams=streams)
-                return execute.run(command, output, self._options)
-            git_calls = _module("git_calls")
-            used = git_calls.git_environment(environment, arguments[0], to_git, self._options)
+            streams, used = (given, -1) if given >= 0 else None, environment
+            if to_git is not None:
+                used = _module("git_calls").git_environment(environment, arguments[0], to_git, self._options)
             command = execute.Command(
-                arguments, used, timeout_s, self._options.root, self._program, is_read=True, streams=streams
+                arguments, used, timeout_s, self._options.root, self._program, is_read=to_git is not None, streams=streams
             )
             ended = execute.run(command, output, self._options)
-            skipped = git_calls.skipped_hooks(environment, arguments[0], to_git[0], self._options)
-            return {**ended, "skipped": skipped} if skipped else ended
+            if to_git is not None:
+                skipped = _module("git_calls").skipped_hooks(environment, arguments[0], to_git[0], self._options)
+                ended |= {"skipped": skipped} if skipped else {}
+            return ended
 
         takes_input = bool(message.get("takes_input"))
         self._jobs.start_command(identity, run, Capture(self._spool), timeout_s, memory_bytes, takes_input=takes_input)
-
-    def _feed(self, identity: int, message: Message, data: bytes) -> None:
-        self._answer(identity, {"taken": self._jobs.feed(int(message["target"]), data)})
 
     def _read(self, identity: int, message: Message, _data: bytes) -> None:
         facts, data = files.read(self._root_of(message), message["path"], int(message["max_bytes"]))
         self._answer(identity, facts, data)
 
-    def _write(self, identity: int, message: Message, data: bytes) -> None:
+    def _write(self, _identity: int, message: Message, data: bytes) -> Message:
         self._refuse_changes(message)
-        self._answer(identity, files.write(self._root_of(message), message["path"], data, message.get("expect_sha256")))
+        return files.write(self._root_of(message), message["path"], data, message.get("expect_sha256"))
 
-    def _mkdir(self, identity: int, message: Message, _data: bytes) -> None:
+    def _mkdir(self, _identity: int, message: Message, _data: bytes) -> Message:
         self._refuse_changes(message)
-        self._answer(identity, files.make_directory(self._root_of(message), message["path"]))
+        return files.make_directory(self._root_of(message), message["path"])
 
     def _root_of(self, message: Message) -> Root:
         """Return the workspace, or the added folder that the message names, or that of saved outputs."""
@@ -277,12 +271,8 @@ class Supervisor:
 
     def _listing(self, identity: int, message: Message, _data: bytes) -> None:
         listing = _module("listing")
-
-        def task() -> Message:
-            answer: Message = listing.answer(self._root, message, self._options, self._program)
-            return answer
-
-        self._jobs.start(identity, task, _SEARCH_S).max_result_bytes = listing.MAX_RESULT_BYTES
+        job = self._jobs.start(identity, lambda: listing.answer(self._root, message, self._options, self._program), _SEARCH_S)
+        job.max_result_bytes = listing.MAX_RESULT_BYTES
 
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
         expression, most = message["expression"], int(message["max_results"])
@@ -290,13 +280,11 @@ class Supervisor:
         self._jobs.start(identity, lambda: _module("listing").glob(root, expression, most), _SEARCH_S)
 
     def _grep(self, identity: int, message: Message, _data: bytes) -> None:
-        values: Message = message["query"]
-        search = _module("listing")
-        query = search.Query(**values)
-        root = self._root_of(message)
+        search, root = _module("listing"), self._root_of(message)
+        query = search.Query(**message["query"])
         self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
 
-    def _checkpoint(self, identity: int, message: Message, given: bytes) -> None:
+    def _checkpoint(self, identity: int, message: Message, given: bytes) -> Message | None:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this instance."""
         if not self._options.store:
             raise Refused("this instance keeps no checkpoints")
@@ -307,33 +295,36 @@ class Supervisor:
             self._answer(identity, {"found": data is not None}, data or b"")
         elif message["action"] == "patch":
             self._answer(identity, {"found": True}, store.patch(str(message["before"]), str(message["after"])))
-        elif message["action"] == "snapshot" and (state := store.unchanged()) is not None:
-            self._answer(identity, state)
         else:
+            state: Message | None = store.unchanged() if message["action"] == "snapshot" else None
+            if state is not None:
+                return state
             self._jobs.start(identity, lambda: _module("restore").run(store, message, given), checkpoints.LONGEST_S)
+        return None
 
-    def _survey(self, identity: int, message: Message, _data: bytes) -> None:
+    def _survey(self, identity: int, message: Message, _data: bytes) -> Message | None:
         folder, since_ns = str(message.get("folder", "")), int(message["since_ns"])
         if folder and folder not in self._options.folders:
             raise Refused(f"{folder} is not an added folder")
         root = folder or self._options.root
         seen = files.survey(root, since_ns, *_QUICK_SURVEY)
         if not seen["is_cut"]:
-            self._answer(identity, seen)
-        else:
-            self._jobs.start(identity, lambda: files.survey(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
+            return seen
+        self._jobs.start(identity, lambda: files.survey(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
+        return None
 
-    def _guard(self, identity: int, message: Message, _data: bytes) -> None:
+    def _guard(self, _identity: int, message: Message, _data: bytes) -> Message:
         guard = self._guards.get(str(message.get("folder", "")))
         if guard is None:
             raise Refused("this instance does not guard that folder")
-        self._answer(identity, guard.answer(message))
+        answer: Message = guard.answer(message)
+        return answer
 
-    def _thaw(self, identity: int, _message: Message, _data: bytes) -> None:
+    def _thaw(self, *_: object) -> Message:
         self._jobs.thaw()
-        self._answer(identity, {})
+        return {}
 
-    def _compare(self, identity: int, message: Message, _data: bytes) -> None:
+    def _compare(self, _identity: int, message: Message, _data: bytes) -> Message:
         """Report masked paths that are readable, and other paths whose files were replaced."""
         visible: list[str] = []
         replaced: list[str] = []
@@ -348,17 +339,16 @@ class Supervisor:
                 replaced.append(path)
             else:
                 replaced += [path] if [facts.st_dev, facts.st_ino] != expected else []
-        self._answer(identity, {"visible": visible, "replaced": replaced})
+        return {"visible": visible, "replaced": replaced}
 
     def _whole(self, path: str) -> str:
         """Return the whole path of one in the workspace, or of one in an added folder."""
         return path if path.startswith("/") else f"{self._options.root}/{path}"
 
     def _show_live(self) -> None:
-        for job in self._jobs.live():
-            assert job.capture is not None
+        for job, capture in self._jobs.live():
             if self._stream.queued_bytes < _MAX_QUEUED_BYTES:
-                self._send_live(job, job.capture)
+                self._send_live(job, capture)
 
     def _send_live(self, job: Job, capture: Capture) -> None:
         data, skipped = capture.take_live()
