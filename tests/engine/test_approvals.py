@@ -17,6 +17,7 @@ from lmtui.core.events import (
     Notice,
     Outcome,
     ToolCallFinished,
+    ToolCallStarted,
     TurnEnded,
     TurnReason,
 )
@@ -191,7 +192,7 @@ async def rig_asking(count: int, *calls: tuple[str, str], sandbox: FakeSandbox |
     return rig
 
 
-async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_answers_those_that_it_covers() -> None:
+async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_or_an_interrupt_answers_those_it_covers() -> None:
     rig = await rig_asking(3, write_call("x", "1"), shell_call("make a"), shell_call("make b"))
     assert ([request.text for request in questions(rig)][1:], rig.sandbox.ran) == (["make a", "make b"], [])
     for request, outcome in zip(reversed(questions(rig)), (Outcome.ONCE, Outcome.NO, Outcome.ONCE), strict=True):
@@ -207,6 +208,12 @@ async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_answers_
     rig.session.answer(questions(rig)[2].approval_id, Answer(Outcome.NO))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["make a", "make a"]
+    rig = await rig_asking(3, shell_call("make a"), shell_call("make b"), shell_call("make c"))
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert (rig.sandbox.ran, [event.outcome for event in seen(rig, ApprovalResolved)]) == ([], [Outcome.NO] * 3)
+    begun, ended = seen(rig, ToolCallStarted), seen(rig, ToolCallFinished)
+    assert sorted(each.call_id for each in begun) == sorted(each.call_id for each in ended) == ["call_0", "call_1", "call_2"]
 
 
 async def test_a_change_that_depends_on_an_earlier_one_is_asked_about_when_its_turn_comes() -> None:
