@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -154,8 +154,7 @@ class Isolation:
 
     def facts(self) -> tuple[str, ...]:
         """Return the lines, those that isolate nothing saying so."""
-        names = ("files", "network", "processes", "memory", "cpu", "git")
-        return tuple(f"{name}: {getattr(self, name) or 'not isolated'}" for name in names)
+        return tuple(f"{each.name}: {getattr(self, each.name) or 'not isolated'}" for each in fields(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +207,16 @@ class Backend(Protocol):
         """Let go of everything that is not part of a link."""
 
 
-def cores_text(cores: int) -> str:
-    """Return how many cores commands get, for the user."""
-    return f"{cores} core{'s' * (cores > 1)}" if cores else "all cores, at a low priority"
+def isolation_of(options: Options, files: str, processes: str, **more: str) -> Isolation:
+    """Return what instances keep apart that have their own mounts, or what is said to be different in them."""
+    limits = options.limits
+    texts = {
+        "network": "none" if options.own_network == "none" else "",
+        "memory": f"{limits.memory_mb:,} MB per command, watched",
+        "cpu": f"{limits.cores} core{'s' * (limits.cores > 1)}" if limits.cores else "all cores, at a low priority",
+        "git": ".git and .lmagent read-only",
+    }
+    return Isolation(files=files, processes=processes, **texts | more)
 
 
 def environment_inside(
@@ -240,25 +246,17 @@ def environment_inside(
     }
 
 
-def commands_path(kind: InstanceKind, root: str, toolchains: Sequence[Path], tools: ProjectTools, system: Sequence[str]) -> str:
-    """Return the PATH of commands: the project's own programs first; empty where an instance runs none.
+def settings_of(kind: InstanceKind, options: Options, root: str, tools: ProjectTools, system: Sequence[str]) -> Settings:
+    """Return what a confined instance may do, of whichever kind it is; the environment is the backend's own.
 
-    Where commands run without a question, because they only read, what has the name of a program of the system is that program.
+    Commands find the project's own programs first; where they run without a question, because they only read, what has the name
+    of a program of the system is that program.  Nothing is on PATH where an instance runs none.
     """
-    if not kind.is_masked:
-        return ""
-    shown, project = [*programs(toolchains), *tools.path], project_path(root)
-    return ":".join([*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system])
-
-
-def settings_of(
-    kind: InstanceKind, limits: CommandLimits, root: str, tools: ProjectTools, path: str, *, store: str = STORE_INSIDE
-) -> Settings:
-    """Return what a confined instance may do, of whichever kind it is; the environment is the kind's own."""
+    shown, project = [*programs(options.toolchains), *tools.path], project_path(root)
+    path = [*shown, *system, *project] if kind is InstanceKind.READ else [*project, *shown, *system]
     return Settings(
         root=root,
-        environment={},
-        commands_path=path,
+        commands_path=":".join(path) if kind.is_masked else "",
         has_shell=kind.has_shell,
         is_read_only=kind.is_read_only,
         serves=kind.serves,
@@ -266,18 +264,14 @@ def settings_of(
         has_git=kind.runs_git,
         git_writes=kind.writes_git,
         **tools.repository.for_guest(),
-        store=store if kind is InstanceKind.CHECKPOINT else "",
+        store=STORE_INSIDE if kind is InstanceKind.CHECKPOINT else "",
         is_confined=True,
-        max_processes=limits.processes,
-        max_file_mb=limits.file_mb,
+        max_processes=options.limits.processes,
+        max_file_mb=options.limits.file_mb,
         folders=tools.added(kind),
         writable=tools.added(kind, is_writable=True),
+        scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # emptied after each command
     )
-
-
-def scratch_of(kind: InstanceKind) -> list[str]:
-    """Return the folders of an instance with its own mounts that are emptied after each command."""
-    return list(SCRATCH) if kind is InstanceKind.READ else []
 
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
@@ -371,18 +365,17 @@ class LandlockBackend:
     image = image_digest = ""
 
     def __init__(self, workspace: Path, options: Options = Options()) -> None:
-        self._workspace = workspace
+        self._workspace, self._options = workspace, options
         self.network = options.own_network
-        self._toolchains = options.toolchains
         self.tools = NO_TOOLS
         self._folders: list[Path] = []
-        self._limits = limits = options.limits
-        self.isolation = Isolation(
-            files=f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
+        limits = options.limits
+        self.isolation = isolation_of(
+            options,
+            f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
+            _about_processes(confinement.landlock_abi() if sys.platform == "linux" else 0, limits.processes),
             network="no sockets at all" if self.network == "none" else "",
-            processes=_about_processes(confinement.landlock_abi() if sys.platform == "linux" else 0, limits.processes),
             memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
-            cpu=cores_text(limits.cores),
             git="settings and hooks of .git are put back after each command; the rest of .git and .lmagent is not guarded",
         )
 
@@ -396,11 +389,9 @@ class LandlockBackend:
         version = await asyncio.to_thread(_abi)
         if (why := refusal(version)) is not None:
             raise why
-        python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(GUEST), sys.base_prefix]
+        python, reads = this_python(), [*_SYSTEM, *map(str, self._options.toolchains), str(GUEST), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown if each.is_shown_in(kind)]
         system = ("/usr/local/bin", "/usr/bin", "/bin")
-        programs_of_all = (*system, *self.tools.single_folders)
-        path = commands_path(kind, str(self._workspace), self._toolchains, self.tools, programs_of_all)
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
         store = str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else ""
@@ -412,10 +403,13 @@ class LandlockBackend:
         has_network = self.network != "none" and kind.has_network
         written = [] if kind.is_read_only else [str(self._workspace)]
         written += [str(repository.common)] if repository.common and kind.writes_git else []
-        settings = settings_of(kind, self._limits, str(self._workspace), self.tools, path, store=store).with_values(
+        programs_of_all = (*system, *self.tools.single_folders)
+        settings = settings_of(kind, self._options, str(self._workspace), self.tools, programs_of_all).with_values(
+            store=store,
+            scratch=[],
             git_config=repository.config,
             limits_processes=True,
-            cores=self._limits.cores,
+            cores=self._options.limits.cores,
             is_landlocked=True,
             landlock_reads=[*reads, str(self._workspace), *(_FOR_NETWORK if has_network else ())],
             landlock_writes=[*written, folder, *([store] if store else [])],
@@ -426,7 +420,7 @@ class LandlockBackend:
         )
         arguments = supervisor_command(str(python), str(GUEST.parent), settings)
         try:
-            return await spawn(in_control_group(arguments, self._limits), {"PATH": os.defpath})
+            return await spawn(in_control_group(arguments, self._options.limits), {"PATH": os.defpath})
         except OSError as error:
             raise SandboxUnavailable(f"the supervisor cannot be started: {error}") from error
 

@@ -18,13 +18,10 @@ from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     GUEST,
-    Isolation,
     Options,
-    commands_path,
-    cores_text,
     environment_inside,
     in_control_group,
-    scratch_of,
+    isolation_of,
     settings_of,
     supervisor_command,
     this_python,
@@ -72,22 +69,12 @@ class BubblewrapBackend:
     image = image_digest = ""
 
     def __init__(self, workspace: Path, options: Options = Options(), proxy: Proxy | None = None) -> None:
-        self._workspace = workspace
+        self._workspace, self._options, self._proxy = workspace, options, proxy
         self._root = path_inside(workspace)
-        self._limits = limits = options.limits
-        self._proxy = proxy
-        self._variables = dict(options.variables)
-        self._toolchains = options.toolchains
         self.tools = NO_TOOLS
         self.network = options.own_network
-        self.isolation = Isolation(
-            files="only the workspace, and /usr read-only",
-            network="none" if self.network == "none" else "",
-            processes=f"own process namespace, at most {limits.processes}",
-            memory=f"{limits.memory_mb:,} MB per command, watched",
-            cpu=cores_text(limits.cores),
-            git=".git and .lmagent read-only",
-        )
+        processes = f"own process namespace, at most {options.limits.processes}"
+        self.isolation = isolation_of(options, "only the workspace, and /usr read-only", processes)
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor as the first process of new namespaces.
@@ -101,14 +88,12 @@ class BubblewrapBackend:
         has_proxy = self._proxy is not None and kind.has_network
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
-        path = commands_path(kind, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
         copies = bool(self.tools.caches) and await _can(program, *_COPYING)
         uncopied = {} if copies else self.tools.without_copies
-        variables = uncopied | dict(self.tools.variables) | self._variables if kind.is_masked else {}
-        settings = settings_of(kind, self._limits, self._root, self.tools, path).with_values(
-            scratch=scratch_of(kind),
+        variables = uncopied | dict(self.tools.variables) | dict(self._options.variables) if kind.is_masked else {}
+        settings = settings_of(kind, self._options, self._root, self.tools, _SYSTEM_PATH).with_values(
             limits_processes=True,
-            cores=self._limits.cores,
+            cores=self._options.limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
             environment=environment_inside(
                 _SYSTEM_PATH,
@@ -130,7 +115,7 @@ class BubblewrapBackend:
             *supervisor,
         ]
         try:
-            link = await spawn(in_control_group(arguments, self._limits), {"PATH": os.defpath})
+            link = await spawn(in_control_group(arguments, self._options.limits), {"PATH": os.defpath})
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
         link.network = partial(_network_of, link.pid) if entry and not layout.network else str
@@ -172,7 +157,7 @@ class BubblewrapBackend:
 
     def _at_own_paths(self, kind: InstanceKind, layout: SandboxLayout, bound: Path | None, *, copies: bool) -> list[str]:
         """Mount the workspace and what is shown next to it, outer folders first; no command can change their parents."""
-        shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
+        shown = {str(folder): folder for folder in (*self._options.toolchains, *([bound] if bound else []))}
         mounted = {
             self._root: self._workspace_mount(kind, layout),
             **{each.target: _shown(each, kind, copies=copies) for each in self.tools.shown if each.is_shown_in(kind)},
@@ -186,7 +171,7 @@ class BubblewrapBackend:
         ]
 
     def _temporary(self, layout: SandboxLayout) -> list[str]:
-        own = _scratch(SCRATCH[0], self._limits.tmp_mb << 20)
+        own = _scratch(SCRATCH[0], self._options.limits.tmp_mb << 20)
         return ["--bind", layout.scratch, SCRATCH[0]] if layout.scratch else own
 
     def _workspace_mount(self, kind: InstanceKind, layout: SandboxLayout) -> list[str]:

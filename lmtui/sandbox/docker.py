@@ -22,12 +22,9 @@ from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_i
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     GUEST,
-    Isolation,
     Options,
-    commands_path,
-    cores_text,
     environment_inside,
-    scratch_of,
+    isolation_of,
     settings_of,
     supervisor_command,
 )
@@ -37,7 +34,7 @@ from lmtui.sandbox.images import DEFAULT_IMAGE, built_from, connect, find_socket
 from lmtui.sandbox.mount_layout import SandboxLayout, link_folder, mounts
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
-from lmtui.sandbox.supervisor_client import InstanceKind, Link, StreamLink
+from lmtui.sandbox.supervisor_client import InstanceKind, Link
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -50,7 +47,7 @@ _ANSWER_S = 10.0
 _MAX_HEADER_BYTES = 16_384
 
 
-class ContainerLink(StreamLink):
+class ContainerLink(Link):
     """The attached streams of one container."""
 
     def __init__(self, raw: asyncio.StreamReader, writer: asyncio.StreamWriter, remove: Callable[[], Awaitable[None]]) -> None:
@@ -167,28 +164,18 @@ class DockerBackend:
     has_mounts = True
 
     def __init__(self, workspace: Path, options: Options = Options(), proxy: Proxy | None = None) -> None:
-        self._workspace = workspace
-        self._limits = limits = options.limits
-        self._runtime = options.runtime
-        self._toolchains = options.toolchains
+        self._workspace, self._options, self._proxy = workspace, options, proxy
+        self._limits = options.limits
         self.tools = NO_TOOLS
-        self._proxy = proxy
         self._proxy_folder: Path | None = None
-        self._variables = dict(options.variables)
         self.network = options.own_network
         self.image = options.image
         self.image_digest = ""
         self._image_variables: dict[str, str] = {}
         self._engine: DockerClient | None = None
         self._files: list[str] = []
-        self.isolation = Isolation(
-            files="only the workspace; everything else is the image's, read-only",
-            network="none" if self.network == "none" else "",
-            processes=f"own container, at most {limits.processes}",
-            memory=f"{limits.memory_mb:,} MB per command, watched",
-            cpu=cores_text(limits.cores),
-            git=".git and .lmagent read-only",
-        )
+        files = "only the workspace; everything else is the image's, read-only"
+        self.isolation = isolation_of(options, files, f"own container, at most {self._limits.processes}")
 
     @property
     def _root(self) -> str:
@@ -258,8 +245,9 @@ class DockerBackend:
             reap_dead(self._engine)
             self._take_project_image(self._engine)
         with self._explained("the Docker engine refuses the container", self._image_of(kind)):
-            if self._runtime and self._runtime not in (self._engine.info().get("Runtimes") or {}):
-                what = f"the engine has no runtime called {self._runtime}"
+            runtime = self._options.runtime
+            if runtime and runtime not in (self._engine.info().get("Runtimes") or {}):
+                what = f"the engine has no runtime called {runtime}"
                 raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
             image = self._engine.images.get(self._image_of(kind))
             self._image_variables = dict(each.split("=", 1) for each in image.attrs["Config"].get("Env") or () if "=" in each)
@@ -308,12 +296,10 @@ class DockerBackend:
         image_path = self._image_variables.get("PATH", "").split(":")
         system = [*_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
         programs = dict.fromkeys([*(part for part in image_path if part.startswith("/")), *system])
-        path = commands_path(kind, self._root, self._toolchains, self.tools, list(programs))
         of_image = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
-        given = of_image | self.tools.without_copies | dict(self.tools.variables) | self._variables
+        given = of_image | self.tools.without_copies | dict(self.tools.variables) | dict(self._options.variables)
         variables = given if kind.is_masked else {}
-        settings = settings_of(kind, self._limits, self._root, self.tools, path).with_values(
-            scratch=scratch_of(kind),
+        settings = settings_of(kind, self._options, self._root, self.tools, list(programs)).with_values(
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(
                 system,
@@ -362,13 +348,13 @@ class DockerBackend:
             "log_config": LogConfig(type="none"),
             "init": False,
             "auto_remove": True,
-            "runtime": self._runtime or None,
+            "runtime": self._options.runtime or None,
             "mounts": self._mounts(kind, layout),
         }
 
     def _scratch(self, *, has_own: bool) -> dict[str, str]:
         """Return the private file systems; no command can change the parents of what is mounted below them."""
-        targets = [self._root, *map(str, self._toolchains), *(each.target for each in self.tools.shown)]
+        targets = [self._root, *map(str, self._options.toolchains), *(each.target for each in self.tools.shown)]
         parents = [parent for parent in scratch_parents(targets) if parent not in targets]
         own = {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={self._limits.tmp_mb}m,mode=1777"} if has_own else {}
         return own | dict.fromkeys(parents, "ro,nosuid,nodev,size=1m,mode=755")
@@ -430,9 +416,9 @@ class DockerBackend:
             found.append(types.Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
         shown += [(str(Path(self._root, path)), source) for source, path in mounts(self._workspace, kind, layout)]
-        shown += [(str(folder), folder) for folder in self._toolchains]
+        shown += [(str(folder), folder) for folder in self._options.toolchains]
         tools = [each for each in self.tools.shown if each.is_shown_in(kind) and not each.is_system]
-        tools = [each for each in tools if each.source not in self._toolchains]
+        tools = [each for each in tools if each.source not in self._options.toolchains]
         found += [
             types.Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(kind)) for each in tools
         ]

@@ -279,7 +279,10 @@ async def _pull(engine: DockerClient, source: str, image: str, say: Say) -> None
     if "/" not in source or not any(sign in host for sign in ".:"):
         raise UsageError(f"{source} does not say which registry it is in", "Write it as registry/name:tag.")
     say(f"pulling {sanitize_line(source)}")
-    await asyncio.to_thread(_pull_and_tag, engine, source, image)
+    name, _, tag = source.rpartition(":") if ":" in source.rsplit("/", 1)[-1] else (source, "", "latest")
+    with _explained(f"{source} cannot be pulled", "Leave --from out to build it here."):
+        pulled = await asyncio.to_thread(engine.images.pull, name, tag=tag)
+        await asyncio.to_thread(pulled.tag, *image.rsplit(":", 1))
 
 
 @contextlib.contextmanager
@@ -291,12 +294,6 @@ def _explained(what: str, hint: str) -> Iterator[None]:
         yield
     except (OSError, DockerException) as error:
         raise SandboxUnavailable(f"{what}: {sanitize_line(str(getattr(error, 'explanation', error)))}", hint) from error
-
-
-def _pull_and_tag(engine: DockerClient, source: str, image: str) -> None:
-    name, _, tag = source.rpartition(":") if ":" in source.rsplit("/", 1)[-1] else (source, "", "latest")
-    with _explained(f"{source} cannot be pulled", "Leave --from out to build it here."):
-        engine.images.pull(name, tag=tag).tag(*image.rsplit(":", 1))
 
 
 def _import(engine: DockerClient, archive: Path, image: str) -> None:

@@ -1,8 +1,8 @@
-"""Programs that keep running, each in its own instance of the sandbox: servers, and a session's Python interpreter.
+"""Programs that keep running: commands in the background, servers, and a session's Python interpreter.
 
-They run where the workspace's commands run, in the same kind of sandbox, with their own namespaces or container, their own
-variables and their own way out; without a sandbox only where the user named that.  The interpreter begins at its first use
-and keeps its names.
+Background commands are read, fed and stopped later, and end with the session.  Each server has its own instance, in the same
+kind of sandbox as commands, with its own variables and its own way out; without a sandbox only where the user named that.  The
+interpreter begins at its first use and keeps its names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -25,8 +26,10 @@ from lmtui.core.hosts import HostApproval, parse_pattern
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import last_states, sanitize, sanitize_line
+from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.paths import SCRATCH, homes_dir, packages_dir, path_inside
 from lmtui.plain_files import find_program
+from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.mount_layout import SandboxLayout
@@ -35,7 +38,7 @@ from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.project_tools import ProjectTools, Shown, fetching, with_program
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.supervisor_client import Client, InstanceKind, to_the_end
-from lmtui.sandbox.workspace_guard import Findings
+from lmtui.sandbox.workspace_guard import Findings, GuardMoment
 
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES = 67_108_864
@@ -48,6 +51,178 @@ _ON_HOST = 'Name it in its entry with `"sandbox": "host"` if it may run on this 
 
 MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
 
+_FOREVER_S = 10.0 * 365 * 86_400
+_MOST_RUNNING = 16
+_MOST_UNREAD_CHARS = 65_536
+_INPUT_S = 5.0
+_FULL = f"{_MOST_RUNNING} background commands run already"
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """One command: `unread` is what it said since it was last read, `dropped_chars` what was too much to keep."""
+
+    id: str
+    command: str
+    began_s: float
+    ended_s: float = 0.0
+    exit_code: int | None = None
+    why: str = ""
+    unread: str = ""
+    dropped_chars: int = 0
+    client: Client | None = None
+    number: int = 0
+    moment: GuardMoment | None = None
+    notes: list[str] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def take(self, text: str) -> None:
+        whole = self.unread + text
+        self.dropped_chars += max(0, len(whole) - _MOST_UNREAD_CHARS)
+        self.unread = whole[-_MOST_UNREAD_CHARS:]
+        self.news.set()
+
+    def shown(self) -> BackgroundCommand:
+        elapsed_s = (self.ended_s or time.monotonic()) - self.began_s
+        return BackgroundCommand(self.id, self.command, elapsed_s, self.exit_code, self.why)
+
+
+class SandboxBackground:
+    """The background commands of one session; implements `core.workspace.BackgroundCommands`.
+
+    They run where other commands run.  `why_not` says why none can be started, empty where they can.
+    """
+
+    def __init__(self, pool: SandboxPool, limits: CommandLimits, *, why_not: str = "") -> None:
+        self._pool, self._limits, self._why_not = pool, limits, why_not
+        self._entries: dict[str, _Entry] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._untold: list[str] = []
+        self._on_change: Callable[[], None] = lambda: None
+
+    def watch(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+
+    def commands(self) -> Sequence[BackgroundCommand]:
+        return [entry.shown() for entry in self._entries.values()]
+
+    async def start(self, command: str) -> BackgroundCommand:
+        if self._why_not:
+            raise SandboxError(self._why_not)
+        if sum(entry.exit_code is None for entry in self._entries.values()) >= _MOST_RUNNING:
+            raise SandboxError(_FULL, "Stop one.")
+        entry = _Entry(f"b{len(self._entries) + 1}", command, time.monotonic())
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._keep(entry, started))
+        try:
+            await asyncio.shield(started)
+        except BaseException:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        self._entries[entry.id], self._tasks[entry.id] = entry, task
+        self._on_change()
+        return entry.shown()
+
+    async def read(self, identity: str, wait_s: float = 0.0) -> tuple[str, BackgroundCommand]:
+        entry = self._entry(identity)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await entry.news.wait()
+        if entry.exit_code is None:
+            await self._look(entry)
+        text, dropped = sanitize(last_states(entry.unread)), entry.dropped_chars
+        notes, entry.unread, entry.dropped_chars, entry.notes = "\n".join(entry.notes), "", 0, []
+        if entry.exit_code is None:
+            entry.news.clear()
+        elif entry.id in self._untold:
+            self._untold.remove(entry.id)
+        text = f"… {dropped:,} characters left out …\n{text}" if dropped else text
+        return f"{text.rstrip()}\n{notes}".strip("\n") if notes else text, entry.shown()
+
+    async def send(self, identity: str, text: str) -> None:
+        entry = self._entry(identity)
+        if entry.exit_code is not None or entry.client is None:
+            raise SandboxError(f"{identity} has ended (exit code {entry.exit_code})")
+        data = text.encode("utf-8", "surrogatepass")
+        facts, _ = await entry.client.call("input", {"target": entry.number}, data, limit_s=_INPUT_S)
+        if (taken := replies.parse(facts, replies.FedReply).taken) < len(data):
+            raise SandboxError(f"{identity} took {taken:,} of {len(data):,} bytes: it does not read its input")
+
+    async def stop(self, identity: str) -> BackgroundCommand:
+        entry = self._entry(identity)
+        if entry.exit_code is None and entry.client is not None:
+            entry.why = "stopped"
+            await entry.client.stop(entry.number)
+            await entry.ended.wait()
+        return entry.shown()
+
+    def take_endings(self) -> Sequence[BackgroundCommand]:
+        ended, self._untold = self._untold, []
+        return [self._entries[identity].shown() for identity in ended]
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+
+    async def _keep(self, entry: _Entry, started: asyncio.Future[None]) -> None:
+        live = replies.LiveOutput(entry.take, str)
+        fields = {"command": entry.command, "timeout_s": _FOREVER_S, "memory_mb": self._limits.memory_mb, "takes_input": True}
+        try:
+            async with self._pool.staying_client() as client:
+                entry.client = client
+                await self._begin(entry)
+                entry.number, answer = client.begin("run", fields, on_live=live)
+                started.set_result(None)
+                try:
+                    reply = replies.parse(await answer, replies.RunReply)
+                    entry.exit_code, entry.why = reply.exit, entry.why or ("" if reply.reason == "exit" else reply.reason)
+                except asyncio.CancelledError:
+                    await client.stop(entry.number)
+                    raise
+                finally:
+                    await self._look(entry)
+        except SandboxError as error:
+            if not started.done():
+                started.set_exception(error)
+                return
+            entry.why = str(error)
+        finally:
+            live.finish()
+            entry.exit_code, entry.ended_s = 137 if entry.exit_code is None else entry.exit_code, time.monotonic()
+            entry.news.set()
+            entry.ended.set()
+            if entry.why != "stopped":
+                self._untold.append(entry.id)
+            self._on_change()
+
+    async def _begin(self, entry: _Entry) -> None:
+        """Remember what is there, so that what the command leaves for programs outside is recognised."""
+        if (await self._pool.started()).backend.is_isolated:
+            entry.moment = await self._pool.workspace_guard.begin()
+
+    async def _look(self, entry: _Entry) -> None:
+        """Set aside what the command left for programs outside since the last look."""
+        if entry.moment is None:
+            return
+        moment, entry.moment = entry.moment, None
+        try:
+            entry.notes += (await self._pool.workspace_guard.end(moment)).notes
+            if not entry.ended.is_set() and entry.exit_code is None:
+                await self._begin(entry)
+        except SandboxError as error:
+            entry.notes.append(f"[{error.full_text()}]")
+
+    def _entry(self, identity: str) -> _Entry:
+        entry = self._entries.get(identity.strip())
+        if entry is None:
+            known = ", ".join(self._entries) or "there is none; those of an earlier run of lmtui ended with it"
+            raise SandboxError(f"no background command {identity[:40]!r}: {known}")
+        return entry
+
 
 class LaneProcess:
     """One program in its instance; implements `core.programs.Served`.
@@ -56,9 +231,7 @@ class LaneProcess:
     """
 
     def __init__(self, place: str, parts: contextlib.AsyncExitStack, missing: str = "") -> None:
-        self.place = place
-        self._missing = missing
-        self._parts = parts
+        self.place, self._parts, self._missing = place, parts, missing
         self._client: Client | None = None
         self._number = 0
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
@@ -89,7 +262,6 @@ class LaneProcess:
         self._ended.add_done_callback(lambda ended: self._tell_end(ended, on_error))
 
     async def read(self) -> bytes:
-        """Return the next of its output; empty where it has ended."""
         piece = await self._pieces.get()
         self._unread_bytes -= len(piece)
         if not piece:
@@ -97,13 +269,11 @@ class LaneProcess:
         return piece
 
     async def write(self, data: bytes) -> None:
-        """Send it input."""
         if self._client is None or self._ended is None or self._ended.done():
             raise SandboxError("the program has ended")
         await self._client.feed(self._number, data)
 
     async def close(self) -> None:
-        """End it with everything below it; idempotent."""
         await asyncio.shield(self._begin_to_close())
 
     def _begin_to_close(self) -> asyncio.Future[None]:
@@ -140,24 +310,17 @@ class _OnlyListed:
 
 
 class InstanceLauncher:
-    """Starts programs for one workspace; implements `core.programs.Launcher`.
-
-    Args:
-        workspace: the folder that they see.
-        instances: the supervisors of the workspace's sandbox.
-        make: makes its own backend for a program.
-    """
+    """Starts programs for one workspace; implements `core.programs.Launcher`.  `make` makes its own backend for a program."""
 
     def __init__(self, workspace: Path, pool: SandboxPool, make: MakeBackend) -> None:
-        self._workspace = workspace
-        self._pool = pool
-        self._make = make
+        self._workspace, self._pool, self._make = workspace, pool, make
 
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
-        """Start a program; see `core.serving.Launcher.open`."""
         name = await self._backend_name(launch)
         can_write = launch.can_write and name != "landlock"  # which has no mounts that keep .git from it
-        proxy = _proxy(launch.hosts)
+        gate: HostApproval = _OnlyListed()
+        patterns = tuple(map(parse_pattern, launch.hosts)) if "*" not in launch.hosts else ()
+        proxy = Proxy(patterns, lambda: gate) if patterns else None
         try:
             backend = self._make(name, launch, proxy)
             if not launch.on_host:
@@ -184,7 +347,6 @@ class InstanceLauncher:
 
     @contextlib.asynccontextmanager
     async def guarded(self) -> AsyncIterator[list[str]]:
-        """Guard the workspace; see `core.serving.Launcher.guarded`."""
         notes: list[str] = []
         findings: list[Findings] = []
         async with self._pool.command_client(findings):
@@ -245,13 +407,6 @@ def _missing(program: str, workspace: Path) -> str:
     return f"{sanitize_line(str(path))[:200]} exists, but the sandbox does not see {folder} of this machine"
 
 
-def _proxy(hosts: Sequence[str]) -> Proxy | None:
-    if not hosts or "*" in hosts:
-        return None
-    gate: HostApproval = _OnlyListed()
-    return Proxy(tuple(map(parse_pattern, hosts)), lambda: gate)
-
-
 def _words(backend: Backend, launch: Launch, *, can_write: bool) -> str:
     if launch.on_host:
         return "this machine, no sandbox"
@@ -297,12 +452,7 @@ class _Held:
 
 
 class LaneInterpreter:
-    """Implements `core.interpreter.Interpreter`.
-
-    Args:
-        launcher: returns what starts programs in the sandbox, None where nothing can.
-        hosts: patterns of hosts that the code may reach.
-    """
+    """Implements `core.interpreter.Interpreter`; `hosts` are patterns of hosts that the code may reach."""
 
     def __init__(self, launcher: Callable[[], Awaitable[GuardedLauncher | None]], hosts: tuple[str, ...] = ()) -> None:
         self._launcher = launcher
@@ -320,21 +470,20 @@ class LaneInterpreter:
     async def _run(self, code: str, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
         is_fresh = self._process is None
         process = self._process or await self._begin()
-        held = _Held()
+        held, is_ok, is_lost, is_timed_out = _Held(), False, False, False
         try:
             await process.write(_frame({"code": code}))
             async with asyncio.timeout(timeout_s):
                 is_ok = await self._until_done(process, held, on_output)
-            return self._ran(held, is_ok=is_ok, is_fresh=is_fresh)
         except TimeoutError:
-            is_lost = not await self._stop(process, held, on_output)
-            return self._ran(held, is_ok=False, is_fresh=is_fresh, is_lost=is_lost, is_timed_out=True)
+            is_timed_out, is_lost = True, not await self._stop(process, held, on_output)
         except (_Broken, SandboxError):
+            is_lost = True
             await self._end()
-            return self._ran(held, is_ok=False, is_fresh=is_fresh, is_lost=True)
         except asyncio.CancelledError:
             await to_the_end(self._stop(process, held, on_output))
             raise
+        return CodeResult(held.text, is_ok, tuple(held.images), is_fresh, is_lost, is_timed_out, held.total)
 
     async def close(self) -> None:
         async with self._turn:
@@ -411,11 +560,6 @@ class LaneInterpreter:
             if not piece:
                 raise _Broken
             self._unread += piece
-
-    def _ran(
-        self, held: _Held, *, is_ok: bool, is_fresh: bool, is_lost: bool = False, is_timed_out: bool = False
-    ) -> CodeResult:
-        return CodeResult(held.text, is_ok, tuple(held.images), is_fresh, is_lost, is_timed_out, held.total)
 
 
 def _frame(fields: dict[str, object]) -> bytes:

@@ -1,13 +1,20 @@
-"""What a supervisor may answer.  It runs next to hostile code, so every field is checked here and nothing is taken on trust."""
+"""What a supervisor may answer, and the output of commands as it is shown.
+
+A supervisor runs next to hostile code, so every field is checked here and nothing is taken on trust.
+"""
 
 from __future__ import annotations
 
+import codecs
+import re
+from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.sanitize import sanitize
+from lmtui.core.ports import OutputSink
+from lmtui.core.sanitize import last_states, sanitize
 
 _MAX_BYTES = 2**64
 _Count = Annotated[int, Field(ge=0, le=_MAX_BYTES)]
@@ -88,13 +95,7 @@ class ListingReply(Reply):
 
 
 class PathsReply(Reply):
-    """Where paths lead."""
-
-    paths: Annotated[list[_Path], Field(max_length=100)]
-
-
-class GlobReply(Reply):
-    """The files found."""
+    """Where paths lead, or the files that were found."""
 
     paths: Annotated[list[_Path], Field(max_length=100_000)]
 
@@ -248,3 +249,51 @@ def parse(facts: dict[str, object], shape: type[R]) -> R:
         first = invalid.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise SandboxError(f"the sandbox sent an answer that cannot be: {where}: {first['msg']}") from invalid
+
+
+_MAX_HELD = 512
+# A control sequence that may go on in the next piece, or a carriage return that may be half a line end.
+_UNFINISHED = re.compile(
+    r"(?:\x1b(?:[ -/]*|\[[0-?]*[ -/]*)|\x9b[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*\x1b?|\r)\Z"
+)
+
+
+class LiveOutput:
+    """Turns pieces of bytes into clean text; characters and control sequences may be split between pieces."""
+
+    def __init__(self, sink: OutputSink, clean: Callable[[str], str] = sanitize) -> None:
+        self._sink, self._clean = sink, clean
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+
+    def __call__(self, data: bytes, skipped_bytes: int) -> None:
+        """Take up a piece, before which some bytes may have been left out."""
+        if skipped_bytes:
+            self.finish()
+            self._sink(f"\n… {skipped_bytes:,} bytes not shown …\n")
+        text = self._held + self._decoder.decode(data)
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _MAX_HELD))
+        cut = unfinished.start() if unfinished else len(text)
+        self._held = text[cut:]
+        self._emit(text[:cut])
+
+    def finish(self) -> None:
+        """Let out what was held back."""
+        text = self._held + self._decoder.decode(b"", final=True)
+        self._held = ""
+        self._decoder.reset()
+        self._emit(text)
+
+    def _emit(self, text: str) -> None:
+        if shown := self._clean(text):
+            self._sink(shown)
+
+
+def whole_output(data: bytes, head_bytes: int, total_bytes: int, saved_path: str) -> str:
+    """Return a command's output as the model reads it: all of it, or head and tail with what is missing said between."""
+    left_out = total_bytes - len(data)
+    if left_out <= 0:
+        return sanitize(last_states(data.decode("utf-8", "replace")))
+    head, tail = (sanitize(last_states(part.decode("utf-8", "replace"))) for part in (data[:head_bytes], data[head_bytes:]))
+    more = f"; the first of it is in {sanitize(saved_path)}" if saved_path else ""
+    return f"{head}\n… {left_out:,} bytes left out{more} …\n{tail}"

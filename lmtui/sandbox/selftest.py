@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import shlex
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -75,6 +75,32 @@ if (: < /proc/$PPID/environ) 2>/dev/null; then echo supervisor=visible; else ech
 """
 
 
+# What each line has to say, as an expression, and what is wrong if it does not.
+_ALWAYS = {
+    "workspace": ("writable", "the workspace cannot be written"),
+    "python": ("42", "python3 does not work"),
+    "shell": (".+", "bash does not work"),
+}
+_ISOLATED = {
+    "CapEff": ("0+", "commands have capabilities"),
+    "NoNewPrivs": ("1", "commands could gain rights"),
+    "Seccomp": ("2", "no system call filter is on"),
+    "root": ("read-only", "the root is not read-only"),
+    "marker": ("hidden", "files outside the workspace can be seen"),
+}
+_WITH_MOUNTS = {
+    ".git": ("read-only|missing", ".git can be written"),
+    ".lmagent": ("read-only", ".lmagent can be written"),
+}
+_WITHOUT_MOUNTS = {
+    "supervisor": ("hidden", "commands can look into other processes"),
+    "CapPrm": ("0+", "commands could get capabilities"),
+    "CapInh": ("0+", "commands could get capabilities"),
+}
+_NO_NETWORK = {"interfaces": ("(lo)?", "there is a network")}
+_NO_SOCKETS = {"socket": (".*not permitted.*", "commands can open sockets")}
+
+
 async def verify(backend: Backend, client: Client) -> None:
     """Try what the backend promises, in an empty folder with `.git` and `.lmagent`.
 
@@ -126,33 +152,14 @@ async def _said(client: Client, script: str, problem: str) -> list[str]:
 
 def _problem(found: dict[str, str], backend: Backend) -> str:
     """Return the first thing that does not hold, or an empty text."""
-    checks: list[tuple[str, Callable[[str], bool], str]] = [
-        ("workspace", lambda value: value == "writable", "the workspace cannot be written"),
-        ("python", lambda value: value == "42", "python3 does not work"),
-        ("shell", bool, "bash does not work"),
-    ]
+    checks = dict(_ALWAYS)
     if backend.is_isolated:
-        checks += [
-            ("CapEff", lambda value: value != "" and int(value, 16) == 0, "commands have capabilities"),
-            ("NoNewPrivs", lambda value: value == "1", "commands could gain rights"),
-            ("Seccomp", lambda value: value == "2", "no system call filter is on"),
-            ("root", lambda value: value == "read-only", "the root is not read-only"),
-            ("marker", lambda value: value == "hidden", "files outside the workspace can be seen"),
-        ]
-        if backend.has_mounts:
-            checks.append((".git", lambda value: value in ("read-only", "missing"), ".git can be written"))
-            checks.append((".lmagent", lambda value: value == "read-only", ".lmagent can be written"))
-        else:
-            checks.append(("supervisor", lambda value: value == "hidden", "commands can look into other processes"))
-            for name in ("CapPrm", "CapInh"):
-                checks.append((name, lambda value: value != "" and int(value, 16) == 0, "commands could get capabilities"))
-        if not backend.has_mounts and backend.network == "none":
-            checks.append(("socket", lambda value: "not permitted" in value, "commands can open sockets"))
-        elif backend.network == "none":
-            checks.append(("interfaces", lambda value: value in ("lo", ""), "there is a network"))
-    for name, holds, problem in checks:
+        checks |= _ISOLATED | (_WITH_MOUNTS if backend.has_mounts else _WITHOUT_MOUNTS)
+        if backend.network == "none":
+            checks |= _NO_NETWORK if backend.has_mounts else _NO_SOCKETS
+    for name, (wanted, problem) in checks.items():
         value = found.get(name, "")
-        if not holds(value):
+        if not re.fullmatch(wanted, value):
             return f"{problem} ({name}: {value or 'nothing'})"
     return ""
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.sanitize import sanitize_line
@@ -83,31 +83,13 @@ class InstanceKind(StrEnum):
         return self.has_shell or self.serves
 
 
-class Link(Protocol):
-    """A running supervisor's input and output."""
+class Link:
+    """A running supervisor's input and output, and the end of what it said next to the frames.
 
-    @property
-    def reader(self) -> asyncio.StreamReader:
-        """Return where its frames come from."""
+    `network` returns what `SandboxLayout.network` calls its network, once it has started; empty if nobody can share it.
+    """
 
-    def write(self, data: bytes) -> None:
-        """Send bytes; those that it does not take yet are kept."""
-
-    async def drain(self) -> None:
-        """Wait until it took most of what was sent."""
-
-    def diagnosis(self) -> str:
-        """Return the last of what it said next to the frames, on one line."""
-
-    def network(self) -> str:
-        """Return what `SandboxLayout.network` calls its network, once it has started; empty if nobody can share it."""
-
-    async def close(self) -> None:
-        """End it with everything in it; idempotent."""
-
-
-class StreamLink:
-    """What is the same in every link: the input, and the end of what was said next to the frames."""
+    reader: asyncio.StreamReader
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._input = writer
@@ -127,12 +109,16 @@ class StreamLink:
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
         return sanitize_line(lines[-1]) if lines else ""
 
+    async def close(self) -> None:
+        """End it with everything in it; idempotent."""
+        raise NotImplementedError
+
     def _note(self, piece: bytes) -> None:
         self._tail += piece
         del self._tail[:-_DIAGNOSIS_BYTES]
 
 
-class ProcessLink(StreamLink):
+class ProcessLink(Link):
     """A supervisor that is a child process of lmtui (or the child of one, as with bubblewrap)."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:

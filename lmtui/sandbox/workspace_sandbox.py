@@ -29,9 +29,11 @@ from lmtui.core.workspace import (
 from lmtui.paths import packages_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, Backend
-from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
+from lmtui.sandbox.guest.beneath import Refused
+from lmtui.sandbox.guest.listing import glob_expression
 from lmtui.sandbox.guest.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.host_paths import locate, make_for_owner
+from lmtui.sandbox.instance_programs import SandboxBackground
 from lmtui.sandbox.overlays import OverlayInstances, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
@@ -40,7 +42,7 @@ from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.repository import local_remote
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
-from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing, translate
+from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing
 
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
@@ -437,7 +439,7 @@ class WorkspaceSandbox:
         """Return files matching a glob (`**` too), ignored ones left out, newest first."""
         folder, pattern = self._locate(pattern)
         expression = translate(pattern)
-        reply, _ = await self._call("glob", replies.GlobReply, folder=folder, expression=expression, max_results=max_results)
+        reply, _ = await self._call("glob", replies.PathsReply, folder=folder, expression=expression, max_results=max_results)
         return _below(folder, reply.paths)
 
     async def grep(
@@ -489,7 +491,7 @@ class WorkspaceSandbox:
         return replies.parse(facts, shape), answer
 
     async def _run(self, client: Client, op: str, limit_s: int, on_output: OutputSink | None, **fields: object) -> ExecResult:
-        live = LiveOutput(on_output) if on_output is not None else None
+        live = replies.LiveOutput(on_output) if on_output is not None else None
         facts, data = await client.call(op, fields, limit_s=limit_s + _SPARE_S, on_live=live)
         if live is not None:
             live.finish()
@@ -497,7 +499,7 @@ class WorkspaceSandbox:
         saved = "" if self._overlay is not None else sanitize_line(reply.saved)  # what an overlay saves goes with it
         result = ExecResult(
             exit_code=reply.exit,
-            output=whole_output(data, reply.head_bytes, reply.total, saved),
+            output=replies.whole_output(data, reply.head_bytes, reply.total, saved),
             total_bytes=reply.total,
             elapsed_ms=reply.elapsed_ms,
             is_timed_out=reply.reason == "timeout",
@@ -534,6 +536,24 @@ class WorkspaceSandbox:
 
     def _locate(self, path: str) -> tuple[str, str]:
         return locate(path, self._pool.workspace, self._pool.added)
+
+
+_MAX_GLOB_CHARS = 1000
+
+
+def translate(pattern: str) -> str:
+    """Return a regular expression for a glob of paths; one without a slash is about names.
+
+    Raises:
+        SandboxError: the pattern is empty, too long or no glob.
+    """
+    if not pattern or len(pattern) > _MAX_GLOB_CHARS or "\0" in pattern:
+        raise SandboxError("the glob is empty, too long or has a NUL character in it")
+    body = pattern.removeprefix("./")
+    try:
+        return rf"(?s:{'' if '/' in body else '(?:.*/)?'}{glob_expression(body)})\Z"
+    except Refused as error:
+        raise SandboxError(str(error)) from error
 
 
 async def _nothing_to_release(_: SandboxPool) -> None:

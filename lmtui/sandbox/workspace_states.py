@@ -13,8 +13,7 @@ from lmtui.core.sanitize import sanitize, sanitize_path
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, GitState
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest import beneath
-from lmtui.sandbox.guest.beneath import Refused
-from lmtui.sandbox.guest.listing import MAX_BYTES, glob_expression
+from lmtui.sandbox.guest.listing import MAX_BYTES
 from lmtui.sandbox.guest.protocol import ProtocolError
 from lmtui.sandbox.host_paths import relative_path
 from lmtui.sandbox.pool import SandboxPool
@@ -130,27 +129,11 @@ class SandboxCheckpoints:
         return replies.parse(facts, shape), data
 
 
-_MAX_CHARS = 1000
 _LIST_S = 30.0
 _LETTER_KINDS = {"d": "dir", "f": "file", "l": "link", "o": "other"}
 _STATES = {"!!": GitState.IGNORED, "??": GitState.UNTRACKED}
 _STATES |= dict.fromkeys(("DD", "AU", "UD", "UA", "DU", "AA", "UU"), GitState.CONFLICTED)
 _LETTERS = {"R": GitState.RENAMED, "A": GitState.ADDED, "D": GitState.DELETED}
-
-
-def translate(pattern: str) -> str:
-    """Return a regular expression for a glob of paths; one without a slash is about names.
-
-    Raises:
-        SandboxError: the pattern is empty, too long or no glob.
-    """
-    if not pattern or len(pattern) > _MAX_CHARS or "\0" in pattern:
-        raise SandboxError("the glob is empty, too long or has a NUL character in it")
-    body = pattern.removeprefix("./")
-    try:
-        return rf"(?s:{'' if '/' in body else '(?:.*/)?'}{glob_expression(body)})\Z"
-    except Refused as error:
-        raise SandboxError(str(error)) from error
 
 
 class SandboxListing:

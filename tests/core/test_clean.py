@@ -25,7 +25,7 @@ from lmtui.core.sanitize import (
     sanitize_path,
 )
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.sandbox.background import whole_output
+from lmtui.sandbox.replies import whole_output
 from tests.sets import depth, for_each
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from lmtui.sandbox.guest import protocol
+from lmtui.sandbox.supervisor_client import Link
 
 
-class FakeLink:
+class FakeLink(Link):
     """Keeps what is written and lets the test feed what is read."""
 
     def __init__(self) -> None:
-        self.reader = asyncio.StreamReader()
+        self.reader, self.network = asyncio.StreamReader(), str
         self.is_closed = False
         self.requests: asyncio.Queue[protocol.Message] = asyncio.Queue()
         self._decoder = protocol.Decoder()
@@ -23,9 +24,6 @@ class FakeLink:
 
     async def drain(self) -> None:
         """Everything was taken already."""
-
-    def network(self) -> str:
-        return ""
 
     def diagnosis(self) -> str:
         """Return what the supervisor said beside the frames."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import SandboxError
-from lmtui.sandbox.workspace_states import translate
+from lmtui.sandbox.workspace_sandbox import translate
 
 CASES = [
     ("*.py", "a.py", True), ("*.py", "x/y/a.py", True), ("*.py", "a.pyc", False), ("src/*.py", "src/a.py", True),

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.sanitize import sanitize
-from lmtui.sandbox.background import LiveOutput, whole_output
 from lmtui.sandbox.guest.capture import HEAD_BYTES, TAIL_BYTES, Capture, Spool
+from lmtui.sandbox.replies import LiveOutput, whole_output
 
 _TEXT = st.text(alphabet="aä\x1b[31m;]0\x07\r\n\x9b€😀", max_size=30)
 

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from lmtui.sandbox.guest.beneath import Refused, Root
-from lmtui.sandbox.guest.listing import Query, glob, grep
+from lmtui.sandbox.guest.listing import glob, grep
+from lmtui.sandbox.guest.protocol import Message
+
+
+def search(root: Path, pattern: str, *, is_literal: bool = True, context_lines: int = 0, max_matches: int = 10) -> Message:
+    query = {"pattern": pattern, "path": "", "glob": "", "ignore_case": False, "is_literal": is_literal}
+    return grep(Root(str(root)), {**query, "context_lines": context_lines, "max_matches": max_matches})
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(" * 3000 + ")" * 3000])
@@ -16,16 +22,13 @@ def test_a_pattern_that_python_cannot_compile_is_refused_in_words(
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     (tmp_path / "a.txt").write_text("aaa\n")
     with pytest.raises(Refused, match="not a regular expression"):
-        _ = grep(
-            Root(str(tmp_path)), Query(pattern, "", "", ignore_case=False, is_literal=False, context_lines=0, max_matches=10)
-        )
+        _ = search(tmp_path, pattern, is_literal=False)
 
 
 @pytest.mark.parametrize("letter", ["a", "\u6587", "\U0001f600", "\x01"])
 def test_what_is_found_fits_into_one_answer_whatever_its_letters(tmp_path: Path, letter: str) -> None:
     (tmp_path / "a.txt").write_text(f"{letter * 490}\n" * 1_000)
-    query = Query(letter, "", "", ignore_case=False, is_literal=True, context_lines=3, max_matches=1_000)
-    found = grep(Root(str(tmp_path)), query)
+    found = search(tmp_path, letter, context_lines=3, max_matches=1_000)
     assert len(found["matches"]) > 50
     assert len(json.dumps(found)) < 700_000
 
@@ -49,5 +52,4 @@ def test_lines_are_numbered_as_editors_do_with_ripgrep_and_without(
     if not has_ripgrep:
         monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     (tmp_path / "a.txt").write_bytes("one\x0c\nt\u2028wo\x85\r\n\nfour x".encode())
-    query = Query("x", "", "", ignore_case=False, is_literal=True, context_lines=1, max_matches=10)
-    assert [line[1] for line in grep(Root(str(tmp_path)), query)["matches"]] == [3, 4]
+    assert [line[1] for line in search(tmp_path, "x", context_lines=1)["matches"]] == [3, 4]

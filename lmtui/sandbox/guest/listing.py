@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from . import beneath, execute, files
 from .beneath import Refused, Root
@@ -39,18 +38,6 @@ _MAX_LINE = 500
 _MAX_FILE_BYTES = 4_194_304
 _MAX_FILES = 100_000
 _MAX_RESULT_BYTES = 600_000  # as it travels: letters beyond ASCII are six bytes each
-
-
-class Query(NamedTuple):
-    """What to search for; `glob` is a regular expression over paths, already translated, or empty."""
-
-    pattern: str
-    path: str
-    glob: str
-    ignore_case: bool
-    is_literal: bool
-    context_lines: int
-    max_matches: int
 
 
 def glob(root: Root, expression: str, max_results: int) -> Message:
@@ -76,15 +63,19 @@ def glob(root: Root, expression: str, max_results: int) -> Message:
     return {"paths": paths}
 
 
-def grep(root: Root, query: Query) -> Message:
-    """Return matching lines as [path, line number, text, is context]."""
+def grep(root: Root, query: Message) -> Message:
+    """Return matching lines as [path, line number, text, is context].
+
+    `query` has the `pattern`, `is_literal`, `ignore_case`, the `path` to search in, a `glob` (a regular expression over paths,
+    already translated, or empty), `context_lines` and `max_matches`.
+    """
     lines = _grep_by_rg(root, query) if shutil.which("rg") else _grep_by_python(root, query)
     found: list[list[object]] = []
     matches = size = 0
     for line in lines:
         matches += not line[3]
         size += len(json.dumps(line))
-        if matches > query.max_matches or size > _MAX_RESULT_BYTES:
+        if matches > query["max_matches"] or size > _MAX_RESULT_BYTES:
             break
         found.append(line)
     return {"matches": found}
@@ -199,19 +190,19 @@ def _is_ignored(path: str, rules: list[_Rule], *, is_folder: bool) -> bool:
     return False
 
 
-def _grep_by_rg(root: Root, query: Query) -> Iterator[list[object]]:
+def _grep_by_rg(root: Root, query: Message) -> Iterator[list[object]]:
     program = shutil.which("rg")
     assert program is not None
-    arguments = [program, "--json", "--sort=path", *_BASE, f"--context={query.context_lines}"]
-    arguments += ["--ignore-case"] if query.ignore_case else []
-    arguments += ["--fixed-strings"] if query.is_literal else []
-    arguments += ["-e", query.pattern]
-    fd, real = root.open(query.path, os.O_RDONLY)
+    arguments = [program, "--json", "--sort=path", *_BASE, f"--context={query['context_lines']}"]
+    arguments += ["--ignore-case"] if query["ignore_case"] else []
+    arguments += ["--fixed-strings"] if query["is_literal"] else []
+    arguments += ["-e", query["pattern"]]
+    fd, real = root.open(query["path"], os.O_RDONLY)
     try:
         is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
         if not is_folder:
             os.close(fd)
-            fd, real = root.open_file(query.path)
+            fd, real = root.open_file(query["path"])
         # A single file is read as standard input: its name is not looked up a second time.
         with _start([*arguments, "./" if is_folder else "-"], fd if is_folder else None, None if is_folder else fd) as process:
             yield from _read_rg(process, real, is_folder, query)
@@ -219,9 +210,9 @@ def _grep_by_rg(root: Root, query: Query) -> Iterator[list[object]]:
         os.close(fd)
 
 
-def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query: Query) -> Iterator[list[object]]:
+def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query: Message) -> Iterator[list[object]]:
     assert process.stdout is not None
-    matches = re.compile(query.glob).match if query.glob else None
+    matches = re.compile(query["glob"]).match if query["glob"] else None
     for raw in process.stdout:
         event = json.loads(raw)
         if event["type"] not in ("match", "context"):
@@ -238,14 +229,14 @@ def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query
             raise Refused(f"the search failed: {reason}")
 
 
-def _grep_by_python(root: Root, query: Query) -> Iterator[list[object]]:
+def _grep_by_python(root: Root, query: Message) -> Iterator[list[object]]:
     try:
-        source = re.escape(query.pattern) if query.is_literal else query.pattern
-        expression = re.compile(source, re.IGNORECASE if query.ignore_case else 0)
+        source = re.escape(query["pattern"]) if query["is_literal"] else query["pattern"]
+        expression = re.compile(source, re.IGNORECASE if query["ignore_case"] else 0)
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
         raise Refused(f"the search failed: not a regular expression: {error}") from error
-    matches = re.compile(query.glob).match if query.glob else None
-    fd, real = root.open(query.path, os.O_RDONLY)
+    matches = re.compile(query["glob"]).match if query["glob"] else None
+    fd, real = root.open(query["path"], os.O_RDONLY)
     try:
         is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
         names = list(walk(root.fd, real)) if is_folder else [real]
@@ -253,7 +244,7 @@ def _grep_by_python(root: Root, query: Query) -> Iterator[list[object]]:
         os.close(fd)
     for path in sorted(names):
         if not matches or matches(path):
-            yield from _grep_file(root, path, expression, query.context_lines)
+            yield from _grep_file(root, path, expression, query["context_lines"])
 
 
 def _grep_file(root: Root, path: str, expression: re.Pattern[str], around: int) -> Iterator[list[object]]:

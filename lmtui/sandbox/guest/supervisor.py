@@ -280,9 +280,8 @@ class Supervisor:
         self._jobs.start(identity, lambda: _module("listing").glob(root, expression, most), _SEARCH_S)
 
     def _grep(self, identity: int, message: Message, _data: bytes) -> None:
-        search, root = _module("listing"), self._root_of(message)
-        query = search.Query(**message["query"])
-        self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
+        root, query = self._root_of(message), message["query"]
+        self._jobs.start(identity, lambda: _module("listing").grep(root, query), _SEARCH_S)
 
     def _checkpoint(self, identity: int, message: Message, given: bytes) -> Message | None:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this instance."""
