@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -136,7 +135,8 @@ def install_hint(extra: str) -> str:
     noted = next(Path(__file__).parents[1].glob("lmtui-*.dist-info/direct_url.json"), None)
     found = json.loads(noted.read_text(encoding="utf-8")) if noted else {}
     place = f" @ {'git+' if 'vcs_info' in found else ''}{found['url']}" if found.get("url") else ""
-    return f"Install it with `{way} {shlex.quote(f'lmtui[{extra}]{place}')}`."
+    quoted = f"lmtui[{extra}]{place}".replace("'", "'\\''")
+    return f"Install it with `{way} '{quoted}'`."
 
 
 def path_inside(workspace: Path) -> str:
