@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,7 +156,7 @@ class Folds:
 MAX_ENTRIES = 1000
 MAX_DRAFTS = 50
 _SUFFIX = ".json"
-_HOLDER = secrets.token_hex(8)  # this process: as a number it may have been another's
+_HOLDER = os.urandom(8).hex()  # this process: as a number it may have been another's
 _held: dict[Path, int] = {}  # the locked file of this process in each folder of drafts
 
 
