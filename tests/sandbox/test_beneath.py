@@ -13,26 +13,11 @@ from hypothesis import strategies as st
 from lmtui.sandbox.guest import beneath, files
 from lmtui.sandbox.guest.beneath import Refused, Root
 from tests.sandbox.conftest import fill
+from tests.sets import depth
 
-_NAMES = [
-    "a",
-    "b",
-    "up",
-    "top",
-    "root",
-    "loop",
-    "inner",
-    ".git",
-    ".lmagent",
-    "..",
-    ".",
-    "",
-    "…",
-    "a\u200db",
-    "secret",
-    "ws",
-    "f",
-]
+_NAMES = (
+    "a", "b", "up", "top", "root", "loop", "inner", ".git", ".lmagent", "..", ".", "", "…", "a\u200db", "secret", "ws", "f",
+)  # fmt: skip
 _PATHS = st.lists(st.sampled_from(_NAMES) | st.text(max_size=5), max_size=7).map("/".join)
 _OPENERS = [beneath.by_kernel, beneath.by_component]
 
@@ -49,15 +34,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place.mkdir(exist_ok=True)
         fill(place, {"f": "outside", "a": "outside"})
     links = {
-        "up": "..",
-        "top": "/",
-        "root": str(base),
-        "loop": "loop",
-        "inner": "a/b",
-        "a/up": "../..",
-        "b/a": "../a",
-        "g": ".git",
-    }
+        "up": "..", "top": "/", "root": str(base), "loop": "loop", "inner": "a/b", "a/up": "../..", "b/a": "../a", "g": ".git",
+    }  # fmt: skip
     for name, target in links.items():
         (root / name).symlink_to(target)
     return root
@@ -71,7 +49,7 @@ def root(request: pytest.FixtureRequest, tree: Path) -> Iterator[Root]:
 
 
 @given(path=_PATHS)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=depth(150, 600))
 def test_no_path_reads_anything_outside_or_protected(root: Root, path: str) -> None:
     try:
         _, data = files.read(root, path, 100)
@@ -81,7 +59,7 @@ def test_no_path_reads_anything_outside_or_protected(root: Root, path: str) -> N
 
 
 @given(path=_PATHS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=depth(75, 300))
 def test_no_path_writes_anything_outside_or_protected(root: Root, tree: Path, path: str) -> None:
     before = _guarded(tree)
     with suppress(Refused):
@@ -90,7 +68,7 @@ def test_no_path_writes_anything_outside_or_protected(root: Root, tree: Path, pa
 
 
 @given(path=_PATHS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=depth(75, 300))
 def test_both_ways_to_open_agree(tree: Path, path: str) -> None:
     outcomes = []
     for opener in _OPENERS:
@@ -109,12 +87,8 @@ def test_a_name_is_protected_however_it_is_spelled(text: str) -> None:
         assert beneath.is_protected(f"{text.replace('/', '')}x/{name}/config")
 
 
-def test_links_inside_are_followed_by_both_openers(root: Root) -> None:
-    assert files.read(root, "inner/f", 100)[1] == b"inside"
-    assert files.read(root, "b/a/b/f", 100)[1] == b"inside"
-
-
-def test_the_real_path_is_told(root: Root) -> None:
+def test_links_inside_are_followed_by_both_openers_and_the_real_path_is_told(root: Root) -> None:
+    assert files.read(root, "inner/f", 100)[1] == files.read(root, "b/a/b/f", 100)[1] == b"inside"
     with root.opened("inner/f", os.O_RDONLY) as (_, real):
         assert real == "a/b/f"
 

@@ -76,29 +76,31 @@ async def test_containers_of_dead_owners_are_removed_at_the_next_start(
 async def test_closing_while_a_command_runs_ends_it(backend: str, open_sandbox: OpenSandbox, mark: str) -> None:
     sandbox = await open_sandbox(backend)
     task = asyncio.create_task(sandbox.run_command(f"setsid sleep {mark} & sleep {mark}"))
-    await asyncio.sleep(0.4)
+    async with asyncio.timeout(10):
+        while _sleepers(mark) != 2:
+            await asyncio.sleep(0.02)
     await sandbox.close()
     with contextlib.suppress(Exception):
         await task
     assert _sleepers(mark) == 0
 
 
-@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, "process"])
-@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.3])
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
 async def test_a_start_that_is_cancelled_leaves_nothing(
-    backend: str, delay_s: float, workspace: Path, open_sandbox: OpenSandbox, mark: str
+    backend: str, workspace: Path, open_sandbox: OpenSandbox, mark: str
 ) -> None:
     await (await open_sandbox(backend)).close()  # skips where it cannot work
     others = psutil.Process().children(recursive=True)  # that other tests of this process keep
-    sandbox = await select_sandbox(workspace, backend=backend)
-    task = asyncio.create_task(sandbox.run_command(f"sleep {mark}"))
-    await asyncio.sleep(delay_s)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await sandbox.close()
-    assert {*psutil.Process().children(recursive=True)} <= {*others}
-    assert backend != "docker" or not _containers(os.getpid())
+    for delay_s in (0.0, 0.02, 0.05, 0.1, 0.2):
+        sandbox = await select_sandbox(workspace, backend=backend)
+        task = asyncio.create_task(sandbox.run_command(f"sleep {mark}"))
+        await asyncio.sleep(delay_s)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await sandbox.close()
+        assert {*psutil.Process().children(recursive=True)} <= {*others}, delay_s
+        assert backend != "docker" or not _containers(os.getpid()), delay_s
 
 
 _AS_NOBODY = """
@@ -112,7 +114,7 @@ async def main():
     sandbox = await select_sandbox(Path(sys.argv[1]), backend="bubblewrap", limits=limits)
     print((await sandbox.status()).text)
     print((await sandbox.run_command("id -u; touch made; (: > /proc/sys/kernel/core_pattern) 2>&1 | head -c 1 | wc -c")).output)
-    bomb = await sandbox.run_command("for i in $(seq 300); do sleep 30 & done; echo started", timeout_s=5)
+    bomb = await sandbox.run_command("for i in $(seq 140); do sleep 30 & done; echo started", timeout_s=1)
     print(bomb.exit_code, "retry" in bomb.output)
     await sandbox.close()
 

@@ -18,6 +18,7 @@ from lmtui.core.ports import Sandbox, ToolContext
 from lmtui.sandbox.guest.jobs import OutputPipe
 from lmtui.tools.registry import ToolRegistry
 from tests.sandbox.conftest import BUBBLEWRAP
+from tests.sets import few
 
 PATHS = ("pipe", "pipe.csv", "pipe.json", "pipe.parquet", "pipe.png", "socket")
 CALLS: dict[str, dict[str, object]] = {
@@ -36,24 +37,21 @@ CALLS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
-@pytest.mark.parametrize("tool", CALLS)
-async def test_no_tool_waits_for_a_pipe_or_a_socket(
-    sandbox: Sandbox, workspace: Path, tool: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_tool_waits_for_a_pipe_or_a_socket(sandbox: Sandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workspace)  # names of sockets are short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
     for name in PATHS[:-1]:
         os.mkfifo(workspace / name)
     registry = ToolRegistry(str(workspace))
-    if tool not in registry.names():
-        pytest.fail(f"no tool {tool}: {registry.names()}")
-    for path in PATHS:
-        given = {key: path if value == "" else [path] if value == [""] else value for key, value in CALLS[tool].items()}
-        context = ToolContext(sandbox, Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC))
-        async with asyncio.timeout(10):
-            with suppress(LmtuiError):
-                await registry.prepare(tool, json.dumps(given)).run(context)
+    context = ToolContext(sandbox, Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC))
+    assert set(CALLS) <= set(registry.names())
+    for tool, arguments in CALLS.items():
+        for path in few(PATHS):
+            given = {key: path if value == "" else [path] if value == [""] else value for key, value in arguments.items()}
+            async with asyncio.timeout(10):
+                with suppress(LmtuiError):
+                    await registry.prepare(tool, json.dumps(given)).run(context)
 
 
 def test_what_is_left_in_a_pipe_is_read_and_what_comes_without_end_is_not() -> None:

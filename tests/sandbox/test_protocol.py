@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -63,16 +62,14 @@ _VERDICTS: list[tuple[str, tuple[int, ...], int]] = [
 ]  # fmt: skip
 
 
-def _verdicts() -> Iterator[tuple[str, str, tuple[int, ...], int]]:
-    for machine, numbers in _CALLS.items():
-        for name, arguments, verdict in _VERDICTS:
-            if name in numbers:
-                yield machine, name, arguments, verdict
-
-
-@pytest.mark.parametrize(("machine", "name", "arguments", "verdict"), _verdicts())
-def test_the_filter_decides_each_call(machine: str, name: str, arguments: tuple[int, ...], verdict: int) -> None:
-    assert _decide(confinement.build_filter(machine), _CALLS[machine][name], _ARCH[machine], arguments) == verdict
+def test_the_filter_decides_each_call() -> None:
+    wrong = [
+        (machine, name, arguments)
+        for machine, numbers in _CALLS.items()
+        for name, arguments, verdict in _VERDICTS
+        if name in numbers and _decide(confinement.build_filter(machine), numbers[name], _ARCH[machine], arguments) != verdict
+    ]
+    assert not wrong
 
 
 def test_a_foreign_abi_is_killed() -> None:
@@ -86,18 +83,8 @@ def test_the_container_profile_allows_what_programs_need_and_names_no_refused_ca
     plain = set(profile["syscalls"][0]["names"])
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     assert {"read", "openat2", "execve", "futex", "seccomp"} <= plain
-    assert not plain & {
-        "mount",
-        "ptrace",
-        "bpf",
-        "unshare",
-        "setns",
-        "io_uring_setup",
-        "keyctl",
-        "clone3",
-        "socket",
-        "userfaultfd",
-    }
+    refused = ("mount", "ptrace", "bpf", "unshare", "setns", "io_uring_setup", "keyctl", "clone3", "socket", "userfaultfd")
+    assert not plain & {*refused}
 
 
 def _decide(program: bytes, number: int, architecture: int, arguments: tuple[int, ...]) -> int:

@@ -14,7 +14,8 @@ import pytest
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Decision, Effect, Mode, Rule, Verdict, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
-from tests.sandbox.conftest import ISOLATED, OpenSandbox, git
+from tests.sandbox.conftest import ISOLATED, OpenSandbox, fill, git
+from tests.sets import depth
 
 CASES = Path(__file__).parent / "cases" / "reading_tricks.txt"
 BYPASSES = Path(__file__).parents[1] / "core" / "corpus" / "approval_bypasses.jsonl"
@@ -73,11 +74,9 @@ def hostile(workspace: Path) -> Path:
             file.write(GIT_CONFIG)
         (folder / ".gitattributes").write_text("* filter=f diff=d\n")
         (folder / ".gitignore").write_text(".env*\nsecrets\nvault\nkeys\nid_rsa\ncredentials.json\n")
+    fill(workspace, HOSTILE)
     for name, text in HOSTILE.items():
-        path = workspace / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755 if text.startswith("#!") else 0o644)
+        (workspace / name).chmod(0o755 if text.startswith("#!") else 0o644)
     (workspace / ".link").symlink_to(".env")
     return workspace
 
@@ -161,18 +160,20 @@ async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
     sandbox.mask(1, mask_expressions(RULES))
     status = await sandbox.status()
     assert status.has_read_only
-    commands = [*tricks(), *generated()]
+    open_ones = ["cat README.md", "echo hunter2Zebra", "echo hunter2Zebra | rev", "echo hunter2Zebra | xxd -p"]
+    assert await shown_by(sandbox.read_only(), open_ones) == open_ones[1:], "the judge sees what is shown"
     assert len(tricks()) >= 200
+    commands = [*tricks(), *generated()][:: depth(4, 1)]
     allowed = []
     for command in commands:
         found = decided(command, RULES, masks_git=status.masks_git)
         assert found.verdict is not Verdict.ALLOW or found.is_read_only, command
         allowed += [command] if found.verdict is Verdict.ALLOW else []
     assert len(allowed) > len(commands) // 4, "too few commands pass"
+    every = 1 if EVERY_TRICK else depth(5, 8 if place == "overlay" else 4 if backend == "docker" else 2)
+    allowed = allowed[::every]
     before = tree(hostile)
     changed = 0
-    every = 1 if EVERY_TRICK else 8 if place == "overlay" else 4 if backend == "docker" else 2
-    allowed = allowed[::every]
     for at in range(0, len(allowed), BATCH):
         batch = allowed[at : at + BATCH]
         overlay = sandbox.overlay() if place == "overlay" else None
@@ -183,13 +184,3 @@ async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
         after = tree(hostile)
         assert after == before, (sorted(set(after) ^ set(before)), batch)
     assert changed or place == "read-only", "the tricks change something there"
-
-
-@pytest.mark.bubblewrap
-async def test_the_judge_sees_what_is_shown_and_what_is_changed(hostile: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("bubblewrap")
-    open_ones = ["cat README.md", "echo hunter2Zebra", "echo hunter2Zebra | rev", "echo hunter2Zebra | xxd -p"]
-    assert await shown_by(sandbox.read_only(), open_ones) == open_ones[1:]
-    before = tree(hostile)
-    await shown_by(sandbox, ["touch pwned"])
-    assert tree(hostile) != before
