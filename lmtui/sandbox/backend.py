@@ -307,8 +307,7 @@ class ProcessBackend:
     isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
     def __init__(self, workspace: Path, options: Options = Options()) -> None:
-        self._workspace = workspace
-        self._limits = options.limits
+        self._workspace, self._options = workspace, options
         self.tools = NO_TOOLS
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
@@ -321,20 +320,17 @@ class ProcessBackend:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment["PATH"] = path_outside(self._workspace) or os.defpath
         extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-        settings = Settings(
-            root=str(self._workspace),
+        root = str(self._workspace)
+        settings = settings_of(kind, self._options, root, self.tools, ()).with_values(
+            is_confined=False,
             has_shell=kind is InstanceKind.MAIN,
             has_git=True,
-            git_writes=kind.writes_git,
-            **self.tools.repository.for_guest(),
-            is_read_only=kind.is_read_only,
-            serves=kind.serves,
-            guards=kind is InstanceKind.GUARD,
             store=str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else "",
-            max_processes=self._limits.processes,
             folders=self.tools.added(kind) if kind is InstanceKind.MAIN else [],
+            writable=[],
+            scratch=[],
             environment={**environment, **extra},
-            commands_path=":".join([*project_path(str(self._workspace)), environment["PATH"]]),
+            commands_path=":".join([*project_path(root), environment["PATH"]]),
         )
         try:
             return await spawn(supervisor_command(str(this_python()), str(GUEST.parent), settings), environment)
@@ -403,7 +399,8 @@ class LandlockBackend:
         has_network = self.network != "none" and kind.has_network
         written = [] if kind.is_read_only else [str(self._workspace)]
         written += [str(repository.common)] if repository.common and kind.writes_git else []
-        programs_of_all = (*system, *self.tools.single_folders)
+        single = [str(each.source.parent) for each in self.tools.shown if each.target.startswith("/opt/lmtui/bin/")]
+        programs_of_all = (*system, *single)
         settings = settings_of(kind, self._options, str(self._workspace), self.tools, programs_of_all).with_values(
             store=store,
             scratch=[],

@@ -88,7 +88,7 @@ class BubblewrapBackend:
         has_proxy = self._proxy is not None and kind.has_network
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
-        copies = bool(self.tools.caches) and await _can(program, *_COPYING)
+        copies = any(each.is_cache for each in self.tools.shown) and await _can(program, *_COPYING)
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | dict(self._options.variables) if kind.is_masked else {}
         settings = settings_of(kind, self._options, self._root, self.tools, _SYSTEM_PATH).with_values(

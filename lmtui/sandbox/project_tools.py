@@ -118,10 +118,6 @@ class ProjectTools:
     repository: Repository = NO_REPOSITORY
 
     @property
-    def caches(self) -> tuple[Shown, ...]:
-        return tuple(each for each in self.shown if each.is_cache)
-
-    @property
     def without_copies(self) -> dict[str, str]:
         """Return variables for where caches cannot be copied on writing: uv does not run with a cache that is read-only."""
         cache = dict(self.variables).get("UV_CACHE_DIR", _PACKAGES)
@@ -142,11 +138,6 @@ class ProjectTools:
         kinds = [(each, copied if each.is_cache else writable if each.is_writable else "") for each in self.shown]
         shown = [f"shown: {each.target} ({each.why}{kind})" for each, kind in kinds]
         return (*shown, *(f"not shown: {each}" for each in self.withheld))
-
-    @property
-    def single_folders(self) -> tuple[str, ...]:
-        """Return the folders of programs that are shown one by one."""
-        return tuple(str(each.source.parent) for each in self.shown if each.target.startswith("/opt/lmtui/bin/"))
 
 
 NO_TOOLS = ProjectTools()
@@ -235,16 +226,12 @@ class _Finder:
 
     def add_row(self, row: ToolRow, marker: str) -> None:
         """Show the programs and caches of one kind of tool."""
-        has_found = False
         pins = (self.texts.get(pin, "").strip().lstrip("v") for pin in row.pins)
         wanted = next((pin for pin in pins if pin[:1].isdigit()), "")
-        for name in row.programs:
-            found = self.program(name, wanted)
-            if found is None:
-                continue
-            has_found = True
-            self.add_program(found, name, f"{name}, for {marker}")
-        if has_found:
+        found = {name: program for name in row.programs if (program := self.program(name, wanted)) is not None}
+        for name, program in found.items():
+            self.add_program(program, name, f"{name}, for {marker}")
+        if found:
             self.add_caches(row, marker)
         if any(name in self.system for name in row.programs):
             for place in sorted(each for pattern in row.settings for each in Path("/etc").glob(pattern)):
@@ -353,17 +340,15 @@ def lacking_in_image(tools: ProjectTools) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MissingProgram:
-    """A program that a command did not find, where this machine has it, and the folder that would have to be shown."""
+    """A program that a command did not find, where this machine has it; the folder that would have to be shown.
 
-    name: str
-    program: Path
+    `is_systems`: bubblewrap always shows that folder.  `note` says how commands get it.
+    """
+
+    where: str
     folder: Path
-    can_be_shown: bool = True
-
-    @property
-    def is_systems(self) -> bool:
-        """Tell whether it is in a folder that bubblewrap always shows."""
-        return _is_there(self.folder)
+    note: str
+    is_systems: bool
 
 
 def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[MissingProgram]:
@@ -373,12 +358,18 @@ def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missin
     """
     found: list[MissingProgram] = []
     for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
-        program = _Finder(workspace).program(name)
-        if program is None:
+        if (program := _Finder(workspace).program(name)) is None:
             continue
         folder = _whole_tool(list(_names(program, workspace))[-1])
-        missing = MissingProgram(name, program, folder, can_show(folder, workspace))
-        found += [missing] if in_image or not missing.is_systems else []
+        way = "its folder holds more than tools, so it is not shown"
+        if can_show(folder, workspace):
+            way = f'the user can show it with toolchains = ["{folder}"] or the rule Tools({folder})'
+        if is_systems := _is_there(folder):
+            way = "--sandbox bubblewrap shows it"
+        where, place = f"{name} is at {program}", "image" if in_image else "sandbox"
+        if in_image or not is_systems:
+            note = f"{where} on this machine, not in the {place}; {way}"
+            found.append(MissingProgram(where, folder, note, is_systems))
     return found
 
 
@@ -388,18 +379,6 @@ def can_show(folder: Path, workspace: Path) -> bool:
         return bool(check_toolchains([folder], workspace))
     except UsageError:
         return False
-
-
-def about_missing(missing: Iterable[MissingProgram], tools: ProjectTools, *, in_image: bool) -> list[str]:
-    """Return what to say of programs that a command did not find, and of tools of the project that are not shown."""
-    notes = []
-    for each in missing:
-        way = f'the user can show it with toolchains = ["{each.folder}"] or the rule Tools({each.folder})'
-        way = way if each.can_be_shown else "its folder holds more than tools, so it is not shown"
-        way = "--sandbox bubblewrap shows it" if each.is_systems else way
-        place = "image" if in_image else "sandbox"
-        notes.append(f"{each.name} is at {each.program} on this machine, not in the {place}; {way}")
-    return [*notes, *(f"not in the sandbox: {each}" for each in tools.withheld)]
 
 
 def with_allowed(tools: ProjectTools, folders: Iterable[Path], workspace: Path) -> ProjectTools:

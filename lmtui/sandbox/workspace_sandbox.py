@@ -37,7 +37,7 @@ from lmtui.sandbox.instance_programs import SandboxBackground
 from lmtui.sandbox.overlays import OverlayInstances, WorkspaceOverlay, finish_interrupted
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
-from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing, with_remote
+from lmtui.sandbox.project_tools import can_show, fetching, find_missing, with_remote
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.repository import local_remote
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
@@ -285,10 +285,10 @@ class WorkspaceSandbox:
             in_image = backend.name in ("docker", "podman")
             missing = await asyncio.to_thread(find_missing, tail, self._pool.workspace, in_image=in_image)
             offers = dict(backend.tools.offered)
-            offers |= {str(each.folder): f"{each.name} is at {each.program}" for each in missing if not each.is_systems}
+            offers |= {str(each.folder): each.where for each in missing if not each.is_systems}
             if gate is not None and await self._offer_tools(offers, gate):
                 return _with_note(result, _TOOLS_CHANGED)
-            notes = about_missing(missing, backend.tools, in_image=in_image)
+            notes = [each.note for each in missing] + [f"not in the sandbox: {each}" for each in backend.tools.withheld]
             for note in notes:
                 if gate is not None and note not in self._warned:
                     self._warned.add(note)

@@ -14,7 +14,6 @@ from lmtui.sandbox.backend import Options
 from lmtui.sandbox.project_tools import (
     NO_TOOLS,
     ProjectTools,
-    about_missing,
     fetching,
     find_missing,
     find_project_tools,
@@ -152,7 +151,7 @@ def test_rust_gets_its_toolchains_and_what_was_fetched(workspace: Path, home: Pa
     monkeypatch.setenv("PATH", f"{home}/.cargo/bin:/usr/bin")
     found = find_project_tools(workspace, {"Cargo.toml": ""})
     assert sorted(targets(found)) == [f"{home}/.cargo/bin", f"{home}/.cargo/registry", f"{home}/.rustup"]
-    assert [each.target for each in found.caches] == [f"{home}/.cargo/registry"]
+    assert [each.target for each in found.shown if each.is_cache] == [f"{home}/.cargo/registry"]
     assert dict(found.variables)["RUSTUP_HOME"] == f"{home}/.rustup"
 
 
@@ -205,14 +204,11 @@ def test_a_program_that_is_missing_is_named_with_its_place(
     there = program(home / "tools/bin/frobnicate")
     monkeypatch.setenv("PATH", f"{there.parent}:/usr/bin")
     output = "bash: line 1: frobnicate: command not found\nsh: 2: nowhere: not found\n"
-    missing = find_missing(output, workspace, in_image=False)
     way = f'the user can show it with toolchains = ["{home}/tools"] or the rule Tools({home}/tools)'
-    assert about_missing(missing, NO_TOOLS, in_image=False) == [
-        f"frobnicate is at {there} on this machine, not in the sandbox; {way}"
-    ]
-    missing = find_missing("env: ‘sort’: No such file or directory", workspace, in_image=True)
-    other = about_missing(missing, NO_TOOLS, in_image=True)
-    assert other == ["sort is at /usr/bin/sort on this machine, not in the image; --sandbox bubblewrap shows it"]
+    (missing,) = find_missing(output, workspace, in_image=False)
+    assert missing.note == f"frobnicate is at {there} on this machine, not in the sandbox; {way}"
+    (other,) = find_missing("env: ‘sort’: No such file or directory", workspace, in_image=True)
+    assert other.note == "sort is at /usr/bin/sort on this machine, not in the image; --sandbox bubblewrap shows it"
 
 
 def test_what_an_image_lacks_is_named() -> None:
