@@ -22,6 +22,7 @@ ALLOWED_JOINS = {
     "lmtui/paths.py": "names lmtui's own folder, which is a mount point inside and read-only",
     "lmtui/plain_files.py": "opens component by component, by descriptors, without following links",
     "lmtui/sandbox/mount_layout.py": "names the sources of mounts, which are compared from inside before anything runs",
+    "lmtui/sandbox/repository.py": "names a remote, which is looked at only outside, and the folder that git's conditions name",
     "lmtui/sandbox/bubblewrap.py": "names the target of a mount inside",
     "lmtui/sandbox/docker.py": "names the target of a mount inside",
     "lmtui/sandbox/selftest.py": "looks for its own probe before the sandbox is used",

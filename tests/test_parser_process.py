@@ -86,7 +86,8 @@ def test_schemas_and_numbers_of_a_folder_take_this_process_no_time() -> None:
 
 def test_a_process_that_somebody_else_ended_is_started_again() -> None:
     assert parsed("lmtui.parser_process:toml", "a = 1") == {"a": 1}
-    processes = [process for process in psutil.Process().children() if "lmtui.parser_process" in " ".join(process.cmdline())]
+    running = [process for process in psutil.Process().children() if process.status() != psutil.STATUS_ZOMBIE]
+    processes = [process for process in running if "lmtui.parser_process" in " ".join(process.cmdline())]
     assert processes
     for process in processes:
         process.kill()

@@ -96,8 +96,8 @@ def local_remote(url: str, workspace: Path) -> Path | None:
     if not url.startswith(("/", "./", "../", "file:///")):
         return None
     path = Path(os.path.normpath(workspace / url.removeprefix("file://")))
-    is_git = _is_git_folder(path) or _is_git_folder(path / ".git")
-    if not is_git or path.resolve() != path or path_inside(path) != str(path) or path.is_relative_to(workspace):
+    is_outside = not path.is_relative_to(workspace) and path_inside(path) == str(path) and path.resolve() == path
+    if not is_outside or not (_is_git_folder(path) or _is_git_folder(path / ".git")):
         raise SandboxError(f"{path} is not a repository outside the workspace that git can be shown", _WAY_OUT_HINT)
     return path
 
