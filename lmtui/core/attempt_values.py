@@ -99,19 +99,14 @@ class Attempt:
     def as_object(self, *, is_chosen: bool, is_kept: bool) -> dict[str, object]:
         """Return it as `--output json` has it."""
         added, removed = self.lines
-        return {
-            "session": self.session,
-            "model": self.model,
-            "temperature": self.temperature,
+        names = ("session", "model", "temperature", "failing", "tokens", "patch")
+        return {name: getattr(self, name) for name in names} | {
             "status": self.end.status if self.end is not None else str(self.state),
             "verified": self.end.verified if self.end is not None else "",
-            "failing": self.failing,
+            "files": list(self.effect.paths) if self.effect is not None else [],
+            "elapsed_s": round(self.elapsed_s, 1),
             "added": added,
             "removed": removed,
-            "files": list(self.effect.paths) if self.effect is not None else [],
-            "tokens": self.tokens,
-            "elapsed_s": round(self.elapsed_s, 1),
-            "patch": self.patch,
             "chosen": is_chosen,
             "kept": is_kept,
         }

@@ -150,21 +150,12 @@ def _told_of_login(seen: ServersSeen, name: str) -> int:
 
 def as_json(server: McpServer) -> dict[str, object]:
     """Return a server as one JSON object."""
-    return {
-        "name": server.name,
+    names = ("name", "source", "transport", "place", "reach", "version", "tokens", "problem", "warnings", "brings")
+    return {name: getattr(server, name) for name in names} | {
         "state": server.state.name.lower(),
-        "source": server.source,
-        "transport": server.transport,
-        "place": server.place,
-        "reach": server.reach,
         "command": server.words,
-        "version": server.version,
-        "tokens": server.tokens,
-        "problem": server.problem,
         "hint": server.hint if server.problem or server.state is ServerState.STARTING else "",
-        "warnings": list(server.warnings),
         "changes": [{"kind": each.kind, "tool": each.name, "lines": list(each.lines)} for each in server.changes],
-        "brings": server.brings,
         "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
     }
 

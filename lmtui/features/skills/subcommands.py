@@ -54,30 +54,14 @@ async def skills(call: CommandCall) -> int:
 
 def skill_json(skill: Skill) -> dict[str, object]:
     """Return a skill as one JSON object."""
-    return {
-        "name": skill.name,
-        "description": skill.description,
-        "state": skill.state.name.lower(),
-        "source": skill.source.name.lower(),
-        "place": skill.place,
-        "tokens": skill.tokens,
-        "body_tokens": skill.body_tokens,
-        "allowed_tools": skill.allowed,
-        "problem": skill.problem,
-        "warnings": skill.warnings,
-    }
+    names = ("name", "description", "place", "tokens", "body_tokens", "problem", "warnings")
+    kinds = {"state": skill.state.name.lower(), "source": skill.source.name.lower(), "allowed_tools": skill.allowed}
+    return {name: getattr(skill, name) for name in names} | kinds
 
 
 def _tool_json(tool: PromotedTool) -> dict[str, object]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "function": tool.function,
-        "origin": tool.origin,
-        "parameters": tool.parameters,
-        "tokens": tool.tokens,
-        "problem": tool.problem,
-    }
+    names = ("name", "description", "function", "origin", "parameters", "tokens", "problem")
+    return {name: getattr(tool, name) for name in names}
 
 
 def _print(skills: Sequence[Skill], tools: Sequence[PromotedTool], told: int) -> None:
