@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from lmtui.core.agent_events import PlanProposed
@@ -63,20 +63,7 @@ async def call_hooks(
 def tell_runs(emit: Callable[[Event], None], event: HookEvent, verdict: HookVerdict, *, agent: str, call_id: str = "") -> None:
     """Emit what hooks did and what they want the user to know."""
     for run in verdict.runs:
-        emit(
-            HookRan(
-                agent=agent,
-                event=str(event),
-                command=run.command,
-                matcher=run.matcher,
-                source=run.source,
-                call_id=call_id,
-                exit_code=run.exit_code,
-                decision=run.decision,
-                said=run.said,
-                elapsed_ms=run.elapsed_ms,
-            )
-        )
+        emit(HookRan(agent=agent, event=str(event), call_id=call_id, **asdict(run)))
     for note in verdict.notes:
         emit(Notice(agent=agent, level=Level.INFO, text=f"A hook says: {note}"))
 

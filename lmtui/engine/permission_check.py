@@ -299,15 +299,8 @@ async def learn_sandbox(agent: Agent, *calls: PreparedCall) -> None:
         return
     if not agent.state.sandbox.name or agent.state.sandbox.has_read_only is None:
         status = await agent.services.sandbox.status()
-        agent.update_sandbox(
-            text=status.text,
-            asks_each_command=status.asks_each_command,
-            folder=status.folder,
-            has_read_only=status.has_read_only,
-            has_overlays=status.has_overlays,
-            is_overlay=status.is_overlay,
-            masks_git=status.masks_git,
-        )
+        told = ("text", "asks_each_command", "folder", "has_read_only", "has_overlays", "is_overlay", "masks_git")
+        agent.update_sandbox(**{name: getattr(status, name) for name in told})
     if agent.state.only_reads:
         agent.update_sandbox(is_read_only=(await agent.effective_sandbox.status()).is_read_only)
 
