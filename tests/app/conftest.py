@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,12 @@ def jobs_of(runtime: Runtime) -> WorkspaceJobs:
     return runtime.jobs
 
 
+async def one_pass(runtime: Runtime) -> None:
+    """Run the jobs that are due."""
+    async with asyncio.timeout(30):
+        await runtime.jobs.serve(until_empty=True)
+
+
 Serve = Callable[..., Awaitable[ScriptedServer]]
 
 
@@ -60,14 +67,13 @@ Open = Callable[..., Runtime]
 
 
 @pytest.fixture
-async def open_one(workspace: Path) -> AsyncIterator[Open]:
+async def open_any(workspace: Path) -> AsyncIterator[Open]:
     runtimes: list[Runtime] = []
 
-    def start(url: str = "", *, at: Path = workspace, **settings: Any) -> Runtime:
+    def start(url: str = "", *, at: Path = workspace, is_attended: bool = False, **settings: Any) -> Runtime:
         config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=url, **settings)
-        runtime = open_runtime(at, config, is_attended=False)
-        runtimes.append(runtime)
-        return runtime
+        runtimes.append(open_runtime(at, config, is_attended=is_attended))
+        return runtimes[-1]
 
     yield start
     for runtime in runtimes:
@@ -75,18 +81,15 @@ async def open_one(workspace: Path) -> AsyncIterator[Open]:
 
 
 @pytest.fixture
-async def open_attended(workspace: Path) -> AsyncIterator[Open]:
+def open_one(open_any: Open) -> Open:
+    """Open runtimes where nobody is there."""
+    return open_any
+
+
+@pytest.fixture
+def open_attended(open_any: Open) -> Open:
     """Open runtimes for a user who is there."""
-    runtimes: list[Runtime] = []
-
-    def start(url: str = "", **settings: Any) -> Runtime:
-        config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=url, **settings)
-        runtimes.append(open_runtime(workspace, config, is_attended=True))
-        return runtimes[-1]
-
-    yield start
-    for runtime in runtimes:
-        await runtime.close()
+    return functools.partial(open_any, is_attended=True)
 
 
 async def run(session: Session, text: str = "do it") -> list[Event]:

@@ -18,17 +18,12 @@ from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
 from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.store.summaries import OpenWaits
-from tests.app.conftest import DONE, Open, Serve, jobs_of, run
+from tests.app.conftest import DONE, Open, Serve, jobs_of, one_pass, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PATIENCE_S = 30.0
 WAITS = ScriptedTurn("WAIT: in 2h: the build")
-
-
-async def one_pass(runtime: Runtime) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        await runtime.jobs.serve(until_empty=True)
 
 
 async def wakes(runtime: Runtime) -> list[JobRecord]:

@@ -2,12 +2,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.prefix import STEPS, broken, play, reused
+import pytest
+
+from benchmarks import prefix
+from benchmarks.prefix import broken, play, reused
+from tests.sets import depth
 
 
-async def test_over_two_hundred_steps_every_request_begins_with_the_one_before(workspace: Path) -> None:
+async def test_over_many_steps_every_request_begins_with_the_one_before(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefix, "STEPS", depth(64, prefix.STEPS))
     bodies = await play(workspace)
-    assert len(bodies) >= STEPS
+    assert len(bodies) >= prefix.STEPS
     assert broken(bodies) == 0
     assert reused(bodies) > 0.99
     text = bodies[-1].decode()

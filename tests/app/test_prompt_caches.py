@@ -16,6 +16,7 @@ from lmtui.core.sessions import Session
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.store.prompt_cache_records import MOST_NAMES, PromptCacheRecord, PromptCacheRecords
 from tests.app.conftest import Open, run
+from tests.models.fake_server import listening
 from tests.models.llama_server import BYTES_PER_TOKEN, LlamaServer
 
 TOOL = ToolSpec("read", "reads", {"type": "object", "properties": {}})
@@ -24,15 +25,8 @@ ASK = ModelRequest((Message(Role.SYSTEM, "be brief"), Message(Role.USER, "hello"
 
 @pytest.fixture
 async def llama() -> AsyncIterator[LlamaServer]:
-    fake = LlamaServer()
-    tasks: set[asyncio.Task[None]] = set()
-    server = await asyncio.start_server(lambda *ends: tasks.add(asyncio.ensure_future(fake.serve(*ends))), "127.0.0.1", 0)
-    fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    yield fake
-    server.close()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    async with listening(LlamaServer()) as fake:
+        yield fake
 
 
 class Life:
@@ -100,19 +94,15 @@ async def test_a_session_that_is_opened_again_after_a_restart_of_the_server_read
     assert "id_slot" not in llama.chats[-1]
 
 
-async def test_a_session_that_is_switched_to_another_model_is_saved_first(open_one: Open, llama: LlamaServer) -> None:
+async def test_a_session_is_saved_before_its_model_is_switched_or_unloaded(open_one: Open, llama: LlamaServer) -> None:
     runtime = open_one(llama.url)
     session = await runtime.new_session()
     await run(session)
-    await runtime.switch_model(session.id, llama.url, "other")
-    assert len(llama.acts("save")) == 1
-
-
-async def test_a_model_that_is_unloaded_has_its_sessions_saved_first(open_one: Open, llama: LlamaServer) -> None:
-    runtime = open_one(llama.url)
-    await run(await runtime.new_session())
     await runtime.servers.before_unload(llama.url)
     assert len(llama.acts("save")) == 1
+    await run(session)
+    await runtime.switch_model(session.id, llama.url, "other")
+    assert len(llama.acts("save")) == 2
 
 
 async def test_what_the_server_still_has_is_not_restored(llama: LlamaServer) -> None:
@@ -123,17 +113,6 @@ async def test_what_the_server_still_has_is_not_restored(llama: LlamaServer) -> 
     assert llama.acts("restore") == []
     assert answer.usage is not None
     assert answer.usage.cached_tokens > 0
-
-
-async def test_a_restored_cache_is_used(llama: LlamaServer) -> None:
-    await lived(llama.url)
-    llama.restart()
-    after = Life(llama.url)
-    answer = await after.ask(longer(ASK))
-    await after.end()
-    assert answer.usage is not None
-    assert answer.usage.cached_tokens > 2_000
-    assert after.told == []
 
 
 @pytest.mark.parametrize(
@@ -258,24 +237,22 @@ async def test_a_slow_server_holds_up_no_close_and_no_other_session(llama: Llama
     assert one.provider.slots.before(0, ASK.urgency) == 0
 
 
-async def test_a_session_that_does_nothing_is_saved_once(llama: LlamaServer) -> None:
+async def test_a_session_that_does_nothing_is_saved_once_and_restored_after_the_server_was_restarted(
+    llama: LlamaServer,
+) -> None:
     one = Life(llama.url, idle_s=0.05)
     await one.ask()
     async with asyncio.timeout(5):
         while not llama.files:
             await asyncio.sleep(0.01)
-    await one.end()
-    assert len(llama.acts("save")) == 1
-
-
-async def test_a_session_that_was_saved_while_idle_is_restored_after_the_server_was_restarted(llama: LlamaServer) -> None:
-    one = Life(llama.url)
-    await one.ask()
     await one.cache.sleep()
+    assert len(llama.acts("save")) == 1
     llama.restart()
-    await one.ask(longer(ASK))
+    answer = await one.ask(longer(ASK))
     await one.end()
     assert llama.acts("restore") == llama.acts("save")[:1]
+    assert answer.usage is not None
+    assert answer.usage.cached_tokens > 2_000
     assert one.told == []
 
 
@@ -340,27 +317,22 @@ def records(tmp_path: Path) -> PromptCacheRecords:
     return PromptCacheRecords(tmp_path / "records.json", lambda: float(next(ticks)))
 
 
-def test_the_oldest_name_is_written_over(records: PromptCacheRecords) -> None:
+def test_the_oldest_name_is_written_over_and_a_session_keeps_its_own(records: PromptCacheRecords) -> None:
     names = [found.name for number in range(6) if (found := kept(records, record(f"s{number}"), 1_000))]
     assert len(names) == 6
     assert len(set(names)) == 2
     assert [each.session for each in records.all() if each.session] == ["s4", "s5"]
     assert sum(each.size_bytes for each in records.all()) <= 1_000
+    again = kept(records, record("s5"), 1_000)
+    assert again is not None
+    assert again.name == names[-1]
+    assert records.reserve(record("s", 2_000), 1_000) is None, "no name for a file over the budget"
 
 
 def test_the_number_of_names_is_bounded(records: PromptCacheRecords) -> None:
     for number in range(MOST_NAMES + 10):
         assert kept(records, record(f"s{number}", 10), 10**9)
     assert len({each.name for each in records.all()}) == MOST_NAMES
-
-
-def test_a_session_keeps_its_name(records: PromptCacheRecords) -> None:
-    names = {found.name for _ in range(3) if (found := kept(records, record("s"), 1_000))}
-    assert len(names) == 1
-
-
-def test_a_file_larger_than_the_budget_has_no_name(records: PromptCacheRecords) -> None:
-    assert records.reserve(record("s", 2_000), 1_000) is None
 
 
 def test_until_it_is_written_a_file_is_nobodys(records: PromptCacheRecords) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from lmtui.core.events import Event, ModelChanged, Notice, TurnEnded
 from lmtui.core.model_events import ModelLoaded, ModelLoading, Swaps, swaps_of
 from lmtui.core.permissions.rules import Mode
 from tests.app.conftest import Open
-from tests.models.fake_server import NO_ROUTE, FakeServer, Reply, failed, listing, ok
+from tests.models.fake_server import FakeServer, Reply, failed, listening, listing, ok
 from tests.models.servers.answers import ROUTER_PROPS, router_item
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
@@ -47,12 +48,8 @@ class Machine:
         instances = [{"id": name, "config": {"context_length": self.loaded[name]}}] if name in self.loaded else []
         kind = "embedding" if name == "nomic" else "llm"
         return {
-            "type": kind,
-            "key": name,
-            "size_bytes": 4_000_000_000,
-            "loaded_instances": instances,
-            "max_context_length": 65_536,
-        }
+            "type": kind, "key": name, "size_bytes": 4_000_000_000, "loaded_instances": instances, "max_context_length": 65_536,
+        }  # fmt: skip
 
     def _load(self, body: dict[str, Any]) -> Reply:
         self.loaded[body["model"]] = body.get("context_length", 4096)
@@ -99,25 +96,12 @@ Start = Callable[..., Any]
 
 @pytest.fixture
 async def start() -> AsyncIterator[Start]:
-    running: list[asyncio.Server] = []
-    tasks: set[asyncio.Task[None]] = set()
+    async with AsyncExitStack() as stack:
 
-    async def begin(answers: dict[str, Any]) -> FakeServer:
-        fake = FakeServer({CHAT: said, **answers}, NO_ROUTE)
+        async def begin(answers: dict[str, Any]) -> FakeServer:
+            return await stack.enter_async_context(listening(FakeServer({CHAT: said, **answers})))
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            tasks.add(asyncio.get_running_loop().create_task(fake.serve(reader, writer)))
-
-        running.append(await asyncio.start_server(accept, "127.0.0.1", 0))
-        fake.url = f"http://127.0.0.1:{running[-1].sockets[0].getsockname()[1]}"
-        return fake
-
-    yield begin
-    for server in running:
-        server.close()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        yield begin
 
 
 async def turns(open_one: Open, server: FakeServer, *modes: Mode, **settings: Any) -> list[Event]:
@@ -183,8 +167,8 @@ async def test_a_load_that_fails_is_said_and_the_server_is_asked_all_the_same(op
 
 async def test_a_load_that_does_not_end_is_given_up(open_one: Open, start: Start) -> None:
     server = await start(Machine().lm_studio() | {"/api/v1/models/load": None})
-    events = await turns(open_one, server, Mode.PLAN, stall_timeout_s=1.5)
-    assert [each.text for each in events if isinstance(each, Notice) and "was not loaded within 1.5 s" in each.text]
+    events = await turns(open_one, server, Mode.PLAN, stall_timeout_s=0.5)
+    assert [each.text for each in events if isinstance(each, Notice) and "was not loaded within 0.5 s" in each.text]
     assert posts(server)[-1] == ("completions", "big")
 
 
@@ -237,19 +221,18 @@ async def test_llama_cpps_router_loads_with_its_own_window(open_one: Open, start
     ]
 
 
-@pytest.mark.parametrize("roles", [ROLES, ()])
-async def test_a_server_that_cannot_load_is_only_asked(open_one: Open, start: Start, roles: tuple[str, ...]) -> None:
+async def test_a_server_that_cannot_load_or_whose_models_have_no_role_is_only_asked(open_one: Open, start: Start) -> None:
     models = [{"id": name, "owned_by": "vllm", "max_model_len": 8192} for name in ("small", "big")]
-    server = await start({"/v1/models": ok(listing(*models))})
-    events = await turns(open_one, server, Mode.PLAN, roles=roles)
-    assert posts(server) == [("completions", "big" if roles else "small")]
-    assert loads(events) == []
-
-
-async def test_without_roles_loading_is_left_to_the_server(open_one: Open, start: Start) -> None:
-    server = await start(Machine({"nomic": 2048}).lm_studio())
-    _ = await turns(open_one, server, Mode.AUTO, roles=())
-    assert posts(server) == [("completions", "small")]
+    plain = {"/v1/models": ok(listing(*models))}
+    for answers, roles, wanted in (
+        (plain, ROLES, "big"),
+        (plain, (), "small"),
+        (Machine({"nomic": 2048}).lm_studio(), (), "small"),
+    ):
+        server = await start(answers)
+        events = await turns(open_one, server, Mode.PLAN if roles else Mode.AUTO, roles=roles)
+        assert posts(server) == [("completions", wanted)]
+        assert loads(events) == []
 
 
 async def test_changes_loads_and_unloads_are_counted_from_a_place_in_the_log(open_one: Open, start: Start) -> None:

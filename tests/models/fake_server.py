@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 Reply = tuple[int, bytes]
 Answer = Reply | None | Callable[[dict[str, Any]], Reply | None]
 Serve = Callable[..., Awaitable["FakeServer"]]
+Started = TypeVar("Started", bound="FakeServer")
 NO_ROUTE: Reply = (404, b'{"error": "no such route"}')
 
 
@@ -87,3 +89,16 @@ class FakeServer:
             self.sent_bytes += step
             if self.drip_s:
                 await asyncio.sleep(self.drip_s)
+
+
+@asynccontextmanager
+async def listening(fake: Started) -> AsyncIterator[Started]:
+    """Let a server listen on a loopback port of its own."""
+    tasks: set[asyncio.Task[None]] = set()
+    server = await asyncio.start_server(lambda *ends: tasks.add(asyncio.ensure_future(fake.serve(*ends))), "127.0.0.1", 0)
+    fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    yield fake
+    server.close()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
