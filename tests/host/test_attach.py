@@ -45,32 +45,26 @@ async def _greet(socket: ClientConnection, host: Host) -> None:
     assert "welcome" in json.loads(await socket.recv())[0]
 
 
-@pytest.mark.parametrize(
-    ("port", "name", "given"),
-    [
-        ("extensions.mcp", "bring", {"entries": _MCP, "source": "x"}),
-        ("extensions.mcp", "accept", {"name": "x"}),
-        ("settings", "change", {"name": "host_notify", "text": "touch /tmp/x"}),
-        ("settings", "rows", {}),
-        ("extensions.skills", "add", {"text": _SKILL, "is_for_all": True}),
-        ("extensions.memory", "forget", {"words": "x"}),
-        ("extensions.projects", "read", {}),
-        ("extensions.batches", "open", {"words": "tasks.jsonl", "session_id": ""}),
-        ("extensions.checks", "run", {}),
-        ("trust", "revoke", {}),
-        ("archive", "export", {"session_id": "", "form": "md"}),
-        ("servers", "use", {"url": "http://127.0.0.1:9", "model": "x"}),
-        ("servers", "look", {"url": "http://127.0.0.1:9"}),
-    ],
-)
-async def test_what_is_the_users_own_is_closed_to_the_network(
-    start: Start, port: str, name: str, given: dict[str, Any]
-) -> None:
+CLOSED: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("extensions.mcp", "bring", {"entries": _MCP, "source": "x"}), ("extensions.mcp", "accept", {"name": "x"}),
+    ("settings", "change", {"name": "host_notify", "text": "touch /tmp/x"}), ("settings", "rows", {}),
+    ("extensions.skills", "add", {"text": _SKILL, "is_for_all": True}), ("extensions.memory", "forget", {"words": "x"}),
+    ("extensions.projects", "read", {}), ("extensions.batches", "open", {"words": "tasks.jsonl", "session_id": ""}),
+    ("extensions.checks", "run", {}), ("trust", "revoke", {}), ("archive", "export", {"session_id": "", "form": "md"}),
+    ("servers", "use", {"url": "http://127.0.0.1:9", "model": "x"}), ("servers", "look", {"url": "http://127.0.0.1:9"}),
+)  # fmt: skip
+
+
+async def test_what_is_the_users_own_is_closed_to_the_network_and_a_method_called_open_opens_no_session(start: Start) -> None:
     host = await start(DONE)
     async with _attached(host) as socket:
         await _greet(socket, host)
-        answer = await _call(socket, "host", port, name, **given)
-    assert answer["error"]["class"] == "ClosedToNetwork"
+        for port, name, given in CLOSED:
+            answer = await _call(socket, "host", port, name, **given)
+            assert answer["error"]["class"] == "ClosedToNetwork", (port, name)
+        for port, name in (("background", "close"), ("extensions", "open")):
+            assert "error" in await _call(socket, "host", port, name, words="tasks.jsonl", session_id="")
+    assert host.hub.sessions == []
 
 
 async def test_a_network_client_gives_answers_and_brings_no_rules_commands_or_plans(start: Start) -> None:
@@ -107,15 +101,6 @@ async def test_a_network_client_chooses_among_the_users_servers_alone(start: Sta
             assert "not one of the user's servers" in answer["error"]["message"]
         answer = await _call(socket, "host", "", "switch_model", session_id=session_id, url=host.model.url, model="scripted")
         assert "ok" in answer
-
-
-async def test_a_method_that_is_called_open_is_not_the_opening_of_a_session(start: Start) -> None:
-    host = await start(DONE)
-    async with _attached(host) as socket:
-        await _greet(socket, host)
-        for port, name in (("extensions.batches", "open"), ("background", "close"), ("extensions", "open")):
-            assert "error" in await _call(socket, "host", port, name, words="tasks.jsonl", session_id="")
-    assert host.hub.sessions == []
 
 
 async def test_a_network_client_undoes_only_by_a_plan_that_the_host_made(start: Start) -> None:

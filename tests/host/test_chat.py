@@ -31,35 +31,23 @@ def assistant(text: str) -> ChatCompletionMessageParam:
     return {"role": "assistant", "content": text}
 
 
-async def test_the_openai_sdk_streams_an_answer_with_usage_and_no_tools(start: Start) -> None:
+async def test_the_openai_sdk_gets_models_a_whole_answer_and_one_in_pieces_with_usage_and_no_tools(start: Start) -> None:
     host = await start(WRITE, DONE, mode="auto")
+    asks: Any = {"stream": True, "stream_options": {"include_usage": True}}
     async with sdk(host) as client:
-        chunks = [
-            chunk
-            async for chunk in await client.chat.completions.create(
-                model="lmtui", messages=[user("write a file")], stream=True, stream_options={"include_usage": True}
-            )
-        ]
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert text == "Writing.\n\nAll is done."
-    assert not any(chunk.choices[0].delta.tool_calls for chunk in chunks if chunk.choices)
-    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
-    assert len({chunk.id for chunk in chunks}) == 1
-    usage = chunks[-1].usage
-    assert usage is not None
-    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens > 0
+        assert [model.id async for model in client.models.list()][:2] == ["lmtui", "lmtui@work"]
+        stream = await client.chat.completions.create(model="lmtui", messages=[user("write a file")], **asks)
+        chunks = [chunk async for chunk in stream]
+        answer = await client.chat.completions.create(model="lmtui@work", messages=[user("write a file")])
+    choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
+    assert "".join(each.delta.content or "" for each in choices) == "Writing.\n\nAll is done."
+    assert not any(each.delta.tool_calls for each in choices)
+    assert (choices[-1].finish_reason, len({chunk.id for chunk in chunks})) == ("stop", 1)
     assert (host.folder / "a.txt").exists()
-
-
-async def test_the_openai_sdk_gets_a_whole_answer_and_the_models(start: Start) -> None:
-    host = await start(DONE, mode="auto")
-    async with sdk(host) as client:
-        models = [model.id async for model in client.models.list()]
-        assert models[:2] == ["lmtui", "lmtui@work"]
-        answer = await client.chat.completions.create(model="lmtui@work", messages=[user("go")])
-    assert answer.choices[0].message.content == "All is done."
-    assert answer.usage is not None
-    assert answer.usage.total_tokens > 0
+    assert answer.choices[0].message.content == "Writing.\n\nAll is done."
+    for usage in (chunks[-1].usage, answer.usage):
+        assert usage is not None
+        assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens > 0
 
 
 async def test_a_conversation_stays_in_its_session(start: Start) -> None:

@@ -22,6 +22,7 @@ from lmtui.host.commands import token_for
 from lmtui.host.host_process import host_lock
 from lmtui.host.hub import SessionHub
 from lmtui.host.rpc import Kind, Member
+from tests.sets import for_each
 
 
 def _all_members() -> list[Member]:
@@ -35,7 +36,7 @@ def _all_members() -> list[Member]:
     return [each for members in found.values() for each in members]
 
 
-@pytest.mark.parametrize("member", _all_members(), ids=lambda each: each.full_name)
+@for_each("member", _all_members())
 def test_what_a_port_takes_and_returns_can_be_sent(member: Member) -> None:
     for hint in member.parameters.values():
         if rpc.is_function(hint):

@@ -5,7 +5,9 @@ import contextlib
 import json
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -37,29 +39,39 @@ EGV3HgQBuyC7/M7pm6W8wLO5FoFF0Z9FckFlP7uGkgRdTJpWqUZa+/tj
 """
 
 
+@contextlib.asynccontextmanager
+async def serving(*listeners: socket.socket, **more: Any) -> AsyncIterator[int]:
+    """Serve, by default on a free port, and return the port of the last listener; it ends well within five seconds."""
+    own = listeners or (socket.create_server(("127.0.0.1", 0)),)
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(serve(build_app(SessionHub(), ApiAccess(TOKEN)), [*own], stop=stop, **more))
+    await asyncio.sleep(0.1)
+    yield own[-1].getsockname()[1]
+    stop.set()
+    async with asyncio.timeout(5):
+        await task
+
+
+def local_socket(folder: Path) -> socket.socket:
+    local = socket.socket(socket.AF_UNIX)
+    local.bind(str(folder / "s"))
+    local.listen()
+    return local
+
+
 async def test_it_serves_a_unix_socket_and_encrypted_tcp_at_once_and_ends_within_two_seconds(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_text(CERTIFICATE)
-    local = socket.socket(socket.AF_UNIX)
-    local.bind(str(tmp_path / "s"))
-    local.listen()
-    remote = socket.create_server(("127.0.0.1", 0))
-    port = remote.getsockname()[1]
-    stop = asyncio.Event()
-    app = build_app(SessionHub(), ApiAccess(TOKEN))
-    serving = asyncio.ensure_future(serve(app, [local, remote], stop=stop, certificate=tmp_path / "cert.pem"))
     context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-    await asyncio.sleep(0.1)
     transport = httpx2.AsyncHTTPTransport(uds=str(tmp_path / "s"))
+    remote = socket.create_server(("127.0.0.1", 0))
     async with (
+        serving(local_socket(tmp_path), remote, certificate=tmp_path / "cert.pem") as port,
         httpx2.AsyncClient(base_url="http://localhost", transport=transport, headers=HEADERS) as one,
         httpx2.AsyncClient(base_url=f"https://localhost:{port}", verify=context, headers=HEADERS) as other,
     ):
         for client in (one, other):
             assert (await client.get("/v1/status")).status_code == 200
             assert (await client.get("/v1/status", headers={"Authorization": ""})).status_code == 401
-        stop.set()
-        async with asyncio.timeout(5):
-            await serving
 
 
 async def test_who_begins_an_encrypted_connection_has_so_long_to_finish_it(
@@ -67,41 +79,24 @@ async def test_who_begins_an_encrypted_connection_has_so_long_to_finish_it(
 ) -> None:
     monkeypatch.setattr("lmtui.host.http_server.HEADERS_TIMEOUT_S", 0.2)
     (tmp_path / "cert.pem").write_text(CERTIFICATE)
-    listener = socket.create_server(("127.0.0.1", 0))
-    stop = asyncio.Event()
-    app = build_app(SessionHub(), ApiAccess(TOKEN))
-    serving = asyncio.ensure_future(serve(app, [listener], stop=stop, certificate=tmp_path / "cert.pem"))
-    reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
-    with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(5):
-            assert await reader.read(10) == b""
-    writer.close()
-    stop.set()
-    await serving
+    async with serving(certificate=tmp_path / "cert.pem") as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(5):
+                assert await reader.read(10) == b""
+        writer.close()
 
 
 async def test_wrong_tokens_on_the_socket_are_counted_too(tmp_path: Path) -> None:
-    local = socket.socket(socket.AF_UNIX)
-    local.bind(str(tmp_path / "s"))
-    local.listen()
-    stop = asyncio.Event()
-    serving = asyncio.ensure_future(serve(build_app(SessionHub(), ApiAccess(TOKEN)), [local], stop=stop))
     transport = httpx2.AsyncHTTPTransport(uds=str(tmp_path / "s"))
     wrong = {"Authorization": "Bearer wrong"}
-    async with httpx2.AsyncClient(base_url="http://localhost", transport=transport) as client:
+    async with serving(local_socket(tmp_path)), httpx2.AsyncClient(base_url="http://localhost", transport=transport) as client:
         codes = [(await client.get("/v1/status", headers=wrong)).status_code for _ in range(12)]
         assert codes == [401] * 10 + [429] * 2
         assert (await client.get("/v1/status", headers=HEADERS)).status_code == 200
-    stop.set()
-    await serving
 
 
 async def test_an_idle_server_does_not_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    stop = asyncio.Event()
-    app = build_app(SessionHub(), ApiAccess(TOKEN))
-    serving = asyncio.ensure_future(serve(app, [listener], stop=stop))
-    await asyncio.sleep(0.1)
     ran: list[object] = []
     run = asyncio.Handle._run
 
@@ -109,41 +104,27 @@ async def test_an_idle_server_does_not_wake_up(monkeypatch: pytest.MonkeyPatch) 
         ran.append(handle)
         run(handle)
 
-    monkeypatch.setattr(asyncio.Handle, "_run", counted)
-    await asyncio.sleep(1.5)
-    monkeypatch.undo()
+    async with serving():
+        monkeypatch.setattr(asyncio.Handle, "_run", counted)
+        await asyncio.sleep(1.5)
+        monkeypatch.undo()
     assert len(ran) <= 3  # the end of this very wait
-    stop.set()
-    await serving
 
 
-async def test_requests_that_come_at_once_are_answered_in_order() -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    stop = asyncio.Event()
-    serving = asyncio.ensure_future(serve(build_app(SessionHub(), ApiAccess(TOKEN)), [listener], stop=stop, access_log=True))
-    port = listener.getsockname()[1]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"GET /v1/status?x=1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
-    writer.write(head + head.replace(b"?x=1", b""))  # pipelined
-    async with asyncio.timeout(10):
-        first = await reader.readuntil(b"\r\n\r\n")
-        size = int(first.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        assert json.loads(await reader.readexactly(size))["error"]["type"] == "invalid_request"
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
-    writer.close()
-    stop.set()
-    await serving
-
-
-async def test_the_log_of_requests_has_no_parameters(caplog: pytest.LogCaptureFixture) -> None:
+async def test_requests_that_come_at_once_are_answered_in_order_and_their_log_has_no_parameters(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO")
-    listener = socket.create_server(("127.0.0.1", 0))
-    stop = asyncio.Event()
-    serving = asyncio.ensure_future(serve(build_app(SessionHub(), ApiAccess(TOKEN)), [listener], stop=stop, access_log=True))
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", headers=HEADERS) as client:
-        assert (await client.get(f"/v1/status?secret={TOKEN}")).status_code == 422
-    stop.set()
-    await serving
+    head = f"GET /v1/status?secret={TOKEN} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    async with serving(access_log=True) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head + head.replace(f"?secret={TOKEN}".encode(), b""))  # pipelined
+        async with asyncio.timeout(10):
+            first = await reader.readuntil(b"\r\n\r\n")
+            size = int(first.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            assert json.loads(await reader.readexactly(size))["error"]["type"] == "invalid_request"
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        writer.close()
     lines = [each.getMessage() for each in caplog.records if each.name.startswith("lmtui")]
     assert "GET /v1/status" in lines
     assert not any(TOKEN in line for line in lines)
