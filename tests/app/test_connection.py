@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from lmtui.config import Config
 from lmtui.core.errors import ConfigError, ProviderError
 from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished
 from lmtui.core.hosts import root_url
-from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import Session
-from lmtui.models.discovery import MOST_KEPT, ServerChoice, find_servers, keep_choice, look_at, read_choices
+from lmtui.models.discovery import MOST_KEPT, ServerChoice, find_servers, keep_choice, read_choices
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import state_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, run, window_known
@@ -42,19 +40,9 @@ async def test_the_server_that_is_found_is_used_and_said(open_one: Open, usual: 
     await run(await runtime.new_session())
     assert "canary" not in usual.requests[0].authorization
     assert await runtime.choose_server() == ""
-
-
-async def test_a_server_that_is_found_is_not_kept_for_the_next_start(open_one: Open, usual: ScriptedServer) -> None:
-    await open_one().choose_server()
-    assert open_one().setup_note
-
-
-async def test_a_named_model_is_asked_for_on_the_server_that_is_found(open_one: Open, usual: ScriptedServer) -> None:
+    assert open_one().setup_note, "it is not kept for the next start"
     assert "model mine" in await open_one(model="mine").choose_server()
-
-
-async def test_a_named_server_is_not_replaced(open_one: Open, usual: ScriptedServer) -> None:
-    assert await open_one("http://127.0.0.1:9").choose_server() == ""
+    assert await open_one("http://127.0.0.1:9").choose_server() == "", "a named server is not replaced"
 
 
 async def test_nothing_found_says_what_to_do(open_one: Open) -> None:
@@ -105,35 +93,20 @@ async def test_a_session_is_taken_up_with_its_own_model_not_with_one_of_a_turn(o
     assert (changes[-1].model, [change.model for change in changes if change.is_for_turn]) == ("scripted", ["borrowed"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "null", "{", '{"url": 3, "model": ""}', '{"url": "ftp://x", "model": ""}', '{"url": null, "model": null}'],
-)
-async def test_a_choice_that_cannot_be_read_is_none(open_one: Open, text: str) -> None:
+async def test_a_choice_that_cannot_be_read_is_none(open_one: Open) -> None:
     state_dir().mkdir(parents=True)
-    (state_dir() / "server.json").write_text(text)
-    assert open_one().setup_note
+    for text in ("", "[]", "null", "{", '{"url": 3, "model": ""}', '{"url": "ftp://x", "model": ""}', '{"url": null}'):
+        (state_dir() / "server.json").write_text(text)
+        assert open_one().setup_note, text
 
 
-async def test_an_address_at_which_nothing_answers_is_said_and_not_kept(open_one: Open) -> None:
+async def test_an_address_at_which_no_model_server_answers_is_said_and_not_kept(open_one: Open, serve: Serve) -> None:
     runtime = open_one()
     with pytest.raises(ProviderError, match=r"No server at http://127\.0\.0\.1:9/v1"):
         await runtime.servers.use("127.0.0.1:9", "")
+    with pytest.raises(ProviderError, match="is not a model server"):
+        await runtime.servers.use((await serve(DONE)).url.removesuffix("/v1") + "/nowhere", "")
     assert runtime.setup_note
-    assert open_one().setup_note
-
-
-async def test_an_address_at_which_something_else_answers_is_said_and_not_kept(open_one: Open) -> None:
-    async def hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
-        await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(hello, "127.0.0.1", 0) as web:
-        port = web.sockets[0].getsockname()[1]
-        with pytest.raises(ProviderError, match="is not a model server"):
-            await open_one().servers.use(f"http://127.0.0.1:{port}", "")
     assert open_one().setup_note
 
 
@@ -165,24 +138,6 @@ async def test_a_server_of_the_settings_that_a_session_used_is_kept_behind_the_c
     await open_one().servers.use(chosen.url, "scripted")
     await open_one(named.url, model="scripted").new_session()
     assert [each.url for each in read_choices()] == [root_url(chosen.url), root_url(named.url)]
-
-
-async def test_a_list_of_servers_does_not_send_the_key_to_earlier_ones(open_one: Open, serve: Serve) -> None:
-    old, new = await serve(DONE), await serve(DONE)
-    runtime = open_one(new.url, api_key="sk-canary")
-    await runtime.servers.use(old.url, "scripted")
-    await runtime.servers.use(new.url, "scripted")
-    asked: list[tuple[str, str]] = []
-
-    async def noted(url: str, key: str = "", *arguments: float, **named: bool) -> ServerFound | None:
-        asked.append((root_url(url), key))
-        return await look_at(url, key, *arguments, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmtui.models.discovery.look_at", noted)
-        await runtime.servers.find()
-    keys = dict(asked)
-    assert (keys[root_url(old.url)], keys[root_url(new.url)]) == ("", "sk-canary")
 
 
 def test_as_many_servers_are_kept_as_fit_in_a_list() -> None:
@@ -218,17 +173,6 @@ async def switched(open_one: Open, one: ScriptedServer, other: ScriptedServer) -
     return session.id
 
 
-async def test_a_session_is_switched_to_a_model_of_another_server(open_one: Open, serve: Serve) -> None:
-    one, other = await serve(DONE), await serve(DONE, models=("big",))
-    runtime = open_one(one.url, model="scripted")
-    session = await runtime.new_session()
-    await runtime.switch_model(session.id, other.url, "big")
-    await run(session)
-    assert [each.body["model"] for each in other.requests] == ["big"]
-    assert not one.requests
-    assert last_used(session) == ("big", root_url(other.url))
-
-
 async def test_a_turn_goes_on_with_the_other_server_from_its_next_request_on(open_one: Open, serve: Serve) -> None:
     one, other = await serve(WRITE), await serve(WRITE, DONE, models=("big",))
     runtime = open_one(one.url, model="scripted", mode="auto")
@@ -251,18 +195,13 @@ async def test_a_turn_goes_on_with_the_other_server_from_its_next_request_on(ope
 
 
 async def test_a_session_that_is_opened_again_goes_on_with_what_it_used_last(open_one: Open, serve: Serve) -> None:
-    one, other = await serve(DONE), await serve(DONE, models=("big",))
-    session = await open_one().open_session(await switched(open_one, one, other))
-    await run(session)
-    assert [each.body["model"] for each in other.requests] == ["big"]
-    assert warnings(session) == []
-
-
-async def test_a_model_of_the_same_server_is_kept_by_the_session(open_one: Open, serve: Serve) -> None:
-    server = await serve(DONE, models=("scripted", "big"))
-    session = await open_one().open_session(await switched(open_one, server, server))
-    await run(session)
-    assert [each.body["model"] for each in server.requests] == ["big"]
+    one, both = await serve(DONE), await serve(DONE, DONE, models=("scripted", "big"))
+    for first in (one, both):
+        session = await open_one().open_session(await switched(open_one, first, both))
+        await run(session)
+        assert both.requests[-1].body["model"] == "big"
+        assert warnings(session) == []
+    assert (len(one.requests), len(both.requests)) == (0, 2)
 
 
 async def test_a_session_whose_server_is_gone_goes_on_with_the_one_in_use_and_says_so(open_one: Open, serve: Serve) -> None:

@@ -10,7 +10,7 @@ from lmtui.core.workspace import FoldersChanged
 from tests.app.conftest import Open
 
 
-async def test_the_editor_gets_files_of_the_workspace_and_no_others(workspace: Path, tmp_path: Path, open_one: Open) -> None:
+async def test_files_of_the_workspace_are_seen_and_no_others(workspace: Path, tmp_path: Path, open_one: Open) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("secret")
     (workspace / "a.txt").write_text("one")
@@ -19,19 +19,22 @@ async def test_the_editor_gets_files_of_the_workspace_and_no_others(workspace: P
     (workspace / "outer").symlink_to(outside)
     (workspace / "folder").mkdir()
     files = open_one().files
+    assert [entry.path for entry in await files.list("")][:3] == ["folder", "-rf", "a.txt"]
+    assert (await files.paths(), files.paths_note) == (["-rf", "a.txt"], "")
+    assert (await files.read("a.txt")).data == b"one"
     assert await files.real_path("a.txt") == workspace / "a.txt"
     assert await files.real_path("inner") == workspace / "a.txt"
     assert str(await files.real_path("-rf")).startswith("/")
+    settings = workspace / ".lmagent" / "config.toml"
+    settings.parent.mkdir(exist_ok=True)
+    settings.symlink_to("/etc/passwd")
     for path in ("outer", "folder", "nowhere", "../outside.txt", str(outside), ".lmagent/config.toml"):
-        with pytest.raises(SandboxError):
-            await files.real_path(path)
-
-
-async def test_all_paths_come_with_a_note_where_there_are_too_many(workspace: Path, open_one: Open) -> None:
-    (workspace / "a.txt").write_text("one")
-    files = open_one().files
-    assert await files.paths() == ["a.txt"]
-    assert files.paths_note == ""
+        for look in (files.real_path, files.read):
+            with pytest.raises(SandboxError):
+                await look(path)
+    settings.unlink()
+    settings.write_text("# mine")  # who is asked to trust a folder can read its settings
+    assert (await files.read(".lmagent/config.toml")).data == b"# mine"
 
 
 async def test_up_to_sixteen_mebibytes_are_read_and_the_whole_size_is_known(workspace: Path, open_one: Open) -> None:

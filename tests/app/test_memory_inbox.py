@@ -18,6 +18,7 @@ from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import memory_dir
 from tests.app.conftest import Open, run
+from tests.sets import depth
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -218,18 +219,21 @@ async def test_nothing_is_read_while_it_is_off(open_one: Open) -> None:
 SLOW = Scenario((ScriptedTurn("word " * 200, rate=20.0),), "slow", match="slowly")
 
 
-async def test_nothing_is_read_while_a_session_works(open_one: Open) -> None:
+async def test_nothing_is_read_while_a_session_works_or_something_is_queued(open_one: Open) -> None:
     async with ScriptedServer(SLOW, reading({"corrections": [CORRECTION]}), TALK) as server:
         runtime = open_one(server.url)
         await taught(runtime)
         session = await runtime.new_session()
         session.submit("work slowly")
+        session.submit("then this")
         await streaming(server)
-        with pytest.raises(UsageError, match="working"):
-            await runtime.extensions.memory.reflect()
+        for _ in range(2):
+            with pytest.raises(UsageError, match="working"):
+                await runtime.extensions.memory.reflect()
+            session.interrupt()
+            await session.wait_idle()
         assert not asked(server)
-        session.interrupt()
-        await session.wait_idle()
+        session.waiting.drop(0)
         await runtime.extensions.memory.reflect()
         assert asked(server) == 1
 
@@ -246,22 +250,6 @@ async def test_nothing_is_read_while_a_session_of_another_folder_works(open_one:
         with pytest.raises(UsageError, match="working"):
             await runtime.extensions.memory.reflect()
         assert not asked(server)
-
-
-async def test_nothing_is_read_while_something_is_queued(open_one: Open) -> None:
-    async with ScriptedServer(SLOW, reading({"corrections": [CORRECTION]}), TALK) as server:
-        runtime = open_one(server.url)
-        await taught(runtime)
-        session = await runtime.new_session()
-        session.submit("work slowly")
-        session.submit("then this")
-        await streaming(server)
-        session.interrupt()
-        await session.wait_idle()
-        with pytest.raises(UsageError, match="working"):
-            await runtime.extensions.memory.reflect()
-        session.waiting.drop(0)
-        await runtime.extensions.memory.reflect()
 
 
 async def test_a_turn_that_begins_stops_the_reading_at_once(open_one: Open) -> None:
@@ -380,16 +368,14 @@ async def test_an_instruction_is_added_to_the_file_as_it_was_shown(open_one: Ope
         assert not await runtime.extensions.memory.proposals()
 
 
-@pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md"])
-async def test_an_instruction_goes_to_the_file_that_is_read(open_one: Open, workspace: Path, name: str) -> None:
-    if name != "AGENTS.md":
-        (workspace / name).write_text("- Be short.\n")
+async def test_an_instruction_goes_to_the_file_that_is_read(open_one: Open, workspace: Path) -> None:
+    (workspace / "CLAUDE.md").write_text("- Be short.\n")
     async with ScriptedServer(reading(INSTRUCTIONS), TALK) as server:
         runtime = open_one(server.url)
         await taught(runtime, *RULES)
         (found,) = await reflected(runtime)
-        assert await runtime.extensions.memory.keep(found.id, "Add a line to CHANGELOG.md") == name
-        assert (workspace / name).read_text().endswith("- Add a line to CHANGELOG.md\n")
+        assert await runtime.extensions.memory.keep(found.id, "Add a line to CHANGELOG.md") == "CLAUDE.md"
+        assert (workspace / "CLAUDE.md").read_text().endswith("- Add a line to CHANGELOG.md\n")
 
 
 async def test_instructions_behind_a_link_stay_as_they_are(open_one: Open, workspace: Path, tmp_path: Path) -> None:
@@ -432,13 +418,10 @@ async def test_what_is_kept_can_be_edited_and_moved_before(open_one: Open) -> No
             await runtime.extensions.memory.keep(found.id)
 
 
-@pytest.mark.parametrize("is_accepted", [True, False])
-async def test_a_correction_is_recalled_in_each_later_session_where_it_was_accepted(
-    tmp_path: Path, open_one: Open, *, is_accepted: bool
-) -> None:
-    recalled = 0
-    for number in range(20):
-        workspace = tmp_path / f"work{number}"
+async def test_a_correction_is_recalled_in_each_later_session_where_it_was_accepted(tmp_path: Path, open_one: Open) -> None:
+    wrong = []
+    for number in range(depth(4, 40)):
+        workspace, is_accepted = tmp_path / f"work{number}", number % 2 == 0
         workspace.mkdir()
         rule = f"Use tool{number} check, not make test{number}"
         async with ScriptedServer(reading({}), TALK) as server:
@@ -449,5 +432,5 @@ async def test_a_correction_is_recalled_in_each_later_session_where_it_was_accep
             await (memory.keep(found.id) if is_accepted else memory.discard(found.id))
             await first.close()
             await run(await open_one(server.url, at=workspace).new_session(), "Test the parser.")
-            recalled += rule in json.dumps(server.requests[-1].body["messages"])
-    assert recalled == (20 if is_accepted else 0)
+            wrong += [rule] if (rule in json.dumps(server.requests[-1].body["messages"])) != is_accepted else []
+    assert not wrong

@@ -57,31 +57,27 @@ async def finished(service: PipelineService) -> PipelinePlan:
     return (await service.read())[0]
 
 
-async def test_it_is_told_of_only_where_there_are_plans(open_one: Open, serve: Serve, workspace: Path) -> None:
+async def test_it_is_told_of_only_where_there_are_plans_or_a_setting_says_so(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
     server = await serve(DONE)
-    session = await open_one(server.url, **SETTINGS).new_session()
+    await run(await open_one(server.url, tools="all", **SETTINGS).new_session())
+    runtime = open_one(server.url, **SETTINGS)
+    session = await runtime.new_session()
     await run(session)
     (workspace / "plans").mkdir()
     (workspace / "plans/README.md").write_text("About plans.")
     await run(session)
-    (workspace / "plans/files.md").write_text(plan_of("a.txt"))
+    await queued(service_of(runtime), workspace, plan_of("a.txt"))
     await run(session)
-    assert ["pipeline" in each for each in told(server)] == [False, False, True]
-
-
-async def test_a_plan_in_the_queue_is_enough_and_so_is_the_setting(open_one: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(DONE)
-    await run(await open_one(server.url, tools="all", **SETTINGS).new_session())
-    service = service_of(open_one(server.url, **SETTINGS))
-    await queued(service, workspace, plan_of("a.txt"))
     (workspace / "plans/files.md").unlink()
-    await run(await open_one(server.url, **SETTINGS).new_session())
-    assert ["pipeline" in each for each in told(server)] == [True, True]
+    await run(await open_one(server.url, **SETTINGS).new_session())  # it is in the queue
+    assert ["pipeline" in each for each in told(server)] == [True, False, False, True, True]
 
 
-@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
-def test_it_costs_few_tokens(encoding: str) -> None:
-    assert count_tokens(json.dumps([wire_tool(PIPELINE.spec())]), encoding) <= 140
+def test_it_costs_few_tokens() -> None:
+    for encoding in ("o200k_base", "cl100k_base"):
+        assert count_tokens(json.dumps([wire_tool(PIPELINE.spec())]), encoding) <= 140
 
 
 async def test_a_task_that_is_added_and_run_ends_done(open_attended: Open, workspace: Path) -> None:
@@ -103,17 +99,17 @@ async def test_a_task_that_is_added_and_run_ends_done(open_attended: Open, works
     assert 'Next: add more, or {"action": "run"}' in results(events)[0]
 
 
-@pytest.mark.parametrize("action", ["add", "run", "retry", "skip", "pause"])
-async def test_what_changes_something_asks_and_a_no_changes_nothing(
-    open_one: Open, serve: Serve, workspace: Path, action: str
-) -> None:
-    server = await serve(call(action, task=1, **(ADDED if action == "add" else {})), DONE)
+async def test_what_changes_something_asks_and_a_no_changes_nothing(open_one: Open, serve: Serve, workspace: Path) -> None:
+    actions = ("add", "run", "retry", "skip", "pause")
+    turns = [call(action, task=1, **(ADDED if action == "add" else {})) for action in actions]
+    server = await serve(*(turn for each in turns for turn in (each, DONE)))
     runtime = open_one(server.url, **SETTINGS)
     before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
     session = await runtime.new_session(Policy(is_attended=True))
     asked = answering(session, Outcome.NO)
-    await run(session)
-    assert [each.tool for each in asked] == ["pipeline"]
+    for number in range(len(actions)):
+        await run(session)
+        assert [each.tool for each in asked] == ["pipeline"] * (number + 1), actions[number]
     assert await service_of(runtime).read() == [before]
     assert not service_of(runtime).is_running
 
@@ -162,29 +158,27 @@ async def test_status_says_what_failed_and_why_and_what_comes_next(open_one: Ope
     assert states((await service.read())[0]) == ["ready", "skipped"]
 
 
-@pytest.mark.parametrize(
-    ("turn", "said"),
-    [
-        (call("frobnicate"), "'status', 'add', 'retry', 'skip', 'run' or 'pause'"),
-        (call("add"), 'task 2 has no title Its form is {"action": "add", "title": TITLE'),
-        (call("add", title="More", after=[7]), "task 2 waits for 7, which is not in the plan"),
-        (call("add", title="More", files=["../x"]), "names ../x, which is not in the workspace"),
-        (call("skip", task=9), 'the plan files has no task 9 Its form is {"action": "skip", "task": NUMBER}'),
-        (call("skip"), "has no task 0"),
-        (call("retry", task="task 1"), "task 1 is ready: retry is not possible"),
-        (call("run", plan="other"), "plans/other.md is not there, or has changed: add a task first with"),
-    ],
+WRONG = (
+    (call("frobnicate"), "'status', 'add', 'retry', 'skip', 'run' or 'pause'"),
+    (call("add"), 'task 2 has no title Its form is {"action": "add", "title": TITLE'),
+    (call("add", title="More", after=[7]), "task 2 waits for 7, which is not in the plan"),
+    (call("add", title="More", files=["../x"]), "names ../x, which is not in the workspace"),
+    (call("skip", task=9), 'the plan files has no task 9 Its form is {"action": "skip", "task": NUMBER}'),
+    (call("skip"), "has no task 0"),
+    (call("retry", task="task 1"), "task 1 is ready: retry is not possible"),
+    (call("run", plan="other"), "plans/other.md is not there, or has changed: add a task first with"),
 )
-async def test_a_wrong_call_is_told_the_right_form(
-    open_one: Open, serve: Serve, workspace: Path, turn: ScriptedTurn, said: str
-) -> None:
-    server = await serve(turn, DONE)
+
+
+async def test_a_wrong_call_is_told_the_right_form(open_one: Open, serve: Serve, workspace: Path) -> None:
+    server = await serve(*(turn for each, _ in WRONG for turn in (each, DONE)))
     runtime = open_one(server.url, **SETTINGS)
     before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
     session = await runtime.new_session(Policy(is_attended=True))
     answering(session, Outcome.ONCE)
-    (result,) = results(await run(session))
-    assert said in " ".join(result.replace(". Its", " Its").split())
+    for _, said in WRONG:
+        (result,) = results(await run(session))
+        assert said in " ".join(result.replace(". Its", " Its").split())
     assert await service_of(runtime).read() == [before]
 
 
@@ -193,14 +187,15 @@ async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: 
     (workspace / "plans/site.md").write_text("# Site\n\n## Phase: one\n- [ ] Write x.txt\n  check: test -s x.txt\n")
     turns = (
         call("", "create_plan", plan="Site", title="Write y", check="test -s y", after="1", description="Big"),
-        call("", "queue_add", objective="Write z", plan="files.md", acceptance="test -s z"),
+        call("", "queue_add", objective="Write z", plan="files.md", acceptance="test -s z", max_steps=10),
+        call("", "queue_add", plan="new", objective="Write y", max_tool_calls=20, token_budget=5_000),
     )
     server = await serve(*turns, DONE)
     runtime = open_one(server.url, **SETTINGS, mode="auto")
     service = service_of(runtime)
     before = await queued(service, workspace, plan_of("a.txt"))
     await service.do(before.id, 1, TaskAction.SKIP)
-    first, second = results(await run(await runtime.new_session()))
+    first, second, _ = results(await run(await runtime.new_session()))
     plan = (await service.read())[0]
     assert first.startswith("Added task 2 of plans/site.md"), first
     added = "- [ ] Write y\n  after: 1\n  check: test -s y\n  Big\n"
@@ -210,42 +205,23 @@ async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: 
         (1, "Write a.txt", ("test -s a.txt",), PipelineState.SKIPPED),
         (2, "Write z", ("test -s z",), PipelineState.READY),
     ]
+    assert plan.task(2).spec.budget == "10 steps"
+    assert (workspace / "plans/new.md").read_text() == "# new\n\n- [ ] Write y\n  budget: 20 steps 5000 tokens\n"
 
 
-async def test_a_budget_of_a_task_is_written_to_its_plan_and_to_the_queue(
+async def test_what_decides_about_a_task_is_told_to_who_would_say_that_it_is_over(
     open_one: Open, serve: Serve, workspace: Path
 ) -> None:
-    turns = (
-        call("", "queue_add", plan="new", objective="Write y", max_tool_calls=20, token_budget=5_000),
-        call("", "queue_add", plan="files", objective="Write z", max_steps=10),
-    )
-    server = await serve(*turns, DONE)
-    runtime = open_one(server.url, **SETTINGS, mode="auto")
-    service = service_of(runtime)
-    await queued(service, workspace, plan_of("a.txt"))
-    await run(await runtime.new_session())
-    assert (workspace / "plans/new.md").read_text() == "# new\n\n- [ ] Write y\n  budget: 20 steps 5000 tokens\n"
-    assert (await service.read())[0].task(2).spec.budget == "10 steps"
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("queue_done", "there is no queue_done: a task is done when its checks have run, and nobody has to say so."),
-        ("queue_fail", "there is no queue_fail: a task is failed when its checks have run, and nobody has to say so."),
-    ],
-)
-async def test_what_decides_about_a_task_is_told_to_who_would_say_that_it_is_over(
-    open_one: Open, serve: Serve, workspace: Path, name: str, said: str
-) -> None:
-    server = await serve(call("", name, task=1, result="all is well"), call("", "queue_next"), DONE)
+    ends = [call("", name, task=1, result="all is well") for name in ("queue_done", "queue_fail")]
+    server = await serve(*ends, call("", "queue_next"), DONE)
     runtime = open_one(server.url, **SETTINGS, mode="auto")
     before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
-    refused, shown = results(await run(await runtime.new_session()))
-    assert said in refused
-    assert (
-        'Use the tool pipeline: {"action": "run"} to run the plan, {"action": "skip", "task": 1} to leave the task' in refused
-    )
+    *refused, shown = results(await run(await runtime.new_session()))
+    for result, name in zip(refused, ("done", "fail"), strict=True):
+        is_over = name if name == "done" else "failed"
+        assert f"there is no queue_{name}: a task is {is_over} when its checks have run, and nobody has to say so." in result
+        ways = '{"action": "run"} to run the plan, {"action": "skip", "task": 1} to leave the task'
+        assert f"Use the tool pipeline: {ways}" in result
     assert "1 ready Write a.txt" in shown
     assert shown.splitlines()[-1] == 'Next: {"action": "run"}'
     assert await service_of(runtime).read() == [before]
@@ -284,15 +260,6 @@ async def test_a_task_of_the_queue_neither_sees_nor_steers_the_pipeline(open_one
     assert sum("there is no pipeline here" in str(each) for each in refusals) >= 2
 
 
-async def test_a_sub_task_is_asked_about_as_it_will_be_written(open_one: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(call("add", title="Two\nlines", checks="true"), DONE)
-    session = await open_one(server.url, **SETTINGS).new_session(Policy(is_attended=True))
-    asked: list[ApprovalRequested] = answering(session, Outcome.ONCE)
-    await run(session)
-    assert (workspace / "plans/tasks.md").read_text().endswith(asked[0].text.partition("\n\n")[2])
-    assert "- [ ] Two lines\n  check: true\n" in asked[0].text
-
-
 @pytest.mark.full
 async def test_a_done_plan_with_a_task_more_is_not_done_until_that_is(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
@@ -311,33 +278,25 @@ async def test_a_done_plan_with_a_task_more_is_not_done_until_that_is(open_one: 
     assert (states(plan), plan.is_done, plan.tasks[1].spec.after) == (["done", "done"], True, (1,))
 
 
-async def test_the_question_about_a_run_shows_what_will_be_planned(open_one: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(call("run"), DONE, call("run"), DONE)
+async def test_what_is_asked_is_what_will_be_written_and_planned_and_a_plan_that_changes_meanwhile_is_not_run(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
+    server = await serve(call("add", title="Two\nlines", checks="true"), DONE, call("run"), DONE, call("run"), DONE)
     runtime = open_one(server.url, **SETTINGS)
-    await queued(service_of(runtime), workspace, plan_of("a.txt"))
     session = await runtime.new_session(Policy(is_attended=True))
-    asked = answering(session, Outcome.NO)
+    asked: list[ApprovalRequested] = answering(session, Outcome.ONCE)
     await run(session)
-    (workspace / "plans/files.md").write_text("- [ ] Something else\n")
-    await run(session)
-    shown = [each.text for each in asked]
-    assert ["Write a.txt" in each for each in shown] == [True, False]
-    assert "Something else" in shown[1]
-
-
-async def test_a_plan_that_changes_while_the_user_is_asked_is_not_run(open_one: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(call("run"), DONE)
-    runtime = open_one(server.url, **SETTINGS)
-    await queued(service_of(runtime), workspace, plan_of("a.txt"))
-    session = await runtime.new_session(Policy(is_attended=True))
+    assert (workspace / "plans/tasks.md").read_text().endswith(asked[0].text.partition("\n\n")[2])
+    assert "- [ ] Two lines\n  check: true\n" in asked[0].text
 
     def change(envelope: Envelope) -> None:
         if isinstance(envelope.event, ApprovalRequested):
-            (workspace / "plans/files.md").write_text("- [ ] Something else\n")
+            (workspace / "plans/tasks.md").write_text("- [ ] Something else\n")
 
     unfollow = session.subscribe(change)
-    answering(session, Outcome.ONCE)
     (result,) = results(await run(session))
     unfollow()
-    assert "has changed" in result
+    assert ("Two lines" in asked[1].text, "has changed" in result) == (True, True)
     assert not service_of(runtime).is_running
+    await run(session)
+    assert "Something else" in asked[2].text

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.hosts import root_url
 from lmtui.core.servers import ServerKind
 from lmtui.models.demo_scripts import Scenario
+from lmtui.models.discovery import ServerChoice, keep_choice
 from lmtui.models.scripted_server import ScriptedServer
 from tests.app.conftest import DONE, Open, Serve, run
 
@@ -39,6 +41,11 @@ async def test_the_key_goes_to_the_server_in_use_alone(open_one: Open, locked: L
     assert own.models
     assert foreign is not None
     assert foreign.note == "API key required"
+    for url in (other.url, mine.url):
+        keep_choice(ServerChoice(url, "scripted"))
+    listed = await open_one(mine.url, api_key=KEY).servers.find()
+    found = {each.url: (each.models != (), each.note) for each in listed}
+    assert (found[root_url(mine.url)][0], found[root_url(other.url)]) == (True, (False, "API key required"))
 
 
 async def test_a_key_that_is_typed_is_kept_and_used_at_once_by_an_open_session(
