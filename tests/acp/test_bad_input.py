@@ -13,6 +13,7 @@ from acp.exceptions import RequestError
 from lmtui.acp.acp_agent import PAGE, _cursor, _place_after
 from lmtui.core.sessions import SessionSummary
 from tests.acp.agent_process import Agent
+from tests.sets import depth
 
 METHODS = (
     "initialize", "session/new", "session/load", "session/resume", "session/fork", "session/list", "session/delete",
@@ -32,7 +33,7 @@ def test_whatever_it_sends_each_request_is_answered_once(agent: Agent) -> None:
     choice = random.Random(20261126)
     session_id = agent.new_session()
     sent = []
-    for number in range(400):
+    for number in range(depth(100, 400)):
         params: Any = {name: choice.choice(VALUES) for name in choice.sample(NAMES, choice.randint(0, 6))}
         if choice.random() < 0.3:
             params["sessionId"] = session_id

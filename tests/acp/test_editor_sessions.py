@@ -143,33 +143,24 @@ def _options(agent: Agent, session_id: str, text: str, answer: str) -> list[Mess
     return options
 
 
-def test_what_is_rejected_fails_and_changes_nothing(agent: Agent) -> None:
-    agent.answers["session/request_permission"] = choose("no")
-    assert agent.prompt(agent.new_session(), "two files, please") == "end_turn"
-    assert states(agent) == ["pending", "asked", "failed"] * 2
-    assert not (agent.workspace / "one.txt").exists()
+REJECTED: tuple[tuple[Message | None, tuple[str, ...]], ...] = (
+    ({"outcome": {"outcome": "selected", "optionId": "no"}}, ("end_turn",)),
+    ({"outcome": {"outcome": "cancelled"}}, ("cancelled",)),
+    ({"outcome": {"outcome": "selected", "optionId": "try"}}, ("cancelled",)),  # which was not offered
+    (None, ("end_turn", "cancelled")), ({"outcome": 5}, ("end_turn", "cancelled")), ({}, ("end_turn", "cancelled")),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("answer", [None, {"outcome": {"outcome": "selected", "optionId": "unknown"}}, {"outcome": 5}, {}])
-def test_an_editor_that_cannot_ask_means_no(agent: Agent, answer: Message | None) -> None:
-    if answer is None:
-        del agent.answers["session/request_permission"]
-    else:
-        agent.answers["session/request_permission"] = lambda _: answer
-    assert agent.prompt(agent.new_session(), "two files, please") in ("end_turn", "cancelled")
-    assert not (agent.workspace / "one.txt").exists()
-
-
-def test_a_question_that_is_dismissed_stops_the_turn(agent: Agent) -> None:
-    agent.answers["session/request_permission"] = lambda _: {"outcome": {"outcome": "cancelled"}}
-    assert agent.prompt(agent.new_session(), "two files, please") == "cancelled"
-    assert not (agent.workspace / "one.txt").exists()
-
-
-def test_what_was_not_offered_cannot_be_chosen(agent: Agent) -> None:
-    agent.answers["session/request_permission"] = choose("try")
-    assert agent.prompt(agent.new_session(), "two files, please") == "cancelled"
-    assert not (agent.workspace / "one.txt").exists()
+def test_what_is_rejected_dismissed_or_not_answered_as_it_was_offered_changes_nothing(agent: Agent) -> None:
+    for answer, ends in REJECTED:
+        if answer is None:  # an editor that cannot ask
+            del agent.answers["session/request_permission"]
+        else:
+            agent.answers["session/request_permission"] = lambda _, answer=answer: answer
+        agent.received.clear()
+        assert agent.prompt(agent.new_session(), "two files, please") in ends
+        assert ends != ("end_turn",) or states(agent) == ["pending", "asked", "failed"] * 2
+        assert not (agent.workspace / "one.txt").exists(), answer
 
 
 def test_hunks_are_asked_about_one_by_one(agent: Agent) -> None:
@@ -410,20 +401,16 @@ def test_links_attach_files_and_documents_and_pictures_reach_the_model(agent: Ag
     assert PIXEL[:40] in sent or "picture" in sent
 
 
-@pytest.mark.parametrize(
-    "blocks",
-    [
-        [],
-        [{"type": "text", "text": " "}],
-        [{"type": "image", "data": "no base64!", "mimeType": "image/png"}],
-        [{"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}],
-        [{"type": "image", "data": PIXEL, "mimeType": "image/png"}] * 9,
-    ],
-)
-def test_a_prompt_that_cannot_be_is_refused(agent: Agent, blocks: list[Message]) -> None:
-    with pytest.raises(Refused) as refused:
-        agent.call("session/prompt", sessionId=agent.new_session(), prompt=blocks)
-    assert refused.value.code == -32602
+def test_a_prompt_that_cannot_be_is_refused(agent: Agent) -> None:
+    picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    session_id = agent.new_session()
+    for blocks in (
+        [], [{"type": "text", "text": " "}], [picture | {"data": "no base64!"}], [picture | {"data": "aGVsbG8="}],
+        [picture] * 9,
+    ):  # fmt: skip
+        with pytest.raises(Refused) as refused:
+            agent.call("session/prompt", sessionId=session_id, prompt=blocks)
+        assert refused.value.code == -32602
 
 
 # -- commands, plans, servers, trust -------------------------------------------------------------------------------------
@@ -512,24 +499,22 @@ def _document(uri: str) -> Message:
     return {"type": "resource", "resource": {"uri": uri, "text": "/mode auto"}}
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [
-        _document("/mode auto"),
-        _document("file:///mode%20auto"),
-        _document("auto"),
-        {"type": "resource_link", "uri": "https://a.example", "name": "/mode auto"},
-        {"type": "resource_link", "uri": "file:///mode%20auto", "name": "x"},
-    ],
-)
-@pytest.mark.parametrize("is_first", [True, False])
-def test_the_name_of_a_document_is_no_command_and_no_argument_of_one(agent: Agent, beside: Message, is_first: bool) -> None:
+BESIDE = (
+    _document("/mode auto"), _document("file:///mode%20auto"), _document("auto"),
+    {"type": "resource_link", "uri": "https://a.example", "name": "/mode auto"},
+    {"type": "resource_link", "uri": "file:///mode%20auto", "name": "x"},
+)  # fmt: skip
+
+
+def test_the_name_of_a_document_is_no_command_and_no_argument_of_one(agent: Agent) -> None:
     session_id = agent.new_session()
     agent.answers["session/request_permission"] = choose("none of these")
-    for typed in ("/mode", "/mode ", "/status", "hello"):
-        words = {"type": "text", "text": typed}
-        agent.call("session/prompt", sessionId=session_id, prompt=[beside, words] if is_first else [words, beside])
-    agent.call("session/prompt", sessionId=session_id, prompt=[beside])
+    for beside in BESIDE:
+        for typed in ("/mode", "/mode ", "hello"):
+            words = {"type": "text", "text": typed}
+            for prompt in ([beside, words], [words, beside]):
+                agent.call("session/prompt", sessionId=session_id, prompt=prompt)
+        agent.call("session/prompt", sessionId=session_id, prompt=[beside])
     assert not [each for each in agent.updates("current_mode_update") if each["currentModeId"] == "auto"]
 
 
@@ -559,16 +544,11 @@ def test_two_sessions_of_one_folder_have_servers_of_their_own(agent: Agent) -> N
     assert agent.prompt(first, "hello") == "end_turn"
 
 
-@pytest.mark.parametrize(
-    ("entry", "problem"),
-    [
-        ({"name": "a", "type": "http", "url": "no address", "headers": []}, "no address"),
-        ({"name": "a", "type": "acp", "id": "1", "serverId": "1"}, "not supported"),
-    ],
-)
-def test_a_server_that_cannot_be_is_refused(agent: Agent, entry: Message, problem: str) -> None:
-    with pytest.raises(Refused, match=problem):
-        agent.new_session(mcpServers=[entry])
+def test_a_server_that_cannot_be_is_refused(agent: Agent) -> None:
+    entries: list[Message] = [{"type": "http", "url": "no address", "headers": []}, {"type": "acp", "id": "1", "serverId": "1"}]
+    for entry, problem in zip(entries, ("no address", "not supported"), strict=True):
+        with pytest.raises(Refused, match=problem):
+            agent.new_session(mcpServers=[{"name": "a", **entry}])
 
 
 def test_what_a_folder_brings_is_said_once_and_not_taken(agent: Agent) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from acp.exceptions import RequestError
 
 from lmtui.acp.editor_session import EditorSession
 from lmtui.core.mcp import Form
+from tests.sets import for_each
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}, "odd": 5}, "required": ["name", "odd"]}
 
@@ -59,12 +59,12 @@ async def test_an_address_is_asked_about_and_nothing_comes_back_with_it() -> Non
     assert params["elicitationId"].startswith("s-")
 
 
-@pytest.mark.parametrize("answer", [{"action": "decline"}, {"action": "cancel"}, {}, None, 5, RequestError(-32601, "no")])
+@for_each("answer", [{"action": "decline"}, {"action": "cancel"}, {}, None, 5, RequestError(-32601, "no")])
 async def test_anything_else_is_a_no(answer: Any) -> None:
     assert await session(FakeEditor(answer)).elicit(Form("server", "Who?", SCHEMA)) is None
 
 
-@pytest.mark.parametrize("url", ["", "https://example.org/login", "file:///etc/passwd"])
+@for_each("url", ["", "https://example.org/login", "file:///etc/passwd"])
 async def test_what_the_editor_does_not_show_is_not_asked(url: str) -> None:
     editor = FakeEditor({"action": "accept"}, has_forms=False, has_addresses=url.startswith("file"))
     assert await session(editor).elicit(Form("server", "Who?", {} if url else SCHEMA, url)) is None
