@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from lmtui.web.web_server import LOCKED_S, MOST_TRIES, AccessControl
 
 NAMES = frozenset({"127.0.0.1:8000", "localhost:8000"})
@@ -41,26 +39,15 @@ def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
     assert door.try_key("246810")
 
 
-@pytest.mark.parametrize("text", ["\udcff", "a\ud800", "\0", "ä" * 300])
-def test_what_is_no_key_is_refused_whatever_it_is(text: str) -> None:
+def test_what_is_no_key_is_refused_whatever_it_is() -> None:
     door = AccessControl(NAMES, "246810")
     _ = door.try_key(door.token)
-    assert not door.try_key(text)
-    assert not door.is_open_to(text)
+    for text in ("\udcff", "a\ud800", "\0", "ä" * 300):
+        assert (door.try_key(text), door.is_open_to(text)) == ("", False), text
 
 
-@pytest.mark.parametrize(
-    ("origin", "is_own"),
-    [
-        ("http://127.0.0.1:8000", True),
-        ("http://LOCALHOST:8000", True),
-        ("http://127.0.0.1:8001", False),
-        ("http://127.0.0.1:8000.evil.example", False),
-        ("http://127.0.0.1:8000@evil.example", False),
-        ("http://[", False),
-        ("null", False),
-        ("", False),
-    ],
-)
-def test_only_pages_of_ours_are_ours(origin: str, is_own: bool) -> None:
-    assert AccessControl(NAMES).is_own_origin(origin) is is_own
+def test_only_pages_of_ours_are_ours() -> None:
+    door = AccessControl(NAMES)
+    assert all(door.is_own_origin(each) for each in ("http://127.0.0.1:8000", "http://LOCALHOST:8000"))
+    names = ("127.0.0.1:8001", "127.0.0.1:8000.evil.example", "127.0.0.1:8000@evil.example", "[")
+    assert not any(door.is_own_origin(each) for each in (*(f"http://{name}" for name in names), "null", ""))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import aiohttp
-import pytest
 from aiohttp import web
 
 from lmtui.core.errors import LmtuiError
@@ -69,15 +68,14 @@ async def test_two_tabs_draw_screens_of_their_own_size() -> None:
     assert b"\x1b[40;" in pages[1].got
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "{", "[]", "[1]", '["stdin"]', '["stdin", 3]', '["nothing", 1]', "[" * 100_000, '["stdin", "\\udcff\\u0000"]'),
-        *(f'["resize", {size}]' for size in ('{"width": "x"}', '{"width": -5, "height": 9}', '{"width": 1e99, "height": 0}')),
-        '["resize", {"width": 99999999, "height": 99999999}]',
-    ],
-)
-async def test_what_a_page_sends_harms_nothing(text: str) -> None:
-    page = Page([text, '["ping", 7]'])
+FRAMES = (
+    "", "{", "[]", "[1]", '["stdin"]', '["stdin", 3]', '["nothing", 1]', "[" * 100_000, '["stdin", "\\udcff\\u0000"]',
+    *(f'["resize", {size}]' for size in ('{"width": "x"}', '{"width": -5, "height": 9}', '{"width": 1e99, "height": 0}')),
+    '["resize", {"width": 99999999, "height": 99999999}]',
+)  # fmt: skip
+
+
+async def test_what_a_page_sends_harms_nothing() -> None:
+    page = Page([each for number, frame in enumerate(FRAMES) for each in (frame, f'["ping", {number}]')])
     await TabSocket(cast("Any", page), make_tab, (80, 24)).run()
-    assert page.answers == [["pong", 7]]
+    assert page.answers == [["pong", number] for number in range(len(FRAMES))]
