@@ -19,9 +19,8 @@ from lmtui.app.event_lines import encode_event
 from lmtui.cli import _target
 from lmtui.command_line import serve_parser
 from lmtui.core import events
-from lmtui.core.errors import HostError, LmtuiError, SessionFileError, UsageError
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope, Outcome
-from lmtui.core.memory_values import MemoryScope, NoteKind, ProposalsChanged
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import rpc
@@ -141,6 +140,12 @@ def ended(event: events.Event) -> bool:
     return isinstance(event, events.TurnEnded)
 
 
+def notices(session: Session) -> list[str]:
+    told: list[str] = []
+    _ = session.subscribe(lambda each: told.append(each.event.text) if isinstance(each.event, events.Notice) else None)
+    return told
+
+
 def lines(session: Session) -> list[str]:
     return [encode_event(each) for each in session.history()]
 
@@ -198,34 +203,6 @@ async def test_a_value_is_what_it_is_in_the_host_when_an_event_arrives(start: St
     assert [mode for mode, _ in seen][-1] is Mode.AUTO
 
 
-async def test_a_skill_is_begun_seen_and_ended_from_a_client(start: Start) -> None:
-    hosted = await start(END, END)
-    client = await hosted.client()
-    session = await client.new_session()
-    assert list(session.skills.in_use) == []
-    session.skills.begin(await client.extensions.skills.use("find-bug"), "in a.txt")
-    _ = await wait_for(session, ended)
-    await until(lambda: list(session.skills.in_use) == ["find-bug"])
-    other = await (await hosted.client()).open_session(session.id)
-    assert list(other.skills.in_use) == ["find-bug"]
-    other.skills.end()
-    await until(lambda: list(session.skills.in_use) == [])
-
-
-async def test_what_the_host_refuses_is_the_same_error_here(start: Start) -> None:
-    hosted = await start(END)
-    client = await hosted.client()
-    session = await client.new_session()
-    with pytest.raises(SessionFileError, match="nothing"):
-        _ = await client.open_session("nothing")
-    assert session.changes is not None
-    with pytest.raises(LmtuiError) as caught:
-        _ = await session.changes.plan_undo(3)
-    assert "undo" in str(caught.value).lower() or caught.value.hint
-    with pytest.raises(UsageError, match="demo"):
-        await client.start_demo()
-
-
 @pytest.mark.parametrize("number", range(_KILLS))
 async def test_a_session_goes_on_when_its_client_is_killed(start: Start, number: int) -> None:
     hosted = await start(ASKS, SLOW)
@@ -280,12 +257,6 @@ def _said(session: Session, text: str) -> int:
     return sum(isinstance(each, events.MessageAdded) and each.role == "user" and each.text.startswith(text) for each in found)
 
 
-async def test_two_that_start_a_host_at_once_find_the_same(start: Start) -> None:
-    _ = await start(END)
-    found = await asyncio.gather(*(asyncio.to_thread(ensure_host) for _ in range(4)))
-    assert len({each.pid for each in found}) == 1
-
-
 async def test_a_host_of_another_version_hands_over_once_it_is_idle(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     hosted = await start(ASKS, END)
     client = await hosted.client()
@@ -301,22 +272,20 @@ async def test_a_host_of_another_version_hands_over_once_it_is_idle(start: Start
     assert (await asyncio.to_thread(ensure_host)).pid == second.pid
 
 
-async def test_what_a_killed_host_left_stops_no_other(start: Start) -> None:
+async def test_who_looks_for_a_host_at_once_finds_one_of_the_users_own_and_what_a_kill_left_stops_no_other(
+    start: Start,
+) -> None:
     hosted = await start(END)
-    first = await asyncio.to_thread(ensure_host)
+    found = await asyncio.gather(*(asyncio.to_thread(ensure_host) for _ in range(4)))
+    assert len({each.pid for each in found}) == 1
+    assert host_folder().stat().st_mode & 0o777 == 0o700
+    assert [each.stat().st_mode & 0o777 for each in (token_file(), socket_file())] == [0o600, 0o600]
     hosted.kill()
     assert socket_file().exists()
     assert (host_folder() / "host.json").exists()
     second = await asyncio.to_thread(ensure_host)
-    assert second.pid != first.pid
+    assert second.pid != found[0].pid
     assert (await hosted.client()).workspace == hosted.folder
-
-
-async def test_files_of_the_host_are_the_users_own(start: Start) -> None:
-    _ = await start(END)
-    _ = await asyncio.to_thread(ensure_host)
-    assert host_folder().stat().st_mode & 0o777 == 0o700
-    assert [each.stat().st_mode & 0o777 for each in (token_file(), socket_file())] == [0o600, 0o600]
 
 
 async def test_a_client_of_another_version_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,44 +295,28 @@ async def test_a_client_of_another_version_is_refused(start: Start, monkeypatch:
         _ = await hosted.client()
 
 
-@pytest.mark.parametrize(
-    "frames",
-    [
-        ["nonsense"],
-        ['[{"call":"close","on":"host","port":"","id":1}]'],
-        ['[{"id":1,"on":"host","port":"__class__","call":"mro"}]'],
-        ['[{"id":1,"on":"session:../../etc","port":"","call":"follow"}]'],
-        ['[{"id":{"a":1},"on":"host","port":"archive","call":"sessions","with":[1]}]'],
-        ['[{"re":7,"ok":1},{"leave":9},{"re":"x","error":3}]'],
-        ['[{"id":1,"on":"host","port":"settings","call":"change","with":{"name":"mode"}}]'],
-        ['[{"id":1,"on":"host","port":"","call":"open","with":[1]}]'],
-        ['[{"id":1,"on":"review:²","port":"","call":"parts"}]'],
-        ["[" * 50_000],
-    ],
-)
-async def test_a_hostile_frame_harms_nobody_else(start: Start, frames: list[str]) -> None:
+FRAMES = (
+    "nonsense", '[{"call":"close","on":"host","port":"","id":1}]', '[{"id":1,"on":"host","port":"__class__","call":"mro"}]',
+    '[{"id":1,"on":"session:../../etc","port":"","call":"follow"}]',
+    '[{"id":{"a":1},"on":"host","port":"archive","call":"sessions","with":[1]}]',
+    '[{"re":7,"ok":1},{"leave":9},{"re":"x","error":3}]',
+    '[{"id":1,"on":"host","port":"settings","call":"change","with":{"name":"mode"}}]',
+    '[{"id":1,"on":"host","port":"","call":"open","with":[1]}]', '[{"id":1,"on":"review:²","port":"","call":"parts"}]',
+    "[" * 50_000,
+)  # fmt: skip
+
+
+async def test_a_hostile_frame_harms_nobody_else(start: Start) -> None:
     hosted = await start(ASKS, END)
-    good = await hosted.client(mode="auto")
-    session = await good.new_session()
-    channel, _ = await asyncio.to_thread(hosted.target().open)
-    with contextlib.suppress(ConnectionError):
-        for frame in frames:
+    session = await (await hosted.client(mode="auto")).new_session()
+    for frame in FRAMES:
+        channel, _ = await asyncio.to_thread(hosted.target().open)
+        with contextlib.suppress(ConnectionError):
             channel.send(frame)
-    await asyncio.to_thread(channel.close)
+        await asyncio.to_thread(channel.close)
     session.submit("Write a.txt")
     _ = await wait_for(session, ended)
     assert (hosted.folder / "a.txt").exists()
-
-
-async def test_status_says_what_there_is_to_do(start: Start) -> None:
-    hosted = await start(ASKS, END)
-    session = await (await hosted.client()).new_session()
-    session.submit("Write a.txt")
-    _ = await wait_for(session, asked)
-    status = await asyncio.to_thread(ask_host, "/v1/host")
-    assert status["clients"] == 1
-    assert status["busy"] == [f"session {session.id}"]
-    assert [(each["id"], each["state"], each["clients"]) for each in status["sessions"]] == [(session.id, "waits", 1)]
 
 
 async def test_a_detached_run_prints_its_session_and_ends(program: Program, start: Start) -> None:
@@ -390,6 +343,9 @@ async def test_a_host_with_work_ends_only_when_told_so(program: Program, start: 
     session = await (await hosted.client()).new_session()
     session.submit("Write a.txt")
     _ = await wait_for(session, asked)
+    status = await asyncio.to_thread(ask_host, "/v1/host")
+    assert (status["clients"], status["busy"]) == (1, [f"session {session.id}"])
+    assert [(each["id"], each["state"], each["clients"]) for each in status["sessions"]] == [(session.id, "waits", 1)]
     refused = await program.run("host", "stop")
     assert refused.code == 1
     assert session.id in refused.err
@@ -402,8 +358,7 @@ async def test_a_host_that_the_user_stopped_is_not_started_by_who_was_attached(p
     hosted = await start(END, END)
     program.home, program.workspace = Path(os.environ["LMTUI_HOME"]), hosted.folder
     session = await (await hosted.client()).new_session()
-    told: list[str] = []
-    _ = session.subscribe(lambda each: told.append(each.event.text) if isinstance(each.event, events.Notice) else None)
+    told = notices(session)
     assert (await program.run("host", "stop")).code == 0
     await until(lambda: any("The host was stopped" in each for each in told))
     await asyncio.sleep(1)
@@ -412,12 +367,6 @@ async def test_a_host_that_the_user_stopped_is_not_started_by_who_was_attached(p
     await until(lambda: any("Reconnected to the host" in each for each in told))
     session.submit("Hello")
     _ = await wait_for(session, ended)
-
-
-def notices(session: Session) -> list[str]:
-    told: list[str] = []
-    _ = session.subscribe(lambda each: told.append(each.event.text) if isinstance(each.event, events.Notice) else None)
-    return told
 
 
 async def test_who_looks_at_a_session_that_another_deletes_is_told(start: Start) -> None:
@@ -516,56 +465,3 @@ async def test_a_client_from_elsewhere_needs_the_token_and_an_open_folder(progra
     _ = await wait_for(session, ended)
     assert (hosted.folder / "a.txt").exists()
     assert there.mode is Mode.AUTO
-
-
-async def test_a_call_without_a_host_neither_crashes_nor_loses_words(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosted = await start(END, END)
-    monkeypatch.setattr("lmtui.host.link.CALL_LIMIT_S", 0.3)
-    session = await (await hosted.client(mode="auto")).new_session()
-    told: list[str] = []
-    _ = session.subscribe(lambda each: told.append(each.event.text) if isinstance(each.event, events.Notice) else None)
-    monkeypatch.setattr("lmtui.host.connect.ensure_host", _no_host)
-    hosted.kill()
-    session.submit("first words")
-    assert list(session.window_use.parts()) == []
-    monkeypatch.undo()
-    monkeypatch.setenv("LMTUI_HOME", str(hosted.folder.parent / "home"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    async with asyncio.timeout(_LIMIT_S):
-        while not _said(session, "first words"):
-            await asyncio.sleep(0.05)
-    await session.wait_idle()
-    assert _said(session, "first words") == 1
-    assert any("Lost the connection to the host" in each for each in told)
-
-
-def _no_host(*_: object) -> HostInfo:
-    raise HostError("there is none")
-
-
-async def test_the_memory_inbox_of_a_host_is_read_and_decided_by_a_client(start: Start) -> None:
-    quote = "use pytest -q tests directly, make test builds the docs"
-    item = {"trigger": "", "rule": "Run pytest -q tests, not make test", "quote": quote}
-    reading = Scenario((ScriptedTurn(text=json.dumps({"corrections": [item]})),), match="[turn 1")
-    hosted = await start(reading, Scenario((END, END), match="parser"))
-    client, other = await hosted.client(), await hosted.client()
-    session = await client.new_session()
-    for text in ("Test the parser.", quote):
-        session.submit(text)
-        await session.wait_idle()
-    changed = asyncio.ensure_future(wait_for(session, lambda event: isinstance(event, ProposalsChanged)))
-    assert await client.extensions.memory.reflect() == 1
-    event = (await changed).event
-    assert isinstance(event, ProposalsChanged)
-    assert event.waiting == client.extensions.memory.waiting == 1
-    (found,) = await client.extensions.memory.proposals()
-    assert (found.evidence[0].text, found.origins) == (quote, {"you"})
-    assert found.result.splitlines()[-1].startswith(f"+- {found.claim} _(mistake, {session.id}")
-    assert await client.extensions.memory.keep(found.id, "Run pytest", MemoryScope.USER) == "all folders"
-    with pytest.raises(UsageError, match="already been decided"):
-        await other.extensions.memory.keep(found.id)
-    (note,) = await other.extensions.memory.notes()
-    assert (note.text, note.scope, note.source, note.kind) == ("Run pytest", MemoryScope.USER, session.id, NoteKind.MISTAKE)
-    await other.extensions.memory.remove(note)
-    assert not await client.extensions.memory.notes()
-    assert client.extensions.memory.waiting == 0

@@ -56,7 +56,7 @@ async def task(terminal: Terminal, text: str, answer: str) -> None:
     await terminal.until(answer)
 
 
-@pytest.mark.parametrize("size", [(60, 18), (20, 5), (10, 3), (300, 80)], ids=str)
+@pytest.mark.parametrize("size", [(10, 3), (300, 80)], ids=str)
 async def test_a_terminal_of_any_size_starts_works_and_grows(
     terminal: Terminal, server: ScriptedServer, size: tuple[int, int]
 ) -> None:
@@ -87,16 +87,7 @@ async def test_a_storm_of_resizes_leaves_a_whole_screen(terminal: Terminal, serv
 
 @pytest.mark.parametrize(
     "environ",
-    [
-        {"NO_COLOR": "1"},
-        {"LANG": "C", "LC_ALL": "C"},
-        {"LANG": "", "LC_ALL": "POSIX"},
-        {"TERM": "vt100"},
-        {"TERM": "screen"},
-        {"TERM": "nothing-known"},
-        {"SSH_CONNECTION": "10.0.0.1 22 10.0.0.2 22"},
-        {"COLORTERM": "", "TERM": "linux"},
-    ],
+    [{"NO_COLOR": "1"}, {"LANG": "", "LC_ALL": "POSIX"}, {"TERM": "nothing-known"}, {"COLORTERM": "", "TERM": "linux"}],
     ids=str,
 )
 async def test_an_odd_environment_works(
@@ -112,16 +103,6 @@ async def test_an_odd_environment_works(
     await leaves(terminal)
 
 
-@pytest.mark.parametrize(("environ", "words"), [({"TERM": "dumb"}, "TERM=dumb"), ({"PYTHONIOENCODING": "ascii"}, "UTF-8")])
-async def test_where_nothing_can_be_drawn_the_plain_mode_is_named(
-    program: Program, terminal: Terminal, server: ScriptedServer, environ: dict[str, str], words: str
-) -> None:
-    program.environ |= environ
-    terminal.open(*start(server))
-    assert words in await terminal.until("lmtui --plain")
-    await leaves(terminal, 64)
-
-
 @pytest.mark.parametrize("events", ["on", "off"])
 async def test_focus_that_comes_and_goes_takes_no_key_away(terminal: Terminal, server: ScriptedServer, events: str) -> None:
     terminal.open(*start(server))
@@ -134,7 +115,7 @@ async def test_focus_that_comes_and_goes_takes_no_key_away(terminal: Terminal, s
     await leaves(terminal)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
     program: Program, terminal: Terminal, server: ScriptedServer, number: int
 ) -> None:
@@ -142,26 +123,15 @@ async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
     await terminal.until("no sandbox")
     await task(terminal, "talk to me", "word1 word2")
     os.kill(lmtui_pid(program), number)
-    await leaves(terminal, 130)
+    if number == signal.SIGKILL:
+        await terminal.until("ended with code 137")
+    else:
+        await leaves(terminal, 130)
     terminal.close()
     terminal.open(*start(server, "resume"))
-    await terminal.until("Stopped")
-    await task(terminal, "talk on", "And on it goes.")
-    terminal.keys("C-q")
-    await leaves(terminal)
-
-
-async def test_a_kill_in_a_turn_leaves_a_session_that_goes_on(
-    program: Program, terminal: Terminal, server: ScriptedServer
-) -> None:
-    terminal.open(*start(server))
-    await terminal.until("no sandbox")
-    await task(terminal, "talk to me", "word1 word2")
-    os.kill(lmtui_pid(program), signal.SIGKILL)
-    await terminal.until("ended with code 137")
-    terminal.close()
-    terminal.open(*start(server, "resume"))
-    await terminal.until("talk to me")
+    await terminal.until("talk to me" if number == signal.SIGKILL else "Stopped")
+    if number != signal.SIGKILL:  # then the answer that was cut off comes again
+        await task(terminal, "talk on", "And on it goes.")
     terminal.keys("C-q")
     await leaves(terminal)
 

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
 import socket
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
 
@@ -73,39 +71,6 @@ async def test_a_killed_batch_is_resumed_and_does_nothing_twice(program: Program
     assert sorted(ids) == ["t1", "t2", "t3", "t4", "t5"]
 
 
-async def test_a_server_that_goes_down_loses_no_task(program: Program, serve: Serve) -> None:
-    gone = ScriptedFault(FaultKind.CUT, after_pieces=2)
-    broken = await serve(*(scenario(number, rate=50.0, fault=gone) for number in range(1, 5)))
-    good = await serve(*(scenario(number, rate=50.0) for number in range(1, 5)))
-    found = await program.run(*base(broken.url, good.url), tasks(program, 4))
-    assert found.code == 0, found.err
-    assert sorted(each["id"] for each in results(program)) == ["t1", "t2", "t3", "t4"]
-    assert broken.requests
-
-
-async def test_a_task_per_file_and_error_messages(program: Program, serve: Serve) -> None:
-    for name in ("a.py", "b.py"):
-        (program.workspace / name).write_text("x = 1\n")
-    server = await serve(ScriptedTurn("Nothing to do."), ScriptedTurn("Nothing to do."))
-    found = await program.run(*base(server.url), "--glob", "*.py", "Look at {file}")
-    assert found.code == 0
-    assert [(each["status"], each["task"]) for each in sorted(results(program), key=lambda each: str(each["id"]))] == [
-        ("unchanged", "Look at a.py"),
-        ("unchanged", "Look at b.py"),
-    ]
-    for arguments, words in (
-        (("batch",), "there are no tasks"),
-        (("batch", str(Path("/nowhere"))), "cannot be read"),
-        (("batch", "--glob", "*.none", "Look at {file}"), "no file matches"),
-        (("batch", "resume", "elsewhere"), "this folder has no batch elsewhere"),
-        (("batch", "--total", "much", "x"), "cannot be read"),
-        (("batch", "apply", "99"), "no task 99"),
-    ):
-        bad = await program.run(*arguments)
-        assert bad.code == 64, (arguments, bad.err)
-        assert words in bad.err
-
-
 async def test_a_cluster_of_real_workers_does_the_same_as_this_machine(program: Program, serve: Serve) -> None:
     (program.workspace / "a.py").write_text("x = 1\n")
     (program.workspace / ".env").write_text("KEY=secret\n")
@@ -128,19 +93,6 @@ async def test_a_cluster_of_real_workers_does_the_same_as_this_machine(program: 
     (copy,) = (program.home / "state" / "cluster").iterdir()
     assert (copy / "a.py").read_text() == "x = 1\n"
     assert not (copy / ".env").exists()
-
-
-async def test_a_scheduler_that_is_not_there_and_a_worker_without_a_sandbox_are_named(program: Program, serve: Serve) -> None:
-    server = await serve(scenario(1))
-    gone = await program.run(*base(server.url), "--cluster", "tcp://127.0.0.1:9", tasks(program, 1))
-    assert gone.code == 64
-    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in gone.err
-    assert not [*(program.state / "batches").iterdir()]
-    reduced = (*base(server.url), "--sandbox", "landlock")
-    found = await program.run(*reduced, "--cluster", "local", "--workers", "1", tasks(program, 1))
-    assert found.code == 64, found.err
-    assert "gets no tasks: no sandbox with overlays works there" in found.err
-    assert not server.requests
 
 
 async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is_named(program: Program, serve: Serve) -> None:
@@ -211,20 +163,6 @@ async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_
     assert f"continue with `lmtui batch resume {folder.name}`".encode() in err or process.returncode != 130
 
 
-async def test_a_folder_that_is_deleted_in_the_middle_ends_the_batch_with_words(program: Program, serve: Serve) -> None:
-    server = await serve(scenario(1, rate=5.0))
-    process = await program.start(*base(server.url), tasks(program, 1))
-    async with asyncio.timeout(60):
-        while not server.requests:
-            await asyncio.sleep(0.05)
-    (folder,) = (program.state / "batches").iterdir()
-    shutil.rmtree(folder)
-    async with asyncio.timeout(60):
-        _, err = await process.communicate()
-    assert process.returncode == 64
-    assert f"{folder} cannot be written: No such file or directory".encode() in err
-
-
 @pytest.mark.quick
 async def test_a_batch_that_a_folder_brings_is_neither_resumed_nor_shown_nor_applied(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
@@ -235,7 +173,7 @@ async def test_a_batch_that_a_folder_brings_is_neither_resumed_nor_shown_nor_app
         (brought / "tasks.jsonl").write_text('{"id": "1", "task": "x"}\n')
         (brought / "results.jsonl").write_text('{"id": "1", "status": "green", "diff": "diffs/1.patch", "files": ["a.txt"]}\n')
         (brought / "diffs" / "1.patch").write_text("--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+theirs\n")
-        names = ((), (brought.name,), (str(brought),), (f".lmagent/batches/{brought.name}",), ("..",), (".",))
+        names = ((), (brought.name,), (str(brought),), ("..",))
         for action in ("resume", "status", "apply"):
             for words in names:
                 found = await program.run("batch", action, *words, *(["--all"] if action == "apply" else []))

@@ -41,22 +41,16 @@ class Machines:
         await until(lambda: is_open(host, int(port)))
         return process
 
-    async def worker(
-        self, *more: str, environ: dict[str, str] | None = None, launcher: tuple[str, ...] = ()
-    ) -> asyncio.subprocess.Process:
+    async def worker(self) -> asyncio.subprocess.Process:
         self._count += 1
         options = ("--nthreads", "1", "--resources", "slot=1", "--no-dashboard", "--no-nanny", "--name", f"w{self._count}")
-        return await self._start("worker", self.address, *options, *more, environ=environ, launcher=launcher)
+        return await self._start("worker", self.address, *options)
 
-    async def _start(
-        self, *arguments: str, environ: dict[str, str] | None = None, launcher: tuple[str, ...] = ()
-    ) -> asyncio.subprocess.Process:
+    async def _start(self, *arguments: str) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            *launcher,
-            sys.executable,
-            *("-P", "-m", "dask", *arguments),
+            *(sys.executable, "-P", "-m", "dask", *arguments),
             cwd=self.program.home,
-            env=self.program.full_environ() | (environ or {}),
+            env=self.program.full_environ(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -142,35 +136,6 @@ async def test_without_its_scheduler_a_batch_ends_clearly_and_is_resumed_on_anot
     after = [each["id"] for each in results(program)]
     assert after[: len(before)] == before
     assert sorted(after) == ["t1", "t2", "t3"]
-
-
-async def test_a_worker_of_another_version_and_one_without_disk_space_are_named_and_get_no_tasks(
-    program: Program, serve: Serve, machines: Machines
-) -> None:
-    server = await serve(*(scenario(number, 0.0) for number in range(1, 3)))
-    await machines.scheduler()
-    older = program.home / "older.py"
-    older.write_text("import lmtui\nlmtui.__version__ = '0.0.1'\n")
-    await machines.worker("--preload", str(older))
-    small = program.home / "small"
-    small.mkdir()
-    in_small = (
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        f'mount -t tmpfs -o size=8m none {small} && exec "$@"',
-        "sh",
-    )
-    await machines.worker(environ={"TMPDIR": str(small)}, launcher=in_small)
-    process = await program.start(*batch(program, server.url, 2, "--cluster", machines.address))
-    _, err = await process.communicate()
-    text = err.decode()
-    assert process.returncode == 64, text
-    assert "it has lmtui 0.0.1, the head has " in text
-    assert f"its disk is full: 8 MB free in {small}" in text
-    assert not server.requests
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])

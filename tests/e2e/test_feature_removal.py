@@ -17,7 +17,6 @@ from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.registry import FEATURES
 from lmtui.store.session_logs import decode, encode
 from tests.e2e.conftest import ROOT, Program, Serve
-from tests.e2e.test_plain import Pty
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
 DONE = ScriptedTurn("All is done.")
@@ -67,20 +66,6 @@ COMMANDS = {
     "batch": ("batch.show", "batch.review", "batch.accept", "batch.reject"),
     "memory": ("memory.show", "memory.remember", "memory.forget", "memory.find"),
 }
-TITLES = {
-    "instructions": ("Instructions", "Persona", "Draft AGENTS.md"),
-    "skills": ("Skills", "Promote function"),
-    "slash_commands": ("Markdown commands",),
-    "mcp": ("MCP servers",),
-    "jobs": ("Jobs", "New job"),
-    "checks": ("Check", "Checks", "Goal"),
-    "projects": ("Projects",),
-    "usage": ("Usage",),
-    "batch": ("Batch",),
-    "memory": ("Memory", "Remember", "Forget", "Find"),
-}
-HEADINGS = {"skills": ("Skills",), "mcp": ("MCP servers",), "jobs": ("Jobs",)}
-VIEWS = {"skills": ("skills.show",), "slash_commands": ("prompts.show",), "mcp": ("mcp.show",), "jobs": ("jobs.show",)}
 SCREENS = {"skills": ("SkillList",), "mcp": ("McpList",), "jobs": ("JobList",)}
 PROMPT = {"instructions": ("Wear a hat.",), "skills": ("find-bug",)}
 TOOLS = {
@@ -140,8 +125,8 @@ async def main():
                     break
         from textual.screen import Screen
         from docs import make_keys, make_settings
-        from lmtui.tui.commands import COMMANDS, of_scope
-        from lmtui.tui.controllers.command_controller import Scope, help_rows
+        from lmtui.tui.commands import COMMANDS
+        from lmtui.tui.controllers.command_controller import help_rows
 
         def below(kind):
             return [kind.__name__, *(name for each in kind.__subclasses__() for name in below(each))]
@@ -151,9 +136,7 @@ async def main():
             "answer": text,
             "names": workbench.prompt.completing.commands.names,
             "ids": [each.id for each in COMMANDS],
-            "palette": [each.title for each in of_scope(Scope.APP, Scope.WORKBENCH)],
             "help": "\\n".join(f"{row.group}\\n{row.text} {row.note} {row.words}" for row in help_rows(())),
-            "views": list(workbench.ready.commands.actions),
             "screens": below(Screen),
             "settings": [row.name for row in workbench.sessions.host.settings.rows()],
             "keys page": make_keys.page(),
@@ -238,33 +221,11 @@ async def test_a_program_without_it_works_and_lists_no_trace(removed: str, progr
     assert "All is done." in found["answer"]
     missing(removed, SLASH, set(found["names"]))
     missing(removed, COMMANDS, set(found["ids"]))
-    missing(removed, TITLES, set(found["palette"]))
-    missing(removed, VIEWS, set(found["views"]))
     missing(removed, SCREENS, set(found["screens"]))
     missing(removed, SETTINGS, set(found["settings"]))
-    missing(removed, HEADINGS, set(found["help"].splitlines()))
     missing(removed, SETTINGS, words_of(SETTINGS, "\n".join(re.findall(r"^\| `(\w+)`", found["settings page"], re.M))))
     for each in ("help", "keys page"):
         missing(removed, slash, words_of(slash, found[each]))
-
-
-@pytest.mark.parametrize("removed", ["", *SLASH], indirect=True)
-async def test_plain_mode_lists_no_trace(removed: str, program: Program, serve: Serve) -> None:
-    server, terminal = await serve(DONE), Pty(program)
-    program.environ |= {"TERM": "dumb", "PYTHONWARNINGS": "ignore"}
-    terminal.open("--plain", "--url", server.url, "--sandbox", "process")
-    await terminal.until("you: ")
-    terminal.type("/help\n")
-    listed = await terminal.until("ctrl+c stops the agent")
-    first = {feature: names[:1] for feature, names in SLASH.items()}
-    missing(removed, first, set(re.findall(r"^/([\w-]+)", listed, re.M)))
-    for feature, (name,) in first.items():
-        if feature == removed:
-            terminal.type(f"/{name}\n")
-            await terminal.until(f"error: no command /{name}")
-    terminal.type("/quit\n")
-    assert await terminal.code() == 0
-    terminal.close()
 
 
 @pytest.mark.parametrize("removed", EVENTS, indirect=True)

@@ -111,16 +111,6 @@ async def test_a_scheduler_that_is_stopped_says_what_it_did_and_what_is_next(wor
     table.close()
 
 
-async def test_a_job_without_a_server_is_shown_as_waiting_for_it(workspace: Path) -> None:
-    code, _, _ = await said_by(workspace, "submit", "hello", "--name", "Hello")
-    assert code == 0
-    code, _, err = await said_by(workspace, "scheduler", "--once", "--url", "http://127.0.0.1:9")
-    assert (code, "waiting for the server" in err) == (0, True)
-    assert err.splitlines()[-1].startswith("nothing more is due; 0 jobs ran; next is Hello, again ")
-    _, out, _ = await said_by(workspace, "jobs")
-    assert "tried 1 time" in out
-
-
 async def test_a_job_that_nobody_may_finish_is_told_by_the_exit_code(workspace: Path) -> None:
     write = ScriptedTurn("", calls=(ScriptedCall("write", {"path": "a.txt", "content": "x"}),))
     async with ScriptedServer(Scenario((write, ScriptedTurn("It was refused.")))) as server:
@@ -144,22 +134,14 @@ async def test_two_submits_in_one_second_are_two_jobs_and_the_list_has_both(work
     assert [each["title"] for each in json.loads(out)] == ["hello", "hello"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        (("submit", "x", "--every", "soon"), 64, "Write 90s"),
-        (("submit", "x", "--cron", "0 9 * *"), 64, "five fields"),
+async def test_what_cannot_be_is_told_and_words_of_an_earlier_program_are_understood(workspace: Path) -> None:
+    for words, code, told in (
         (("submit", "x", "--daily", "09:00", "--startup"), 64, "one schedule"),
-        (("submit", "x", "--daily", "09:00", "--zone", "Mars/Olympus"), 64, "time zone"),
         (("submit", " "), 64, "needs a text"),
         (("jobs", "run"), 64, "which job"),
         (("jobs", "pause", "nothing"), 1, "no job is called"),
         (("--submit", "hello"), 0, ""),
         (("--scheduler", "--once"), 0, ""),
-    ],
-)
-async def test_what_cannot_be_is_told_and_words_of_an_earlier_program_are_understood(
-    workspace: Path, words: tuple[str, ...], code: int, told: str
-) -> None:
-    found, _, err = await said_by(workspace, *words)
-    assert (found, told in err) == (code, True), err
+    ):
+        found, _, err = await said_by(workspace, *words)
+        assert (found, told in err) == (code, True), err

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,9 +32,8 @@ def test_the_example_of_the_docs_runs_to_its_end(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("count", [0, 3])
-def test_an_example_that_stops_early_is_not_finished(tmp_path: Path, count: int) -> None:
-    script = example().replace("DONE = NAMES ", f"DONE = NAMES[:{count}] ")
+def test_an_example_that_stops_early_is_not_finished(tmp_path: Path) -> None:
+    script = example().replace("DONE = NAMES ", "DONE = NAMES[:3] ")
     found = play(tmp_path / "part", script)
     assert found.returncode == 2, found.stdout + found.stderr
-    assert f"not finished: {count} of 5 processed, next is notes/{count + 1}.md" in found.stdout + found.stderr
+    assert "not finished: 3 of 5 processed, next is notes/4.md" in found.stdout + found.stderr

@@ -110,21 +110,17 @@ async def lines_of(program: Program, *arguments: str) -> tuple[int, str, str]:
     return process.returncode, out.decode().splitlines()[-1], err.decode()
 
 
-async def test_nothing_is_imported_while_it_is_off(program: Program, serve: Serve) -> None:
+async def test_nothing_is_imported_while_it_is_off_and_a_collector_that_does_not_answer_stops_nothing(
+    program: Program, serve: Serve
+) -> None:
     pytest.importorskip(SDK, reason="the extra otel is not installed")
     server = await serve(*SCRIPT, *SCRIPT)
     code, loaded, _ = await lines_of(program, "", "run", "--url", server.url, *FLAGS, "do it")
     assert (code, loaded) == (0, "[]")
-    on = ("-c", "otel_endpoint=http://127.0.0.1:9")
-    code, loaded, _ = await lines_of(program, "", "run", "--url", server.url, *FLAGS, *on, "do it")
+    on = ("-c", "otel_endpoint=http://127.0.0.1:9")  # where no collector answers
+    code, loaded, err = await lines_of(program, "", "run", "--url", server.url, *FLAGS, *on, "do it")
     assert (code, "lmtui.features.otel.spans" in loaded) == (0, True), "else this test could not fail"
-
-
-async def test_a_collector_that_does_not_answer_is_in_the_log_and_stops_nothing(program: Program, serve: Serve) -> None:
-    pytest.importorskip(SDK, reason="the extra otel is not installed")
-    server = await serve(*SCRIPT)
-    result = await program.run("run", "--url", server.url, *FLAGS, "-c", "otel_endpoint=http://127.0.0.1:9", "do it")
-    assert (result.code, result.out, "opentelemetry" in result.err) == (0, "All is done.\n", False), result.err
+    assert "opentelemetry" not in err
     assert "127.0.0.1" in (program.home / "state" / "lmtui.log").read_text()
 
 
@@ -143,12 +139,3 @@ async def test_without_the_extra_or_with_a_wrong_address_it_says_what_to_do(prog
     told = (await program.run("doctor", "--offline")).out
     assert "traces go to localhost:4318" in told
     assert "hunter2" not in told
-
-
-async def test_a_folder_that_is_not_trusted_cannot_turn_it_on(program: Program, serve: Serve, collector: Collector) -> None:
-    server = await serve(*SCRIPT)
-    (program.workspace / ".lmagent").mkdir()
-    (program.workspace / ".lmagent" / "config.toml").write_text(f'otel_endpoint = "{collector.url}"\n')
-    result = await program.run("run", "--url", server.url, *FLAGS, "do it")
-    assert (result.code, collector.received) == (0, [])
-    assert "otel_endpoint in .lmagent/config.toml" in result.err

@@ -92,20 +92,6 @@ async def test_a_plan_is_worked_through_and_each_task_is_a_commit(repository: Pr
     assert (again.code, again.json["tasks"], git(repository, "rev-parse", "HEAD")) == (0, result.json["tasks"], head)
 
 
-async def test_a_failed_attempt_is_told_to_the_next_one_and_leaves_nothing(project: Program, serve: Serve) -> None:
-    server = await serve(
-        writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py", 2), writes("a.py", "one = 2\n", "Write a.py")
-    )
-    result = await pipeline(project, server.url, "run", "PLAN.md")
-    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
-    first, second = result.json["tasks"][0]["attempts"]
-    assert (first["stage"], second["stage"]) == ("acceptance", "")
-    assert "AssertionError" in first["findings"][0]
-    told = [each.raw.decode() for each in server.requests]
-    assert any("An earlier attempt at this task failed (acceptance)" in each for each in told)
-    assert not list(project.home.rglob("upper"))
-
-
 async def test_what_cannot_be_done_fails_with_what_waits_for_it_and_can_be_retried(project: Program, serve: Serve) -> None:
     server = await serve(writes("a.py", "one = 2\n", "Write a.py"))
     result = await pipeline(project, server.url, "run", "PLAN.md")
@@ -119,30 +105,6 @@ async def test_what_cannot_be_done_fails_with_what_waits_for_it_and_can_be_retri
     assert (again.code, states(again.json)) == (0, {1: "done", 2: "done"}), again.err
 
 
-async def test_a_kill_loses_nothing_and_nothing_is_done_twice(repository: Program, serve: Serve) -> None:
-    call = ScriptedCall("write", {"path": "b.py", "content": B})
-    slow = Scenario((ScriptedTurn("I write it.", calls=(call,), rate=1.5), *[ScriptedTurn("Done.")] * 4), match="Write b.py")
-    server = await serve(slow, writes("a.py", A, "Write a.py"))
-    process = await repository.start(
-        "pipeline", "run", "PLAN.md", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off"
-    )
-    async with asyncio.timeout(60):
-        while "Write a.py" not in git(repository, "log", "--format=%s"):
-            await asyncio.sleep(0.05)
-    other = await pipeline(repository, server.url, "run", "PLAN.md")
-    process.send_signal(signal.SIGKILL)
-    await process.wait()
-    assert other.code == 64
-    assert "another lmtui is working on a plan in this folder" in other.err
-    told = await repository.run("pipeline", "status")
-    at_work = any(f"  {word} " in told.out for word in ("coding", "checking", "merging"))
-    assert at_work == ("Nothing works on this any more" in told.err), told
-    result = await pipeline(repository, server.url, "run", "PLAN.md")
-    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
-    subjects = git(repository, "log", "--format=%s").splitlines()
-    assert len(subjects) == len({*subjects}) == 5
-
-
 async def test_preflight_of_a_plan_with_a_problem_is_no_success(project: Program) -> None:
     good = await project.run("pipeline", "preflight", "PLAN.md", "--sandbox", "bubblewrap")
     assert (good.code, "problem" in good.out) == (0, False), good
@@ -152,47 +114,11 @@ async def test_preflight_of_a_plan_with_a_problem_is_no_success(project: Program
     assert "wait for each other" in bad.out
 
 
-async def test_a_report_of_version_1_is_rewritten_once_as_version_2(project: Program) -> None:
-    task = {"id": 1, "title": "Write a.py", "state": "done", "attempts": [], "commit": "", "why": ""}
-    earlier = {"schema_version": 1, "plan": {"name": "p"}, "status": "done\x1b[31m", "reasons": [], "tasks": [task]}
-    earlier |= {"totals": {"tasks": 1}, "efficiency": {}, "notes": []}
-    file = project.workspace / "old report.json"
-    file.write_text(json.dumps(earlier))
-
-    async def report(verb: str, name: str = file.name) -> tuple[int, str]:
-        found = await project.run("pipeline", "report", verb, name, "--sandbox", "bubblewrap")
-        return found.code, found.out + found.err
-
-    code, text = await report("check")
-    assert (code, "\x1b" in text) == (0, False)
-    assert text.startswith("old report.json: schema version 1, 1 task, done")
-    assert await report("migrate") == (0, "old report.json: migrated from schema version 1 to 2\n")
-    migrated = file.read_bytes()
-    found = json.loads(migrated)
-    assert (found["schema_version"], found["usage"]) == (2, {})
-    assert await report("migrate") == (0, "old report.json: already has schema version 2, not changed\n")
-    assert (file.read_bytes(), (await report("check"))[0]) == (migrated, 0)
-    file.write_text('{"schema_version": 1}')
-    for name, problem in (("none.json", "none.json: "), (file.name, "the report cannot be read: plan is missing")):
-        code, text = await report("migrate", name)
-        assert (code, problem in text) == (2, True), text
-    assert file.read_text() == '{"schema_version": 1}'
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "is empty"),
-        ("- [ ] a\n  after: 2\n- [ ] b\n  after: 1\n  check: true\n", "wait for each other"),
-        ("- [ ] a\n  files: ../x\n  check: true\n", "not in the workspace"),
-        ("x" * 2_000_000, "more than 1,000,000 bytes"),
-    ],
-)
-async def test_a_plan_that_cannot_be_is_refused(project: Program, serve: Serve, text: str, problem: str) -> None:
+async def test_a_plan_that_cannot_be_is_refused(project: Program, serve: Serve) -> None:
     server = await serve(writes("a.py", A, "Write a.py"))
-    (project.workspace / "PLAN.md").write_text(text)
+    (project.workspace / "PLAN.md").write_text("- [ ] a\n  files: ../x\n  check: true\n")
     result = await pipeline(project, server.url, "run", "PLAN.md")
-    assert (result.code, problem in result.err) == (64, True), result.err
+    assert (result.code, "not in the workspace" in result.err) == (64, True), result.err
     assert (await project.run("pipeline", "status")).out == "No plans yet. `lmtui pipeline run PLAN.md` begins one.\n"
 
 
@@ -341,77 +267,3 @@ async def test_only_the_tasks_of_a_phase_run_and_the_end_says_so(project: Progra
     assert (core.code, states(core.json)) == (2, {1: "done", 2: "ready", 3: "done"}), core.err
     rest = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "docs")
     assert (rest.code, states(rest.json)) == (0, {1: "done", 2: "done", 3: "done"}), rest.err
-
-
-LONG = "It is a long text." + " And so on." * 110
-PROSE = "".join(f"## Part {n}\n\n- Please write {n}.txt. {LONG}\n- Then name it in {n}.md. {LONG}\n\n" for n in range(1, 5))
-WHOLE = "And so on.\n- Then name it in {}.md."
-
-
-def part(number: int, *names: str, match: str = WHOLE, answer: str = "", rate: float = 0.0) -> Scenario:
-    """Return what the planner says of a part of the plan, by default of a whole one: tasks that write files, or prose."""
-    tasks = [{"title": f"Write {name}", "files": [name], "check": f"test -s {name}"} for name in names]
-    turn = ScriptedTurn(answer or json.dumps({"tasks": tasks}), rate=rate)
-    return Scenario((turn,), match=match.format(number), window_tokens=1_600)
-
-
-def asked_about(server: Any) -> list[list[str]]:
-    """Return the files that the part of the plan in each request of the planner asks for."""
-    texts = [str(each.body["messages"][-1]["content"]) for each in server.requests]
-    names = [f"{n}.{ending}" for n in range(1, 5) for ending in ("txt", "md")]
-    return [[name for name in names if f"{name}. It is" in text] for text in texts if "Write the tasks of this as JSON" in text]
-
-
-async def planned(project: Program, url: str) -> Result:
-    common = ("--url", url, "--sandbox", "bubblewrap", "--json", "--no-git", "-c", "context_tokens=1600")
-    return await project.run("pipeline", "run", "PLAN.md", "--architect-only", *common)
-
-
-def titles(told: Any) -> list[str]:
-    return [each["spec"]["title"] for each in told["tasks"]]
-
-
-async def test_a_killed_planner_goes_on_with_the_parts_that_it_had(project: Program, serve: Serve) -> None:
-    (project.workspace / "PLAN.md").write_text(PROSE)
-    server = await serve(part(4, "4.txt", rate=0.2), *(part(n, f"{n}.txt") for n in (1, 2, 3)))
-    common = ("--url", server.url, "--sandbox", "bubblewrap", "--no-git", "-c", "context_tokens=1600")
-    process = await project.start("pipeline", "run", "PLAN.md", *common)
-    async with asyncio.timeout(60):
-        while ["4.txt", "4.md"] not in asked_about(server):
-            assert process.returncode is None, (await process.communicate())[1].decode()
-            await asyncio.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    await process.communicate()
-    assert (await project.run("pipeline", "status")).out == "No plans yet. `lmtui pipeline run PLAN.md` begins one.\n"
-    better = await serve(part(4, "4.txt"), *(part(n, f"other{n}.txt") for n in (1, 2, 3)))
-    result = await planned(project, better.url)
-    assert (result.code, asked_about(better)) == (0, [["4.txt", "4.md"]]), result.err
-    assert titles(result.json) == [f"Write {n}.txt" for n in (1, 2, 3, 4)]
-
-
-async def test_a_part_that_is_answered_with_prose_is_asked_about_again_then_in_halves(project: Program, serve: Serve) -> None:
-    (project.workspace / "PLAN.md").write_text(PROSE)
-    halves = (part(2, "2.txt", match="Please write {}.txt"), part(2, "2.md", match="Then name it in {}.md"))
-    rest = (part(n, f"{n}.txt") for n in (1, 3, 4))
-    server = await serve(*rest, part(2, answer="I would begin with the first one."), *halves)
-    result = await planned(project, server.url)
-    both = ["2.txt", "2.md"]
-    assert asked_about(server) == [
-        ["1.txt", "1.md"], both, both, ["2.txt"], ["2.md"], ["3.txt", "3.md"], ["4.txt", "4.md"]
-    ], result.err  # fmt: skip
-    assert (result.code, titles(result.json)) == (0, [f"Write {each}" for each in ("1.txt", *both, "3.txt", "4.txt")])
-    assert "\n- 0 of 5 tasks done\n" in (await project.run("pipeline", "report")).out
-
-
-async def test_a_plan_that_gets_only_prose_is_not_begun_and_the_error_says_what_to_do(project: Program, serve: Serve) -> None:
-    (project.workspace / "PLAN.md").write_text(PROSE)
-    prose = (part(2, answer="I would begin.", match=each) for each in (WHOLE, "Please write {}.txt", "Then name it in {}.md"))
-    server = await serve(part(1, "1.txt"), *prose)
-    result = await planned(project, server.url)
-    assert (result.code, result.out) == (64, "")
-    assert "the model wrote no usable task list: there are no tasks in your answer." in result.err
-    assert "Or write the tasks into the plan yourself" in result.err
-    better = await serve(*(part(n, f"{n}.txt") for n in (1, 2, 3, 4)))
-    result = await planned(project, better.url)
-    assert (result.code, titles(result.json)) == (0, [f"Write {n}.txt" for n in (1, 2, 3, 4)]), result.err
-    assert ["1.txt", "1.md"] not in asked_about(better)

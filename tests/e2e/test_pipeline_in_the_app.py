@@ -10,7 +10,6 @@ import pytest
 
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_pipeline import PLAN, A, B, writes
-from tests.e2e.test_plain import Pty
 from tests.e2e.test_tmux import Terminal
 
 QUESTION = "\nBLOCKING: Which greeting?\n"
@@ -65,29 +64,3 @@ async def test_a_plan_in_the_app(program: Program, serve: Serve, window: Termina
         while report_of(program)["status"] != "done":
             await asyncio.sleep(0.2)
     assert (program.workspace / "b.py").read_text() == B
-
-
-@pytest.mark.bubblewrap
-async def test_a_plan_in_plain_mode(program: Program, serve: Serve) -> None:
-    (program.workspace / "PLAN.md").write_text(PLAN)
-    server, terminal = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py")), Pty(program)
-    program.environ |= {"TERM": "dumb", "PYTHONWARNINGS": "ignore"}
-    terminal.open("--plain", "--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off")
-    await terminal.until("you: ")
-    terminal.type("/pipeline PLAN.md\n")
-    await terminal.until("yes or no?")
-    terminal.type("yes\n")
-    await terminal.until("Reading the plan")
-    told = ""
-    async with asyncio.timeout(90):
-        while "2 of 2 tasks done" not in told:
-            await asyncio.sleep(0.5)
-            terminal.type("/pipeline status\n")
-            told = await terminal.until("you: ")
-        assert "Write a.py" in told
-        while not (program.workspace / "plans/PLAN/quality_report.json").exists():
-            await asyncio.sleep(0.2)
-    terminal.type("/quit\n")
-    assert await terminal.code() == 0
-    terminal.close()
-    assert report_of(program)["status"] == "done"

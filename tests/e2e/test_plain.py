@@ -118,25 +118,6 @@ async def test_a_task_from_start_to_undo_in_lines_alone(program: Program, termin
         assert "Traceback" not in terminal.seen
 
 
-async def test_the_command_of_a_file_is_run_and_a_wrong_name_says_the_nearest(program: Program, terminal: Pty) -> None:
-    file = program.workspace / ".lmagent" / "commands" / "greet.md"
-    file.parent.mkdir(parents=True)
-    file.write_text("Write the greeting for $1.\n")
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--plain", "--url", server.url, "--sandbox", "process")
-        await terminal.until("you: ")
-        terminal.type("/gret ada\n")
-        await terminal.until("no command /gret. Did you mean /greet?")
-        terminal.type("/greet ada\n")
-        await terminal.until("your answer (")
-        terminal.type("y\n")
-        await terminal.until("turn finished: done")
-        assert server.requests[0].body["messages"][-1]["content"] == "Write the greeting for ada."
-        terminal.type(" /quit is not a command here\n")
-        await terminal.until("My script is over.")
-        assert server.requests[-1].body["messages"][-1]["content"] == " /quit is not a command here"
-
-
 async def test_what_was_typed_before_a_question_does_not_answer_it(program: Program, terminal: Pty) -> None:
     async with ScriptedServer(*SCENARIOS) as server:
         terminal.open("--plain", "--url", server.url, "--sandbox", "process")
@@ -187,16 +168,13 @@ async def test_a_signal_in_a_turn_ends_it_and_the_session_goes_on_later(program:
         again.close()
 
 
-async def test_a_terminal_that_cannot_place_a_cursor_is_told_of_the_plain_mode(terminal: Pty) -> None:
+@pytest.mark.parametrize(("environ", "words"), [({}, "TERM=dumb"), ({"TERM": "xterm", "PYTHONIOENCODING": "ascii"}, "UTF-8")])
+async def test_where_nothing_can_be_drawn_the_plain_mode_is_named(
+    program: Program, terminal: Pty, environ: dict[str, str], words: str
+) -> None:
+    program.environ |= environ
     terminal.open("--url", "http://127.0.0.1:9")
-    await terminal.until("lmtui --plain")
-    assert await terminal.code() == 64
-
-
-async def test_a_terminal_without_utf_8_is_told_what_to_set(program: Program, terminal: Pty) -> None:
-    program.environ |= {"TERM": "xterm", "PYTHONIOENCODING": "ascii"}
-    terminal.open("--url", "http://127.0.0.1:9")
-    assert "UTF-8" in await terminal.until("lmtui --plain")
+    assert words in await terminal.until("lmtui --plain")
     assert await terminal.code() == 64
 
 

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from lmtui.core.roles import ModelRole
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from tests.e2e.conftest import Program, Result, Serve
+from tests.e2e.conftest import Program, Serve
 
 DONE = ScriptedTurn("All is done.")
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"], "additionalProperties": False}
@@ -24,21 +22,17 @@ def said(server: ScriptedServer, number: int = 0) -> str:
     return str(server.requests[number].body["messages"][-1]["content"])
 
 
-async def test_what_is_piped_in_joins_the_task_and_mentions_no_file(program: Program, serve: Serve) -> None:
+async def test_what_is_piped_in_joins_the_task_or_is_one_and_mentions_no_file(program: Program, serve: Serve) -> None:
     (program.workspace / "secret.txt").write_text("heron")
-    server = await serve(DONE)
-    found = await program.run("run", *base(server), "sum this up", stdin="line 1\n@secret.txt\n")
-    assert found.code == 0, found.err
-    assert said(server) == "sum this up\n\n<stdin>\nline 1\n@secret.txt\n</stdin>"
-    assert "heron" not in json.dumps(server.requests[0].body)
-
-
-@pytest.mark.parametrize("words", [(), ("-",)])
-async def test_what_is_piped_in_alone_is_the_task(words: tuple[str, ...], program: Program, serve: Serve) -> None:
-    server = await serve(DONE)
-    found = await program.run("run", *base(server), *words, stdin="count the herons")
-    assert found.code == 0, found.err
-    assert said(server) == "count the herons"
+    server = await serve(DONE, DONE, DONE)
+    for words, task in (
+        (("sum this up",), "sum this up\n\n<stdin>\nline 1\n@secret.txt\n</stdin>"),
+        ((), "count the birds"),
+        (("-",), "go"),
+    ):
+        found = await program.run("run", *base(server), *words, stdin="line 1\n@secret.txt\n" if "<stdin>" in task else task)
+        assert (found.code, said(server, -1)) == (0, task), found.err
+    assert "heron" not in json.dumps([each.body for each in server.requests])
 
 
 async def test_a_pipe_in_which_nothing_comes_holds_nothing_up(program: Program, serve: Serve) -> None:
@@ -53,25 +47,18 @@ async def test_a_pipe_in_which_nothing_comes_holds_nothing_up(program: Program, 
     assert said(server) == "count"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "words"),
-    [
+async def test_what_cannot_be_is_wrong_usage(program: Program, serve: Serve) -> None:
+    server = await serve(DONE)
+    for arguments, stdin, words in (
         ((), "", "the task is empty"),
         (("sum up",), "x" * 1_048_577, "standard input is more than 1 MB"),
         (("/herons",), "x", "/herons takes no standard input"),
         (("-c", "sed=1", "x"), "", "Did you mean seed?"),
-        (("-c", "seed=heron", "x"), "", "seed"),
         (("--output-schema", "none.json", "x"), "", "none.json cannot be read"),
-        (("--continue", "--resume", "3fa2b1", "x"), "", "not allowed with"),
-    ],
-)
-async def test_what_cannot_be_is_wrong_usage(
-    arguments: tuple[str, ...], stdin: str, words: str, program: Program, serve: Serve
-) -> None:
-    server = await serve(DONE)
-    found = await program.run("run", *base(server), *arguments, stdin=stdin)
-    assert (found.code, found.out) == (64, "")
-    assert words in found.err
+        (("--add-dir", "/etc", "look"), "", "/etc cannot be added: it belongs to the system."),
+    ):
+        found = await program.run("run", *base(server), *arguments, stdin=stdin)
+        assert (found.code, found.out, words in found.err) == (64, "", True), found.err
     assert not server.requests
 
 
@@ -81,13 +68,6 @@ async def test_several_models_and_none_named_are_listed(program: Program, serve:
     assert (found.code, found.out) == (64, "")
     assert "the server has several models and none is named. Name one with --model: heron-7b, egret-3b" in found.err
     assert (await program.run("run", *base(server), "--model", "egret-3b", "count")).code == 0
-
-
-async def test_the_only_model_is_named_in_the_request(program: Program, serve: Serve) -> None:
-    server = await serve(Scenario((DONE,), models=("heron-7b",)))
-    found = await program.run("run", *base(server), "count")
-    assert found.code == 0, found.err
-    assert server.requests[0].body["model"] == "heron-7b"
 
 
 @pytest.mark.quick
@@ -129,53 +109,20 @@ async def test_an_answer_that_never_matches_is_unfinished(program: Program, serv
     assert len(server.requests) == 3
 
 
-async def run_command(program: Program, serve: Serve, *options: str) -> Result:
+async def test_settings_of_the_command_line_reach_the_model_and_the_result_and_an_ephemeral_run_leaves_no_session(
+    program: Program, serve: Serve
+) -> None:
     call = ScriptedCall("shell", {"command": "touch made && false"})
     server = await serve(ScriptedTurn(calls=(call,)), ScriptedTurn("It fails."), models=("heron",))
-    return await program.run("run", *base(server), "--model", "heron", "--json", *options, "try")
-
-
-async def test_the_result_lists_model_and_commands(program: Program, serve: Serve) -> None:
-    found = await run_command(program, serve, "--mode", "auto", "--allow", "Shell(*)")
-    assert found.json["model"] == "heron"
+    flags = ("-c", "seed=7", "-c", "temperature=0.1", "--append-system-prompt", "Speak of herons.", "--model", "heron")
+    found = await program.run("run", *base(server), *flags, "--mode", "manual", "--ephemeral", "--json", "try")
+    assert (found.code, found.json["model"]) == (3, "heron")
     assert found.json["commands"] == [{"command": "touch made && false", "ok": False}]
-    assert found.json["refused"] == []
-
-
-async def test_the_result_lists_what_was_refused(program: Program, serve: Serve) -> None:
-    found = await run_command(program, serve, "--mode", "manual")
-    assert found.code == 3
     assert [each["rule"] for each in found.json["refused"]] == ["Shell(touch made && false)"]
-
-
-async def test_an_ephemeral_run_leaves_no_session(program: Program, serve: Serve) -> None:
-    server = await serve(DONE)
-    found = await program.run("run", *base(server), "--ephemeral", "--json", "count")
-    assert found.json["text"] == "All is done."
+    body = server.requests[0].body
+    assert (body["seed"], body["temperature"], "Speak of herons." in json.dumps(body["messages"])) == (7, 0.1, True)
     assert not list(program.workspace.rglob("*.jsonl"))
     assert (await program.run("sessions", "--json")).json == []
-
-
-async def test_settings_and_instructions_come_from_the_command_line(program: Program, serve: Serve) -> None:
-    server = await serve(DONE)
-    options = ("-c", "seed=7", "-c", "temperature=0.1", "--append-system-prompt", "Speak of herons.")
-    found = await program.run("run", *base(server), *options, "count")
-    assert found.code == 0, found.err
-    body = server.requests[0].body
-    assert (body["seed"], body["temperature"]) == (7, 0.1)
-    assert "Speak of herons." in json.dumps(body["messages"])
-
-
-async def test_hooks_can_be_left_out(program: Program, serve: Serve) -> None:
-    settings = program.home / "config" / "hooks.json"
-    settings.parent.mkdir(parents=True)
-    hook = {"hooks": [{"type": "command", "command": "touch hooked"}]}
-    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
-    server = await serve(DONE, DONE)
-    await program.run("run", *base(server), "--no-hooks", "count")
-    assert not list(program.workspace.rglob("hooked"))
-    await program.run("run", *base(server), "count")
-    assert list(program.workspace.rglob("hooked"))
 
 
 async def test_a_closed_pipe_is_silent(program: Program, serve: Serve) -> None:
@@ -230,49 +177,6 @@ async def test_a_writable_folder_is_changed_in_auto_mode_or_by_a_rule_with_its_w
         (library / "new.py").unlink(missing_ok=True)
 
 
-async def test_a_folder_that_cannot_be_added_is_wrong_usage(program: Program, serve: Serve) -> None:
-    server = await serve(DONE)
-    found = await program.run("run", *base(server), "--add-dir", "/etc", "look")
-    assert found.code == 64
-    assert "/etc cannot be added: it belongs to the system." in found.err
-    assert not server.requests
-
-
-@pytest.mark.bubblewrap
-async def test_a_rule_shows_a_folder_of_tools_from_the_first_command(program: Program, serve: Serve, tmp_path: Path) -> None:
-    home = tmp_path / "me"
-    program.environ["HOME"] = str(home)
-    tool = home / "my-tools/bin/frobnicate"
-    tool.parent.mkdir(parents=True)
-    tool.write_text("#!/bin/sh\necho frobnicated\n")
-    tool.chmod(0o755)
-    server = await serve(ScriptedTurn(calls=(ScriptedCall("shell", {"command": "frobnicate"}),)), DONE)
-    options = ("--url", server.url, "--sandbox", "bubblewrap", "--mode", "auto", "--allow", f"Tools({home}/my-tools)")
-    found = await program.run("run", *options, "--allow", "Tools(/nowhere)", "go")
-    assert found.code == 0, found.err
-    assert "frobnicated" in json.dumps(server.requests[1].body["messages"])
-
-
-async def test_a_program_that_the_sandbox_lacks_is_named_with_the_way_out(
-    program: Program, serve: Serve, tmp_path: Path
-) -> None:
-    tool = tmp_path / "user/tools/bin/frobnicate"
-    tool.parent.mkdir(parents=True)
-    tool.write_text("#!/bin/sh\necho frobnicated\n")
-    tool.chmod(0o755)
-    program.environ["HOME"] = str(tmp_path / "user")
-    program.environ["PATH"] = f"{tool.parent}:{os.environ['PATH']}"
-    calls = [ScriptedTurn(calls=(ScriptedCall("shell", {"command": f"frobnicate {number}"}),)) for number in range(2)]
-    server = await serve(*calls, DONE)
-    options = ("run", "--url", server.url, "--sandbox", "bubblewrap", "--mode", "auto")
-    found = await program.run(*options, "count")
-    assert found.code == 3, found.err
-    assert found.err.count(f"warning: frobnicate is at {tool} on this machine, not in the sandbox") == 1
-    rule = f"Tools({tmp_path}/user/tools)"
-    assert found.err.count(f"Allow it with --allow '{rule}'") == 1
-    assert (await program.run(*options, "--allow", rule, "count")).code == 0
-
-
 async def test_the_machine_can_be_checked_from_the_home_folder(program: Program) -> None:
     program.environ["HOME"] = str(program.workspace)
     found = await program.run("sandbox", "check", "--json")
@@ -287,33 +191,3 @@ async def test_a_role_whose_model_the_server_lacks_does_not_start(program: Progr
     assert (found.code, found.out) == (64, "")
     assert "the server has no such model: reviewer: stork-9b. It has egret-3b, heron-7b." in found.err
     assert not [request for request in server.requests if "messages" in request.body]
-
-
-async def test_a_flag_names_the_model_of_a_role_and_leaves_its_other_settings(program: Program, serve: Serve) -> None:
-    server = await serve(Scenario((DONE,), models=("heron-7b", "egret-3b")))
-    settings = 'roles=["planner: egret-3b temperature=0.3 max_completion=321", "pilot: heron-7b"]'
-    words = ("--coder-model", "egret-3b", "--planner-model", "heron-7b", "-c", settings)
-    found = await program.run("run", *base(server), *words, "--mode", "plan", "count")
-    assert "nothing uses pilot yet" in found.err
-    sent = [request.body for request in server.requests if "messages" in request.body]
-    assert [(body["model"], body["temperature"], body["max_tokens"]) for body in sent] == [("heron-7b", 0.3, 321)] * len(sent)
-    assert sent
-    found = await program.run("run", *base(server), *words, "count")
-    assert found.code == 0, found.err
-    assert server.requests[-1].body["model"] == "egret-3b"
-
-
-async def test_a_run_says_how_often_it_changed_its_model(program: Program, serve: Serve) -> None:
-    server = await serve(Scenario((DONE, DONE), models=("heron-7b", "egret-3b")))
-    words = (*base(server), "--model", "egret-3b", "--planner-model", "heron-7b", "--mode", "plan")
-    found = await program.run("run", *words, "count")
-    assert "1 model change; session" in found.err
-    assert (await program.run("run", *words, "--json", "count")).json["swaps"] == {"model_changes": 1, "loads": 0, "unloads": 0}
-
-
-async def test_each_role_that_a_flag_names_is_checked(program: Program, serve: Serve) -> None:
-    server = await serve(Scenario((DONE,), models=("heron-7b",)))
-    words = [f"--{role}-model={role}-9b" for role in ModelRole if role is not ModelRole.CODER]
-    found = await program.run("run", *base(server), "--model", "heron-7b", *words, "count")
-    assert found.code == 64
-    assert [role for role in ModelRole if role is not ModelRole.CODER and f"{role}: {role}-9b" not in found.err] == []

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-import psutil
 import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -133,46 +132,6 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
         await terminal.until("ended with code 0")
 
 
-async def test_a_refusal_reaches_the_model_and_changes_nothing(program: Program, terminal: Terminal) -> None:
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--url", server.url, "--sandbox", "process", width=80, height=24)
-        await terminal.until("no sandbox")
-        terminal.type(TASK)
-        terminal.keys("Enter")
-        await terminal.until("greeting.txt?")
-        await asyncio.sleep(0.5)
-        terminal.keys("f")
-        await asyncio.sleep(0.3)
-        terminal.type("not in this folder")
-        terminal.keys("Enter")
-        await terminal.until("The greeting is written.")
-        assert not (program.workspace / "greeting.txt").exists()
-        results = [message for message in server.requests[-1].body["messages"] if message["role"] == "tool"]
-        assert "not in this folder" in results[0]["content"]
-        terminal.keys("C-q")
-        await terminal.until("ended with code 0")
-
-
-async def test_escape_interrupts_and_the_session_goes_on(program: Program, terminal: Terminal) -> None:
-    slow = Scenario(
-        (ScriptedTurn(" ".join(f"word{number}" for number in range(600)), rate=20.0), ScriptedTurn("And on it goes."))
-    )
-    async with ScriptedServer(slow) as server:
-        terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("no sandbox")
-        terminal.type("talk")
-        terminal.keys("Enter")
-        await terminal.until("word1 word2")
-        terminal.keys("Escape")
-        await terminal.until("Stopped")
-        assert server.open_streams == 0
-        terminal.type("go on")
-        terminal.keys("Enter")
-        await terminal.until("And on it goes.")
-        terminal.keys("C-q")
-        await terminal.until("ended with code 0")
-
-
 async def test_a_tiny_terminal_and_a_dead_server_do_no_harm(program: Program, terminal: Terminal) -> None:
     program.environ["LLM_MAX_RETRIES"] = "0"
     terminal.open("--url", "http://127.0.0.1:9", "--sandbox", "process", width=20, height=5)
@@ -188,19 +147,6 @@ async def test_a_tiny_terminal_and_a_dead_server_do_no_harm(program: Program, te
     terminal.keys("C-q")
     screen = await terminal.until("ended with code 0")
     assert "Traceback" not in screen
-
-
-async def test_a_window_that_is_closed_ends_the_program_and_frees_its_session(program: Program, terminal: Terminal) -> None:
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("no sandbox")
-        pid = int(terminal.tmux("list-panes", "-F", "#{pane_pid}"))
-        started = psutil.Process(pid).children(recursive=True)
-        terminal.close()
-        _, alive = await asyncio.to_thread(psutil.wait_procs, started, 20)
-        assert not alive
-        again = await program.run("resume", "--url", server.url, "--sandbox", "process", "something else")
-        assert again.out == "This is another conversation.\n"
 
 
 NOTES = [f"line {number}" for number in range(1, 41)]

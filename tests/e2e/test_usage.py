@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lmtui.models.demo_scripts import ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_agents import FILES_ONLY, pair
-from tests.e2e.test_plain import Pty
 
 FIELDS = ("requests", "prompt_tokens", "completion_tokens", "cached_tokens")
 
@@ -48,18 +46,3 @@ async def test_without_sessions_it_says_what_will_appear_and_an_unknown_range_is
     assert (wrong.code, wrong.out) == (64, "")
     assert "no range '8d'" in wrong.err
     assert "today, 7d, 30d, all" in wrong.err
-
-
-async def test_plain_mode_lists_it_with_the_session_that_is_open(program: Program, serve: Serve) -> None:
-    server, terminal = await serve(ScriptedTurn("All done.")), Pty(program)
-    program.environ |= {"TERM": "dumb", "PYTHONWARNINGS": "ignore"}
-    terminal.open("--plain", "--url", server.url, "--sandbox", "process")
-    await terminal.until("you: ")
-    terminal.type("do it\n")
-    await terminal.until("All done.")
-    terminal.type("/usage today\n")
-    listed = await terminal.until("do it  ")
-    assert "1 request" in listed
-    terminal.type("/quit\n")
-    assert await terminal.code() == 0
-    terminal.close()
