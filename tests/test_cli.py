@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -22,16 +23,6 @@ def test_a_folder_has_one_name_however_it_is_reached(way: str, tmp_path: Path, c
     (tmp_path / "link").symlink_to("project")
     assert run(["config", "path", "--workspace", f"{tmp_path}/{way}"]) == 0
     assert str(tmp_path.resolve() / "project" / ".lmagent" / "config.toml") in capsys.readouterr().out
-
-
-def test_the_help_names_every_way_to_a_session(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(["--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    assert [
-        way for way in ("lmtui serve [DIR]", "lmtui --plain [DIR]", "lmtui resume", "ACCESSIBLE=1") if way not in shown
-    ] == []
 
 
 def test_settings_of_the_command_line_reach_the_host_as_they_are(tmp_path: Path) -> None:
@@ -59,14 +50,6 @@ def test_what_a_host_cannot_do_is_refused_with_detach(option: str, tmp_path: Pat
     assert "--detach does not work with" in capsys.readouterr().err
 
 
-def test_each_role_has_a_flag_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ([], ["run"]):
-        with pytest.raises(SystemExit):
-            run([*command, "--help"])
-        group = capsys.readouterr().out.partition("models of roles:")[2]
-        assert [role for role in ModelRole if f"--{role}-model KEY" not in group] == []
-
-
 class Called:
     """Stands in place of a command and keeps what it was called with."""
 
@@ -82,11 +65,9 @@ class Called:
 
 @pytest.mark.parametrize(("argv", "command", "wanted"), [
     (["--workspace", "w", "--list-sessions"], "sessions", {"workspace": "w"}),
-    (["w", "--list-sessions"], "sessions", {"workspace": "w"}),
     (["--url", "http://h:1", "--resume", "3fa2b1"], "resume", {"url": "http://h:1", "id": "3fa2b1"}),
     (["--resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "output": "json", "text": "more"}),
     (["--no-mcp", "--model=m", "--plan", "do it"], "plan", {"mcp": "off", "model": "m", "task": "do it"}),
-    (["--permission", "auto", "--plan", "do it"], "plan", {"mode": "auto", "task": "do it"}),
     (["--permission", "auto", "--submit", "do it"], "submit", {"mode": "auto", "task": "do it"}),
     (["--plan", "do it", "--permission", "auto"], "plan", {"mode": "auto", "task": "do it"}),
     (["--plan", "--", "--resume"], "plan", {"task": "--resume"}),
@@ -101,13 +82,30 @@ def test_words_of_an_earlier_program_are_taken_wherever_they_stand(
     assert (run(argv), {name: getattr(called.arguments, name) for name in wanted}) == (0, wanted)
 
 
-def test_an_option_that_the_command_does_not_take_is_named_and_left_out(
+def test_what_is_no_command_or_no_option_of_one_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called = Called(monkeypatch, "sessions")
-    assert run(["--model", "m", "--workspace", "w", "--list-sessions"]) == 0
-    assert called.arguments.workspace == "w"
+    assert (run(["--model", "m", "--workspace", "w", "--list-sessions"]), called.arguments.workspace) == (0, "w")
     assert capsys.readouterr().err == "lmtui: --model has no effect on `lmtui sessions`\n"
+    assert run(["rum"]) == 64
+    said = capsys.readouterr().err
+    assert ("Did you mean `lmtui run`?" in said, 'lmtui run "TASK"' in said) == (True, True)
+
+
+def test_help_names_every_way_to_a_session_each_role_and_what_a_subcommand_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*words: str) -> str:
+        with contextlib.suppress(SystemExit):
+            run(words)
+        return capsys.readouterr().out
+
+    ways = ("lmtui serve [DIR]", "lmtui --plain [DIR]", "lmtui resume", "ACCESSIBLE=1")
+    assert [way for way in ways if way not in shown("--help")] == []
+    for page in (shown("--help"), shown("run", "--help")):
+        group = page.partition("models of roles:")[2]
+        assert [role for role in ModelRole if f"--{role}-model KEY" not in group] == []
+    assert "usage: lmtui run" in shown("help", "run")
+    assert "# " in shown("help", "sandbox").partition("usage: lmtui sandbox")[2]
 
 
 @pytest.mark.parametrize("task", ["fix the bug in parser.py", "word " * 400])
@@ -152,13 +150,6 @@ def test_ideation_begins_on_a_terminal_and_runs_without_one(monkeypatch: pytest.
     assert [name for name, _ in begun] == ["app", "headless", "headless"]
     assert all("Help the user to specify this: a calculator" in text for _, text in begun)
     assert ["Nobody can answer" in text for _, text in begun] == [False, True, True]
-
-
-def test_a_word_that_is_no_command_says_how_it_is_run_as_a_task(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["rum"]) == 64
-    said = capsys.readouterr().err
-    assert "Did you mean `lmtui run`?" in said
-    assert 'lmtui run "TASK"' in said
 
 
 def test_a_folder_with_a_blank_in_its_name_is_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,15 +210,6 @@ def test_an_unknown_option_names_the_nearest(words: list[str], said: str, capsys
         run(words)
     assert ended.value.code == 64
     assert said in capsys.readouterr().err
-
-
-def test_help_of_a_subcommand_is_that_of_its_parser(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["help", "run"]) == 0
-    assert "usage: lmtui run" in capsys.readouterr().out
-    assert run(["help", "sandbox"]) == 0
-    shown = capsys.readouterr().out
-    assert "usage: lmtui sandbox" in shown
-    assert "# " in shown
 
 
 def test_no_program_of_the_workspace_is_on_path_of_a_process_that_only_attaches(

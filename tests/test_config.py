@@ -79,7 +79,8 @@ def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, worksp
     'url = "http://evil.example"', 'api_key = "x"', 'model = "x"', 'allow = ["Shell"]',
     'network = "on"', "network = true", 'sandbox = "process"', 'image = "evil:1"',
     'workspace = "/etc"', 'mode = "auto"', 'mode = "normal"', "max_iterations = 501",
-    "timeout_s = 9.0", "stall_timeout_s = 9.0", 'check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"',
+    "timeout_s = 9.0", 'otel_endpoint = "http://evil"', 'web_search = "command: ./x"',
+    'check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"',
 ])  # fmt: skip
 def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
     write_workspace(workspace, line)
@@ -188,11 +189,14 @@ def test_what_another_program_keeps_in_dotenv_stops_nothing(workspace: Path) -> 
     assert loaded.ignored == ("TEMPERATURE in .env", "MAX_ITERATIONS in .env")
 
 
-@pytest.mark.parametrize("line", ["temperature = 99", "max_iterations = 0", "max_retries = -1", "timeout_s = -1"])
-def test_numbers_out_of_their_range_are_refused(home: Path, workspace: Path, line: str) -> None:
-    home.write_text(line)
-    with pytest.raises(ConfigError, match="cannot be"):
-        load(workspace)
+def test_a_number_out_of_its_range_is_refused_from_every_source(home: Path, workspace: Path) -> None:
+    for line in ("temperature = 99", "max_iterations = 0", "max_retries = -1"):
+        home.write_text(line)
+        with pytest.raises(ConfigError, match="cannot be"):
+            load(workspace)
+    home.unlink()
+    with pytest.raises(ConfigError, match=r"temperature cannot be nan .*flag"):
+        load(workspace, temperature=float("nan"))
 
 
 @pytest.mark.parametrize("key", ["schlüssel", "a\nb", "a\x00"])
@@ -203,23 +207,11 @@ def test_a_key_that_fits_no_header_is_refused_and_not_shown(workspace: Path, key
     assert load(workspace, api_key="right\n").config.api_key == "right"
 
 
-def test_a_flag_is_checked_like_every_other_source(workspace: Path) -> None:
-    with pytest.raises(ConfigError, match=r"temperature cannot be nan .*flag"):
-        load(workspace, temperature=float("nan"))
-
-
-@pytest.mark.parametrize("text", ["a = ", "a = " + "[" * 5000, "\x00"], ids=["half", "deep", "nul"])
-def test_a_settings_file_that_cannot_be_read_is_named(workspace: Path, text: str) -> None:
-    write_workspace(workspace, text)
-    with pytest.raises(ConfigError) as caught:
-        load(workspace)
-    assert "config.toml" in str(caught.value)
-
-
-def test_a_settings_file_of_other_bytes_or_a_folder_is_named(home: Path, workspace: Path) -> None:
-    home.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match=r"config\.toml cannot be read"):
-        load(workspace)
+def test_a_settings_file_that_cannot_be_read_is_named(home: Path, workspace: Path) -> None:
+    for data in (b"a = ", b"a = " + b"[" * 5000, b"\x00", b"\xff\xfe"):
+        home.write_bytes(data)
+        with pytest.raises(ConfigError, match=r"config\.toml"):
+            load(workspace)
     home.unlink()
     home.mkdir()
     with pytest.raises(ConfigError, match=r"config\.toml cannot be read"):
@@ -335,11 +327,6 @@ def test_a_folder_names_no_models_before_it_is_trusted(workspace: Path) -> None:
     assert [item.text for item in loaded.waiting] == ["roles = coder: other"]
 
 
-@pytest.mark.parametrize("value", ["auto", "true", "false"])
-def test_vision_is_one_of_three(workspace: Path, value: str) -> None:
-    assert load(workspace, {"VISION_ENABLED": value}).config.vision == value
-
-
 def test_a_folder_with_an_inbox_is_asked_about_and_its_tasks_run_only_once_it_is_trusted(workspace: Path) -> None:
     assert load(workspace).config.inbox == "off"
     (workspace / ".lmagent" / "inbox").mkdir(parents=True)
@@ -389,16 +376,13 @@ def test_a_profile_that_cannot_be_read_names_itself(workspace: Path, entry: str)
     assert "NAME lint: COMMAND" in caught.value.hint
 
 
-@pytest.mark.parametrize("url", ["full make", "ftp://host", "http://", "http://host:99999"])
-def test_what_is_no_server_address_is_an_error_of_the_settings(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"not a server address: .* \(url, --url\)") as caught:
-        convert("url", url, "--url")
-    assert "http://127.0.0.1:1234" in caught.value.hint
-
-
-@pytest.mark.parametrize("url", ["", "localhost:8080", "https://models.example.org/v1"])
-def test_a_server_address_is_kept_as_it_was_written(url: str) -> None:
-    assert convert("url", url, "--url") == url
+def test_a_server_address_is_kept_as_it_was_written_or_an_error_of_the_settings() -> None:
+    for url in ("", "localhost:8080", "https://models.example.org/v1"):
+        assert convert("url", url, "--url") == url
+    for url in ("full make", "ftp://host", "http://", "http://host:99999"):
+        with pytest.raises(ConfigError, match=r"not a server address: .* \(url, --url\)") as caught:
+            convert("url", url, "--url")
+        assert "http://127.0.0.1:1234" in caught.value.hint
 
 
 GPU = "gpu: url=http://gpu:8080 model=qwen api_key=file:~/.gpu.key"

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +94,17 @@ open(out, "w").write(json.dumps({"code": code, "seen": sorted(seen)}))
 """
 
 
+def traced(tracer: str, workspace: Path) -> dict[str, Any]:
+    """Return the exit code of a demo in a workspace, and the paths that it touched there."""
+    out = workspace.parent / "out.json"
+    environment = {**os.environ, "LMTUI_HOME": str(workspace.parent / "home")}
+    command = [sys.executable, "-c", tracer, str(workspace), str(out), str(ROOT)]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert out.exists(), ran.stdout + ran.stderr
+    told: dict[str, Any] = json.loads(out.read_text())
+    return told
+
+
 def _names_workspace(node: ast.expr) -> bool:
     """Tell whether an expression is a workspace: `workspace`, `self._workspace`, `self.workspace()` and the like."""
     if isinstance(node, ast.Call):
@@ -127,19 +139,15 @@ def test_no_host_module_makes_a_path_of_the_workspace_but_those_with_a_reason() 
 
 @pytest.mark.bubblewrap
 def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_path: Path) -> None:
-    workspace, out = tmp_path / "ws", tmp_path / "out.json"
+    workspace = tmp_path / "ws"
     (workspace / ".claude/commands").mkdir(parents=True)
     (workspace / ".claude/commands/go.md").write_text("Go.\n")
     (workspace / ".claude/agents").mkdir()
     (workspace / ".claude/agents/heron.md").write_text("---\nname: heron\ndescription: Looks.\n---\nLook.\n")
     (workspace / ".env").write_text("LLM_TIMEOUT=30\n")
     (workspace / "AGENTS.md").write_text("Be brief.\n")
-    environment = {**os.environ, "LMTUI_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-c", TRACER, str(workspace), str(out), str(ROOT)]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert out.exists(), ran.stderr
-    told = json.loads(out.read_text())
-    assert told["code"] == 0, ran.stdout + ran.stderr
+    told = traced(TRACER, workspace)
+    assert told["code"] == 0
     by_path = [tuple(each) for each in told["seen"] if (each[2], each[3]) not in ALLOWED_CALLS]
     assert by_path == []
 
@@ -147,18 +155,13 @@ def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_
 @pytest.mark.bubblewrap
 @pytest.mark.full
 def test_the_trace_sees_a_path_that_is_opened(tmp_path: Path) -> None:
-    workspace, out = tmp_path / "ws", tmp_path / "out.json"
     careless = (
         "import lmtui.sandbox.workspace_states as m\nreal = m.SandboxListing.__init__\n"
         "def init(self, instances):\n    real(self, instances)\n    (instances.workspace / 'x').exists()\n"
         "m.SandboxListing.__init__ = init\n"
     )
     tracer = TRACER.replace("from lmtui.cli import run\n", f"{careless}from lmtui.cli import run\n")
-    environment = {**os.environ, "LMTUI_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-c", tracer, str(workspace), str(out), str(ROOT)]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert out.exists(), ran.stderr
-    assert any(inner == "x" for _, inner, *_ in json.loads(out.read_text())["seen"])
+    assert any(inner == "x" for _, inner, *_ in traced(tracer, tmp_path / "ws")["seen"])
 
 
 STARTS = {"create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "Popen", "run"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui import paths
-from lmtui.paths import config_dir, sessions_dir, state_dir
+from lmtui.paths import config_dir, state_dir
 
 
 def test_one_variable_moves_everything_and_keeps_it_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,10 +31,6 @@ def test_without_the_variable_the_platform_decides(tmp_path: Path, monkeypatch: 
     for folder in (config_dir(), state_dir()):
         assert folder.is_relative_to(tmp_path)
         assert folder.name == "lmtui"
-
-
-def test_sessions_lie_where_earlier_workspaces_have_them(tmp_path: Path) -> None:
-    assert sessions_dir(tmp_path) == tmp_path / ".lmagent" / "sessions"
 
 
 @pytest.mark.parametrize(("prefix", "way"), [
