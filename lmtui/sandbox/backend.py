@@ -23,7 +23,7 @@ from typing import Protocol
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
-from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
+from lmtui.paths import HOME_INSIDE, STORE_INSIDE
 from lmtui.plain_files import path_outside
 from lmtui.sandbox.guest import confinement
 from lmtui.sandbox.guest.effects import discard
@@ -270,7 +270,6 @@ def settings_of(kind: InstanceKind, options: Options, root: str, tools: ProjectT
         max_file_mb=options.limits.file_mb,
         folders=tools.added(kind),
         writable=tools.added(kind, is_writable=True),
-        scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # emptied after each command
     )
 
 
@@ -311,11 +310,7 @@ class ProcessBackend:
         self.tools = NO_TOOLS
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
-        """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here.
-
-        Raises:
-            SandboxUnavailable: it cannot be started.
-        """
+        """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here."""
         del layout
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment["PATH"] = path_outside(self._workspace) or os.defpath
@@ -328,7 +323,6 @@ class ProcessBackend:
             store=str(store_folder(self._workspace)) if kind is InstanceKind.CHECKPOINT else "",
             folders=self.tools.added(kind) if kind is InstanceKind.MAIN else [],
             writable=[],
-            scratch=[],
             environment={**environment, **extra},
             commands_path=":".join([*project_path(root), environment["PATH"]]),
         )
@@ -376,11 +370,7 @@ class LandlockBackend:
         )
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
-        """Start a supervisor that confines itself; it has no mounts, so `layout` means nothing here.
-
-        Raises:
-            SandboxUnavailable: the kernel has no Landlock, or too little of it.
-        """
+        """Start a supervisor that confines itself; it has no mounts, so `layout` means nothing here."""
         del layout
         version = await asyncio.to_thread(_abi)
         if (why := refusal(version)) is not None:
@@ -403,7 +393,6 @@ class LandlockBackend:
         programs_of_all = (*system, *single)
         settings = settings_of(kind, self._options, str(self._workspace), self.tools, programs_of_all).with_values(
             store=store,
-            scratch=[],
             git_config=repository.config,
             limits_processes=True,
             cores=self._options.limits.cores,

@@ -77,11 +77,7 @@ class BubblewrapBackend:
         self.isolation = isolation_of(options, "only the workspace, and /usr read-only", processes)
 
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
-        """Start a supervisor as the first process of new namespaces.
-
-        Raises:
-            SandboxUnavailable: no bubblewrap, or it cannot be started.
-        """
+        """Start a supervisor as the first process of new namespaces."""
         program = await find_bubblewrap(self._workspace)
         if layout.overlay and not await _can(program, *_COPYING):
             raise SandboxUnavailable("this kernel, or this bubblewrap, makes no overlays", "Install bubblewrap 0.11 or later.")
@@ -92,6 +88,7 @@ class BubblewrapBackend:
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | dict(self._options.variables) if kind.is_masked else {}
         settings = settings_of(kind, self._options, self._root, self.tools, _SYSTEM_PATH).with_values(
+            scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # the instance's own: emptied after each command
             limits_processes=True,
             cores=self._options.limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",

@@ -165,7 +165,7 @@ class DockerBackend:
 
     def __init__(self, workspace: Path, options: Options = Options(), proxy: Proxy | None = None) -> None:
         self._workspace, self._options, self._proxy = workspace, options, proxy
-        self._limits = options.limits
+        self._limits, self._root = options.limits, path_inside(workspace)
         self.tools = NO_TOOLS
         self._proxy_folder: Path | None = None
         self.network = options.own_network
@@ -177,16 +177,8 @@ class DockerBackend:
         files = "only the workspace; everything else is the image's, read-only"
         self.isolation = isolation_of(options, files, f"own container, at most {self._limits.processes}")
 
-    @property
-    def _root(self) -> str:
-        return path_inside(self._workspace)
-
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
-        """Start a supervisor in a new container.
-
-        Raises:
-            SandboxUnavailable: no engine, no image, or the container does not start as it was asked for.
-        """
+        """Start a supervisor in a new container."""
         socket_path = await asyncio.to_thread(self._find_socket)
         if self._proxy is not None:
             self._proxy_folder = await self._proxy.start(self._workspace.stat())
@@ -300,6 +292,7 @@ class DockerBackend:
         given = of_image | self.tools.without_copies | dict(self.tools.variables) | dict(self._options.variables)
         variables = given if kind.is_masked else {}
         settings = settings_of(kind, self._options, self._root, self.tools, list(programs)).with_values(
+            scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # the instance's own: emptied after each command
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(
                 system,

@@ -295,24 +295,17 @@ class WorkspaceOverlay(Generic[V]):
         self.sandbox = view(self._instances, self.checkpoints)
 
     async def begin_call(self) -> None:
-        """Note the workspace as a call sees it that follows others."""
         before = self._moments.now
         now = await self._moments.note()
         if before is not None and before.state != now.state:  # what is seen of a changed lower file is not certain
             await self.refresh()
 
     def note_touched(self, paths: Collection[str]) -> None:
-        """Note which files the last call changed: those that are new are compared with what that call saw."""
         if self._moments.now is not None:
             self._moments.touched = dict.fromkeys(paths, self._moments.now) | self._moments.touched
             self._moments.write()
 
     async def effect(self) -> CommandEffect:
-        """Return what would be different from the workspace as it was when each file was first touched.
-
-        Raises:
-            SandboxError: it cannot be seen, or more files were touched than can be followed.
-        """
         moment, touched = self._moments.birth, self._moments.touched
         if moment is None or await asyncio.to_thread(_is_untouched, self._folder / "upper"):
             return CommandEffect("", "")
@@ -359,14 +352,6 @@ class WorkspaceOverlay(Generic[V]):
         return before, changes, sorted(deleted.difference(each.path for each in changes))
 
     async def keep(self, effect: CommandEffect, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
-        """Make some units of an effect real (see `CommandEffect.chosen`), all of them with None.
-
-        This is the only way out of an overlay: rules, a checkpoint, conflicts, the merge, and notes on it.
-
-        Raises:
-            SandboxError: one of the rules denies a change, or files were changed meanwhile in the same place (the text names
-                them); nothing was changed then.
-        """
         choice = effect.chosen(units)
         decision = decide_all("write", Access.WRITE, (*choice.paths, *choice.made, *choice.removed), Mode.AUTO, tuple(rules))
         if decision.verdict is Verdict.DENY:
@@ -482,20 +467,16 @@ class WorkspaceOverlay(Generic[V]):
         return True
 
     def outlive_kill(self, name: str) -> Path:
-        """Let the next start save a patch of this name if this process is killed, and return its file."""
         (self._folder / _PATCH_NAME).write_text(name, encoding="utf-8")
         return patches_dir(self._pool.workspace) / f"{name}.patch"
 
     async def save_patch(self, effect: CommandEffect, name: str) -> Path:
-        """Write an effect as a patch of this name, and return its file; the newest 64 patches stay."""
         return await _save_patch(self._pool.workspace, self._checkpoints, name, effect.before, effect.after)
 
     async def refresh(self) -> None:
-        """Show the workspace as it is now; what commands left in `/tmp` is gone."""
         await self._instances.refresh()
 
     async def close(self) -> None:
-        """End what runs there and drop what was not kept; idempotent."""
         await to_the_end(self._instances.close())
         await to_the_end(asyncio.to_thread(remove_locked, self._folder, discard))
         if not self._stays:

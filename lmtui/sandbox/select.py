@@ -144,17 +144,11 @@ def _with_proxy(workspace: Path, options: Options, name: str, proxy: Proxy, vari
 
 def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | None = None) -> Backend:
     """Return a backend by its name, not started."""
-    match name:
-        case "docker":
-            return DockerBackend(workspace, options, proxy)
-        case "podman":
-            return PodmanBackend(workspace, options, proxy)
-        case "bubblewrap":
-            return BubblewrapBackend(workspace, options, proxy)
-        case "landlock":
-            return LandlockBackend(workspace, options)
-        case _:
-            return ProcessBackend(workspace, options)
+    mounted: dict[str, Callable[[Path, Options, Proxy | None], Backend]]
+    mounted = {"docker": DockerBackend, "podman": PodmanBackend, "bubblewrap": BubblewrapBackend}
+    if name in mounted:
+        return mounted[name](workspace, options, proxy)
+    return LandlockBackend(workspace, options) if name == "landlock" else ProcessBackend(workspace, options)
 
 
 async def choose(

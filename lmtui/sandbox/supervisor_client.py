@@ -384,7 +384,11 @@ class Client:
         if pending is None:
             return  # the call was given up meanwhile
         if "live" in message:
-            self._take_live(message, pending)
+            skipped, data = message.get("skipped"), protocol.unpack(message["live"])
+            if type(skipped) is not int or skipped < 0:
+                raise protocol.ProtocolError("a count that is none")
+            if pending.on_live is not None:
+                pending.on_live(data, skipped)
         elif "out" in message or "err" in message:
             name = "out" if "out" in message else "err"
             data = protocol.unpack(message[name])
@@ -400,14 +404,6 @@ class Client:
                 pending.answer.set_result(message)
         else:
             raise protocol.ProtocolError("a frame of no known kind")
-
-    def _take_live(self, message: protocol.Message, pending: _Pending) -> None:
-        skipped = message.get("skipped")
-        if type(skipped) is not int or skipped < 0:
-            raise protocol.ProtocolError("a count that is none")
-        data = protocol.unpack(message["live"])
-        if pending.on_live is not None:
-            pending.on_live(data, skipped)
 
     async def _break(self, why: str) -> None:
         """Give up the link: end the supervisor, fail what waits."""

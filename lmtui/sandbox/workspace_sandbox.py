@@ -130,7 +130,6 @@ class WorkspaceSandbox:
         self.listing = SandboxListing(pool)
 
     async def status(self) -> SandboxStatus:
-        """Start the sandbox if it is not running (self-test included) and tell what it is."""
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
         if status.has_overlays and self._overlay is None and not self._pool.instances.was_asked:
             self._pool.instances.was_asked = True
@@ -147,21 +146,17 @@ class WorkspaceSandbox:
         return own
 
     def read_only(self) -> WorkspaceSandbox:
-        """Return the workspace as nothing can change it, for commands too."""
         return self if self._instance_kind is InstanceKind.READ else self._view(InstanceKind.READ)
 
     def unmasked(self) -> WorkspaceSandbox:
-        """Return the workspace as the user sees it: nothing is masked, nothing can be changed, and no command runs."""
         return self._view(InstanceKind.VIEW)
 
     def fresh(self) -> WorkspaceSandbox:
-        """Return the same view, in which each command gets a new home and a new `/tmp`: no earlier one left anything there."""
         view = self._view(self._instance_kind, self._revealed)
         view._is_fresh = True
         return view
 
     def revealing(self, paths: Sequence[str]) -> WorkspaceSandbox:
-        """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
         located = [self._locate(path) for path in paths]
         revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
         return self._view(self._instance_kind, revealed)
@@ -174,11 +169,6 @@ class WorkspaceSandbox:
         return view
 
     def overlay(self, *, stays: bool = False) -> WorkspaceOverlay[WorkspaceSandbox]:
-        """Return a new overlay over the workspace, for a command or (if it `stays`) a whole session; the caller closes it.
-
-        Raises:
-            SandboxUnavailable: its folder cannot be made, or this is one already.
-        """
         if self._overlay is not None:
             raise SandboxUnavailable("there is no overlay over an overlay")
         return WorkspaceOverlay(self._pool, self, self._states, self._over, stays=stays)
@@ -187,7 +177,6 @@ class WorkspaceSandbox:
         return WorkspaceOverlay(self._pool, self, self._states, self._over, stays=True, folder=folder)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
-        """Set the files that no program may see while a session is open; None when it has closed."""
         self._pool.mask(owner, expressions)
 
     async def run_command(
@@ -200,7 +189,6 @@ class WorkspaceSandbox:
         gate: ToolGate | None = None,
         with_packages: bool = False,
     ) -> ExecResult:
-        """Run a shell command in the workspace root; nothing of it is left when this returns."""
         chosen = await self._pool.started()
         can_run = self._instance_kind is InstanceKind.MAIN or (
             self._instance_kind is InstanceKind.READ and chosen.backend.has_mounts
@@ -237,7 +225,6 @@ class WorkspaceSandbox:
         return _with_findings(self._with_masks(result), findings)
 
     async def package_hosts(self) -> Sequence[str]:
-        """Return the hosts of the package indexes that the project's tools are configured for, as a question names them."""
         self._indexes.append(indexes := await self._find_indexes())
         return [host if host in indexes.named else f"{host} (named by this project)" for host in indexes.hosts]
 
@@ -318,7 +305,6 @@ class WorkspaceSandbox:
         return _with_note(result, _MASKED_BY_NAME.format(paths=", ".join(secret))) if secret else result
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
-        """Run git with hooks, external programs and prompts off; `writes` uses the instance that may change `.git`."""
         findings: list[Findings] = []
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
         if writes and (self._instance_kind is not InstanceKind.MAIN or self._overlay is not None):
@@ -402,7 +388,6 @@ class WorkspaceSandbox:
         return [url for name, url, kind in remotes if kind == which and (not used or name in used)]
 
     async def real_paths(self, paths: Sequence[str]) -> Sequence[str]:
-        """Return where paths lead once symbolic links are followed."""
         located = [self._locate(path) for path in paths]
         found: dict[tuple[str, str], str] = {}
         for folder in dict.fromkeys(folder for folder, _ in located):
@@ -414,29 +399,24 @@ class WorkspaceSandbox:
         return [found[each] for each in located]
 
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
-        """Return a file's bytes from the start."""
         reply, data = await self._call("read", replies.ReadReply, at=path, max_bytes=max_bytes)
         return FileContent(data, reply.size, reply.mode, reply.sha256)
 
     async def write_file(self, path: str, data: bytes, *, expect_sha256: str | None = None) -> None:
-        """Replace or create a file in one step, parents made, mode kept."""
         if len(data) > MAX_UPLOAD_BYTES:
             raise SandboxError(f"{sanitize_line(path)}: more than {MAX_UPLOAD_BYTES:,} bytes at once")
         await self._call("write", replies.Reply, data, at=path, expect_sha256=expect_sha256)
 
     async def make_directory(self, path: str) -> bool:
-        """Make a folder and its parents; False if it was there."""
         reply, _ = await self._call("mkdir", replies.MadeReply, at=path)
         return reply.made
 
     async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
-        """List a folder, folders first, down to `depth`; `.git` and `.lmagent` are left out."""
         reply, _ = await self._call("list", replies.ListReply, at=path, depth=depth, max_entries=max_entries)
         names = _below(self._locate(path)[0], [name for name, *_ in reply.entries])
         return [DirEntry(name, kind, size) for name, (_, kind, size) in zip(names, reply.entries, strict=True)]
 
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
-        """Return files matching a glob (`**` too), ignored ones left out, newest first."""
         folder, pattern = self._locate(pattern)
         expression = translate(pattern)
         reply, _ = await self._call("glob", replies.PathsReply, folder=folder, expression=expression, max_results=max_results)
@@ -453,7 +433,6 @@ class WorkspaceSandbox:
         context_lines: int = 0,
         max_matches: int = 200,
     ) -> Sequence[GrepMatch]:
-        """Search file contents by regular expression (ripgrep's syntax where it is there)."""
         folder, path = self._locate(path)
         query = {
             "pattern": pattern,
@@ -470,7 +449,6 @@ class WorkspaceSandbox:
         return [GrepMatch(name, line, sanitize_line(text), around) for name, (_, line, text, around) in found]
 
     async def close(self) -> None:
-        """Stop the sandbox if this was its last user; nothing of it is left then."""
         release, self._release = self._release, None
         if release is not None:
             await self.background.close()
