@@ -128,19 +128,12 @@ def test_a_call_is_pending_until_it_was_allowed(agent: Agent) -> None:
 
 
 def test_a_grant_for_the_session_asks_no_more(agent: Agent) -> None:
-    session_id = agent.new_session()
-    rules = [each["name"] for each in _options(agent, session_id, "run it", "no")]
-    assert any("Allow in this session: Shell(" in each for each in rules)
+    agent.answers["session/request_permission"] = choose("no")
+    agent.prompt(agent.new_session(), "run it")
+    assert any("Allow in this session: Shell(" in each["name"] for each in agent.asked[-1]["params"]["options"])
     agent.answers["session/request_permission"] = choose("session")
     agent.prompt(agent.new_session(), "run it")
     assert (agent.workspace / "made.txt").exists()
-
-
-def _options(agent: Agent, session_id: str, text: str, answer: str) -> list[Message]:
-    agent.answers["session/request_permission"] = choose(answer)
-    agent.prompt(session_id, text)
-    options: list[Message] = agent.asked[-1]["params"]["options"]
-    return options
 
 
 REJECTED: tuple[tuple[Message | None, tuple[str, ...]], ...] = (
@@ -429,24 +422,17 @@ def test_commands_are_sent_again_when_a_file_comes_and_run(agent: Agent, server:
     assert {"name": "greet", "description": "Greet somebody", "input": {"hint": "NAME"}} in again
     agent.prompt(session_id, "/greet Ada")
     assert server.requests[-1].body["messages"][-1]["content"].startswith("Say hello to Ada.")
+    resource = {"uri": "file:///elsewhere/note.md", "text": "the text of the note"}
+    blocks = [{"type": "text", "text": "/greet Ada"}, {"type": "resource", "resource": resource}]
+    agent.call("session/prompt", sessionId=session_id, prompt=blocks)
+    sent = json.dumps(server.requests[-1].body["messages"][-1])
+    assert ("Say hello to Ada" in sent, "the text of the note" in sent) == (True, True)
     agent.prompt(session_id, "/status")
     assert re.search(r"mode +normal", agent.said())
     with pytest.raises(Refused, match=r"no command /gret\. Did you mean /greet"):
         agent.prompt(session_id, "/gret")
     agent.prompt(session_id, "/quit")
     assert "/quit is the editor's own business" in agent.said()
-
-
-def test_documents_and_pictures_go_with_a_command_of_a_file(agent: Agent, server: ScriptedServer) -> None:
-    folder = agent.workspace / ".lmagent" / "commands"
-    folder.mkdir(parents=True)
-    (folder / "greet.md").write_text("Say hello to $1.\n")
-    resource = {"uri": "file:///elsewhere/note.md", "text": "the text of the note"}
-    blocks = [{"type": "text", "text": "/greet Ada"}, {"type": "resource", "resource": resource}]
-    agent.call("session/prompt", sessionId=agent.new_session(), prompt=blocks)
-    sent = json.dumps(server.requests[-1].body["messages"][-1])
-    assert "Say hello to Ada" in sent
-    assert "the text of the note" in sent
 
 
 def test_undo_asks_and_puts_back(agent: Agent) -> None:
@@ -523,8 +509,10 @@ def test_a_server_of_the_editor_has_tools_and_asks_in_a_form(agent: Agent) -> No
     env = [{"name": "WORD", "value": "x"}]
     server = {"name": "paper", "command": sys.executable, "args": ["paper_server.py", "offers=1"], "env": env}
     agent.answers["elicitation/create"] = lambda _: {"action": "accept", "content": {"name": "Ada"}}
-    session_id = agent.new_session(mcpServers=[server])
+    without, session_id = agent.new_session(), agent.new_session(mcpServers=[server])
     agent.until(lambda each: "mcp__paper__" in str(each) and "available_commands_update" in str(each), 15)
+    assert {each["params"]["sessionId"] for each in agent.received if "mcp__paper__" in str(each)} == {session_id}
+    assert agent.prompt(without, "hello") == "end_turn"
     assert agent.prompt(session_id, "ask me") == "end_turn"
     asked = next(each["params"] for each in agent.asked if each["method"] == "elicitation/create")
     assert asked["mode"] == "form"
@@ -532,16 +520,6 @@ def test_a_server_of_the_editor_has_tools_and_asks_in_a_form(agent: Agent) -> No
     assert asked["requestedSchema"]["properties"] == {"name": {"type": "string"}}
     assert asked["toolCallId"] == agent.updates("tool_call")[0]["toolCallId"]
     assert "Ada" in json.dumps(agent.updates("tool_call_update")[-1]["content"])
-
-
-def test_two_sessions_of_one_folder_have_servers_of_their_own(agent: Agent) -> None:
-    shutil.copy(PAPER, agent.workspace / "paper_server.py")
-    server = {"name": "paper", "command": sys.executable, "args": ["paper_server.py", "offers=1"], "env": []}
-    first, second = agent.new_session(), agent.new_session(mcpServers=[server])
-    agent.until(lambda each: "mcp__paper__" in str(each) and "available_commands_update" in str(each), 15)
-    told = {each["params"]["sessionId"] for each in agent.received if "mcp__paper__" in str(each)}
-    assert told == {second}
-    assert agent.prompt(first, "hello") == "end_turn"
 
 
 def test_a_server_that_cannot_be_is_refused(agent: Agent) -> None:

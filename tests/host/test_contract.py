@@ -187,19 +187,6 @@ async def test_no_parameter_makes_an_answer_that_the_page_does_not_describe(star
     found = PAGE["paths"][path]["get"]
     names = [each["name"] for each in found["parameters"] if each["in"] == "query"]
     for name in (*names, "unknown"):
-        for value in (
-            "",
-            "x",
-            "-1",
-            "1",
-            "10000000000000000000000",
-            "%00",
-            "..",
-            "/etc",
-            "a" * 5_000,
-            "é\u202e",
-            "today",
-            "1&limit=2",
-        ):
+        for value in ("", "x", "-1", "9" * 23, "%00", "..", "/etc", "a" * 5_000, "é\u202e", "today", "1&limit=2"):
             answer = await host.client.get(f"{path.format(id=session_id)}?{name}={value}")
             check(found, answer)

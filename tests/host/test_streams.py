@@ -158,6 +158,7 @@ async def test_a_silent_stream_beats(start: Start) -> None:
                 break
 
 
+@pytest.mark.full  # that of a WebSocket and a full queue say the same
 async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(start: Start) -> None:
     host = await start(mode="auto")
     session_id = await host.new_session()
