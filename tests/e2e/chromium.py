@@ -74,10 +74,6 @@ class Page:
         except TimeoutError as error:
             raise AssertionError(f"{text!r} was not shown; the last was {self.received[-3000:]!r}") from error
 
-    async def picture(self, file: Path) -> None:
-        answer = await self.call("Page.captureScreenshot", format="png")
-        file.write_bytes(base64.b64decode(answer["data"]))
-
     async def close(self) -> None:
         await self.call("Page.close")
 

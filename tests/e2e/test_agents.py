@@ -76,43 +76,9 @@ async def test_killed_while_a_sub_agent_works_it_is_shown_and_does_not_run_again
     assert len(server.requests) == asked + 1
 
 
-AGENT = """---
-name: reviewer
-description: Reviews what was written.
-tools: Read, Grep, Bash
-model: sonnet
----
-Look for herons.
-"""
-REVIEW = ScriptedTurn("", calls=(ScriptedCall("delegate", {"objective": "Look at a.txt", "agent": "reviewer"}),))
-
-
-async def test_a_defined_sub_agent_gets_its_instructions_and_tools_once_it_is_trusted(program: Program, serve: Serve) -> None:
-    (program.workspace / ".claude/agents").mkdir(parents=True)
-    (program.workspace / ".claude/agents/reviewer.md").write_text(AGENT)
-    before = await serve(REVIEW, ScriptedTurn("It is not trusted."))
-    result = await program.run("run", "--url", before.url, *FILES_ONLY, "have it reviewed")
-    assert "the sub-agent reviewer cannot be used" in result.err
-    assert "Sub-agents with instructions" not in before.requests[0].body["messages"][0]["content"]
-    assert (await program.run("config", "trust", "--yes")).out.splitlines()[-1] == "From now on: 1 sub-agent."
-    child = Scenario((WRITE, REPORT), "child", "Your task:")
-    server = await serve(child, Scenario((REVIEW, ScriptedTurn("Reviewed.")), "parent"))
-    result = await program.run("run", "--url", server.url, *FILES_ONLY, "have it reviewed")
-    assert result.code == 0, result.err
-    parent, first, *_ = [request.body for request in server.requests]
-    assert "- reviewer: Reviews what was written." in parent["messages"][0]["content"]
-    delegate = next(tool["function"] for tool in parent["tools"] if tool["function"]["name"] == "delegate")
-    assert "agent" in delegate["parameters"]["properties"]
-    assert "Look for herons." not in parent["messages"][0]["content"]
-    assert "Look for herons." in first["messages"][0]["content"]
-    assert {tool["function"]["name"] for tool in first["tools"]} == {"read", "grep", "shell", "report_result"}
-    assert not (program.workspace / "a.txt").exists()
-    assert "does not offer sonnet" in result.err
-
-
 async def test_without_sub_agents_the_model_is_told_of_none_and_of_no_definition(program: Program, serve: Serve) -> None:
     (program.home / "config/agents").mkdir(parents=True)
-    (program.home / "config/agents/reviewer.md").write_text(AGENT)
+    (program.home / "config/agents/reviewer.md").write_text("---\nname: reviewer\ndescription: Reviews.\n---\nLook.\n")
     server = await serve(SEND, ScriptedTurn("then not."))
     result = await program.run("run", "--url", server.url, *FILES_ONLY, "--no-sub-agents", "have it reviewed")
     assert (result.code, "no tool 'delegate'" in result.err) == (0, True)

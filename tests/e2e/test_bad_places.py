@@ -71,20 +71,6 @@ async def test_a_terminal_of_any_size_starts_works_and_grows(
     await leaves(terminal)
 
 
-async def test_a_storm_of_resizes_leaves_a_whole_screen(terminal: Terminal, server: ScriptedServer) -> None:
-    terminal.open(*start(server))
-    await terminal.until("no sandbox")
-    await task(terminal, "say something", "This is the answer.")
-    for number in range(200):
-        terminal.tmux("resize-window", "-x", str(20 + number % 140), "-y", str(5 + number % 40))
-        await asyncio.sleep(0.002)
-    terminal.tmux("resize-window", "-x", "120", "-y", "32")
-    await terminal.until("This is the answer.")
-    await task(terminal, "and now", "This is another one.")
-    terminal.keys("C-q")
-    await leaves(terminal)
-
-
 @pytest.mark.parametrize(
     "environ",
     [{"NO_COLOR": "1"}, {"LANG": "", "LC_ALL": "POSIX"}, {"TERM": "nothing-known"}, {"COLORTERM": "", "TERM": "linux"}],
@@ -104,13 +90,23 @@ async def test_an_odd_environment_works(
 
 
 @pytest.mark.parametrize("events", ["on", "off"])
-async def test_focus_that_comes_and_goes_takes_no_key_away(terminal: Terminal, server: ScriptedServer, events: str) -> None:
+async def test_no_focus_that_comes_and_goes_no_sleep_without_a_shell_and_no_storm_of_resizes_takes_a_key_away(
+    terminal: Terminal, server: ScriptedServer, events: str
+) -> None:
     terminal.open(*start(server))
     terminal.tmux("set-option", "-g", "focus-events", events)
     await terminal.until("no sandbox")
     for _ in range(5):
         terminal.tmux("send-keys", "-H", "1b", "5b", "4f", "1b", "5b", "49", "1b", "5b", "4f")
+    terminal.keys("C-z")
+    await terminal.until("no shell could resume lmtui")
     await task(terminal, "say something", "This is the answer.")
+    for number in range(200):
+        terminal.tmux("resize-window", "-x", str(20 + number % 140), "-y", str(5 + number % 40))
+        await asyncio.sleep(0.002)
+    terminal.tmux("resize-window", "-x", "120", "-y", "32")
+    await terminal.until("This is the answer.")
+    await task(terminal, "and now", "This is another one.")
     terminal.keys("C-q")
     await leaves(terminal)
 
@@ -174,16 +170,6 @@ async def test_a_sleep_gives_the_terminal_back_and_fg_draws_everything_again(
     await asyncio.sleep(1)
     terminal.type("echo ended with code $?")
     terminal.keys("Enter")
-    await leaves(terminal)
-
-
-async def test_without_a_shell_behind_it_there_is_no_sleep(terminal: Terminal, server: ScriptedServer) -> None:
-    terminal.open(*start(server))
-    await terminal.until("no sandbox")
-    terminal.keys("C-z")
-    await terminal.until("no shell could resume lmtui")
-    await task(terminal, "say something", "This is the answer.")
-    terminal.keys("C-q")
     await leaves(terminal)
 
 

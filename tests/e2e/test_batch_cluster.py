@@ -112,32 +112,6 @@ async def test_a_worker_that_is_killed_in_the_middle_costs_no_task_and_none_is_d
     await until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in below), 25)
 
 
-async def test_without_its_scheduler_a_batch_ends_clearly_and_is_resumed_on_another_worker(
-    program: Program, serve: Serve, machines: Machines
-) -> None:
-    server = await serve(*(scenario(number, 8.0) for number in range(1, 4)))
-    scheduler = await machines.scheduler()
-    worker = await machines.worker()
-    process = await program.start(*batch(program, server.url, 3, "--cluster", machines.address))
-    await until(lambda: bool(results(program)))
-    scheduler.send_signal(signal.SIGKILL)
-    async with asyncio.timeout(30):
-        _, err = await process.communicate()
-    assert process.returncode == 1, err.decode()
-    assert "lost the cluster: " in err.decode()
-    assert "`lmtui batch resume`" in err.decode()
-    await kill(worker)
-    before = [each["id"] for each in results(program)]
-    await machines.scheduler()
-    await machines.worker()
-    resume = ("batch", "resume", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
-    found = await program.run(*resume)
-    assert found.code == 0, found.err
-    after = [each["id"] for each in results(program)]
-    assert after[: len(before)] == before
-    assert sorted(after) == ["t1", "t2", "t3"]
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 async def test_a_head_that_stops_or_is_killed_leaves_nothing_running_on_the_workers(
     number: signal.Signals, code: int, program: Program, serve: Serve, machines: Machines

@@ -100,11 +100,6 @@ async def test_an_answer_that_never_matches_is_unfinished(program: Program, serv
     found = await program.run("run", *base(server), "--output-schema", "schema.json", "--json", "count")
     assert found.code == 2
     assert (found.json["exit_code"], found.json["status"], found.json["iterations"]) == (2, "unfinished", 3)
-    (log,) = (program.workspace / ".lmagent/sessions").glob("*.jsonl")
-    used = [
-        each["usage"]["prompt_tokens"] for each in map(json.loads, log.read_text().splitlines()) if each["kind"] == "turn_ended"
-    ]
-    assert (len(used), found.json["usage"]["prompt_tokens"]) == (3, sum(used))
     assert "$.count: 'three' is not of type 'integer'" in found.json["error"]
     assert len(server.requests) == 3
 

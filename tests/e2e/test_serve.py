@@ -158,19 +158,18 @@ async def test_a_pin_opens_and_too_many_wrong_ones_lock(program: Program, tmp_pa
         assert await try_pin("correct horse") == 403
 
 
-async def test_a_pin_in_the_arguments_is_refused(program: Program) -> None:
-    found = await program.run("serve", "--pin=correct horse")
-    assert found.code == 64
-    assert "correct horse" not in found.out
-
-
-async def test_a_pin_file_that_others_can_read_is_refused(program: Program, tmp_path: Path) -> None:
-    file = tmp_path / "pin"
-    file.write_text("correct horse\n")
+async def test_a_pin_that_others_see_and_a_port_in_use_are_refused(program: Program, tmp_path: Path) -> None:
+    (file := tmp_path / "pin").write_text("correct horse\n")
     file.chmod(0o644)
-    found = await program.run("serve", "--pin-file", str(file))
-    assert found.code == 64
-    assert "chmod 600" in found.err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for arguments, words in (
+            (("--pin=correct horse",), "--pin"),
+            (("--pin-file", str(file)), "chmod 600"),
+            (("--port", port), "cannot be served"),
+        ):
+            found = await program.run("serve", *arguments)
+            assert (found.code, words in found.err, "correct horse" in found.out) == (64, True, False), found.err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
@@ -207,15 +206,6 @@ def test_another_address_needs_a_pin() -> None:
     for host, pin in (("0.0.0.0", ""), ("192.168.1.5", ""), ("example.org", ""), ("0.0.0.0", "12345"), ("127.0.0.1", "123")):
         with pytest.raises(UsageError):
             check_address(host, pin)
-
-
-async def test_a_port_in_use_is_said(program: Program) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        found = await program.run("serve", "--port", str(taken.getsockname()[1]))
-    assert found.code == 64
-    assert "cannot be served" in found.err
 
 
 def test_only_its_own_names_are_known() -> None:

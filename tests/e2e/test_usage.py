@@ -36,13 +36,3 @@ async def test_the_sums_are_those_that_the_server_told_sub_agents_and_forks_coun
     text = (await program.run("usage", "--range", "today", "--by", "model")).out
     assert text.startswith("Today: ")
     assert report["models"][0]["model"] in text
-
-
-async def test_without_sessions_it_says_what_will_appear_and_an_unknown_range_is_refused(program: Program) -> None:
-    empty = await program.run("usage", "--range", "all")
-    assert (empty.code, empty.out.startswith("No usage yet.")) == (0, True)
-    assert (await program.run("usage", "--json")).json["sessions"] == []
-    wrong = await program.run("usage", "--range", "8d")
-    assert (wrong.code, wrong.out) == (64, "")
-    assert "no range '8d'" in wrong.err
-    assert "today, 7d, 30d, all" in wrong.err
