@@ -166,7 +166,6 @@ class Attempts:
         self._runner = runner
 
     async def begin(self, task: str, count: int, session_id: str) -> None:
-        """Begin attempts at a task in the background."""
         if not 1 < count <= MOST_ATTEMPTS:
             raise UsageError(f"{count} attempts are not possible", f"Choose a number from 2 to {MOST_ATTEMPTS}.")
         if self.is_running:
@@ -384,7 +383,6 @@ class Attempts:
         return await self.review(number, session_id).keep(None)
 
     def review(self, number: int, session_id: str) -> EffectReview:
-        """Return the effect of an attempt, to be kept in parts; in another session if theirs is closed."""
         attempt = self._rows[self._known(number)]
         own = {each.session for each in self._rows.values()}
         sessions = {each.id: each for each in self._host.sessions if each.id not in own}

@@ -350,7 +350,6 @@ class NoServer:
     url = ""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
-        """Refuse."""
         del request
         raise ProviderError(Fault.UNREACHABLE, "this session asks no model")
 

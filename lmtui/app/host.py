@@ -416,7 +416,6 @@ class Runtime:
         return session
 
     async def close(self) -> None:
-        """Close every session, the sandbox, the connections and the demo."""
         self.files.close()
         await self.attempts.close()
         for each in self._features:

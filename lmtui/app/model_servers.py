@@ -404,7 +404,6 @@ class OnDemandLoader:
         self._last: dict[str, tuple[str, int]] = {}
 
     async def ensure(self, url: str, model: str, window_tokens: int, priority: Priority) -> AsyncGenerator[LoadProgress, None]:
-        """Load a model that is not loaded; see `core.servers.ModelLoader.ensure`."""
         wanted, at = (model, window_tokens), root_url(url)
         if not model or self._last.get(at) == wanted:
             return

@@ -277,11 +277,6 @@ class WorkspaceFiles:
         return await (await self._sandbox()).unmasked().read_file(path, max_bytes)
 
     async def real_path(self, path: str) -> Path:
-        """Return where a file really is on this machine.
-
-        Raises:
-            SandboxError: it is missing, not a regular file, or not in the workspace.
-        """
         view = (await self._sandbox()).unmasked()
         real = (await view.real_paths([path]))[0]
         await view.read_file(real, 1)

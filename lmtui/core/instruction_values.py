@@ -59,7 +59,6 @@ class NoInstructions:
     """Has nothing."""
 
     async def read(self, limit_chars: int) -> Instructions:
-        """Return nothing."""
         del limit_chars
         return Instructions()
 

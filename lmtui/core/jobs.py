@@ -251,26 +251,21 @@ class NoJobs:
     known: Sequence[JobRecord] = ()
 
     async def read(self) -> JobsRead:
-        """Return none."""
         return JobsRead()
 
     async def add(self, wanted: NewJob) -> JobRecord:
-        """Say so."""
         raise JobsError(f"nothing here can run {wanted.text[:60]!r} later")
 
     async def run_now(self, job_id: str) -> JobRecord:
-        """Say so."""
         raise JobsError(f"no job {job_id[:60]!r} here")
 
     pause = resume = remove = run_now
 
     def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
-        """Never call it."""
         del listener
         return lambda: None
 
     def is_scheduled(self) -> bool:
-        """Tell that nobody runs any."""
         return False
 
     async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:

@@ -331,34 +331,28 @@ class NoMcpServers:
     """Has none."""
 
     def servers(self) -> tuple[()]:
-        """Return none."""
         return ()
 
     problems = resources = servers
 
     def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Never call it."""
         del on_change
         return lambda: None
 
     def restart(self, name: str) -> None:
-        """Say so."""
         raise UsageError(f"there is no MCP server {name!r}")
 
     accept = restart
 
     def enable(self, name: str, *, is_on: bool) -> None:
-        """Say so."""
         del is_on
         self.restart(name)
 
     def choose_reach(self, name: str, reach: Reach) -> None:
-        """Say so."""
         del reach
         self.restart(name)
 
     def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
-        """Say that none can be added."""
         del source
         raise UsageError(f"MCP servers are not available here: {', '.join(entries)}")
 
@@ -366,7 +360,6 @@ class NoMcpServers:
         """Never ask."""
 
     def log_file(self, name: str) -> Path:
-        """Say so."""
         raise UsageError(f"there is no MCP server {name!r}")
 
     async def settle(self, limit_s: float) -> None:

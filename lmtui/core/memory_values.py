@@ -365,7 +365,6 @@ class NoMemory:
         raise _off()
 
     async def warnings(self) -> Sequence[str]:
-        """Return that memory is off."""
         return (_off().full_text(),)
 
     async def add(self, note: Note) -> bool:
@@ -377,30 +376,24 @@ class NoMemory:
         raise _off()
 
     async def remove(self, note: Note) -> None:
-        """Refuse.  Raises `UsageError`."""
         del note
         raise _off()
 
     async def change(self, old: Note, new: Note) -> None:
-        """Refuse.  Raises `UsageError`."""
         del old, new
         raise _off()
 
     async def proposals(self) -> Sequence[MemoryProposal]:
-        """Return none."""
         return ()
 
     async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
-        """Refuse.  Raises `UsageError`."""
         del proposal_id, text, scope
         raise _off()
 
     async def discard(self, proposal_id: str) -> None:
-        """Do nothing."""
         del proposal_id
 
     async def reflect(self) -> int:
-        """Refuse.  Raises `UsageError`."""
         raise _off()
 
 

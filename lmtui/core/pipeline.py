@@ -453,7 +453,6 @@ class NoPipeline:
     most_attempts = 0
 
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Never call it."""
         del listener
         return lambda: None
 
@@ -461,37 +460,30 @@ class NoPipeline:
         """Run none."""
 
     async def read(self) -> Sequence[PipelinePlan]:
-        """Return none."""
         return ()
 
     async def begin(self, path: str) -> None:
-        """Say so."""
         raise UsageError(f"nothing here can work on {sanitize_line(path)[:60]!r}")
 
     async def stop(self) -> None:
         """Do nothing."""
 
     async def pause(self, plan: str, *, is_paused: bool) -> None:
-        """Say so."""
         del is_paused
         raise UsageError(f"no plan {sanitize_line(plan)[:60]!r} here")
 
     async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
-        """Say so."""
         del task_id, action
         await self.pause(plan, is_paused=False)
 
     async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
-        """Say so."""
         raise UsageError(f"no plan {sanitize_line(plan)[:60]!r} here for {sanitize_line(spec.title)[:60]!r}")
 
     async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
-        """Say so."""
         del task_id, spec
         await self.pause(plan, is_paused=False)
 
     async def answer(self, plan: str, number: int, text: str) -> None:
-        """Say so."""
         del number, text
         await self.pause(plan, is_paused=False)
 

@@ -479,24 +479,20 @@ class NoChecks:
     is_on = False
 
     async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
-        """Find nothing."""
         del runner, changed, task
         return ()
 
     async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
-        """Say that it was not run."""
         del runner, files
         return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.NOT_RUN, command=command)
 
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
-        """Yield nothing."""
         del runner, goal, ask
         none: tuple[DefinitionEdit, ...] = ()
         for edit in none:
             yield edit
 
     async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
-        """Do nothing."""
         del runner, changed
 
     async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
@@ -504,12 +500,10 @@ class NoChecks:
         return None
 
     async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
-        """Return nothing."""
         del runner
         return ()
 
     async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
-        """Say that it was not run."""
         del runner, may_write
         return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.NOT_RUN, command=goal, text="checks are not part of this program")
 

@@ -58,7 +58,6 @@ class NoProjects:
     """Knows none."""
 
     async def read(self) -> Sequence[KnownProject]:
-        """Return none."""
         return ()
 
 

@@ -201,19 +201,15 @@ class NoSkills:
         raise ToolError(f"{tool.name} cannot be promoted here")
 
     async def found(self) -> Sequence[Skill]:
-        """Return none."""
         return ()
 
     def promoted(self) -> Sequence[PromotedTool]:
-        """Return none."""
         return ()
 
     def remove(self, name: str) -> bool:
-        """Find none."""
         return not name
 
     async def add(self, text: str, *, is_for_all: bool) -> str:
-        """Refuse.  Raises `UsageError`."""
         del text, is_for_all
         raise UsageError("no skills can be kept here")
 

@@ -56,7 +56,6 @@ class NoAgentDefinitions:
     """Has none."""
 
     async def named(self, name: str) -> AgentDefinition:
-        """Say so."""
         raise ToolError(f"no sub-agent {name[:60]!r}: none is defined here", "Call it again without `agent`.")
 
 

@@ -197,7 +197,6 @@ class NoUsage:
     """Knows of none."""
 
     async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
-        """Return an empty report."""
         return usage_report((), chosen, datetime.now(UTC), LocalZone())
 
 

@@ -362,7 +362,6 @@ class SubAgents:
         self._parent = parent
 
     async def run(self, briefs: Sequence[Brief]) -> Sequence[ChildResult]:
-        """Do the tasks; see `core.children.Children.run`."""
         definitions = self._team.parts.definitions
         named = {brief.agent: await definitions.named(brief.agent) for brief in briefs if brief.agent}
         done: dict[str, asyncio.Future[ChildResult]] = {

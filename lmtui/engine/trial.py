@@ -263,7 +263,6 @@ class SessionTrial:
         self._emit(ToolCallFinished(call_id=call_id, tool=_MERGE_TOOL, ok=True, result=notes, elapsed_ms=0, summary="merged"))
 
     async def drop(self) -> None:
-        """Drop all unmerged changes."""
         self._check_idle()
         paths = (await self._workspace.effect()).paths
         self._check_idle()

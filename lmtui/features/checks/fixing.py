@@ -174,7 +174,6 @@ class FixingLadder(Ladder):
         return await validate(runner, changed, task) if self.is_on and self.policy.gate is not Gate.OFF else ()
 
     async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
-        """Yield edits that make more of the goal's tests pass; it was run before, for what it says."""
         command, ended = self.last
         if command != goal:
             ended = await runner.run(goal, limit_s=self.limit_s, may_write=False)

@@ -73,7 +73,6 @@ class ServerCall:
         return Preview(f"{self.spec.name}\n{told}", limits=sanitize_line(limits))
 
     async def run(self, context: ToolContext) -> ToolResult:
-        """Ask the server."""
         await self._check()
         try:
             return await self.perform(self.spec, self.arguments, context.on_output)
@@ -94,7 +93,6 @@ class SearchCall:
 
     @property
     def arguments(self) -> Mapping[str, object]:
-        """Return the words."""
         return {"query": self.query}
 
     @property
@@ -112,7 +110,6 @@ class SearchCall:
         return ()
 
     async def preview(self, context: ToolContext) -> Preview:
-        """Return the words."""
         del context  # nobody is asked about a search
         return Preview(self.query)
 

@@ -92,7 +92,6 @@ class MemoryService(WorkspaceFeature):
         return self._inbox.waiting
 
     async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
-        """Return the notes that join a message; see `core.memory_values.MemoryReader.recall`."""
         try:
             async with asyncio.timeout(_RECALL_S):
                 notes = [each for each in await self.notes() if each.text not in given]
@@ -135,19 +134,15 @@ class MemoryService(WorkspaceFeature):
             return []
 
     async def notes(self) -> Sequence[Note]:
-        """Return every note that may be used, those of this folder first."""
         return await asyncio.to_thread(self.files.notes)
 
     async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
-        """Return the best hits; see `core.memory_values.MemoryReader.search`."""
         return await self._search.search(query, limit, sources)
 
     async def add(self, note: Note) -> bool:
-        """Keep a note; see `core.memory_values.MemoryReader.add`."""
         return await asyncio.to_thread(self.files.add, note if note.date else replace(note, date=today()))
 
     async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
-        """Take out notes that contain a text; see `core.memory_values.MemoryReader.forget`."""
         return await asyncio.to_thread(self.files.forget, has_words(words), scope)
 
     async def remove(self, note: Note) -> None:

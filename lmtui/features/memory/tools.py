@@ -236,5 +236,4 @@ class MemoryToolbox:
         self.prepare: Callable[[str, str], PreparedCall] = base.prepare
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told about the tools; in a small set nothing of memory."""
         return (*self._base.specs(tools, sees=sees), *(tool.spec() for tool in TOLD.get(tools, ())))

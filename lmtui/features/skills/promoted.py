@@ -144,7 +144,6 @@ class PromotedCall:
         return ()
 
     async def preview(self, context: ToolContext) -> Preview:
-        """Return the call and the program."""
         del context  # the workspace has nothing to do with what is shown
         await self._check()
         told = json.dumps(self.arguments, indent=1, ensure_ascii=False)

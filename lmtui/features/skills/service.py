@@ -179,7 +179,6 @@ class AgentFiles:
         return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
     async def named(self, name: str) -> AgentDefinition:
-        """Return a definition; see `core.agent_definitions.AgentDefinitions.named`."""
         found, wanted = await self.found(), _key(name)
         named = sorted(
             (each for each in found if _key(each.name) == wanted), key=lambda each: each.state is not SkillState.READY

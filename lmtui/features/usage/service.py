@@ -22,7 +22,6 @@ class UsageService(WorkspaceFeature):
         extensions.usage = self
 
     async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
-        """Return what the days of a range cost; the logs are read in a thread."""
         return await asyncio.to_thread(_report, self._logs, chosen)
 
 
