@@ -99,7 +99,6 @@ class EditorPipe:
         return message
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Send a message."""
         if "method" in message:
             SENT_ID.set(message.get("id"))
         self.post(message)

@@ -316,7 +316,6 @@ class Runtime:
         return (events.ModeChanged(mode=str(Mode.PLAN)),) if plans_first else ()
 
     def is_open(self, session_id: str) -> bool:
-        """Tell whether a session is open here."""
         return session_id in self._sessions and not self._sessions[session_id].is_closed
 
     async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:

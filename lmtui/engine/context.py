@@ -267,7 +267,6 @@ class Conversation:
         return tuple(self._sent)
 
     def sent_from(self, place: int) -> tuple[Message, ...]:
-        """Return the messages from a place on as they are sent."""
         return tuple(self._sent[place:])
 
     @property

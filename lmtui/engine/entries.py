@@ -71,7 +71,6 @@ class History:
         self._all[place] = replace(envelope, event=_with(envelope.event, [""] * len(texts)))
 
     def read(self) -> Sequence[Envelope]:
-        """Return what there is now."""
         return Past(tuple(self._all), self._packed.copy()) if self._packed else tuple(self._all)
 
 

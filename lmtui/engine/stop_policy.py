@@ -481,7 +481,6 @@ class SessionSleep:
 
     @property
     def wait(self) -> Wait | None:
-        """Return what the session waits for, None where it does not."""
         return self._agent.state.task_steps.wait
 
     def wake(self) -> bool:

@@ -86,7 +86,6 @@ class SharedControls:
         self._forms: dict[object, Ask] = {}
 
     def watch_folders(self, client: object, folders: Iterable[str]) -> None:
-        """Watch what any of the clients watches."""
         self._watched[client] = frozenset(folders)
         self._watch()
 

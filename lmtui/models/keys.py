@@ -42,7 +42,6 @@ class ServerKeys:
             return ""
 
     def all(self) -> list[str]:
-        """Return every key, or where it is."""
         return list(self._keys.values())
 
 

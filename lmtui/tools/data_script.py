@@ -54,7 +54,6 @@ class Columns:
 
     @property
     def count(self) -> int:
-        """Return how many there are."""
         return len(self._types)
 
 

@@ -386,7 +386,6 @@ class SessionState:
 
     @property
     def changes(self) -> Mapping[str, FileChange]:
-        """Return what the session changed, by file."""
         return self.work.changed_files.net
 
     @property

@@ -49,7 +49,6 @@ class TokenStore:
         self._keyring = _keyring()
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens, None where there are none yet."""
         tokens: OAuthToken | None = _parsed(OAuthToken, (await self._read()).get("tokens"))
         return tokens
 

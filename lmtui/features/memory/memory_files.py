@@ -73,7 +73,6 @@ class MemoryFile:
         return MemoryText(text, problem, is_cut)
 
     def notes(self) -> tuple[Note, ...]:
-        """Return the notes that are there now."""
         return parse_notes(self.read().text, self.scope)
 
     def write(self, text: str) -> None:
@@ -162,7 +161,6 @@ class MemoryFiles:
         self.trust = FolderConsent(workspace, "memory", lambda: _content(self._project.read()))
 
     def file(self, scope: MemoryScope) -> MemoryFile:
-        """Return the file of a scope."""
         return self._project if scope is MemoryScope.PROJECT else self._user
 
     def notes(self) -> tuple[Note, ...]:

@@ -175,7 +175,6 @@ class ThinkingBlock(Block):
 
     @property
     def thinking(self) -> str:
-        """Return the thinking so far."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""

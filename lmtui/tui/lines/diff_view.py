@@ -155,7 +155,6 @@ class HunkScroller(LineScroller):
 
     @property
     def hunk_count(self) -> int:
-        """Return how many hunks there are."""
         return len(self._diff.source.layout.hunk_tops)
 
     @property

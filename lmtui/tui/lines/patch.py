@@ -47,7 +47,6 @@ class TextLines(Sequence[DiffLine]):
         self._texts, self._start, self._stop, self._cut = texts, start, max(start, stop), cut
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return self._stop - self._start
 
     @overload

@@ -107,7 +107,6 @@ class TableRows(LineSource, Generic[Row]):
         self._draw = draw
 
     def total(self) -> int:
-        """Return how many rows there are."""
         return len(self.rows)
 
     def line(self, number: int) -> Line:

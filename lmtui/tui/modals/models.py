@@ -209,7 +209,6 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         self.show(rows, in_use if self.current is None else None)
 
     def show(self, rows: Sequence[ModelRow] | None = None, at: object = None) -> None:
-        """Show rows, and how many models they are."""
         super().show(rows, at)
         self.box.count(count_text(self.all_rows, sum(row.model is not None for row in self.table.rows)))
 

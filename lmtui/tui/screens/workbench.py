@@ -210,7 +210,6 @@ class Workbench(Screen[None]):
 
     @property
     def sessions(self) -> OpenSessions:
-        """Return the open sessions."""
         return self.ready.sessions
 
     @property

@@ -282,7 +282,6 @@ class Columns(Horizontal):
         return next((name for name in self.containers if self.has_focus_in(name)), "chat")
 
     def has_focus_in(self, pane: str) -> bool:
-        """Tell whether the focus is in a pane."""
         focused = self.screen.focused
         return focused is not None and self.containers[pane] in focused.ancestors_with_self
 

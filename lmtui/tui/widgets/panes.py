@@ -80,7 +80,6 @@ class PlanRows(LineSource):
         self._zone = zone
 
     def total(self) -> int:
-        """Return how many rows there are."""
         return len(self.rows)
 
     def line(self, number: int) -> Line:
