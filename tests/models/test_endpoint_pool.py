@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from lmtui.models.endpoint_pool import PoolHost, PoolMember, ServerPool, normali
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
 from lmtui.models.scripted_server import ScriptedServer
+from tests.models.fake_server import FakeServer, listening, listing, ok
 
 NO_RETRY = RetryPolicy(retries=0, loading_limit_s=0)
 TEN = ScriptedTurn(" ".join(["word"] * 10), rate=100.0)
@@ -90,24 +91,28 @@ async def run_all(pool: ServerPool, count: int) -> None:
     await asyncio.gather(*(answer(pool, request(str(number))) for number in range(count)))
 
 
-async def test_three_servers_share_the_work(start: Start) -> None:
+async def test_three_servers_share_the_work_that_comes_at_once_and_one_after_the_other(start: Start) -> None:
     servers = [await start() for _ in range(3)]
     pool = pool_of(*servers)
     await run_all(pool, 12)
     assert [asked(server) for server in servers] == [4, 4, 4]
+    for number in range(6):  # the id of a message that is gone is not taken for its conversation
+        await answer(pool, request(str(number)))
+    assert [asked(server) for server in servers] == [6, 6, 6]
 
 
-async def test_a_conversation_stays_where_its_prompt_is_cached(start: Start) -> None:
+async def test_a_conversation_stays_where_its_prompt_is_cached_also_where_only_its_name_is_known(start: Start) -> None:
     servers = [await start() for _ in range(3)]
     pool = pool_of(*servers)
     talk = request("long talk")
     await answer(pool, talk)
     others = [asyncio.create_task(answer(pool, request(f"other {number}"))) for number in range(6)]
-    for _ in range(3):
+    for turn in range(3):
         await answer(pool, talk)
+        await answer(pool, request(f"rebuilt {turn}"), "session")
     await asyncio.gather(*others)
-    own = [server for server in servers if any("long talk" in str(each.body) for each in server.requests)]
-    assert len(own) == 1
+    for words in ("long talk", "rebuilt"):
+        assert len([server for server in servers if any(words in str(each.body) for each in server.requests)]) == 1
 
 
 async def test_a_server_that_breaks_off_is_replaced_and_the_answer_begun_anew(start: Start) -> None:
@@ -165,24 +170,6 @@ async def test_a_request_that_is_refused_is_not_sent_again(start: Start) -> None
     with pytest.raises(ProviderError):
         await answer(pool, request())
     assert sorted(asked(server) for server in servers) == [0, 1]
-
-
-async def test_a_conversation_is_known_by_its_name_though_its_messages_are_rebuilt(start: Start) -> None:
-    servers = [await start() for _ in range(3)]
-    pool = pool_of(*servers)
-    for turn in range(4):
-        await answer(pool, request(f"turn {turn}"), "session")
-        await answer(pool, request(f"other {turn}"))
-    own = [server for server in servers if any("turn" in str(each.body) for each in server.requests)]
-    assert len(own) == 1
-
-
-async def test_the_id_of_a_message_that_is_gone_is_not_taken_for_its_conversation(start: Start) -> None:
-    servers = [await start(), await start()]
-    pool = pool_of(*servers)
-    for number in range(8):
-        await answer(pool, request(str(number)))
-    assert [asked(server) for server in servers] == [4, 4]
 
 
 async def test_a_server_is_never_asked_for_more_at_once_than_it_has_slots(start: Start) -> None:
@@ -260,13 +247,15 @@ async def test_a_server_that_is_gone_without_a_word_is_noticed(start: Start, mon
     await pool.close()
 
 
-async def test_a_busy_server_is_left_alone_as_long_as_it_says(start: Start) -> None:
-    servers = [await start(refusal(429, "busy", retry_after_s=30.0)), await start()]
+async def test_a_busy_server_is_left_alone_as_long_as_it_says_and_one_that_loads_is_skipped(start: Start) -> None:
+    loading = ScriptedTurn("x", fault=ScriptedFault(FaultKind.LOADING))
+    servers = [await start(refusal(429, "busy", retry_after_s=30.0)), await start(loading), await start()]
     pool = pool_of(*servers, clock=lambda: 0.0)
     for number in range(4):
         assert (await answer(pool, request(str(number))))[0] == TEN.text
-    assert [asked(server) for server in servers] == [1, 4]
+    assert [asked(server) for server in servers] == [1, 1, 4]
     assert pool.members[0].down_until_s > 20
+    assert "loading" in pool.rows()[1].problem
 
 
 async def test_the_wait_is_the_shortest_that_a_server_asks_for(start: Start) -> None:
@@ -277,46 +266,36 @@ async def test_the_wait_is_the_shortest_that_a_server_asks_for(start: Start) -> 
     assert raised.value.retry_after_s == 5
 
 
-async def test_a_loading_server_is_skipped(start: Start) -> None:
-    servers = [await start(ScriptedTurn("x", fault=ScriptedFault(FaultKind.LOADING))), await start()]
-    pool = pool_of(*servers)
-    assert (await answer(pool, request()))[0] == TEN.text
-    assert "loading" in pool.rows()[0].problem
+@asynccontextmanager
+async def returned(port: int) -> AsyncIterator[None]:
+    """Let a server listen where one was."""
+    server = ScriptedServer(Scenario((TEN,) * 9))
+    server._server = await asyncio.start_server(server._accept, "127.0.0.1", port, limit=1 << 20)
+    yield
+    await server.__aexit__(None, None, None)
 
 
-async def test_a_server_that_returns_is_taken_back_when_it_is_looked_at(start: Start) -> None:
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_a_server_that_is_gone_stays_down_until_it_answers_when_it_is_listed_or_looked_at(
+    start: Start, *, is_listed: bool
+) -> None:
     now = 0.0
     servers = [await start(), await start()]
     pool = pool_of(*servers, clock=lambda: now)
     port = int(servers[0].url.split(":")[2].partition("/")[0])
     await servers[0].__aexit__(None)
-    await answer(pool, request("one"))
-    assert [row.is_up for row in pool.rows()] == [False, True]
-    pool.members[0].down_until_s = 1e9
-    returned = ScriptedServer(Scenario((TEN,) * 9))
-    returned._server = await asyncio.start_server(returned._accept, "127.0.0.1", port, limit=1 << 20)
+    await (pool.look(is_now=True) if is_listed else answer(pool, request("one")))
     now = 31.0
-    await pool.look(is_now=True)
-    assert [row.is_up for row in pool.rows()] == [True, True]
-    await returned.__aexit__(None)
-
-
-async def test_a_server_that_is_gone_stays_down_until_it_answers_and_is_looked_at_when_listed(start: Start) -> None:
-    now = 0.0
-    servers = [await start(), await start()]
-    pool = pool_of(*servers, clock=lambda: now)
-    port = int(servers[0].url.split(":")[2].partition("/")[0])
-    await servers[0].__aexit__(None)
-    await pool.look(is_now=True)
-    now = 20.0
-    down = pool.rows()[0]
-    assert (down.is_up, down.problem) == (False, "no answer")
-    returned = ScriptedServer(Scenario((TEN,) * 9))
-    returned._server = await asyncio.start_server(returned._accept, "127.0.0.1", port, limit=1 << 20)
-    while not pool.rows()[0].is_up:
-        now += 5.0
-        await asyncio.sleep(0.05)
-    await returned.__aexit__(None)
+    assert [row.is_up for row in pool.rows()] == [False, True]
+    assert pool.rows()[0].problem == "no answer"
+    if not is_listed:
+        pool.members[0].down_until_s = 1e9
+    async with returned(port), asyncio.timeout(20):
+        if not is_listed:
+            await pool.look(is_now=True)
+        while not pool.rows()[0].is_up:
+            now += 5.0
+            await asyncio.sleep(0.05)
 
 
 async def test_a_server_that_fails_at_answers_is_not_taken_back_for_listing_its_models(start: Start) -> None:
@@ -330,10 +309,10 @@ async def test_a_server_that_fails_at_answers_is_not_taken_back_for_listing_its_
     assert not pool.rows()[0].is_up
 
 
-@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "qwen3:8b", "qwen3-8b", "/models/Qwen3-8B.gguf"])
-def test_names_of_one_model_are_alike(name: str) -> None:
-    assert normalized_name(name) == "qwen3-8b"
-    assert normalized_name("qwen3-4b") != normalized_name(name)
+def test_names_of_one_model_are_alike() -> None:
+    names = ("Qwen/Qwen3-8B", "qwen3:8b", "qwen3-8b", "/models/Qwen3-8B.gguf")
+    assert {normalized_name(name) for name in names} == {"qwen3-8b"}
+    assert normalized_name("qwen3-4b") != "qwen3-8b"
 
 
 async def test_each_server_is_asked_for_the_model_by_its_own_name(start: Start) -> None:
@@ -362,35 +341,17 @@ async def test_where_the_only_server_with_a_model_is_down_the_error_names_both(s
 
 
 async def test_no_server_gets_the_key_of_another() -> None:
-    async with ScriptedServer(Scenario((TEN,) * 20), key="one-1") as one, ScriptedServer(Scenario((TEN,) * 20)) as two:
-        seen: dict[str, set[str]] = {}
-        for server in (one, two):
-            heads = seen.setdefault(server.url, set())
-            read = server._accept
-
-            async def accept(reader: Any, writer: Any, heads: set[str] = heads, read: Any = read) -> None:
-                until = reader.readuntil
-
-                async def noted(end: bytes) -> bytes:
-                    head: bytes = await until(end)
-                    heads.update(line for line in head.decode().lower().split("\r\n") if line.startswith("authorization"))
-                    return head
-
-                reader.readuntil = noted
-                await read(reader, writer)
-
-            assert server._server is not None
-            server._server.close()
-            server._server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 20)
-        heads_of = list(seen.values())
-        members = [
-            PoolMember(OpenAICompatible(each.url, key, retry=NO_RETRY), key) for each, key in ((one, "one-1"), (two, "two-2"))
-        ]
-        pool = ServerPool(members, NO_RETRY)
+    said = ok({"choices": [{"index": 0, "message": {"content": "ok"}, "finish_reason": "stop"}]})
+    async with AsyncExitStack() as stack:
+        fakes = [FakeServer({"/v1/chat/completions": said, "/v1/models": ok(listing({"id": "scripted"}))}) for _ in range(2)]
+        servers = [await stack.enter_async_context(listening(fake)) for fake in fakes]
+        keyed = zip(servers, ("one-1", "two-2"), strict=True)
+        pool = ServerPool([PoolMember(OpenAICompatible(each.url, key, retry=NO_RETRY), key) for each, key in keyed], NO_RETRY)
         await run_all(pool, 8)
         await pool.served("scripted")
         await pool.close()
-        assert heads_of == [{"authorization: bearer one-1"}, {"authorization: bearer two-2"}]
+        assert all(server.posted for server in servers)
+        assert [server.keys for server in servers] == [{"Bearer one-1"}, {"Bearer two-2"}]
 
 
 async def test_all_servers_of_a_host_join(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from lmtui.core.errors import ContextOverflow, Fault
 from lmtui.models.provider_errors import status_error
 from tests.sets import for_each
@@ -11,7 +9,7 @@ from tests.sets import for_each
 URL = "http://127.0.0.1:11434/v1"
 
 
-@pytest.mark.parametrize(("status", "body"), [
+@for_each(("status", "body"), [
     (400, '{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools","type":"api_error"}}'),
     (500, '{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}'),
     (
@@ -19,41 +17,30 @@ URL = "http://127.0.0.1:11434/v1"
         '{"object":"error","message":"\\"auto\\" tool choice requires --enable-auto-tool-choice and --tool-call-parser '
         'to be set","type":"BadRequestError","code":400}',
     ),
-], ids=["Ollama", "llama.cpp", "vLLM"])  # fmt: skip
+])  # fmt: skip
 def test_a_server_that_takes_no_tools_is_known_by_its_words(status: int, body: str) -> None:
     error = status_error(URL, "gemma:2b", status, body, "application/json")
-    assert error.fault is Fault.NO_TOOLS
-    assert "gemma:2b" in str(error)
-    assert error.hint
-
-
-@pytest.mark.parametrize(("status", "body"), [
-    (400, '{"error":{"message":"tool call arguments must be JSON"}}'), (500, '{"error":{"message":"out of tools"}}'),
-])  # fmt: skip
-def test_other_words_about_tools_are_no_such_refusal(status: int, body: str) -> None:
-    assert status_error(URL, "m", status, body).fault is not Fault.NO_TOOLS
+    assert (error.fault, "gemma:2b" in str(error), error.hint != "") == (Fault.NO_TOOLS, True, True)
+    for other in ("tool call arguments must be JSON", "out of tools"):
+        assert status_error(URL, "m", status, json.dumps({"error": {"message": other}})).fault is not Fault.NO_TOOLS
 
 
 PAGE = "<!DOCTYPE HTML>\n<html><head><title>%s</title></head><body><h1>Error</h1></body></html>"
 
 
-def test_a_page_that_takes_no_requests_is_no_model_server() -> None:
+def test_a_page_that_takes_no_requests_is_no_model_server_and_of_a_proxys_only_the_words_are_told() -> None:
     error = status_error(URL, "m", 501, PAGE % "Unsupported method", "text/html;charset=utf-8")
     assert error.fault is Fault.NOT_A_MODEL_SERVER
+    for page, said in ((PAGE % "502 Bad Gateway", "502 Bad Gateway"), ("<h1>Out</h1>\n<p>of order</p>", "Out of order")):
+        error = status_error(URL, "m", 502, page, "text/html")
+        assert (error.fault, str(error)) == (Fault.BUSY, f"{URL} failed (HTTP 502: {said})")
 
 
-@pytest.mark.parametrize(
-    ("page", "said"), [(PAGE % "502 Bad Gateway", "502 Bad Gateway"), ("<h1>Out</h1>\n<p>of order</p>", "Out of order")]
-)
-def test_of_a_proxys_page_only_the_words_are_told(page: str, said: str) -> None:
-    error = status_error(URL, "m", 502, page, "text/html")
-    assert (error.fault, str(error)) == (Fault.BUSY, f"{URL} failed (HTTP 502: {said})")
-
-
-def test_a_window_that_cannot_be_is_not_told() -> None:
-    error = status_error(URL, "m", 400, '{"error": {"message": "exceeds the context size", "n_ctx": ' + "9" * 5000 + "}}")
-    assert isinstance(error, ContextOverflow)
-    assert error.window_tokens == 0
+def test_the_window_is_that_of_its_field_unless_it_cannot_be() -> None:
+    for size, window in (("8192", 8192), ("9" * 5000, 0)):
+        error = status_error(URL, "m", 400, '{"error": {"message": "exceeds the context size", "n_ctx": ' + size + "}}")
+        assert isinstance(error, ContextOverflow)
+        assert error.window_tokens == window
 
 
 @for_each(("said", "window"), [

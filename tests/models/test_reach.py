@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
-from lmtui.models.endpoint import is_reachable
+from lmtui.models.endpoint import is_local, is_reachable
 from lmtui.models.scripted_server import ScriptedServer
 
 
@@ -13,6 +13,12 @@ async def test_what_listens_can_be_reached_and_is_asked_nothing() -> None:
         assert await is_reachable(url)
         assert server.requests == []
     assert not await is_reachable(url)
+
+
+def test_which_addresses_are_local() -> None:
+    local = ("localhost:1", "192.168.1.5", "http://[::1]:8080", "box.lan")
+    assert all(is_local(address) for address in local)
+    assert not is_local("https://api.example.com")
 
 
 async def test_a_name_that_does_not_exist_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,21 +53,17 @@ async def order_of(requests: Sequence[tuple[str, int, Priority]]) -> list[str]:
     return bench.served
 
 
-async def test_one_slot_serves_one_after_the_other_in_order() -> None:
+async def test_a_person_goes_before_children_and_titles_and_equals_in_order() -> None:
+    child, nobody, user = Priority.SUBAGENT, Priority.BACKGROUND, Priority.USER
+    given = [("run", 1, child), ("title", 2, nobody), ("child", 3, child), ("person", 4, user), ("other", 5, user)]
     bench = Bench()
-    for owner, name in enumerate("abc"):
-        await bench.ask(name, owner)
-    assert bench.served == ["a"]
-    await bench.end("a")
-    assert bench.served == ["a", "b"]
-    await bench.end("b", "c")
-    assert bench.served == ["a", "b", "c"]
-
-
-async def test_a_person_goes_before_children_and_titles() -> None:
-    child, nobody = Priority.SUBAGENT, Priority.BACKGROUND
-    served = await order_of([("run", 1, child), ("title", 2, nobody), ("child", 3, child), ("person", 4, Priority.USER)])
-    assert served == ["run", "person", "child", "title"]
+    for request in given:
+        _, owner, urgency = request
+        assert bench.slots.before(owner, urgency) == {"title": 1, "child": 1, "person": 1, "other": 2}.get(request[0], 0)
+        await bench.ask(*request)
+    assert bench.served == ["run"]
+    await bench.close()
+    assert await order_of(given) == ["run", "person", "other", "child", "title"]
 
 
 async def test_the_conversation_that_is_in_the_cache_goes_before_its_equals_but_not_for_ever() -> None:
@@ -112,15 +108,4 @@ async def test_a_cancel_in_the_moment_of_its_turn_gives_the_slot_on() -> None:
     await settle()
     await bench.ask("c", 3)
     assert bench.served[-1] == "c"
-    await bench.close()
-
-
-async def test_how_many_are_before_is_told() -> None:
-    bench = Bench()
-    assert bench.slots.before(1, Priority.USER) == 0
-    await bench.ask("a", 1)
-    assert bench.slots.before(2, Priority.USER) == 1
-    await bench.ask("title", 2, Priority.BACKGROUND)
-    await bench.ask("b", 3)
-    assert (bench.slots.before(4, Priority.USER), bench.slots.before(4, Priority.BACKGROUND)) == (2, 3)
     await bench.close()

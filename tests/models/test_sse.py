@@ -33,11 +33,8 @@ def test_any_split_gives_what_the_whole_gives(cuts: list[int]) -> None:
     assert decoded([STREAM[start:end] for start, end in itertools.pairwise(edges)]) == WHOLE
 
 
-def test_a_last_event_without_its_blank_line_counts() -> None:
+def test_a_last_event_without_its_blank_line_and_a_bare_json_body_count() -> None:
     assert (decoded([b"data: x"]), decoded([b"data: x\n"])) == (["x"], ["x"])
-
-
-def test_a_bare_json_body_counts_as_an_event() -> None:
     assert decoded([b'{"error": {"message": "no"}}']) == ['{"error": {"message": "no"}}']
 
 

@@ -95,20 +95,15 @@ def without_toktok(**environ: str) -> list[object]:
     return result
 
 
-@pytest.mark.parametrize("variable", ["TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"])
-def test_without_data_nothing_is_downloaded(tmp_path: Path, variable: str) -> None:
+@pytest.mark.parametrize(
+    "variable",
+    ["TIKTOKEN_CACHE_DIR", *(pytest.param(name, marks=pytest.mark.full) for name in ("DATA_GYM_CACHE_DIR", "TMPDIR"))],
+)
+def test_without_data_nothing_is_downloaded_and_a_broken_file_is_not_used_and_stays(tmp_path: Path, variable: str) -> None:
     assert without_toktok(**{variable: str(tmp_path)}) == ["bytes/4", 3]
-    assert without_toktok(**{variable: ""}) == ["bytes/4", 3]
-
-
-def test_a_broken_file_in_the_cache_is_not_used_and_stays(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("half a file")
-    assert without_toktok(TIKTOKEN_CACHE_DIR=str(tmp_path)) == ["bytes/4", 3]
+    assert without_toktok(**{variable: str(tmp_path)}) == ["bytes/4", 3]
     assert (tmp_path / NAME).read_text() == "half a file"
-
-
-def test_the_usual_cache_folder_is_looked_into(tmp_path: Path) -> None:
-    assert without_toktok(TMPDIR=str(tmp_path)) == ["bytes/4", 3]
 
 
 def test_an_estimate_is_by_bytes() -> None:

@@ -4,13 +4,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.messages import Image, Message, ModelRequest, Role, ToolCall, ToolCallFormat, ToolChoice, ToolSpec
 from lmtui.models.request_encoding import RequestWriter
 from tests.fakes import role_problem
+from tests.sets import for_each
 
 READ = ToolSpec("read", "Read a file.", {
     "type": "object",
@@ -69,7 +69,7 @@ def test_held_to_a_schema_every_answer_is_an_object() -> None:
     assert json.loads(last["content"]) == {"name": "done", "arguments": {"answer": "It says forty-two."}}
 
 
-@pytest.mark.parametrize("form", ToolCallFormat)
+@for_each("form", ToolCallFormat)
 def test_one_held_answer_changes_nothing_before_the_end(form: ToolCallFormat) -> None:
     writer = RequestWriter()
     request = replace(REQUEST, call_form=form)
@@ -77,16 +77,6 @@ def test_one_held_answer_changes_nothing_before_the_end(form: ToolCallFormat) ->
     held = writer.write(replace(request, hold=ToolChoice.REQUIRED))
     assert held.startswith(plain.split(b',"response_format"')[0].removesuffix(b"}"))
     assert "response_format" in json.loads(held)
-
-
-@pytest.mark.parametrize("form", ToolCallFormat)
-def test_requests_grow_at_their_end_alone(form: ToolCallFormat) -> None:
-    writer = RequestWriter()
-    before = b""
-    for count in (2, 5, 6):
-        now = writer.write(replace(REQUEST, messages=MESSAGES[:count], call_form=form))
-        assert now.startswith(before)
-        before = now.split(b'],"response_format"')[0].removesuffix(b"]}")
 
 
 def test_another_form_writes_the_conversation_anew() -> None:
