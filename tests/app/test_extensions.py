@@ -129,7 +129,7 @@ async def test_what_programs_outside_would_run_is_set_aside_after_a_call(workspa
     assert (workspace / ".lmagent" / "mcp.json").read_text() == "{}"
 
 
-SAID = (
+SAID: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("mcp__paper__add", {"a": 2, "b": "3"}, '5\n{"total": 5}'),
     ("mcp__paper__wrong", {}, "it went wrong"),
     ("mcp__paper__add", {"a": 2}, "arguments: 'b' is a required property"),
@@ -252,8 +252,7 @@ async def test_one_that_wants_a_network_says_so_while_it_still_starts(workspace:
     npx.write_text("#!/bin/sh\nsleep 60\n")
     npx.chmod(0o755)
     server = {"command": str(npx), "args": ["-y", "pkg"], "network": "off", "start_timeout_s": 2}
-    opening = asyncio.create_task(begin(servers={"paper": server}, sandbox="bubblewrap"))
-    runtime, *_ = await opening
+    runtime, *_ = await begin(servers={"paper": server}, sandbox="bubblewrap")
     advice = "It has no network in its sandbox, and npx fetches packages when it starts"
     failed = await reach(runtime, ServerState.FAILED)
     assert (failed.problem, failed.hint[: len(advice)]) == ("it was not ready within 2 s", advice)

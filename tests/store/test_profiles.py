@@ -18,12 +18,15 @@ def test_what_was_kept_is_there_the_next_time_for_just_that_model(tmp_path: Path
     assert (again.get(KEY), again.get(ModelKey(KEY.url, KEY.model, "Q8_0", KEY.template))) == (PROFILE, ModelProfile())
 
 
-def test_what_another_process_kept_meanwhile_stays(tmp_path: Path) -> None:
+def test_what_another_process_kept_meanwhile_stays_and_names_that_are_no_text(tmp_path: Path) -> None:
     one, other = ProfileStore(tmp_path / "models.json"), ProfileStore(tmp_path / "models.json")
     assert one.get(KEY) == ModelProfile()
     other.put(KEY, PROFILE)
-    one.put(ModelKey(KEY.url, "another"), PROFILE)
-    assert ProfileStore(tmp_path / "models.json").get(KEY) == PROFILE
+    half = ModelKey(KEY.url, "half\ud800")
+    one.put(half, PROFILE)
+    kept = ProfileStore(tmp_path / "models.json")
+    assert kept.get(KEY) == kept.get(half) == PROFILE
+    assert [path.name for path in tmp_path.iterdir()] == ["models.json"]
 
 
 @for_each("text", ["", "{", "[]", "[" * 50_000, "\x00"])
@@ -52,10 +55,3 @@ def test_where_it_cannot_be_written_it_holds_for_this_process(tmp_path: Path) ->
     store = ProfileStore(tmp_path / "state" / "models.json")
     store.put(KEY, PROFILE)
     assert store.get(KEY) == PROFILE
-
-
-def test_a_name_that_is_no_text_is_kept_as_it_is(tmp_path: Path) -> None:
-    key = ModelKey(KEY.url, "half\ud800")
-    ProfileStore(tmp_path / "models.json").put(key, PROFILE)
-    assert ProfileStore(tmp_path / "models.json").get(key) == PROFILE
-    assert [path.name for path in tmp_path.iterdir()] == ["models.json"]

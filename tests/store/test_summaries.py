@@ -108,13 +108,18 @@ def test_a_log_that_grew_is_read_again_and_one_that_is_gone_is_left_out(tmp_path
     assert [each.id for each in summaries.look_up([second.stem, first.stem])] == [first.stem]
 
 
-def test_no_more_than_asked_for_and_no_foreign_file(tmp_path: Path) -> None:
+def test_no_more_than_asked_for_and_no_foreign_file_time_or_state(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
-    for number in range(4):
-        write(store, number)
+    paths = [write(store, number, TurnStarted(turn_id="t")) for number in range(4)]
     (write(store, 9)).write_text('{"kind": "other"}\nnonsense\n')
+    with paths[0].open("a") as file:
+        file.write('{"seq":9,"time":"2026-01-02T03:04:05+00:00","session":"x","kind":"turn_ended","reason":"\\u001b]0;x"}\n')
+    paths[3].write_text(paths[3].read_text().replace("+00:00", "").replace('Z"', '"'))
     assert [each.id[13:15] for each in Summaries(store).find(limit=2)] == ["03", "02"]
-    assert len(list(Summaries(store).find())) == 4
+    found = list(Summaries(store).find())
+    assert len(found) == 4
+    assert found[0].updated == NOW + timedelta(seconds=2), "a time without a zone is universal time"
+    assert found[-1].state == "done"
 
 
 @pytest.mark.parametrize("line", [
@@ -130,21 +135,6 @@ def test_a_line_made_to_break_the_list_does_not(tmp_path: Path, line: str) -> No
     write(store, 2, SessionRenamed(title="say that"))
     for search in ("", "say"):
         assert "say that" in [summary.title for summary in Summaries(store).find(search)]
-
-
-def test_a_time_without_a_zone_is_universal_time(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
-    path = write(store, 1)
-    path.write_text(path.read_text().replace("+00:00", "").replace('Z"', '"'))
-    assert next(Summaries(store).find()).updated == NOW + timedelta(seconds=1)
-
-
-def test_a_state_that_is_none_of_ours_is_not_shown(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
-    path = write(store, 1, TurnStarted(turn_id="t"))
-    with path.open("a") as file:
-        file.write('{"seq":9,"time":"2026-01-02T03:04:05+00:00","session":"x","kind":"turn_ended","reason":"\\u001b]0;x"}\n')
-    assert next(Summaries(store).find()).state == "done"
 
 
 def test_the_session_used_last_is_the_one_written_last_whenever_it_was_created(tmp_path: Path) -> None:

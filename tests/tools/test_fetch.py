@@ -52,6 +52,10 @@ async def test_a_long_page_is_read_on_by_its_offset() -> None:
         await fetched(page, offset=25_000)
     with pytest.raises(ToolError, match="it is empty"):
         await fetched(Page(URL, "text/plain"))
+    short = await fetched(Page(URL, "text/plain", "a" * 9), max_chars=3)
+    assert short.text.endswith("\naaa\n[characters 0 to 3 of 9; offset=3 continues]")
+    with pytest.raises(ToolError, match="method is wrong"):
+        await fetched(page, method="POST")
 
 
 async def test_a_picture_is_shown_to_who_sees_and_other_bytes_are_refused() -> None:
@@ -63,13 +67,18 @@ async def test_a_picture_is_shown_to_who_sees_and_other_bytes_are_refused() -> N
         await fetched(Page(URL, "application/pdf", data=b"%PDF", total_bytes=4))
 
 
-@pytest.mark.parametrize(("url", "access", "subject"), [
-    (URL, Access.WEB, "docs.example.com"), ("http://localhost:8000/x", Access.REACH, "localhost:8000"),
-    ("http://10.0.0.1/", Access.REACH, "10.0.0.1"), ("ftp://x", Access.NONE, ""),
-])  # fmt: skip
-def test_what_it_does_is_told_by_the_address(url: str, access: Access, subject: str) -> None:
-    call = REGISTRY.prepare("web_fetch", json.dumps({"url": url}))
-    assert (call.access, call.subjects) == (access, (subject,))
+async def test_what_it_does_is_told_by_the_address_and_an_approval_shows_all_of_it() -> None:
+    for url, access, subject in (
+        (URL, Access.WEB, "docs.example.com"),
+        ("http://localhost:8000/x", Access.REACH, "localhost:8000"),
+        ("http://10.0.0.1/", Access.REACH, "10.0.0.1"),
+        ("ftp://x", Access.NONE, ""),
+    ):
+        call = REGISTRY.prepare("web_fetch", json.dumps({"url": url}))
+        assert (call.access, call.subjects) == (access, (subject,))
+    preview = await REGISTRY.prepare("fetch", '{"url": "http://localhost:8000/a?b=1"}').preview(Bench().context())
+    assert preview.text == "http://localhost:8000/a?b=1"
+    assert preview.limits == "GET from localhost:8000, which is not on the public internet"
 
 
 @for_each(("access", "mode", "texts", "verdict"), [
@@ -85,25 +94,9 @@ def test_who_decides(access: Access, mode: Mode, texts: tuple[str, ...], verdict
     assert decide_all("fetch", access, ("box:80",), mode, rules).verdict is verdict
 
 
-async def test_an_approval_shows_the_whole_address() -> None:
-    preview = await REGISTRY.prepare("fetch", '{"url": "http://localhost:8000/a?b=1"}').preview(Bench().context())
-    assert preview.text == "http://localhost:8000/a?b=1"
-    assert preview.limits == "GET from localhost:8000, which is not on the public internet"
-
-
 async def test_a_selector_is_passed_on_and_missed_where_the_page_is_not_html() -> None:
     web = FakeWeb(Page(URL, "text/html", "# A", is_selected=True))
     context = replace(Bench().context(), features=FeatureServices(web=web))
     result = await REGISTRY.prepare("fetch", json.dumps({"url": URL, "css_selector": " h1 "})).run(context)
     assert (web.selector, "no effect" in result.text) == ("h1", False)
     assert "css_selector has no effect" in (await fetched(Page(URL, "text/plain", "a"), selector="h1")).text
-
-
-async def test_a_page_is_cut_where_it_is_told_to() -> None:
-    result = await fetched(Page(URL, "text/plain", "a" * 9), max_chars=3)
-    assert result.text.endswith("\naaa\n[characters 0 to 3 of 9; offset=3 continues]")
-
-
-async def test_a_request_that_is_no_get_is_refused_by_name() -> None:
-    with pytest.raises(ToolError, match="method is wrong"):
-        await fetched(Page(URL, "text/plain", "a"), method="POST")

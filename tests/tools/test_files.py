@@ -45,6 +45,12 @@ async def test_read_numbers_lines_and_tells_the_total() -> None:
     assert part.text == "    3  line 3\n    4  line 4\n(lines 3–4 of 10)"
     tail = await bench.call("read", path="a", offset=-2)
     assert tail.text == "    9  line 9\n   10  line 10\n(lines 9–10 of 10)"
+    past = await bench.call("read", path="a", offset=15)
+    assert past.text == "   10  line 10\n(a has 10 lines; line 15 is past its end)"
+    with pytest.raises(ToolError, match="end_line 2 is before line 3"):
+        await bench.call("read", path="a", offset=3, end_line=2)
+    coloured = await Bench(a=b"\x1b[31mred\x1b[0m\x07\n").call("read", path="a")
+    assert not {"\x1b", "\x07"} & {*coloured.text}
 
 
 async def test_read_numbers_lines_as_editors_and_grep_do() -> None:
@@ -53,12 +59,7 @@ async def test_read_numbers_lines_as_editors_and_grep_do() -> None:
     assert numbers == ["    3", "    4", "(line"]
 
 
-async def test_read_past_the_end_shows_the_last_line_and_says_how_long_the_file_is() -> None:
-    result = await Bench(a=b"x\ny\n").call("read", path="a", offset=5)
-    assert result.text == "    2  y\n(a has 2 lines; line 5 is past its end)"
-
-
-@pytest.mark.parametrize(("tool", "given", "note"), [
+@for_each(("tool", "given", "note"), [
     ("read", {"path": "a", "limit": 99999}, "[limit was 99999, which is out of range; 5000 was used]"),
     ("read", {"path": "a", "limit": "-1"}, "[limit was -1, which is out of range; 400 was used]"),
     ("ls", {"max_depth": 9}, "[depth was 9, which is out of range; 6 was used]"),
@@ -106,27 +107,21 @@ async def test_read_refuses_binary_with_its_kind() -> None:
         await Bench(a__png=b"\x89PNG\r\n\x1a\n\0\0\0\0").call("read", path="a.png")
 
 
-async def test_read_shows_no_control_characters() -> None:
-    result = await Bench(a=b"\x1b[31mred\x1b[0m\x07\n").call("read", path="a")
-    assert "\x1b" not in result.text
-    assert "\x07" not in result.text
-
-
 async def test_write_is_terse_and_tells_the_change() -> None:
     bench = Bench(a=b"old\n")
     result = await bench.call("write", path="a", content="new\nlines\n")
     assert (result.text, result.summary, bench.sandbox.files["a"]) == ("ok", "+2 −1", b"new\nlines\n")
     again = await bench.call("write", path="a", content="new\nlines\n")
     assert (again.text, again.changes) == ("ok, unchanged", ())
+    await bench.call("write", path="empty", content="")
+    assert bench.sandbox.files["empty"] == b""
+    preview = await REGISTRY.prepare("write", json.dumps({"path": "a", "content": "y\n"})).preview(bench.context())
+    assert ("-new" in preview.diff, "+y" in preview.diff, bench.sandbox.files["a"]) == (True, True, b"new\nlines\n")
+    with pytest.raises(ToolError, match="mode is wrong"):
+        await bench.call("write", path="a", content="x", mode="prepend")
 
 
-async def test_an_empty_file_can_be_written() -> None:
-    bench = Bench()
-    await bench.call("write", path="a", content="")
-    assert bench.sandbox.files["a"] == b""
-
-
-@pytest.mark.parametrize(("before", "after"), [
+@for_each(("before", "after"), [
     (b"\xef\xbb\xbfa = 1\r\nb = 2\r\n", b"\xef\xbb\xbfa = 1\r\nb = 3\r\n"),
     ("ä\nb = 2".encode("latin-1"), "ä\nb = 3".encode("latin-1")), ("b = 2\n".encode("utf-16"), "b = 3\n".encode("utf-16")),
     (b"\tb = 2\n\n\n", b"\tb = 3\n\n\n"),
@@ -147,14 +142,6 @@ async def test_preview_of_an_edit_that_cannot_be_is_an_error_not_a_question() ->
     call = REGISTRY.prepare("edit", json.dumps({"path": "a", "search": "nothing here", "replace": "y"}))
     with pytest.raises(ToolError, match="not in the file"):
         await call.preview(bench.context())
-
-
-async def test_preview_of_a_write_shows_the_diff_and_changes_nothing() -> None:
-    bench = Bench(a=b"x\n")
-    preview = await REGISTRY.prepare("write", json.dumps({"path": "a", "content": "y\n"})).preview(bench.context())
-    assert "-x" in preview.diff
-    assert "+y" in preview.diff
-    assert bench.sandbox.files["a"] == b"x\n"
 
 
 async def test_shell_tells_how_a_command_ended() -> None:
@@ -226,7 +213,7 @@ async def test_todos_are_added_completed_and_listed() -> None:
         await bench.call("todo_complete", id=9)
 
 
-async def test_grep_leaves_out_files_with_secrets_that_were_not_named_and_says_so() -> None:
+async def test_grep_leaves_out_what_is_forbidden_and_secrets_that_were_not_named_and_says_so() -> None:
     bench = Bench(a=b"key one\n", __env=b"key two\n", id_rsa=b"key three\n")
     shown = (await bench.call("grep", pattern="key")).text
     assert shown == "a\n    1: key one\n(2 files with matches left out: secrets, or forbidden; read asks)"
@@ -234,14 +221,9 @@ async def test_grep_leaves_out_files_with_secrets_that_were_not_named_and_says_s
         "no matches in all files (.env only)\n(1 file with matches"
     )
     assert "key two" in (await bench.call("grep", pattern="two", path=".env")).text
-
-
-async def test_grep_leaves_out_what_a_rule_forbids_to_read() -> None:
-    bench = Bench(a=b"one\n", hidden=b"one\n")
-    context = replace(bench.context(), on_reading=lambda path: Verdict.DENY if path == "hidden" else Verdict.ALLOW)
-    found = await REGISTRY.prepare("grep", '{"pattern": "one"}').run(context)
-    assert "hidden" not in found.text
-    assert "1 file with matches left out" in found.text
+    context = replace(bench.context(), on_reading=lambda path: Verdict.DENY if path == "a" else Verdict.ALLOW)
+    forbidden = await REGISTRY.prepare("grep", '{"pattern": "one"}').run(context)
+    assert ("key one" in forbidden.text, "1 file with matches left out" in forbidden.text) == (False, True)
 
 
 @for_each(("given", "shown"), [
@@ -255,23 +237,13 @@ async def test_read_ends_at_the_line_that_is_given(given: dict[str, object], sho
     assert [line.split()[0] for line in result.text.splitlines()[:-1]] == shown
 
 
-async def test_read_that_would_end_before_it_begins_says_so() -> None:
-    with pytest.raises(ToolError, match="end_line 2 is before line 3"):
-        await Bench(a=b"x\n" * 5).call("read", path="a", offset=3, end_line=2)
-
-
-@pytest.mark.parametrize("how", [{"mode": "append"}, {"mode": "a"}, {"append": True}, {"write_mode": "append"}])
+@for_each("how", [{"mode": "append"}, {"mode": "a"}, {"append": True}, {"write_mode": "append"}])
 async def test_write_appends_where_it_is_told_to(how: dict[str, object]) -> None:
-    bench = Bench(a=b"one\n")
+    bench = Bench(a=b"one\n", c="ä\n".encode("latin-1"))
     assert (await bench.call("write", path="a", content="two\n", **how)).summary == "+1 −0"
     await bench.call("write", path="b", content="new\n", **how)
-    assert bench.sandbox.files == {"a": b"one\ntwo\n", "b": b"new\n"}
-
-
-async def test_write_appends_in_the_encoding_of_the_file() -> None:
-    bench = Bench(a="ä\n".encode("latin-1"))
-    await bench.call("write", path="a", content="ö\n", mode="append")
-    assert bench.sandbox.files["a"] == "ä\nö\n".encode("latin-1")
+    await bench.call("write", path="c", content="ö\n", **how)
+    assert bench.sandbox.files == {"a": b"one\ntwo\n", "b": b"new\n", "c": "ä\nö\n".encode("latin-1")}
 
 
 async def test_write_refuses_to_append_to_what_is_no_text() -> None:
@@ -291,11 +263,6 @@ async def test_an_approved_append_to_a_file_that_changed_since_is_refused() -> N
     with pytest.raises(LmtuiError, match="has changed"):
         await call.run(context)
     assert bench.sandbox.files["a"] == b"other\n"
-
-
-async def test_write_in_an_unknown_mode_is_refused_by_name() -> None:
-    with pytest.raises(ToolError, match="mode is wrong"):
-        await Bench().call("write", path="a", content="x", mode="prepend")
 
 
 async def test_a_model_that_has_not_seen_a_file_may_append_to_it() -> None:

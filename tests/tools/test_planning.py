@@ -5,6 +5,7 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.plan import CommandRun, Plan, PlanStep, StepWork, Todo, TodoStatus, adopt_steps
 from lmtui.core.task_state import done_words
+from tests.sets import for_each
 from tests.tools.test_files import Bench
 
 STEPS = (PlanStep(1, "look"), PlanStep(2, "change", depends_on=(1,), verification="pytest -q"))
@@ -33,7 +34,7 @@ async def test_an_update_takes_what_it_does_not_tell_of() -> None:
     assert bench.plan.todos[1].depends_on == ()
 
 
-async def test_a_step_is_completed_and_the_next_one_told() -> None:
+async def test_a_step_is_completed_and_the_next_one_told_or_that_none_can_be_begun() -> None:
     bench = Bench()
     bench.plan = adopt_steps(Plan(), STEPS)
     told = await bench.call("plan_complete_step", step_id=1)
@@ -44,16 +45,12 @@ async def test_a_step_is_completed_and_the_next_one_told() -> None:
     told = await bench.call("complete_step", id="2", notes="14 passed")
     assert told.text == "step 2 is completed: so are all steps of the plan. Finish the task."
     assert bench.plan.steps[1].result == "14 passed [`pytest -q`: exit 0]"
-
-
-async def test_steps_that_nothing_can_begin_are_said_to_be_stuck() -> None:
-    bench = Bench()
     stuck = PlanStep(2, "change", TodoStatus.BLOCKED)
     bench.plan = Plan(steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS), stuck))
     assert "1 steps are open, and none of them can be begun" in (await bench.call("plan_complete_step", step_id=1)).text
 
 
-@pytest.mark.parametrize("name", ["task_todo_set", "todo_write", "TodoWrite"])
+@for_each("name", ["task_todo_set", "todo_write", "TodoWrite"])
 async def test_other_programs_lists_replace_the_whole_list(name: str) -> None:
     bench = Bench()
     await bench.call("todo_add", description="old")
@@ -82,7 +79,7 @@ async def test_one_tool_with_actions_does_what_the_others_do() -> None:
         await bench.call("manage_tasks", action="dance")
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [
+@for_each(("tool", "arguments"), [
     ("todo_update", {"id": 1, "status": "cancelled"}),
     ("manage_tasks", {"action": "cancel", "id": 1}),
     ("manage_tasks", {"action": "update", "id": 1, "status": "Canceled"}),

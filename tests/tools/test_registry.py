@@ -29,13 +29,9 @@ def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encodin
     specs = REGISTRY.specs(ToolSet(tools), sees=True)
     text = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
     assert counter_name() in ("toktok", "tiktoken")
+    for words in ("compute with `shell`", "the names, numbers or text asked for"):
+        assert tools == "full" or words in system_prompt(tools), "a small model is told so"
     assert count_tokens(text, encoding) + count_tokens(system_prompt(tools), encoding) <= most
-
-
-@pytest.mark.parametrize("words", ["compute with `shell`", "the names, numbers or text asked for"])
-def test_a_small_model_is_told_to_compute_with_tools_and_to_answer_what_was_asked(words: str) -> None:
-    assert words in system_prompt("lean")
-    assert words in system_prompt("long")
 
 
 def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
@@ -140,11 +136,6 @@ def test_what_is_not_safe_is_refused_with_the_wanted_form(name: str, arguments: 
     assert len(caught.value.full_text()) < 600
 
 
-def test_a_branch_is_read_when_listed_and_written_when_named() -> None:
-    assert REGISTRY.prepare("git_branch", "{}").access is Access.READ
-    assert REGISTRY.prepare("git_branch", '{"name": "x", "create": true}').access is Access.WRITE
-
-
 def test_schemas_hold_nothing_that_a_small_model_does_not_need() -> None:
     text = json.dumps([spec.parameters for spec in REGISTRY.specs()])
     for noise in ('"title"', '"default"', '"anyOf"', '"null"', "$ref", "$defs"):
@@ -183,6 +174,11 @@ def test_the_traits_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
         FileEffect.RUNS: {Access.EXECUTE}, FileEffect.UNKNOWN: {Access.NONE},
     }  # fmt: skip
     assert access in allowed[facts.file_effect], (access, facts)
+
+
+def test_a_branch_is_read_when_listed_and_written_when_named() -> None:
+    assert REGISTRY.prepare("git_branch", "{}").access is Access.READ
+    assert REGISTRY.prepare("git_branch", '{"name": "x", "create": true}').access is Access.WRITE
 
 
 def test_the_tools_that_read_are_found() -> None:

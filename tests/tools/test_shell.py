@@ -30,50 +30,43 @@ async def test_a_command_runs_in_the_folder_that_is_given(cwd: str, command: str
     assert bench.sandbox.ran == [line]
 
 
-@pytest.mark.parametrize(("command", "subject"), [
-    ("cd /home/me/project && make", "cd /workspace && make"),
-    ("cat '/home/me/project/.env' --x=/home/me/project/a", "cat '/workspace/.env' --x=/workspace/a"),
-    ("ls /home/me/projects /srv/home/me/project", "ls /home/me/projects /srv/home/me/project"),
-    ("ls ./home/me/project/a", "ls ./home/me/project/a"),
+@for_each(("root", "command", "subject"), [
+    ("/home/me/project", "cd /home/me/project && make", "cd /workspace && make"),
+    (
+        "/home/me/project",
+        "cat '/home/me/project/.env' --x=/home/me/project/a",
+        "cat '/workspace/.env' --x=/workspace/a",
+    ),
+    ("/home/me/project", "ls /home/me/projects /srv/home/me/project", "ls /home/me/projects /srv/home/me/project"),
+    ("/home/me/project", "ls ./home/me/project/a", "ls ./home/me/project/a"),
+    ("/home/a;b", "cd /home/a;b && ls", "cd /home/a;b && ls"),
 ])  # fmt: skip
-async def test_rules_see_one_name_of_the_workspace(command: str, subject: str) -> None:
-    call = REGISTRY.prepare("shell", json.dumps({"command": command}))
+async def test_rules_see_one_name_of_the_workspace(root: str, command: str, subject: str) -> None:
+    call = ToolRegistry(root).prepare("shell", json.dumps({"command": command}))
     assert (call.subjects, (await call.preview(Bench().context())).text) == ((subject,), command)
-
-
-def test_a_path_with_signs_of_the_shell_is_left_as_it_is() -> None:
-    command = "cd /home/a;b && ls"
-    assert ToolRegistry("/home/a;b").prepare("shell", json.dumps({"command": command})).subjects == (command,)
 
 
 def test_a_command_that_is_prepared_again_changes_the_folder_once() -> None:
     call = REGISTRY.prepare("shell", '{"command": "make", "workdir": "sub"}')
     again = REGISTRY.prepare("shell", json.dumps(dict(call.arguments)))
     assert again.arguments == {"command": "cd sub && make"}
-
-
-def test_a_folder_that_is_no_text_is_refused_by_name() -> None:
     with pytest.raises(ToolError, match="cwd is wrong"):
         REGISTRY.prepare("shell", '{"command": "ls", "cwd": 5}')
 
 
-@pytest.mark.parametrize(("given", "timeout_s", "memory_mb"), [
+@for_each(("given", "timeout_s", "memory_mb"), [
     ({}, 90, 3000), ({"timeout": 200, "memory_mb": 100}, 200, 100), ({"timeout": 9999, "memory_mb": 9999}, 400, 3000),
     ({"timeout": -1, "memory_mb": 1}, 90, 64),
 ])  # fmt: skip
-async def test_the_settings_are_the_default_and_the_most(given: dict[str, int], timeout_s: int, memory_mb: int) -> None:
+async def test_the_settings_are_the_default_and_the_most_and_the_model_is_told(
+    given: dict[str, int], timeout_s: int, memory_mb: int
+) -> None:
     bench = Bench()
-    bench.sandbox.limits = CommandLimits(timeout_s=90, max_timeout_s=400, memory_mb=3000)
+    bench.sandbox.limits = limits = CommandLimits(timeout_s=90, max_timeout_s=400, memory_mb=3000)
+    (spec,) = (each for each in ToolRegistry(limits=limits).specs() if each.name == "shell")
+    assert "seconds; default 90, limit 400" in json.dumps(spec.parameters)
     call = REGISTRY.prepare("shell", json.dumps({"command": "make", **given}))
     assert (await call.preview(bench.context())).limits == f"up to {timeout_s} s, {memory_mb:,} MB"
-
-
-def test_the_model_is_told_the_limits_of_the_settings() -> None:
-    limits = CommandLimits(timeout_s=90, max_timeout_s=400)
-    (spec,) = (each for each in ToolRegistry(limits=limits).specs() if each.name == "shell")
-    properties = spec.parameters["properties"]
-    assert isinstance(properties, dict)
-    assert properties["timeout"]["description"] == "seconds; default 90, limit 400"
 
 
 async def test_output_before_a_time_out_is_kept_and_what_helps_is_said() -> None:
@@ -99,12 +92,9 @@ async def test_a_background_command_says_how_to_go_on_with_it() -> None:
     assert sent.text == "output of b1rs\n(b1 running for 3 s)"
     stopped = await REGISTRY.prepare("background", '{"id": "b1", "action": "stop"}').run(bench.context())
     assert stopped.text == "b1  stopped after 3 s  npm run dev"
-
-
-@pytest.mark.parametrize(("action", "access"), [("read", Access.NONE), ("stop", Access.NONE), ("input", Access.EXECUTE)])
-def test_only_input_for_a_background_command_asks(action: str, access: Access) -> None:
-    call = REGISTRY.prepare("background", json.dumps({"id": "b1", "action": action, "input": "rm -r x"}))
-    assert call.access is access
+    for action, access in (("read", Access.NONE), ("stop", Access.NONE), ("input", Access.EXECUTE)):
+        call = REGISTRY.prepare("background", json.dumps({"id": "b1", "action": action, "input": "rm -r x"}))
+        assert call.access is access
 
 
 @for_each(("command", "output", "text", "is_ok"), [
