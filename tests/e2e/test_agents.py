@@ -1,11 +1,6 @@
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import signal
-
-import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
@@ -49,31 +44,6 @@ async def test_what_a_sub_agent_does_is_in_the_stream_and_its_papers_are_kept(pr
     papers = next((program.workspace / ".lmagent/agents").glob("*/agent_1"))
     assert json.loads((papers / "brief.json").read_text())["objective"] == "Write a.txt"
     assert json.loads((papers / "result.json").read_text())["artifacts"] == ["a.txt"]
-
-
-@pytest.mark.parametrize("kind", ["tool_call_started", "agent_finished"])
-async def test_killed_while_a_sub_agent_works_it_is_shown_and_does_not_run_again(
-    kind: str, program: Program, serve: Serve
-) -> None:
-    server = await serve(*pair())
-    process = await program.start("run", "--url", server.url, *FILES_ONLY, "--output", "stream-json", "have it written")
-    assert process.stdout is not None
-    async with asyncio.timeout(60):
-        while (event := json.loads(await process.stdout.readline()))["kind"] != kind or (
-            kind.startswith("tool") and event["agent"] == "root"
-        ):
-            pass
-        os.kill(process.pid, signal.SIGKILL)
-        await process.wait()
-    log = next((program.workspace / ".lmagent/sessions").glob("*.jsonl"))
-    made = log.read_text().count('"kind":"agent_started"')
-    asked = len(server.requests)
-    shown = await program.run("resume", "--url", server.url, *FILES_ONLY, log.stem, "what happened?")
-    assert shown.code == 0
-    after = [json.loads(line) for line in log.read_text().splitlines()]
-    assert sum(event["kind"] == "agent_started" for event in after) == made
-    assert sum(event["kind"] == "agent_finished" for event in after) == made
-    assert len(server.requests) == asked + 1
 
 
 async def test_without_sub_agents_the_model_is_told_of_none_and_of_no_definition(program: Program, serve: Serve) -> None:

@@ -66,7 +66,6 @@ async def attempted(
 
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP, DOCKER])
-@pytest.mark.quick
 async def test_one_slot_tries_until_one_is_green_and_keeps_that(project: Program, serve: Serve, sandbox: str) -> None:
     server = await serve(scenario(GOOD, 2), scenario(BROKEN, 3), scenario(HALF, None))
     code, told, err = await attempted(project, server, "--keep", sandbox=sandbox)

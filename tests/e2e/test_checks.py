@@ -56,18 +56,6 @@ async def test_a_run_that_stays_red_is_unfinished_with_exit_code_2(project: Prog
     assert "red" in shown.out
 
 
-async def test_a_goal_needs_no_task_and_is_worked_at_until_its_command_exits_with_0(project: Program, serve: Serve) -> None:
-    (project.workspace / "calc.py").write_text(CODE.replace("+", "-"))
-    server = await serve(ScriptedTurn("It is done."), edit("a - b", "a + b"), ScriptedTurn("Now it is."))
-    goal = "python3 -m unittest -q"
-    result = await project.run("run", "--url", server.url, "--goal", goal, *FLAGS)
-    found = json.loads(result.out)
-    assert (result.code, found["status"], found["verified"]) == (0, "done", "green"), result.err
-    first = json.dumps(server.requests[0].body)
-    assert goal in first
-    assert "test_add" in first
-
-
 async def test_a_paused_goal_is_said_resumed_replaced_and_dropped_without_a_screen(project: Program, serve: Serve) -> None:
     server = await serve(*[ScriptedTurn("It is done.")] * 20)
     go_on = ("run", "--url", server.url, *FLAGS, "--continue")

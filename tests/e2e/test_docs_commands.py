@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +81,33 @@ async def test_the_events_of_a_task_have_the_fields_of_the_page(program: Program
     for event in result.events:
         assert sorted(event) == sorted([*make_events.ENVELOPE, *own[event["kind"]]])
     assert set(make_events.STABLE) - {event["kind"] for event in result.events} == {"approval_requested", "approval_resolved"}
+
+
+def example() -> str:
+    (found,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "long-tasks.md").read_text(), re.DOTALL)
+    return str(found)
+
+
+def play(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    folder.mkdir()
+    (folder / "batch.py").write_text(script)
+    environ = {
+        **os.environ, "PYTHONPATH": str(ROOT), "LMTUI_HOME": str(folder.parent / "home"), "LMTUI_SANDBOX": "process",
+    }  # fmt: skip
+    run = [sys.executable, "batch.py"]
+    return subprocess.run(run, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_example_of_the_docs_runs_to_its_end(tmp_path: Path) -> None:
+    found = play(tmp_path / "whole", example())
+    assert found.returncode == 0, found.stderr
+    assert [path.read_text() for path in sorted((tmp_path / "whole" / "notes").iterdir())] == [
+        f"# notes/{number}.md\n" for number in range(1, 6)
+    ]
+
+
+def test_an_example_that_stops_early_is_not_finished(tmp_path: Path) -> None:
+    script = example().replace("DONE = NAMES ", "DONE = NAMES[:3] ")
+    found = play(tmp_path / "part", script)
+    assert found.returncode == 2, found.stdout + found.stderr
+    assert "not finished: 3 of 5 processed, next is notes/4.md" in found.stdout + found.stderr

@@ -54,18 +54,6 @@ SLASH = {
     "memory": ("memory", "remember", "forget", "find"),
     "batch": ("batch",),
 }
-COMMANDS = {
-    "instructions": ("guidance.show", "guidance.persona", "guidance.draft"),
-    "skills": ("skills.show", "skills.promote", "skills.read", "skills.use", "skills.remove"),
-    "slash_commands": ("prompts.show",),
-    "mcp": ("mcp.show", "mcp.tools", "mcp.accept", "mcp.switch", "mcp.restart", "mcp.log"),
-    "jobs": ("jobs.show", "jobs.add", "jobs.open", "jobs.new", "jobs.run", "jobs.pause", "jobs.remove"),
-    "checks": ("checks.run", "checks.show", "checks.goal"),
-    "projects": ("projects.show", "projects.open"),
-    "usage": ("usage.show", "usage.longer", "usage.shorter", "usage.table"),
-    "batch": ("batch.show", "batch.review", "batch.accept", "batch.reject"),
-    "memory": ("memory.show", "memory.remember", "memory.forget", "memory.find"),
-}
 SCREENS = {"skills": ("SkillList",), "mcp": ("McpList",), "jobs": ("JobList",)}
 PROMPT = {"instructions": ("Wear a hat.",), "skills": ("find-bug",)}
 TOOLS = {
@@ -125,7 +113,6 @@ async def main():
                     break
         from textual.screen import Screen
         from docs import make_keys, make_settings
-        from lmtui.tui.commands import COMMANDS
         from lmtui.tui.controllers.command_controller import help_rows
 
         def below(kind):
@@ -135,7 +122,6 @@ async def main():
         found = {
             "answer": text,
             "names": workbench.prompt.completing.commands.names,
-            "ids": [each.id for each in COMMANDS],
             "help": "\\n".join(f"{row.group}\\n{row.text} {row.note} {row.words}" for row in help_rows(())),
             "screens": below(Screen),
             "settings": [row.name for row in workbench.sessions.host.settings.rows()],
@@ -220,7 +206,6 @@ async def test_a_program_without_it_works_and_lists_no_trace(removed: str, progr
 
     assert "All is done." in found["answer"]
     missing(removed, SLASH, set(found["names"]))
-    missing(removed, COMMANDS, set(found["ids"]))
     missing(removed, SCREENS, set(found["screens"]))
     missing(removed, SETTINGS, set(found["settings"]))
     missing(removed, SETTINGS, words_of(SETTINGS, "\n".join(re.findall(r"^\| `(\w+)`", found["settings page"], re.M))))

@@ -245,3 +245,15 @@ async def test_a_demo_that_is_kept_from_its_work_does_not_claim_success(program:
     result = await program.run("demo", "--headless", *FILES_ONLY, "--deny", "Shell")
     assert result.code == 3
     assert "What it made is in" not in result.err
+
+
+async def test_the_doctor_says_what_the_web_is_for_the_model(program: Program) -> None:
+    for name, value, words in (
+        ("LMTUI_WEB", "ask", "fetch asks about each host; web_search is not set up"),
+        ("LMTUI_WEB_SEARCH", "brave", "web_search: Brave has no key"),
+        ("LMTUI_WEB_SEARCH_KEY", "key-0123456789", "fetch asks about each host; web_search: brave (api.search.brave.com)"),
+        ("LMTUI_WEB", "off", "off"),
+    ):
+        program.environ[name] = value
+        rows = (await program.run("doctor", "--offline", "--json")).json
+        assert [row["text"] for row in rows if row["name"] == "web"] == [words]

@@ -66,7 +66,6 @@ def states(told: Any) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP, DOCKER])
-@pytest.mark.quick
 async def test_a_plan_is_worked_through_and_each_task_is_a_commit(repository: Program, serve: Serve, sandbox: str) -> None:
     server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
     (repository.workspace / "mine.txt").write_text("not committed\n")

@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import signal
-
 import pytest
 
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
@@ -89,21 +84,6 @@ async def test_a_resumed_session_shows_its_plan_and_carries_it_out_once_approved
     assert files_of(program) == ["a.txt", "b.txt"]
     again = await program.run("resume", "--url", server.url, *FILES_ONLY, "--approve", session, "and now?")
     assert again.code == 0
-
-
-async def test_killed_with_a_plan_open_it_is_there_again(program: Program, serve: Serve) -> None:
-    server = await serve(PROPOSE, FIRST, SECOND, DONE)
-    process = await program.start(
-        "plan", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "stream-json", "two files"
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(60):
-        while json.loads(await process.stdout.readline())["kind"] != "plan_proposed":
-            pass
-        os.kill(process.pid, signal.SIGKILL)
-        await process.wait()
-    done = await program.run("resume", "--url", server.url, *FILES_ONLY, "--approve", session_of(program))
-    assert (done.code, done.out) == (0, "Both files are there.\n")
 
 
 async def test_the_demo_plans_and_does_what_was_approved(program: Program) -> None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
-from pathlib import Path
+import os
 
 import pytest
 
@@ -83,7 +84,7 @@ async def test_a_session_goes_on(program: Program, serve: Serve) -> None:
     assert said(server, 3) == "four"
 
 
-async def test_an_answer_matches_its_schema_or_is_asked_for_again(program: Program, serve: Serve) -> None:
+async def test_an_answer_matches_its_schema_is_asked_for_again_or_is_unfinished(program: Program, serve: Serve) -> None:
     (program.workspace / "schema.json").write_text(json.dumps(SCHEMA))
     server = await serve(ScriptedTurn("There are 3."), ScriptedTurn('```json\n{"count": 3}\n```'))
     options = ("--output-schema", "schema.json", "--output-last-message", "answer.json")
@@ -92,16 +93,10 @@ async def test_an_answer_matches_its_schema_or_is_asked_for_again(program: Progr
     assert (program.workspace / "answer.json").read_text() == '{"count": 3}\n'
     assert '"required": ["count"]' in said(server)
     assert "Answer again, with the JSON alone." in said(server, 1)
-
-
-async def test_an_answer_that_never_matches_is_unfinished(program: Program, serve: Serve) -> None:
-    (program.workspace / "schema.json").write_text(json.dumps(SCHEMA))
     server = await serve(*[ScriptedTurn('{"count": "three"}')] * 5)
-    found = await program.run("run", *base(server), "--output-schema", "schema.json", "--json", "count")
-    assert found.code == 2
-    assert (found.json["exit_code"], found.json["status"], found.json["iterations"]) == (2, "unfinished", 3)
-    assert "$.count: 'three' is not of type 'integer'" in found.json["error"]
-    assert len(server.requests) == 3
+    never = (await program.run("run", *base(server), "--output-schema", "schema.json", "--json", "count")).json
+    assert (never["exit_code"], never["status"], never["iterations"], len(server.requests)) == (2, "unfinished", 3, 3)
+    assert "$.count: 'three' is not of type 'integer'" in never["error"]
 
 
 async def test_settings_of_the_command_line_reach_the_model_and_the_result_and_an_ephemeral_run_leaves_no_session(
@@ -132,46 +127,6 @@ async def test_a_closed_pipe_is_silent(program: Program, serve: Serve) -> None:
     assert process.returncode == 1
 
 
-async def test_an_added_folder_is_read_and_told_to_the_model(program: Program, serve: Serve, tmp_path: Path) -> None:
-    library = tmp_path / "library"
-    library.mkdir()
-    (library / "api.py").write_text("heron = 1\n")
-    read = ScriptedCall("read", {"path": f"{library}/api.py"})
-    write = ScriptedCall("write", {"path": f"{library}/new.py", "content": "x"})
-    server = await serve(ScriptedTurn(calls=(read, write)), DONE)
-    found = await program.run("run", *base(server), "--mode", "auto", "--add-dir", str(library), "look")
-    assert found.code == 2, found.err  # the last change failed
-    assert f"- {library}" in json.dumps(server.requests[0].body["messages"])
-    results = json.dumps(server.requests[1].body["messages"])
-    assert "heron = 1" in results
-    assert "is an added folder, which is read-only" in results
-    assert not (library / "new.py").exists()
-
-
-@pytest.mark.bubblewrap
-async def test_a_writable_folder_is_changed_in_auto_mode_or_by_a_rule_with_its_whole_path(
-    program: Program, serve: Serve, tmp_path: Path
-) -> None:
-    library = tmp_path / "library"
-    library.mkdir()
-    write = ScriptedCall("write", {"path": f"{library}/new.py", "content": "x = 1\n"})
-    for options, code in (
-        (("--mode", "normal", "--allow", "Write(**)"), 3),
-        (("--mode", "normal", "--allow", f"Write({library}/**)"), 0),
-        (("--mode", "auto"), 0),
-        (("--mode", "auto", "--deny", f"Write({library}/**)"), 0),
-    ):
-        server = await serve(ScriptedTurn(calls=(write,)), DONE)
-        found = await program.run(
-            "run", "--url", server.url, "--sandbox", "bubblewrap", *options, "--add-dir", "../library:rw", "go"
-        )
-        assert found.code == code, found.err
-        assert f"- {library} (writable)" in json.dumps(server.requests[0].body["messages"])
-        is_written = code == 0 and "--deny" not in options
-        assert (library / "new.py").exists() == is_written, options
-        (library / "new.py").unlink(missing_ok=True)
-
-
 async def test_the_machine_can_be_checked_from_the_home_folder(program: Program) -> None:
     program.environ["HOME"] = str(program.workspace)
     found = await program.run("sandbox", "check", "--json")
@@ -186,3 +141,27 @@ async def test_a_role_whose_model_the_server_lacks_does_not_start(program: Progr
     assert (found.code, found.out) == (64, "")
     assert "the server has no such model: reviewer: stork-9b. It has egret-3b, heron-7b." in found.err
     assert not [request for request in server.requests if "messages" in request.body]
+
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+async def test_a_picture_of_the_command_line_reaches_the_model(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("A dot."))
+    (program.workspace / "dot.png").write_bytes(PNG)
+    found = await program.run("run", "--url", server.url, "--image", "dot.png", "what is this?")
+    assert (found.code, found.out.strip()) == (0, "A dot.")
+    (request,) = [each.body for each in server.requests if "messages" in each.body]
+    parts = request["messages"][-1]["content"]
+    assert parts[0] == {"type": "text", "text": "what is this?"}
+    assert parts[1]["image_url"]["url"] == "data:image/png;base64," + base64.b64encode(PNG).decode()
+
+
+async def test_what_is_no_picture_is_named_and_nothing_runs(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("never"))
+    (program.workspace / "note.txt").write_text("text")
+    os.mkfifo(program.workspace / "pipe.png")
+    for name, words in (("gone.png", "cannot be read"), ("note.txt", "is not a PNG"), ("pipe.png", "not a regular file")):
+        found = await program.run("run", "--url", server.url, "--image", name, "what is this?")
+        assert (found.code, words in found.err) == (64, True), found.err
+    assert server.requests == []
