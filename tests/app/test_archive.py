@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -145,34 +146,25 @@ async def test_a_fork_of_a_session_that_is_not_ours_takes_neither_its_mode_nor_i
     assert (await second.open_session(new_id)).mode == "normal"
 
 
-@pytest.mark.parametrize(("form", "begin"), [("md", "# do it"), ("html", "<!doctype html>"), ("jsonl", '{"seq":1,')])
-async def test_an_export_is_a_new_file_where_lmtui_was_started(
-    tmp_path: Path, open_one: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch, form: str, begin: str
+async def test_an_export_is_a_new_file_where_lmtui_was_started_or_where_that_is_gone_in_the_users_folder(
+    tmp_path: Path, home: Path, open_one: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
     runtime = open_one((await serve(DONE)).url)
     session = await runtime.new_session()
     await run(session)
-    first, second = await runtime.archive.export(session.id, form), await runtime.archive.export(session.id, form)
-    assert (first.parent, second.name) == (tmp_path / "here", f"lmtui-{session.id}-2.{form}")
-    assert first.read_text().startswith(begin)
-    assert first.stat().st_mode & 0o777 == 0o600
-
-
-async def test_an_export_goes_to_the_users_folder_where_the_other_is_gone(
-    tmp_path: Path, home: Path, open_one: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    runtime = open_one((await serve(DONE)).url)
-    monkeypatch.chdir(tmp_path)
-    gone.rmdir()
-    session = await runtime.new_session()
-    assert (await runtime.archive.export(session.id, "md")).parent == home / "state" / "exports"
+    for form, begin in (("md", "# do it"), ("html", "<!doctype html>"), ("jsonl", '{"seq":1,')):
+        first, second = await runtime.archive.export(session.id, form), await runtime.archive.export(session.id, form)
+        assert (first.parent, second.name) == (here, f"lmtui-{session.id}-2.{form}")
+        assert first.read_text().startswith(begin)
+        assert first.stat().st_mode & 0o777 == 0o600
     with pytest.raises(SessionFileError, match="pdf"):
         await runtime.archive.export(session.id, "pdf")
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(here)
+    assert (await runtime.archive.export(session.id, "md")).parent == home / "state" / "exports"
 
 
 async def test_a_fork_waits_for_nothing_and_the_original_still_does(open_one: Open, serve: Serve) -> None:

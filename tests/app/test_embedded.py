@@ -28,6 +28,7 @@ async def test_files_are_a_server_among_others() -> None:
     assert [model.name for model in server.models] == ["a-Q4_K_M", "b (hub, x)", "b (hub, y)"]
     assert (server.models[0].size_bytes, server.models[0].quantisation) == (4_700_000_000, "Q4_K_M")
     assert [model.is_loaded for model in server.models] == [False] * 3
+    assert await embedded(can_run=True, files=[]).found(is_alone=True) == []
 
 
 async def test_without_the_wheel_files_are_hinted_at_where_nothing_else_is_there() -> None:
@@ -35,13 +36,6 @@ async def test_without_the_wheel_files_are_hinted_at_where_nothing_else_is_there
     assert server.models == ()
     assert "lmtui[embedded]" in server.note
     assert await embedded(can_run=False).found(is_alone=False) == []
-
-
-async def test_no_files_are_no_server() -> None:
-    assert await embedded(can_run=True, files=[]).found(is_alone=True) == []
-
-
-async def test_without_the_wheel_nothing_is_started() -> None:
     with pytest.raises(ProviderError, match="wheel is needed") as caught:
         await anext(embedded(can_run=False).load("a-Q4_K_M"))
     assert "lmtui[embedded]" in caught.value.hint

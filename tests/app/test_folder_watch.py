@@ -34,12 +34,25 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
 
 
 async def test_changes_in_watched_folders_are_told_together_and_others_not(watched: Watched, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("src")
+    watched.watch.watch(frozenset({"link", "src/..", "nowhere"}))
+    assert watched.watch.folders == frozenset()
     watched.watch.watch(frozenset({"", "src"}))
     (tmp_path / "src" / "a.py").write_text("x")
     (tmp_path / "b.txt").write_text("x")
     (tmp_path / "other" / "c.txt").write_text("x")
     await watched.until(lambda: len(watched.told) == 1)
     assert watched.told == [FoldersChanged(frozenset({"", "src"}))]
+    watched.watch.watch(frozenset({"other"}))
+    (tmp_path / "src" / "a.py").write_text("y")
+    (tmp_path / "other" / "b.py").write_text("x")
+    await watched.until(lambda: len(watched.told) == 2)
+    assert watched.told[1:] == [FoldersChanged(frozenset({"other"}))]
+    watched.watch.watch(frozenset({"", "other"}))
+    (tmp_path / "other" / "b.py").unlink()
+    (tmp_path / "other" / "c.txt").unlink()
+    (tmp_path / "other").rmdir()
+    await watched.until(lambda: watched.watch.folders == {""})
 
 
 async def test_git_is_told_of_but_not_its_locks(watched: Watched, tmp_path: Path) -> None:
@@ -51,28 +64,6 @@ async def test_git_is_told_of_but_not_its_locks(watched: Watched, tmp_path: Path
     lock.rename(tmp_path / ".git" / "index")
     await watched.until(lambda: bool(watched.told))
     assert watched.told == [FoldersChanged(frozenset(), has_git_changed=True)]
-
-
-async def test_what_is_no_longer_watched_is_not_told(watched: Watched, tmp_path: Path) -> None:
-    watched.watch.watch(frozenset({"", "src"}))
-    watched.watch.watch(frozenset({"other"}))
-    (tmp_path / "src" / "a.py").write_text("x")
-    (tmp_path / "other" / "b.py").write_text("x")
-    await watched.until(lambda: bool(watched.told))
-    assert watched.told == [FoldersChanged(frozenset({"other"}))]
-
-
-async def test_a_folder_behind_a_link_is_not_watched(watched: Watched, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("src")
-    watched.watch.watch(frozenset({"link", "src/..", "nowhere"}))
-    assert watched.watch.folders == frozenset()
-
-
-async def test_a_folder_that_goes_is_told_and_forgotten(watched: Watched, tmp_path: Path) -> None:
-    watched.watch.watch(frozenset({"", "src"}))
-    (tmp_path / "src").rmdir()
-    await watched.until(lambda: bool(watched.told))
-    assert watched.watch.folders == {""}
 
 
 async def test_nothing_is_told_after_the_end(watched: Watched, tmp_path: Path) -> None:

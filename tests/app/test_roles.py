@@ -27,16 +27,14 @@ async def test_sessions_begin_with_the_coders_model_and_plan_with_the_planners(o
     assert asked == [("small", 0.5, 7), ("big", 0.1, None)]
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("plan", 9_000), ("auto", 7_000)])
-async def test_a_window_that_the_server_does_not_tell_is_the_roles(
-    open_one: Open, serve: Serve, mode: str, expected: int
-) -> None:
+async def test_a_window_that_the_server_does_not_tell_is_the_roles(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE, DONE, models=("small", "big"), window_tokens=0)
     roles = ("coder: small context_length=7000", "planner: big context_length=9000")
-    session = await open_one(server.url, roles=roles, context_tokens=5_000, mode=mode).new_session()
-    await run(session)
-    changes = [each.event for each in session.history() if isinstance(each.event, ModelChanged)]
-    assert changes[-1].window_tokens == expected
+    for mode, expected in (("plan", 9_000), ("auto", 7_000)):
+        session = await open_one(server.url, roles=roles, context_tokens=5_000, mode=mode).new_session()
+        await run(session)
+        changes = [each.event for each in session.history() if isinstance(each.event, ModelChanged)]
+        assert changes[-1].window_tokens == expected
 
 
 async def test_what_nothing_asks_yet_is_said_once(open_one: Open, serve: Serve) -> None:
@@ -58,23 +56,15 @@ async def test_a_model_that_is_chosen_comes_before_the_coders(open_one: Open, se
     assert server.requests[0].body["model"] == "big"
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (Config(), True),
-        (Config(roles=("planner: temperature=0.1",)), True),
-        (Config(roles=ROLES), False),
-        (Config(roles=ROLES, one_model="on"), True),
-        (Config(one_model="off"), False),
-    ],
-)
-def test_one_large_model_at_a_time_unless_roles_want_several(config: Config, expected: bool) -> None:
-    assert is_one_model(config) is expected
+def test_one_large_model_at_a_time_unless_roles_want_several() -> None:
+    one = (Config(), Config(roles=("planner: temperature=0.1",)), Config(roles=ROLES, one_model="on"))
+    several = (Config(roles=ROLES), Config(one_model="off"))
+    assert [is_one_model(config) for config in (*one, *several)] == [True] * 3 + [False] * 2
 
 
-@pytest.mark.parametrize(("slots", "expected"), [(3, 3), (0, 1)])
-def test_the_slots_of_the_settings_are_those_of_the_server(slots: int, expected: int) -> None:
-    assert ModelConnection(Config(url="http://127.0.0.1:9", slots=slots)).provider().slot_count == expected
+def test_the_slots_of_the_settings_are_those_of_the_server() -> None:
+    for slots, expected in ((3, 3), (0, 1)):
+        assert ModelConnection(Config(url="http://127.0.0.1:9", slots=slots)).provider().slot_count == expected
 
 
 async def test_a_picture_of_the_workspace_reaches_the_server_and_a_fork_has_it_too(
@@ -112,15 +102,8 @@ async def test_a_model_that_the_server_does_not_list_is_told(open_one: Open, ser
     assert any("lists no model called 'nosuch'" in text for text in told)
 
 
-@pytest.mark.parametrize(
-    ("setting", "has_role", "slots", "expected"),
-    [
-        ("auto", False, 1, False),
-        ("auto", False, 4, True),
-        ("auto", True, 1, True),
-        ("on", False, 1, True),
-        ("off", True, 4, False),
-    ],
-)
-def test_a_title_is_asked_for_where_the_prompt_cache_stays(setting: str, has_role: bool, slots: int, expected: bool) -> None:
-    assert asks_for_title(setting, has_role=has_role, slots=slots) is expected
+def test_a_title_is_asked_for_where_the_prompt_cache_stays() -> None:
+    yes = (("auto", False, 4), ("auto", True, 1), ("on", False, 1))
+    no = (("auto", False, 1), ("off", True, 4))
+    asks = [asks_for_title(setting, has_role=has_role, slots=slots) for setting, has_role, slots in (*yes, *no)]
+    assert asks == [True] * 3 + [False] * 2

@@ -11,6 +11,7 @@ from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Effect, GrantScope, Mode, Rule, Verdict
 from lmtui.core.skills import PROMOTED
 from lmtui.store.rule_store import add_rule
+from tests.sets import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("pattern", ["../x", "[z-a]", "a**b", "", "~/x", "{a"])
-@pytest.mark.parametrize("kind", ["allow", "ask", "deny"])
+@for_each("pattern", ["../x", "[z-a]", "a**b", "", "~/x", "{a"])
+@for_each("kind", ["allow", "ask", "deny"])
 def test_a_pattern_in_the_settings_that_is_none_is_an_error_that_names_the_rule(folder: Path, kind: str, pattern: str) -> None:
     texts = (f"Read({pattern})",)
     config = {"allow": Config(allow=texts), "ask": Config(ask=texts), "deny": Config(deny=texts)}[kind]
@@ -74,8 +75,8 @@ def test_a_rule_about_tools_names_a_whole_path(folder: Path) -> None:
 KEEPS = Rule(Effect.DENY, "write", "keep/**")
 
 
-@pytest.mark.parametrize(
-    ("tool", "access", "subject", "is_asked"),
+@for_each(
+    "tool, access, subject, is_asked",
     [
         ("git_branch", Access.WRITE, "old", True),
         ("background", Access.EXECUTE, "", True),

@@ -48,31 +48,19 @@ def noted(events: list[Any]) -> str:
     return "\n".join(event.text for event in events if isinstance(event, Notice))
 
 
-async def test_a_resource_that_the_user_mentions_goes_with_the_message(opened: Any) -> None:
+async def test_resources_that_the_user_mentions_go_with_the_message(opened: Any) -> None:
     _, session = await opened()
     events = await run(session, "what is in @paper:note://one?")
     assert attached(events) == '<resource server="paper" uri="note://one">\ninside note://one ‹/resource>\n</resource>'
     assert noted(events) == ""
-
-
-async def test_its_picture_goes_where_pictures_go(opened: Any) -> None:
-    _, session = await opened()
     events = await run(session, "look at @paper:note://dot")
     message = next(event for event in events if isinstance(event, MessageAdded))
     assert [image.media_type for image in message.images] == ["image/png"]
     assert "[resource note://dot, no type, 3 bytes of data]" in message.attached
-
-
-async def test_a_long_one_is_cut_and_that_is_said(opened: Any) -> None:
-    _, session = await opened()
     events = await run(session, "@paper:note://long/900000")
     assert "\n[cut here]\n</resource>" in attached(events)
     assert len(attached(events)) < 20_000
     assert "@paper:note://long/900000 was cut" in noted(events)
-
-
-async def test_one_that_is_not_there_is_said_and_the_words_go(opened: Any) -> None:
-    _, session = await opened()
     events = await run(session, "see @other:note://one")
     assert attached(events) == ""
     assert "@other:note://one was not sent: no MCP server 'other' with resources is ready" in noted(events)
@@ -129,16 +117,12 @@ async def test_a_prompt_becomes_the_users_message_and_what_it_mentions_is_not_re
     assert "the secret" not in message.attached
 
 
-async def test_a_long_prompt_is_cut_as_a_result_is(opened: Any) -> None:
+async def test_a_long_prompt_is_cut_as_a_result_is_and_pictures_go_along(opened: Any) -> None:
     runtime, session = await opened(options=("long=100000",))
     events = await begun(runtime, session, "/mcp__paper__review x")
     message = next(event for event in events if isinstance(event, MessageAdded) and event.role is Role.USER)
     assert "more characters of what the server said]\n</prompt>" in message.text
     assert len(message.text) < 17_000
-
-
-async def test_the_picture_of_a_prompt_goes_along(opened: Any) -> None:
-    runtime, session = await opened()
     events = await begun(runtime, session, "/mcp__paper__talk")
     message = next(event for event in events if isinstance(event, MessageAdded) and event.role is Role.USER)
     assert [image.media_type for image in message.images] == ["image/png"]

@@ -11,6 +11,7 @@ from lmtui.app.settings import UserSettings
 from lmtui.config import SETTINGS, Config, Loaded, load_config
 from lmtui.core.errors import ConfigError
 from lmtui.core.roles import ModelRole
+from tests.sets import for_each
 
 
 class Book:
@@ -58,11 +59,17 @@ def test_a_change_is_written_and_holds_and_the_rest_of_the_file_stays(tmp_path: 
     row = book.settings.change("mode", "plan")
     assert (row.value, row.source) == ("plan", str(file()))
     assert file().read_text() == '# mine\nseed = 7   # lucky\n\nmode = "plan"\n'
-    assert book.used[-1].mode == "plan"
+    assert [each.mode for each in book.used] == ["plan"]
+    book.settings.change("theme", "paper")
+    book.settings.change("notify", "off")
+    assert len(book.used) == 1, "what only the screen looks at renews nothing"
+    assert book.settings.change("seed", None).source == "default"
+    assert "seed" not in file().read_text()
+    assert book.settings.change("network", None).value == "off"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
+@for_each(
+    "name, text, value",
     [
         ("temperature", "0.3", 0.3),
         ("seed", " 12 ", 12),
@@ -77,20 +84,12 @@ def test_what_is_typed_becomes_the_settings_own_type(tmp_path: Path, name: str, 
     assert getattr(load_config(tmp_path, {}, {}).config, name) == value
 
 
-@pytest.mark.parametrize(("name", "text"), [("temperature", "hot"), ("mode", "yolo"), ("seed", "1.5"), ("max_retries", "-1")])
+@for_each("name, text", [("temperature", "hot"), ("mode", "yolo"), ("seed", "1.5"), ("max_retries", "-1")])
 def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path, name: str, text: str) -> None:
     write("seed = 7\n")
     with pytest.raises(ConfigError, match=name):
         Book(tmp_path).settings.change(name, text)
     assert file().read_text() == "seed = 7\n"
-
-
-def test_a_setting_is_forgotten(tmp_path: Path) -> None:
-    write("seed = 7\nmode = 'auto'\n")
-    book = Book(tmp_path)
-    assert book.settings.change("seed", None).source == "default"
-    assert "seed" not in file().read_text()
-    assert book.settings.change("network", None).value == "off"
 
 
 def test_what_is_stronger_still_wins_and_the_row_says_so(tmp_path: Path) -> None:
@@ -106,13 +105,6 @@ def test_a_new_file_is_for_the_user_alone_and_an_old_one_keeps_its_mode(tmp_path
     file().chmod(0o644)
     settings.change("seed", "4")
     assert stat.S_IMODE(file().stat().st_mode) == 0o644
-
-
-def test_what_only_the_screen_looks_at_renews_nothing(tmp_path: Path) -> None:
-    book = Book(tmp_path)
-    book.settings.change("theme", "paper")
-    book.settings.change("notify", "off")
-    assert book.used == []
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

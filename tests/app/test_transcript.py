@@ -5,8 +5,7 @@ import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
-import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmtui.app.archive import as_html, as_json, as_markdown, as_text
@@ -26,6 +25,7 @@ from lmtui.core.events import (
     TurnReason,
 )
 from lmtui.core.messages import Role
+from tests.sets import for_each
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ATTACK = "</pre><script>alert(1)</script>\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj.exe<img src=x onerror=alert(1)>\"'&`"
@@ -77,34 +77,24 @@ class _Page(HTMLParser):
 OUR_TAGS = {"html", "meta", "title", "style", "h1", "h2", "h3", "section", "pre", "code", "details", "summary", "p", "em"}
 
 
-def test_hostile_text_makes_no_element_of_the_page() -> None:
-    page = _Page(as_html(everywhere(ATTACK)))
-    assert page.tags <= OUR_TAGS
-    assert page.attributes <= {"lang", "charset", "class"}
-    assert "<script>alert(1)</script>" in page.text
-
-
+@example(ATTACK)
 @given(st.text(alphabet="<>&\"'`/!-ab \n\x1b[]\x9b") | st.text())
-def test_no_text_makes_an_element_of_the_page(text: str) -> None:
+def test_no_text_makes_an_element_of_the_page_and_it_loads_nothing(text: str) -> None:
     page = _Page(as_html(everywhere(text)))
     assert page.tags <= OUR_TAGS
     assert page.attributes <= {"lang", "charset", "class"}
+    assert text != ATTACK or "<script>alert(1)</script>" in page.text
+    assert not re.search(r"(?:src|href)\s*=|url\(|@import", as_html(everywhere("x")))
 
 
-def test_the_page_loads_nothing() -> None:
-    page = as_html(everywhere("x"))
-    assert not re.search(r"(?:src|href)\s*=|url\(|@import", page)
+def test_no_control_sequence_and_no_reordering_comes_through() -> None:
+    for write in (as_text, as_markdown, as_html):
+        shown = write(everywhere(ATTACK))
+        assert CONTROLS.search(shown) is None
+        assert "<U+202E>" in shown or "&lt;U+202E&gt;" in shown
 
 
-@pytest.mark.parametrize("write", [as_text, as_markdown, as_html], ids=["text", "markdown", "html"])
-def test_no_control_sequence_and_no_reordering_comes_through(write: object) -> None:
-    assert callable(write)
-    shown = write(everywhere(ATTACK))
-    assert CONTROLS.search(shown) is None
-    assert "<U+202E>" in shown or "&lt;U+202E&gt;" in shown
-
-
-@pytest.mark.parametrize(
+@for_each(
     "result",
     ["```\n# owned\n```", "`````\n# owned", "``\x1b[0m`\n# owned", "`\u200b``\n# owned", "\x1b[31m```\x1b[0m\n# owned"],
 )
@@ -116,7 +106,7 @@ def test_a_tool_result_cannot_leave_its_fence(result: str) -> None:
     assert not any(line.strip().startswith(fence) for line in inside)
 
 
-@pytest.mark.parametrize("title", ["a`b", "``<img src=x>``", "`", "```"])
+@for_each("title", ["a`b", "``<img src=x>``", "`", "```"])
 def test_a_file_name_cannot_leave_its_code_span(title: str) -> None:
     call = ToolCallStarted(call_id="c", tool="read", arguments={}, title=title)
     line = next(line for line in as_markdown(envelopes(call)).splitlines() if line.startswith("**"))

@@ -26,26 +26,20 @@ def looked_at(folder: Path) -> FolderTrust:
     return FolderTrust(folder, load(), load, lambda _: None)
 
 
-def test_what_was_refused_no_longer_waits_and_can_be_answered_again(folder: Path) -> None:
+def test_what_was_refused_no_longer_waits_until_it_changes_or_is_answered_again(folder: Path) -> None:
+    assert not looked_at(folder).refused()
     say(looked_at(folder), is_trusted=False)
     trust = looked_at(folder)
     assert not trust.waiting()
     assert [item.text for item in trust.refused()] == ["mode = auto"]
+    settings = folder / ".lmagent" / "config.toml"
+    settings.write_text('mode = "auto"\nallow = ["Shell(*)"]\n')
+    changed = looked_at(folder)
+    assert (len(changed.waiting()), [*changed.refused()]) == (2, [])
+    settings.write_text('mode = "auto"\n')
     say(trust, is_trusted=True)
     assert not trust.refused()
     assert trust.is_trusted
-
-
-def test_a_change_after_a_refusal_waits_anew(folder: Path) -> None:
-    say(looked_at(folder), is_trusted=False)
-    (folder / ".lmagent" / "config.toml").write_text('mode = "auto"\nallow = ["Shell(*)"]\n')
-    trust = looked_at(folder)
-    assert len(trust.waiting()) == 2
-    assert not trust.refused()
-
-
-def test_nothing_was_refused_before_the_first_answer(folder: Path) -> None:
-    assert not looked_at(folder).refused()
 
 
 @pytest.mark.parametrize("answer", [True, False])

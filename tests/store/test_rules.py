@@ -92,14 +92,6 @@ def test_any_rule_is_read_back_as_it_was(rule: str) -> None:
     assert texts("/w") == [rule]
 
 
-def test_a_deleted_line_revokes_its_rule() -> None:
-    add_rule(Path("/w"), "shell(a)")
-    add_rule(Path("/w"), "shell(b)")
-    lines = [line for line in rules_file().read_text().splitlines() if "shell(a)" not in line]
-    rules_file().write_text("\n".join(lines))
-    assert texts("/w") == ["shell(b)"]
-
-
 def test_a_file_that_cannot_be_read_is_told_and_not_overwritten() -> None:
     rules_file().parent.mkdir(parents=True)
     rules_file().write_text("[[broken")
