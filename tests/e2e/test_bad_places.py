@@ -14,8 +14,7 @@ import pytest
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program
-from tests.e2e.test_prompt import lmtui_pid
-from tests.e2e.test_tmux import Terminal, terminal
+from tests.e2e.test_tmux import Terminal, lmtui_pid, terminal
 
 __all__ = ["terminal"]
 

@@ -17,14 +17,12 @@ from yarl import URL
 from lmtui.core.errors import UsageError
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.web.web_server import FONTS, check_address, names_of
-from tests.e2e.chromium import BINARY, chromium
+from tests.e2e.chromium import chromium
 from tests.e2e.conftest import Program, Serve
 
 WRITE = ScriptedCall("write", {"path": "hello.txt", "content": "written from a browser\n"})
 # without capabilities root is to root what one ordinary process is to another
 UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
-IS_REQUIRED = os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1"  # in CI nothing is skipped for not being installed
-needs_chromium = pytest.mark.skipif(BINARY is None and not IS_REQUIRED, reason="no Chromium on this machine")
 
 
 def free_port() -> int:
@@ -68,7 +66,7 @@ async def serving(
         await asyncio.wait_for(process.wait(), 20)
 
 
-@needs_chromium
+@pytest.mark.chromium
 async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: Program, serve: Serve) -> None:
     server = await serve(ScriptedTurn("", calls=(WRITE,)), ScriptedTurn("The file is there."))
     async with serving(program, "--url", server.url) as served, chromium() as page:

@@ -66,12 +66,3 @@ async def test_the_list_says_what_each_costs_and_fails_for_a_broken_one(program:
     assert (skills["bad"]["state"], skills["tidy"]["state"], skills["pond"]["state"]) == ("broken", "ready", "waiting")
     assert "line 1" in skills["bad"]["problem"]
     assert skills["tidy"]["tokens"] > 0 < told.json["tokens"] <= 300
-
-
-async def test_one_is_shown_as_the_model_reads_it(program: Program) -> None:
-    shown = await program.run("skills", "show", "find-bug")
-    assert (shown.code, shown.out.startswith('<skill name="find-bug">')) == (0, True)
-    assert "# Find a bug" in (await program.run("skills", "show", "find-bug", "--json")).json["text"]
-    for arguments in (("show",), ("show", "nothing")):
-        wrong = await program.run("skills", *arguments)
-        assert (wrong.code, "skill" in wrong.err) == (64, True)

@@ -233,13 +233,3 @@ async def test_another_model_is_selected_for_a_session(start: Start) -> None:
     for wrong in ({"url": "http://127.0.0.1:9", "model": "x"}, {"url": host.model.url, "model": "nope"}, {"model": "nope"}, {}):
         assert (await host.client.post("/v1/models/select", json=wrong)).status_code == 422
     assert [each.model for each in read_choices()] == [""]
-
-
-async def test_without_a_server_in_the_settings_the_first_that_is_found_is_used(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = await start(DONE, mode="auto", url="")
-    monkeypatch.setenv("OLLAMA_HOST", host.model.url.removesuffix("/v1"))
-    session_id = await host.new_session()
-    found = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": "go", "wait": True})
-    assert found["turn"]["text"]

@@ -15,7 +15,7 @@ from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.host.commands import token_for
 from lmtui.host.connect import ask_host, check_socket_folder, host_folder
-from lmtui.host.link import FrameChannel, HostLink, Welcome, _Later, pause_s
+from lmtui.host.link import FrameChannel, HostLink, Welcome, _Later
 from lmtui.host.remote import RemoteSession, remote_port
 
 Reply = Callable[[dict[str, Any]], list[dict[str, Any]]]
@@ -68,10 +68,6 @@ async def _until(is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
         while not is_so():
             await asyncio.sleep(0.01)
-
-
-def test_a_pause_before_connecting_again_has_a_limit() -> None:
-    assert [pause_s(0), pause_s(1), pause_s(10_000)] == [0.2, 0.4, 5.0]
 
 
 async def test_what_comes_while_missed_events_are_read_is_told_after_them() -> None:

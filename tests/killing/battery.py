@@ -1,7 +1,6 @@
 """Kill the program at each durable event of a long session, and look at what the next life makes of it.
 
 python -m tests.killing.battery [FIRST [STEP]]
-python -m tests.killing.battery KIND …
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,16 +120,6 @@ async def main(first: int, step: int) -> int:
     return places["bad"]
 
 
-async def main_kinds(kinds: Sequence[str]) -> int:
-    """Kill at the first event of each kind; return how many places went wrong."""
-    verdicts = [await kill_at(kind) for kind in kinds]
-    for verdict in verdicts:
-        print(f"killed at {verdict.place}: {'; '.join(verdict.problems) or 'well' if verdict.was_killed else 'never'}")
-    return sum(bool(verdict.problems) or not verdict.was_killed for verdict in verdicts)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] and not sys.argv[1].isdigit():
-        sys.exit(asyncio.run(main_kinds(sys.argv[1:])))
     given = [int(word) for word in sys.argv[1:3]]
     sys.exit(bool(asyncio.run(main(*(given or [1]), *([] if len(given) > 1 else [1])))))
