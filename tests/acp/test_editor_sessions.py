@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,10 @@ def test_a_grant_for_the_session_asks_no_more(agent: Agent) -> None:
     assert (agent.workspace / "made.txt").exists()
 
 
+def answered(answer: Message, _: Message) -> Message:
+    return answer
+
+
 REJECTED: tuple[tuple[Message | None, tuple[str, ...]], ...] = (
     ({"outcome": {"outcome": "selected", "optionId": "no"}}, ("end_turn",)),
     ({"outcome": {"outcome": "cancelled"}}, ("cancelled",)),
@@ -149,7 +154,7 @@ def test_what_is_rejected_dismissed_or_not_answered_as_it_was_offered_changes_no
         if answer is None:  # an editor that cannot ask
             del agent.answers["session/request_permission"]
         else:
-            agent.answers["session/request_permission"] = lambda _, answer=answer: answer
+            agent.answers["session/request_permission"] = partial(answered, answer)
         agent.received.clear()
         assert agent.prompt(agent.new_session(), "two files, please") in ends
         assert ends != ("end_turn",) or states(agent) == ["pending", "asked", "failed"] * 2

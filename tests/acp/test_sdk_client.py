@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from acp import PROTOCOL_VERSION, schema, spawn_agent_process
 
 from lmtui.models.scripted_server import ScriptedServer
@@ -29,6 +30,7 @@ class Client:
         self.updates.append(update)
 
 
+@pytest.mark.full  # the conformance tests check each message with the models of the SDK
 async def test_a_client_of_the_sdk_drives_a_session(tmp_path: Path, model_server: ScriptedServer) -> None:
     work, client = tmp_path / "work", Client()
     work.mkdir()
