@@ -197,9 +197,7 @@ async def test_a_value_is_what_it_is_in_the_host_when_an_event_arrives(start: St
     for mode in (Mode.PLAN, Mode.AUTO):
         session.set_mode(mode)
         assert session.mode is mode
-    async with asyncio.timeout(_LIMIT_S):
-        while len(seen) < 2:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(seen) == 2)
     assert [mode for mode, _ in seen][-1] is Mode.AUTO
 
 
@@ -237,15 +235,11 @@ async def test_a_client_comes_back_to_a_host_that_was_killed_at_an_event(start: 
 
     _ = session.subscribe(kill)
     session.submit("Write a.txt")
-    async with asyncio.timeout(_LIMIT_S):
-        while not is_killed.is_set() and not any(ended(each.event) for each in session.history()):
-            await asyncio.sleep(0.01)
+    await until(lambda: is_killed.is_set() or any(ended(each.event) for each in session.history()))
     if not is_killed.is_set():
         pytest.skip("the session has fewer events")
     session.submit("go on")
-    async with asyncio.timeout(_LIMIT_S):
-        while not _said(session, "go on"):
-            await asyncio.sleep(0.01)
+    await until(lambda: _said(session, "go on"))
     await session.wait_idle()
     assert lines(session) == hosted.log(session.id)[: len(session.history())]
     assert _said(session, "Write a.txt") <= 1
