@@ -43,6 +43,9 @@ async def test_a_hook_that_denies_means_nothing_ran(program: Program, serve: Ser
     [finished] = of(result, "tool_call_finished")
     assert (finished["decision"], finished["ok"]) == ("hook", False)
     assert [ran["decision"] for ran in of(result, "hook_ran")] == ["deny"]
+    url = (await serve(TOUCH, DONE)).url
+    _ = await program.run("run", "--url", url, "--sandbox", "process", "--mode", "auto", "--no-hooks", "do it")
+    assert (program.workspace / "made").exists()
 
 
 async def test_what_a_formatter_changes_belongs_to_the_call(program: Program, serve: Serve) -> None:
