@@ -247,7 +247,6 @@ class OverlayCheckpoints:
     async def changes(
         self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False
     ) -> tuple[FileChange, ...]:
-        """Return the difference between two states."""
         del is_now
         return await self._real.changes(before, after, paths)
 
