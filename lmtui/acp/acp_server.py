@@ -79,7 +79,6 @@ class Dispatcher:
             await (await self._loading).close()
 
     async def __call__(self, method: str, params: Any, is_notification: bool) -> dict[str, Any] | None:
-        """Handle one message."""
         if is_notification:
             await self._notified(method, params)
             return None

@@ -72,7 +72,6 @@ class WorkspaceFeatures:
         self.trust = CompositeTrust(*(trust for each in reversed(self._all) for trust in each.trust))
 
     def __iter__(self) -> Iterator[WorkspaceFeature]:
-        """Yield each, in the order of the registry."""
         return iter(self._all)
 
     def equip(self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:

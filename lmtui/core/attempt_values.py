@@ -112,7 +112,6 @@ class Attempt:
         }
 
     def __str__(self) -> str:
-        """Return it in a line for people."""
         if self.effect is None:
             what = f"unusable: {sanitize_line(self.problem)}" if self.problem else "no change"
         else:

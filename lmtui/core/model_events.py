@@ -152,7 +152,6 @@ class Swaps:
     unloads: int = 0
 
     def __str__(self) -> str:
-        """Return the counts in words, empty where nothing was swapped."""
         counts = ((self.model_changes, "model change"), (self.loads, "load"), (self.unloads, "unload"))
         return ", ".join(pluralize(count, word) for count, word in counts if count)
 

@@ -128,7 +128,6 @@ class Finding:
     issue_class: str = ""
 
     def __str__(self) -> str:
-        """Return it in one line."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         return sanitize_line(f"{self.severity}: {place}{': ' if place else ''}{self.message}")
 

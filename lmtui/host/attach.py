@@ -474,7 +474,6 @@ class AttachEndpoint:
         self.when_left: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one client to its end."""
         socket = WebSocket(scope, receive, send)
         await socket.accept()
         try:

@@ -229,7 +229,6 @@ class _EarlyResponse(Response):
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer, wait for a moment and end."""
         del scope
         headers = [*self.raw_headers, (b"connection", b"close")]
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})

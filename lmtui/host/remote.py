@@ -124,7 +124,6 @@ class RemoteSession:
         link.sessions[session_id] = self
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the port has by this name."""
         return getattr(self._remote, name)
 
     @property
@@ -258,7 +257,6 @@ class RemoteHost:
         self._remote: SessionHost = remote_port(self._link, rpc.HOST, "", SessionHost)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the port has by this name."""
         return getattr(self._remote, name)
 
     @property

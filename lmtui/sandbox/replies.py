@@ -267,7 +267,6 @@ class LiveOutput:
         self._held = ""
 
     def __call__(self, data: bytes, skipped_bytes: int) -> None:
-        """Take up a piece, before which some bytes may have been left out."""
         if skipped_bytes:
             self.finish()
             self._sink(f"\n… {skipped_bytes:,} bytes not shown …\n")

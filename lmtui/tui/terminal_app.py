@@ -256,7 +256,6 @@ class TerminalApp(App[int]):
         self.run_worker(self._copy(text), group="clipboard", exclusive=True)
 
     def on_virtual_line_view_copied(self, event: object) -> None:
-        """Copy what was selected in a pane."""
         text = getattr(event, "text", "")
         if text.strip():
             self.copy_to_clipboard(text)
@@ -301,12 +300,10 @@ class TerminalApp(App[int]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def on_app_focus(self, _: events.AppFocus) -> None:
-        """Take note that the window is in front."""
         if self.notifier is not None:
             self.notifier.focus_changed(is_in_front=True)
 
     def on_app_blur(self, _: events.AppBlur) -> None:
-        """Take note that it is not."""
         if self.notifier is not None:
             self.notifier.focus_changed(is_in_front=False)
 

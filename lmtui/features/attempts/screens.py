@@ -176,7 +176,6 @@ class Side(Vertical):
         self.head, self.diff = Bar(id=f"attempts-head-{id(self)}"), DiffView(_ONE_COLUMN)
 
     def compose(self) -> Iterable[Widget]:
-        """Lay out the name of the attempt and its change."""
         yield self.head
         yield self.diff
 
@@ -287,7 +286,6 @@ class AttemptsScreen(BesideChat):
         return self._names, self._table, self._note, self._comparison, self._verbs
 
     def on_mount(self) -> None:
-        """Show the attempts, and follow their changes."""
         self.end = self._attempts.follow_changes(self._load)
         self._ticker = self.set_interval(TICK_S, self._table.redraw, pause=not self._attempts.is_running)
         self._load()

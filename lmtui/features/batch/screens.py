@@ -54,7 +54,6 @@ class BatchList(ListDialog[BatchRow, None]):
         self.noun = "task"
 
     def on_mount(self) -> None:
-        """List the tasks, and refresh the list while the batch runs."""
         self.run_worker(self._open(), group="batch", exclusive=True)
 
     async def _open(self) -> None:

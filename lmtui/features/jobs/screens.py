@@ -46,7 +46,6 @@ class JobList(ListDialog[JobRecord, str | None]):
         self._unfollow: Callable[[], None] = lambda: None
 
     def on_mount(self) -> None:
-        """List the jobs, and again whenever they change."""
         self._unfollow = self._jobs.follow_changes(self._show)
         self._read()
 

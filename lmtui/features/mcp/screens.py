@@ -213,7 +213,6 @@ class McpList(ListDialog[McpServer, None]):
         self._leave: Callable[[], None] = lambda: None
 
     def on_mount(self) -> None:
-        """List the servers, and again whenever one changes."""
         self._leave = self._servers.listen(self._read_soon)
         self._read()
 

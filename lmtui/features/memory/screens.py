@@ -191,7 +191,6 @@ class MemoryScreen(BesideChat):
         return self._note, self._filter_row, Container(self._table, about, id="memory-panes")
 
     def on_mount(self) -> None:
-        """Read everything, and again when the inbox is another."""
         self.set_interval(LOOK_S, self._look)
         self._do(self._read)
         self._table.focus()

@@ -93,7 +93,6 @@ class UsageList(ListDialog[UsageRow, None]):
         self._read()
 
     def on_resize(self) -> None:
-        """Draw the bars for the size."""
         self.call_after_refresh(self._draw)
 
     def _read(self) -> None:

@@ -264,7 +264,6 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
             self.lay_out()
 
     def on_click(self, event: events.Click) -> None:
-        """Show unchanged lines that were left out."""
         if self.text_selection is None and self.source.open_at(event.y + self.scroll_offset.y):
             self.lay_out()
 

@@ -345,7 +345,6 @@ class Finder:
         return self._found
 
     def on_row(self, lines: Sequence[Line], row: int) -> list[Stretch]:
-        """Return the stretches of one line of a block, each with the number of its match in the place of the row."""
         _ = self.matches(lines)
         return self._by_row.get(row, [])
 

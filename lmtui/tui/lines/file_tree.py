@@ -321,7 +321,6 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         return self._tree.open_folders
 
     def on_mount(self) -> None:
-        """Ask for the workspace's own listing."""
         self.ask("")
 
     def apply(self, envelope: Envelope) -> None:

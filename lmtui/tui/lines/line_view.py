@@ -303,7 +303,6 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
         return content if self.cursor is None else self.cursor.mark(line, content)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row of the screen."""
         return self.strips.strip(y)
 
     def notify_style_update(self) -> None:
@@ -353,11 +352,9 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
         self.strips.show_note(self.scroller.note() if over is None else over.note())
 
     def on_show(self) -> None:
-        """Catch up with what came in while the pane was hidden."""
         self.touch()
 
     def on_resize(self) -> None:
-        """Take up the width and keep the place."""
         self._take_width()
         self.strips.clear()
         if self.size:

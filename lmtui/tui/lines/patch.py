@@ -56,7 +56,6 @@ class TextLines(Sequence[DiffLine]):
     def __getitem__(self, index: slice) -> list[DiffLine]: ...
 
     def __getitem__(self, index: int | slice) -> DiffLine | list[DiffLine]:
-        """Return a line, or some."""
         if isinstance(index, slice):
             return [self._line(at) for at in range(*index.indices(len(self)))]
         at = index + len(self) if index < 0 else index

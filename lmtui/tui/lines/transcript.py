@@ -458,7 +458,6 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         self._copied_fence: tuple[str, int] = ("", -1)
 
     def on_resize(self) -> None:
-        """Give messages a blank row above and below where there is room."""
         is_padded = self.app.size.height >= PADDED_ROWS
         if is_padded != self.document.is_padded:
             self.document.pad(is_padded=is_padded)

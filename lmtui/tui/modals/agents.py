@@ -49,7 +49,6 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
         self.noun = "session"
 
     def on_mount(self) -> None:
-        """List the sessions, now and again."""
         self._look()
         _ = self.set_interval(_REFRESH_S, self._look)
 

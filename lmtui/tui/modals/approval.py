@@ -131,7 +131,6 @@ class Explanation(Reading[events.Key]):
         self._question = question
 
     def on_key(self, event: events.Key) -> None:
-        """Leave with a key that answers."""
         ids = {*self._question.decisions, *self._question.guarded}
         if any(each.id in ids and event.key in each.bound_keys for each in self._question.choices()):
             event.stop()

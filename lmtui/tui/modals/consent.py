@@ -395,7 +395,6 @@ class ConsentDialog(ModalScreen[Result]):
         self._bindings = BindingsMap.from_keys({**self._bindings.key_to_bindings, **BindingsMap(own).key_to_bindings})
 
     def compose(self) -> ComposeResult:
-        """Lay out what is asked, under which conditions, and the answers."""
         if self.question.page is not None:
             yield self.question.page
         with self._box:
@@ -420,15 +419,12 @@ class ConsentDialog(ModalScreen[Result]):
         self.fit.chat.cover(None)
 
     def on_resize(self) -> None:
-        """Give the text the rows that the rest leaves."""
         self.fit.later()
 
     def on_screen_suspend(self) -> None:
-        """Make room for another question in the same place."""
         self._box.display = not isinstance(self.app.screen, ConsentDialog)
 
     def on_screen_resume(self) -> None:
-        """Begin the dead time, also when another question was over this one."""
         self._box.display = True
         self.restart_delay()
         self.fit.later()

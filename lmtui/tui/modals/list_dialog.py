@@ -48,7 +48,6 @@ class ColumnNames(Widget):
         self._table, self._names = table, names
 
     def render(self) -> Content:
-        """Return the names for the width of now."""
         return Content.styled(plain(self._names(self._table.content_width - BAR_CELLS)), "$text-muted")
 
     def show(self) -> None:
@@ -102,7 +101,6 @@ class ListBox(Vertical):
         yield self._verbs
 
     def on_mount(self) -> None:
-        """Give the filter or the list the keys."""
         (self.filter if self.filters_at_once else self.table).focus()
 
     @property
@@ -188,7 +186,6 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         yield self.box
 
     def on_resize(self) -> None:
-        """Lay the list out for the size."""
         self.call_after_refresh(self.describe)
 
     # -- what a list says of itself -------------------------------------------------------------------------------------

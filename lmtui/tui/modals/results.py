@@ -29,7 +29,6 @@ class _Veil(BackgroundScreen):
     """Dims the screen below, all but its first and its last row: what waits stays the brightest thing."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the screen below."""
         del console, options
         strips = self.screen._compositor.render_strips(self.screen.app.size)
         for row, strip in enumerate(strips):

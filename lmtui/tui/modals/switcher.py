@@ -219,7 +219,6 @@ class Switcher(ListDialog[SessionSummary, Picked | None]):
         self._has_models = False  # or all use the same
 
     def on_mount(self) -> None:
-        """Read the sessions, and follow those that are open."""
         self._ends = [view.session.subscribe(lambda _: self._happened()) for view in self._sessions.views.values()]
         self.search()
 

@@ -62,7 +62,6 @@ class BesideChat(Screen[bool | None]):
         self._tab_note: Sequence[Part] = ()
 
     def compose(self) -> ComposeResult:
-        """Lay out the tabs, what is shown, and the keys."""
         yield self._tabs
         yield from self.content()
         yield self._keys
@@ -72,7 +71,6 @@ class BesideChat(Screen[bool | None]):
         return ()
 
     def on_mount(self) -> None:
-        """Make room next to the conversation."""
         if self._panes is not None:
             self._panes.make_room(self, is_wanted=True)
         self._place()
@@ -83,11 +81,9 @@ class BesideChat(Screen[bool | None]):
             self._panes.make_room(self, is_wanted=False)
 
     def on_resize(self) -> None:
-        """Keep to the place that there is."""
         self._place()
 
     def on_key(self, event: events.Key) -> None:
-        """Go to the prompt with a letter that is not a key here."""
         letter = event.character or ""
         if self._panes is not None and letter.isalpha() and event.key not in self.active_bindings:
             event.stop()

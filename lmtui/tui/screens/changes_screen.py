@@ -371,7 +371,6 @@ class ChangesScreen(BesideChat):
         return self._head, Horizontal(self._list, self.diff, id="changes-body"), self.search.line, self._said
 
     def on_mount(self) -> None:
-        """Show the changes, and those that come."""
         self._say(NO_CHANGES if self._sources.changes is None else "")
         self._load()
         self._ticker = self.set_interval(TICK_S, self.draw_head, pause=not self._sources.is_running())

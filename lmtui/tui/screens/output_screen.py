@@ -143,7 +143,6 @@ class AgentScreen(BesideChat):
         self._stop()
 
     def on_call_opened(self, event: CallOpened) -> None:
-        """Show what came of a call."""
         self._open_call(event.call_id)
 
     def _show(self) -> None:

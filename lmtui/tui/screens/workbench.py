@@ -198,7 +198,6 @@ class Workbench(Screen[None]):
         self.say_line.place(x, cells)
 
     def on_mount(self) -> None:
-        """Draw what is known and take the keys."""
         self._ticker = self.set_interval(TICK_S, self.draw_status, pause=True)
         self.draw()
 
@@ -239,11 +238,9 @@ class Workbench(Screen[None]):
             await self._submit(event)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Say the panes' names where they no longer are side by side."""
         self.draw()
 
     def on_screen_resume(self, _: events.ScreenResume) -> None:
-        """Ask what became open while another screen was up, and say that the keys are back."""
         self.draw_focus()
         self.call_after_refresh(self.sync_questions)
 
@@ -384,23 +381,19 @@ class Workbench(Screen[None]):
             self.say(f"no tab {number + 1}; F2 lists all sessions")
 
     def on_file_tree_listing_wanted(self, event: FileTree.ListingWanted) -> None:
-        """List a folder for the tree."""
         if not isinstance(self.state, Starting):
             self.state.files.load(event.path)
 
     def on_file_tree_states_wanted(self, event: FileTree.StatesWanted) -> None:
-        """Look at git again, and after a step at what is not watched."""
         if not isinstance(self.state, Starting):
             self.state.files.read_git()
             if event.is_step_end:
                 self.state.files.step_ended()
 
     def on_file_tree_file_chosen(self, event: FileTree.FileChosen) -> None:
-        """Show a file."""
         self.ready.files.open_file(event.path)
 
     def on_call_opened(self, event: CallOpened) -> None:
-        """Show what came of a call."""
         self.ready.agents.open_call(event.call_id)
 
     def action_files_diff(self) -> None:

@@ -77,14 +77,12 @@ class ClickableText(Widget):
             self.refresh()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Mark what is under the pointer."""
         self._point(event.style.meta.get("verb", ""))
 
     def on_leave(self) -> None:
         self._point("")
 
     async def on_click(self, event: events.Click) -> None:
-        """Do what was clicked on, on the screen that it is on."""
         if isinstance(verb := event.style.meta.get("verb"), str):
             event.stop()
             await self.app.run_action(verb, default_namespace=self.screen)
@@ -183,7 +181,6 @@ class Bar(ClickableText):
                 self.refresh()
 
     def render(self) -> Content:
-        """Fit the parts to the width."""
         return self.lit(fit_line(*self._parts, self.content_size.width))
 
 

@@ -295,7 +295,6 @@ class Columns(Horizontal):
         return round(100 * self.plan_pane.outer_size.height / max(1, self.side_pane.outer_size.height))
 
     def on_resize(self) -> None:
-        """Keep the columns within the screen."""
         self.place_columns()
 
 

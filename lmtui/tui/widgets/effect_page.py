@@ -226,7 +226,6 @@ class EffectPage(Vertical):
         self._shown: EffectPart | None = None
 
     def compose(self) -> ComposeResult:
-        """Lay out the list and the change."""
         bar = Bar(id="effect-title")
         bar.show(*self._title)
         bar.display = any(self._title)
@@ -310,7 +309,6 @@ class EffectPage(Vertical):
             self.diff.focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out for the available space."""
         self.set_class(event.size.width < NARROW_BELOW, "-narrow")
         self.set_class(self.app.size.height >= ROOMY_FROM_ROWS, "-roomy")
         self.call_after_refresh(self._draw)

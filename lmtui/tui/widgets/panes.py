@@ -370,7 +370,6 @@ class Panes(Columns):
         yield from (Widget(id="files-space"), self.files_pane, self.chat_pane, self.side_pane)
 
     async def on_mount(self) -> None:
-        """Fill the panes that every session shares."""
         await self.files_pane.mount(self._files_title, self.files, self.changed)
         await self.plan_pane.mount(self.plan)
         await self.log_pane.mount(self._log_title)

@@ -92,7 +92,6 @@ class StartPage(ClickableText):
         self.refresh()
 
     def render(self) -> Content:
-        """Draw the name over the prompt box, and the rows below it."""
         height, width = self.app.size.height, self.size.width
         is_tall, cells = height >= TALL_ROWS, min(PAGE_CELLS, width - 2)
         bottom, lead = box_bottom(height), (width - cells) // 2

@@ -386,7 +386,6 @@ class Board(VirtualLineView, can_focus=True, inherit_bindings=False):
             self.jump(min(start, end - height))
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the card under the pointer."""
         source, line = self.source, event.y + self.scroll_offset.y
         column = (event.x - BAR_CELLS) // (source.cells + GAP_CELLS)
         if self.text_selection is None and 0 <= column < len(source.columns) and line < source.total():

@@ -283,7 +283,6 @@ class PipelineScreen(BesideChat):
         return self._note, self._panes_of_plan, Vertical(self._detail, self._verbs, id="pipeline-about")
 
     def on_mount(self) -> None:
-        """Show the plan, and follow its changes."""
         self.end = self._plans.follow_changes(self._load)
         self._ticker = self.set_interval(TICK_S, self._tick, pause=True)
 
