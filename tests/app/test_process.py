@@ -18,6 +18,7 @@ from lmtui.app.process import (
     receive_environment,
 )
 from lmtui.sandbox.host_paths import check_workspace
+from tests.sets import depth
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
@@ -67,7 +68,7 @@ def test_programs_of_the_folder_do_not_start(tmp_path: Path, entry: str) -> None
         (folder / name).chmod(0o755)
     environ = {**os.environ, "PATH": f"{entry}{os.pathsep}{os.environ['PATH']}", "LMTUI_HOME": str(tmp_path / "home")}
     environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    for command in (["doctor", "--offline"], ["sandbox", "check"]):
+    for command in depth([["doctor", "--offline"]], [["doctor", "--offline"], ["sandbox", "check"]]):
         arguments = [sys.executable, "-P", "-m", "lmtui", *command]
         subprocess.run(arguments, cwd=tmp_path / "work", env=environ, capture_output=True, timeout=120, check=False)
     assert not (tmp_path / "ran").exists()

@@ -61,17 +61,9 @@ async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace:
     shelf = shelf_of(workspace, count_tokens)
     skills, (text, _) = await shelf.found(), await shelf.told()
     assert [skill.name for skill in skills] == [
-        "document",
-        "find-bug",
-        "refactor-safely",
-        "release-notes",
-        "review-change",
-        "security-audit",
-        "simplify",
-        "stuck",
-        "verify",
-        "write-tests",
-    ]
+        "document", "find-bug", "refactor-safely", "release-notes", "review-change", "security-audit", "simplify", "stuck",
+        "verify", "write-tests",
+    ]  # fmt: skip
     assert not [skill for skill in skills if skill.problem or skill.warnings]
     schema = next(spec for spec in ToolRegistry().specs(ToolSet.ALL) if spec.name == "skill")
     assert count_tokens(text, encoding) + count_tokens(json.dumps(wire_tool(schema)), encoding) <= 220

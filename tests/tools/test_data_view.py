@@ -20,7 +20,7 @@ from lmtui.core.workspace import ExecResult
 from lmtui.tools.data_script import kind_of, look, unique
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
-from tests.sets import for_each
+from tests.sets import few, for_each
 from tests.tools.test_files import Bench
 
 REGISTRY = ToolRegistry()
@@ -92,7 +92,7 @@ def test_parquet_is_read_by_its_library(tmp_path: Path, monkeypatch: pytest.Monk
     assert (told["rows"], told["columns"], told["head"]) == (3, [["name", "string", 0]], [["a"]])
 
 
-@pytest.mark.parametrize("name", ["p", "p.csv", "p.json", "p.parquet"])
+@for_each("name", few(["p", "p.csv", "p.json", "p.parquet"]))
 def test_a_pipe_and_a_device_are_refused_at_once(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     (tmp_path / f"to-{name}").symlink_to("/dev/zero")

@@ -62,48 +62,33 @@ def test_the_child_gets_its_order_and_key_on_its_input_alone(
     assert engine.key not in order["environment"].values()
 
 
-def test_what_the_terminal_sends_to_lmtui_does_not_reach_the_child(engines: list[Engine], model: Path, tmp_path: Path) -> None:
+async def test_a_stop_ends_the_child_and_a_second_one_does_nothing(engines: list[Engine], model: Path, tmp_path: Path) -> None:
     engine = engine_of(engines, model, READY, str(tmp_path / "order"))
-    engine.start()
+    assert [step.ratio async for step in engine.starting()]
+    assert engine.url
     pid = json.loads((tmp_path / "order").read_text())["pid"]
-    assert os.getpgid(pid) != os.getpgid(0)
-
-
-def test_each_start_has_a_key_of_its_own(model: Path) -> None:
-    assert Engine(model).key != Engine(model).key
-
-
-def test_a_stop_ends_the_child_and_a_second_one_does_nothing(engines: list[Engine], model: Path, tmp_path: Path) -> None:
-    engine = engine_of(engines, model, READY, str(tmp_path / "order"))
-    engine.start()
+    assert os.getpgid(pid) != os.getpgid(0), "what the terminal sends to lmtui does not reach it"
+    assert engine.key != Engine(model).key
     engine.stop()
     engine.stop()
     assert engine.url == ""
-    pid = json.loads((tmp_path / "order").read_text())["pid"]
     assert not psutil.pid_exists(pid)
 
 
-@for_each(("script", "words"), [
+@for_each(("script", "words", "hint"), [
     (
         'import sys; sys.stderr.write("x: failed to load model\\n"); print("{\\"error\\": \\"RuntimeError\\"}")',
-        "failed to load",
+        "failed to load", "GGUF",
     ),
-    ('print("{\\"error\\": \\"no such thing\\"}")', "no such thing"),
-    ("raise SystemExit(3)", "its process ended"),
-    ('print("[]")', "its process ended"),
-    ('print("not json")', "its process ended"),
+    ('print("{\\"error\\": \\"no such thing\\"}")', "no such thing", "GGUF"),
+    ("raise SystemExit(3)", "its process ended", "GGUF"), ('print("[]")', "its process ended", "GGUF"),
+    ('print("not json")', "its process ended", "GGUF"),
+    ('print("{\\"error\\": \\"xllamacpp is not installed\\"}")', "wheel is needed", "lmtui[embedded]"),
 ])  # fmt: skip
-def test_a_file_that_does_not_run_says_why(engines: list[Engine], model: Path, script: str, words: str) -> None:
+def test_a_file_that_does_not_run_says_why(engines: list[Engine], model: Path, script: str, words: str, hint: str) -> None:
     with pytest.raises(ProviderError, match=words) as caught:
         engine_of(engines, model, script).start()
-    assert "GGUF" in caught.value.hint
-
-
-def test_without_the_wheel_the_extra_is_named(engines: list[Engine], model: Path) -> None:
-    script = 'print("{\\"error\\": \\"xllamacpp is not installed\\"}")'
-    with pytest.raises(ProviderError, match="wheel is needed") as caught:
-        engine_of(engines, model, script).start()
-    assert "lmtui[embedded]" in caught.value.hint
+    assert hint in caught.value.hint
 
 
 def test_a_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
@@ -121,12 +106,6 @@ async def test_a_start_that_is_given_up_leaves_no_child(engines: list[Engine], m
             if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
                 break
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
-
-
-async def test_a_start_that_ends_well_is_told_by_its_end(engines: list[Engine], model: Path, tmp_path: Path) -> None:
-    engine = engine_of(engines, model, READY, str(tmp_path / "order"))
-    assert [step.ratio async for step in engine.starting()]
-    assert engine.url
 
 
 @contextmanager

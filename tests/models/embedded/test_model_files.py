@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from lmtui.models.embedded.embedded_server import MOST_FILES, find_files, quantisation_of
 from tests.sets import for_each
 
@@ -59,6 +57,9 @@ def test_what_is_no_model_is_left_out(tmp_path: Path) -> None:
     put(folder / "big-00001-of-00003.gguf")
     (folder / "broken.gguf").symlink_to(tmp_path / "gone")
     assert [file.name for file in find_files(tmp_path, {})] == ["big-00001-of-00003"]
+    for number in range(MOST_FILES + 5):
+        put(folder / f"m{number}.gguf")
+    assert len(find_files(tmp_path, {})) == MOST_FILES
 
 
 def test_a_file_that_several_places_link_to_is_told_once(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_a_file_that_several_places_link_to_is_told_once(tmp_path: Path) -> None
     assert len(find_files(tmp_path, {})) == 1
 
 
-@pytest.mark.parametrize("layer", [
+@for_each("layer", [
     {"mediaType": "application/vnd.ollama.image.model", "digest": "../outside"},
     {"mediaType": "application/vnd.ollama.image.model", "digest": 3},
     {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{DIGEST}"},
@@ -79,12 +80,8 @@ def test_a_manifest_that_is_wrong_names_no_file(tmp_path: Path, layer: object) -
     put_ollama(tmp_path / ".ollama/models", "m", "1", layer=layer)
     put(tmp_path / ".ollama/models/outside")
     assert find_files(tmp_path, {}) == []
-
-
-def test_their_number_is_bounded(tmp_path: Path) -> None:
-    for number in range(MOST_FILES + 5):
-        put(tmp_path / f".lmstudio/models/m{number}.gguf")
-    assert len(find_files(tmp_path, {})) == MOST_FILES
+    (tmp_path / ".ollama/models/manifests/registry.ollama.ai/library/m/1").write_text("[" * 100_000)
+    assert find_files(tmp_path, {}) == []
 
 
 @for_each(("name", "quantisation"), [
@@ -93,9 +90,3 @@ def test_their_number_is_bounded(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_name_tells_the_quantisation(name: str, quantisation: str) -> None:
     assert quantisation_of(name) == quantisation
-
-
-def test_a_manifest_that_is_nested_too_deep_names_no_file(tmp_path: Path) -> None:
-    put_ollama(tmp_path / ".ollama/models", "m", "1")
-    (tmp_path / ".ollama/models/manifests/registry.ollama.ai/library/m/1").write_text("[" * 100_000)
-    assert find_files(tmp_path, {}) == []

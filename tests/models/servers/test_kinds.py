@@ -117,11 +117,8 @@ async def test_ollama_is_asked_about_a_bounded_number_of_models_and_nothing_is_l
 async def test_abilities_that_do_not_come_in_time_are_unknown(serve: Serve) -> None:
     found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/show": None}, limit_s=1)
     assert ([model.has_tools for model in found.models], found.models[0].window_tokens) == ([None, None, None], 4096)
-
-
-async def test_an_older_ollama_tells_no_window(serve: Serve) -> None:
-    found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": {"models": [{"name": "gemma3:4b"}]}})
-    assert (found.models[1].is_loaded, found.models[1].window_tokens) == (True, 0)
+    older = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": {"models": [{"name": "gemma3:4b"}]}})
+    assert (older.models[1].is_loaded, older.models[1].window_tokens) == (True, 0)
 
 
 # -- llama.cpp ----------------------------------------------------------------------------------------------------------
@@ -148,7 +145,11 @@ async def test_llama_cpp_tells_its_window_slots_and_template(serve: Serve, has_t
     )
 
 
-async def test_a_template_without_a_place_for_tools_is_noticed(serve: Serve) -> None:
+async def test_a_template_without_a_place_for_tools_and_a_model_that_sleeps_are_noticed(serve: Serve) -> None:
+    sleeping = await serve({"/props": LLAMA_CPP_PROPS | {"is_sleeping": True}, "/v1/models": LLAMA_CPP_LIST})
+    found = await look_at(sleeping.url, limit_s=20)
+    assert found is not None
+    assert ((found.models[0].is_loaded, found.saves_prompts), sleeping.posted) == ((False, None), [])
     props = LLAMA_CPP_PROPS | {"chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
     model = (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0]
     assert (model.drops_tools, model.has_tools) == (True, False)
@@ -160,7 +161,7 @@ async def test_an_older_llama_cpp_does_not_say_whether_it_takes_tools(serve: Ser
     assert (model.drops_tools, model.has_tools, model.window_tokens) == (False, None, 2048)
 
 
-@pytest.mark.parametrize(("template", "thinks"), [
+@for_each(("template", "thinks"), [
     ("{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}", True),
     ("{% if enable_thinking is false %}<think></think>{% endif %}{% if add_generation_prompt %}x{% endif %}", True),
     ("{% if '</think>' in content %}…{% endif %}{% if add_generation_prompt %}<|im_start|>assistant{% endif %}", None),
@@ -176,14 +177,6 @@ async def test_llama_cpp_behind_a_key_lists_its_models_and_says_that_it_wants_on
     found = await look(serve, {"/v1/models": LLAMA_CPP_LIST}, otherwise=refused)
     assert (found.kind, found.models[0].window_tokens) == ("llama.cpp", 8192)
     assert "API key required" in found.note
-
-
-async def test_a_sleeping_model_is_not_loaded(serve: Serve) -> None:
-    props = LLAMA_CPP_PROPS | {"is_sleeping": True}
-    server = await serve({"/props": props, "/v1/models": LLAMA_CPP_LIST})
-    found = await look_at(server.url, limit_s=20)
-    assert found is not None
-    assert ((found.models[0].is_loaded, found.saves_prompts), server.posted) == ((False, None), [])
 
 
 @pytest.mark.parametrize(("reply", "saves"), [

@@ -57,45 +57,29 @@ def unloaded(body: dict[str, Any]) -> Reply:
 # -- LM Studio ----------------------------------------------------------------------------------------------------------
 
 
-async def test_lm_studio_loads_with_the_window_that_was_asked_for(serve: Serve) -> None:
-    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with})
-    steps = await told(server, QWEN, 16_384)
-    assert steps[0].text.startswith(f"loading {QWEN}")
-    assert steps[-1] == LoadProgress("loaded, window 16,384", 1.0)
-    assert server.posted == [(LOAD, {"model": QWEN, "echo_load_config": True, "context_length": 16_384})]
+SMALLER = ok({"status": "loaded", "instance_id": QWEN, "load_config": {"context_length": 8192}})
+ORDER = {"model": QWEN, "echo_load_config": True}
 
 
-async def test_a_window_of_the_servers_own_is_not_asked_for(serve: Serve) -> None:
-    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with})
-    assert (await told(server, QWEN))[-1].text == "loaded, window 4,096"
-    assert server.posted == [(LOAD, {"model": QWEN, "echo_load_config": True})]
-
-
-async def test_another_window_than_asked_for_is_said(serve: Serve) -> None:
-    smaller = ok({"status": "loaded", "instance_id": QWEN, "load_config": {"context_length": 8192}})
-    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: smaller})
-    assert (await told(server, QWEN, 32_768))[-1].text == "loaded, window 8,192, not 32,768"
-
-
-async def test_what_is_loaded_as_wanted_is_left_alone(serve: Serve) -> None:
-    server = await serve({"/api/v1/models": LM_STUDIO})
-    assert [step.text for step in await told(server, GEMMA)] == ["loaded, window 4,096"]
-    assert server.posted == []
-
-
-async def test_a_loaded_model_goes_before_it_comes_with_another_window(serve: Serve) -> None:
-    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with, UNLOAD: unloaded})
-    assert (await told(server, GEMMA, 8192))[0].text == f"unloading {GEMMA}"
-    assert [path for path, _ in server.posted] == [UNLOAD, LOAD]
-
-
-@pytest.mark.parametrize(("one_model", "paths"), [(False, [LOAD]), (True, [UNLOAD, LOAD])])
-async def test_other_large_models_go_first_only_where_one_at_a_time_is_wanted(
-    serve: Serve, one_model: bool, paths: list[str]
+@for_each(("model", "window", "load", "options", "said", "posted"), [
+    (QWEN, 16_384, loaded_with, {}, "loaded, window 16,384", [(LOAD, {**ORDER, "context_length": 16_384})]),
+    (QWEN, 0, loaded_with, {}, "loaded, window 4,096", [(LOAD, ORDER)]),  # the server's own
+    (QWEN, 32_768, SMALLER, {}, "loaded, window 8,192, not 32,768", [(LOAD, {**ORDER, "context_length": 32_768})]),
+    (GEMMA, 0, loaded_with, {}, "loaded, window 4,096", []),  # as wanted
+    (GEMMA, 8192, loaded_with, {}, "loaded, window 8,192",
+     [(UNLOAD, {"instance_id": GEMMA}), (LOAD, {**ORDER, "model": GEMMA, "context_length": 8192})]),
+    (QWEN, 0, loaded_with, {"one_model": True}, "loaded, window 4,096", [(UNLOAD, {"instance_id": GEMMA}), (LOAD, ORDER)]),
+])  # fmt: skip
+async def test_lm_studio_loads_with_the_window_that_was_asked_for(
+    serve: Serve, model: str, window: int, load: Any, options: dict[str, Any], said: str, posted: list[Any]
 ) -> None:
-    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with, UNLOAD: unloaded})
-    _ = await told(server, QWEN, one_model=one_model)
-    assert [path for path, _ in server.posted] == paths
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: load, UNLOAD: unloaded})
+    steps = await told(server, model, window, key="sk-canary", **options)
+    assert steps[-1] == LoadProgress(said, 1.0)
+    if posted:
+        first = "loading" if posted[0][0] == LOAD else "unloading"
+        assert steps[0].text.startswith(f"{first} {model if posted[0][0] == LOAD else GEMMA}")
+    assert (server.posted, server.keys) == (posted, {"Bearer sk-canary"})
 
 
 async def test_progress_is_told_while_a_load_takes_time_and_closing_gives_it_up(serve: Serve) -> None:
@@ -138,12 +122,6 @@ async def test_lm_studio_unloads_the_instance(serve: Serve) -> None:
     assert server.posted == [(UNLOAD, {"instance_id": "mine"})]
 
 
-async def test_the_key_goes_along(serve: Serve) -> None:
-    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with})
-    _ = [step async for step in loader(server, "sk-canary").load(QWEN)]
-    assert server.keys == {"Bearer sk-canary"}
-
-
 # -- memory -------------------------------------------------------------------------------------------------------------
 
 
@@ -162,10 +140,10 @@ async def test_a_load_waits_until_the_memory_of_what_went_is_back(serve: Serve) 
     assert steps.index(waits[-1]) < next(at for at, step in enumerate(steps) if step.startswith("loading"))
 
 
-@pytest.mark.parametrize("limits", [{"limit_s": 0.0}, {"steady_s": 0.0}])
-async def test_the_wait_for_memory_has_an_end(limits: dict[str, Any]) -> None:
-    gate = MemoryGate(available=lambda: GIB, tick_s=0.0, **limits)
-    assert [step async for step in gate.wait(GIB, 8 * GIB)] == []
+async def test_the_wait_for_memory_has_an_end_and_is_none_where_nothing_went() -> None:
+    for limits, freed in (({"limit_s": 0.0}, 8 * GIB), ({"steady_s": 0.0}, 8 * GIB), ({}, 0)):
+        gate = MemoryGate(available=lambda: GIB, tick_s=0.0, **limits)
+        assert [step async for step in gate.wait(GIB, freed)] == []
 
 
 async def test_the_wait_ends_where_memory_is_swapped_out() -> None:
@@ -175,11 +153,6 @@ async def test_the_wait_ends_where_memory_is_swapped_out() -> None:
     assert [step.partition(":")[0] for step in steps] == [*["waiting for memory"] * 2, "swap use grew by 0.5 GiB"]
     ignored = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), swap_bytes=0, tick_s=0.0, steady_s=0.0)
     assert [step async for step in ignored.wait(GIB, 8 * GIB)] == []
-
-
-async def test_nothing_is_waited_for_where_nothing_went() -> None:
-    gate = MemoryGate(available=lambda: GIB)
-    assert [step async for step in gate.wait(2 * GIB, 0)] == []
 
 
 # -- Ollama -------------------------------------------------------------------------------------------------------------
