@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any
 
@@ -141,9 +142,9 @@ async def test_a_load_waits_until_the_memory_of_what_went_is_back(serve: Serve) 
 
 
 async def test_the_wait_for_memory_has_an_end_and_is_none_where_nothing_went() -> None:
-    for limits, freed in (({"limit_s": 0.0}, 8 * GIB), ({"steady_s": 0.0}, 8 * GIB), ({}, 0)):
-        gate = MemoryGate(available=lambda: GIB, tick_s=0.0, **limits)
-        assert [step async for step in gate.wait(GIB, freed)] == []
+    gate = MemoryGate(available=lambda: GIB, tick_s=0.0)
+    for ended, freed in ((replace(gate, limit_s=0.0), 8 * GIB), (replace(gate, steady_s=0.0), 8 * GIB), (gate, 0)):
+        assert [step async for step in ended.wait(GIB, freed)] == []
 
 
 async def test_the_wait_ends_where_memory_is_swapped_out() -> None:
