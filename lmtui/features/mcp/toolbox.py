@@ -7,9 +7,7 @@ looked at again where room is made, as everything is read again then.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -124,7 +122,6 @@ _MOST_FOUND = 5
 _MOST_NAMED = 12
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SUFFIXES = ("ies", "es", "s", "ing", "ed", "er")
-_K1, _B = 1.4, 0.6
 _NAME_WEIGHT, _SERVER_WEIGHT = 4, 2
 
 
@@ -150,37 +147,18 @@ def found_text(query: str, tools: Sequence[McpTool]) -> str:
 
 
 def search(query: str, tools: Sequence[McpTool], most: int = _MOST_FOUND) -> list[McpTool]:
-    """Return the tools that fit words best, by BM25 over names, descriptions and arguments; names weigh more."""
+    """Return the tools that have most of the words; those of names count more than those of descriptions and arguments."""
     wanted = set(_words(query))
-    texts = [Counter(_terms(tool)) for tool in tools]
-    if not wanted or not texts:
-        return []
-    lengths = [sum(text.values()) for text in texts]
-    mean = sum(lengths) / len(lengths) or 1.0
-    rare = {word: _rarity(sum(1 for text in texts if text[word]), len(texts)) for word in wanted}
-    scores = [
-        sum(rare[word] * text[word] * (_K1 + 1) / (text[word] + _K1 * (1 - _B + _B * length / mean)) for word in wanted)
-        for text, length in zip(texts, lengths, strict=True)
-    ]
-    order = sorted(range(len(tools)), key=lambda i: (-scores[i], tools[i].name))
-    return [tools[i] for i in order[:most] if scores[i] > 0]
+    scores = {tool.name: sum(weight * len(wanted & {*_words(text)}) for weight, text in _texts(tool)) for tool in tools}
+    return [tool for tool in sorted(tools, key=lambda tool: (-scores[tool.name], tool.name))[:most] if scores[tool.name]]
 
 
-def _rarity(count: int, total: int) -> float:
-    return math.log(1 + (total - count + 0.5) / (count + 0.5))
-
-
-def _terms(tool: McpTool) -> Iterable[str]:
-    for _ in range(_NAME_WEIGHT):
-        yield from _words(tool.own_name)
-    for _ in range(_SERVER_WEIGHT):
-        yield from _words(tool.server)
-    yield from _words(tool.description)
+def _texts(tool: McpTool) -> Iterable[tuple[int, str]]:
+    """Yield the texts about a tool, each with its weight."""
     properties = tool.parameters.get("properties")
-    if isinstance(properties, dict):
-        for name, value in properties.items():
-            yield from _words(name)
-            yield from _words(str(value.get("description", "")) if isinstance(value, dict) else "")
+    known = properties.items() if isinstance(properties, dict) else ()
+    told = (f"{name} {value.get('description', '') if isinstance(value, dict) else ''}" for name, value in known)
+    yield from ((_NAME_WEIGHT, tool.own_name), (_SERVER_WEIGHT, tool.server), (1, " ".join((tool.description, *told))))
 
 
 def _words(text: str) -> list[str]:
