@@ -31,17 +31,19 @@ HOLD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [("/", "whole file system"), ("/no/such/folder", "does not exist"), ("file", "not a folder"), ("link", "symbolic link")],
-)
-def test_a_folder_that_cannot_be_worked_in_is_refused_by_name(tmp_path: Path, place: str, words: str) -> None:
+def test_a_folder_that_cannot_be_worked_in_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / ".lmagent").symlink_to(tmp_path)
-    with pytest.raises(UsageError, match=words) as caught:
-        open_runtime(tmp_path / place, Config())
-    assert caught.value.hint
+    for place, words in (
+        ("/", "whole file system"),
+        ("/no/such/folder", "does not exist"),
+        ("file", "not a folder"),
+        ("link", "symbolic link"),
+    ):
+        with pytest.raises(UsageError, match=words) as caught:
+            open_runtime(tmp_path / place, Config())
+        assert caught.value.hint
 
 
 @pytest.mark.parametrize("config", [Config(url="ftp://x"), Config(allow=("rm -rf /",)), Config(deny=("(",))])
@@ -60,25 +62,23 @@ async def test_without_a_server_no_session_begins_and_no_file_is_left(workspace:
 
 
 async def test_a_task_runs_and_its_session_is_listed(workspace: Path, open_one: Open, serve: Serve) -> None:
-    runtime = open_one((await serve(WRITE, DONE)).url, mode="auto")
+    runtime = open_one((await serve(WRITE, DONE)).url, mode="auto", ask=("Shell(docker *)",))
     session = await runtime.new_session()
+    rules = [(str(rule), rule.effect, rule.source) for rule in session.rules]
+    assert rules == [("Shell(docker *)", "ask", "settings")], "ask rules of the settings hold in every mode"
     events = await run(session, "write a file")
     assert isinstance(events[-1], TurnEnded)
     assert (workspace / "a.txt").read_text() == "one\n"
-    assert isinstance(session.history()[0].event, SessionOpened)
-    (summary,) = runtime.archive.sessions()
+    opened = session.history()[0].event
+    unattended = (await runtime.new_session(Policy(is_attended=False))).history()[0].event
+    assert isinstance(opened, SessionOpened)
+    assert isinstance(unattended, SessionOpened)
+    assert (opened.is_unattended, unattended.is_unattended) == (False, True)
+    summary = next(each for each in runtime.archive.sessions() if each.id == session.id)
     assert (summary.id, summary.state, summary.changed_files, summary.is_open) == (session.id, "done", 1, True)
     assert summary.title == "write a file"
-    assert runtime.archive.sessions("FILE done")
+    assert [each.id for each in runtime.archive.sessions("FILE done")] == [session.id]
     assert not runtime.archive.sessions("zebra")
-
-
-async def test_a_session_says_that_nobody_attends_it(open_one: Open, serve: Serve) -> None:
-    runtime = open_one((await serve(DONE)).url)
-    for policy, is_unattended in ((None, False), (Policy(is_attended=False), True)):
-        opened = (await runtime.new_session(policy)).history()[0].event
-        assert isinstance(opened, SessionOpened)
-        assert opened.is_unattended is is_unattended
 
 
 async def test_a_second_runtime_goes_on_where_the_first_stopped(open_one: Open, serve: Serve) -> None:
@@ -110,12 +110,6 @@ async def test_opening_twice_gives_the_same_session(open_one: Open, serve: Serve
     assert one is other
 
 
-async def test_all_who_ask_at_once_get_one_sandbox(open_one: Open) -> None:
-    runtime = open_one()
-    sandboxes = await asyncio.gather(*(runtime.sandbox() for _ in range(4)))
-    assert len({id(sandbox) for sandbox in sandboxes}) == 1
-
-
 async def test_a_sandbox_whose_settings_change_while_it_opens_is_not_the_one_in_use(open_one: Open) -> None:
     runtime = open_one(sandbox="process")
     sources = dict.fromkeys(SETTINGS, "default")
@@ -126,6 +120,12 @@ async def test_a_sandbox_whose_settings_change_while_it_opens_is_not_the_one_in_
     _ = runtime.settings.change("sandbox", "process")
     assert (await (await opening).status()).backend == "process"
     assert await runtime.sandbox() is await opening
+
+
+async def test_all_who_ask_at_once_get_one_sandbox(open_one: Open) -> None:
+    runtime = open_one()
+    sandboxes = await asyncio.gather(*(runtime.sandbox() for _ in range(4)))
+    assert len({id(sandbox) for sandbox in sandboxes}) == 1
 
 
 async def test_a_closed_session_is_let_go_of(open_one: Open, serve: Serve) -> None:
@@ -215,14 +215,14 @@ async def test_a_session_that_came_with_the_folder_grants_nothing(
     assert list(second.unattended()) == ["Write(b.txt)"]
 
 
-@pytest.mark.parametrize("text", ["", "not a session\n"])
-async def test_a_log_that_is_none_is_refused_and_not_listed(workspace: Path, open_one: Open, serve: Serve, text: str) -> None:
+async def test_a_log_that_is_none_is_refused_and_not_listed(workspace: Path, open_one: Open, serve: Serve) -> None:
     runtime = open_one((await serve(DONE)).url)
     sessions_dir(workspace).mkdir(parents=True)
-    (sessions_dir(workspace) / "20260101_000000_abcdef.jsonl").write_text(text)
-    with pytest.raises(SessionFileError):
-        await runtime.open_session("abcdef")
-    assert runtime.archive.sessions() == []
+    for text in ("", "not a session\n"):
+        (sessions_dir(workspace) / "20260101_000000_abcdef.jsonl").write_text(text)
+        with pytest.raises(SessionFileError):
+            await runtime.open_session("abcdef")
+        assert runtime.archive.sessions() == []
 
 
 async def test_closing_stops_a_running_turn_and_can_be_done_twice(open_one: Open, serve: Serve) -> None:
@@ -284,9 +284,3 @@ async def test_a_setting_that_is_changed_in_the_demo_brings_back_no_other_server
     end = (await run(await runtime.new_session(), "start"))[-1]
     assert isinstance(end, TurnEnded)
     assert end.reason is not TurnReason.ERROR, "the script answers"
-
-
-async def test_ask_rules_of_the_settings_hold_in_every_mode(open_one: Open, serve: Serve) -> None:
-    runtime = open_one((await serve(DONE)).url, mode="auto", ask=("Shell(docker *)",))
-    rules = [(str(rule), rule.effect, rule.source) for rule in (await runtime.new_session()).rules]
-    assert rules == [("Shell(docker *)", "ask", "settings")]
