@@ -127,7 +127,7 @@ class ScriptedServer:
             return await _reply(writer, *answer, retry_after_s=fault.retry_after_s)
         self.open_streams += 1
         try:
-            usage = {"prompt_tokens": _prompt_tokens(body), "prompt_tokens_details": {"cached_tokens": 0}}
+            usage = {"prompt_tokens": len(json.dumps(body)) // 4, "prompt_tokens_details": {"cached_tokens": 0}}
             is_whole = await _stream(writer, turn, fault, str(model), usage)
             self.usage += [usage] if is_whole else []
             return is_whole
@@ -160,10 +160,6 @@ def _place(scenario: Scenario, messages: Sequence[dict[str, Any]]) -> int:
 def _text(message: dict[str, Any]) -> str:
     content = message.get("content")
     return content if isinstance(content, str) else json.dumps(content)
-
-
-def _prompt_tokens(body: dict[str, Any]) -> int:
-    return len(json.dumps(body)) // 4
 
 
 def _instead(fault: ScriptedFault) -> tuple[int, object] | None:

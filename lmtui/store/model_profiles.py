@@ -40,7 +40,7 @@ class ProfileStore:
         found = self._profiles()
         found.update(_read(self.file))  # what other processes learned meanwhile stays
         found.pop(_name(key), None)
-        found[_name(key)] = {name: value for name, value in asdict(profile).items() if _is_known(value)}
+        found[_name(key)] = {name: value for name, value in asdict(profile).items() if value not in (None, "", 0)}
         while len(found) > _MAX_PROFILES:
             del found[next(iter(found))]
         try:
@@ -52,10 +52,6 @@ class ProfileStore:
         if self._found is None:
             self._found = _read(self.file)
         return self._found
-
-
-def _is_known(value: object) -> bool:
-    return value not in (None, "", 0)
 
 
 def _name(key: ModelKey) -> str:

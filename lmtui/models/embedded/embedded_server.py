@@ -146,7 +146,7 @@ class Engine:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=_environment(),
+                env={"OMP_WAIT_POLICY": "passive", **without_keys(os.environ)},  # two that spin on a busy machine crawl
                 cwd=_log_file().parent,
                 start_new_session=True,  # Ctrl+C in the terminal stops a turn, not the model
             )
@@ -210,11 +210,6 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     assert process.stdin is not None
     assert process.stdout is not None
     return process.stdin, process.stdout
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment without keys; spinning threads are off, else two of them on a busy machine crawl."""
-    return {"OMP_WAIT_POLICY": "passive", **without_keys(os.environ)}
 
 
 def prompt_caches_dir() -> Path:

@@ -12,7 +12,6 @@ from lmtui.core.event_text import saved_patch
 from lmtui.core.events import ROOT, Envelope, MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import SessionSummary
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
@@ -88,7 +87,7 @@ class SessionController:
         held = [each for each in found if each.is_elsewhere]
         workbench.sessions.parked |= {each.id: each for each in found if not each.is_elsewhere}
         gone = len(kept.ids) - len(found)
-        lost = [f"“{_name(each)}” is open in another lmtui" for each in held]
+        lost = [f"“{sanitize_line(each.title) or each.id}” is open in another lmtui" for each in held]
         lost += [f"{gone} of the open sessions no longer {'exists' if gone == 1 else 'exist'}"] if gone else []
         if lost:
             workbench.say("; ".join(lost), "warning")
@@ -268,7 +267,3 @@ def message_choices(history: Sequence[Envelope]) -> list[Choice]:
             text = fit(sanitize_line(event.text.strip().splitlines()[0]), MESSAGE_CELLS)
             found.append(Choice(str(envelope.seq), text, f"{who}  {envelope.time.astimezone():%H:%M}"))
     return found
-
-
-def _name(summary: SessionSummary) -> str:
-    return sanitize_line(summary.title) or summary.id
