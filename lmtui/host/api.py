@@ -89,7 +89,7 @@ ENDPOINTS: tuple[_E, ...] = (
         f"{_ONE}/mode",
         "Change the mode",
         session_routes.mode_set,
-        body=wire.SetMode,
+        body=wire.ModeInfo,
         answer=wire.ModeInfo,
     ),
     _E(

@@ -260,7 +260,7 @@ class _Client:
     async def _change(self, session: Session, message: Any) -> None:
         match message:
             case ModeMessage(mode=mode):
-                await change_mode(session, wire.SetMode.model_validate({"mode": mode}).mode)
+                await change_mode(session, wire.ModeInfo.model_validate({"mode": mode}).mode)
             case Plain():
                 session.interrupt()
             case ApprovalResponse() as answer:

@@ -254,14 +254,8 @@ class ApprovalList(Wire):
     approvals: list[ApprovalInfo]
 
 
-class SetMode(Wire):
-    """A permission mode."""
-
-    mode: Mode
-
-
 class ModeInfo(Wire):
-    """The permission mode in force."""
+    """A permission mode."""
 
     mode: Mode
 

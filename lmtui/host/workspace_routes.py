@@ -7,7 +7,7 @@ import base64
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -185,15 +185,11 @@ async def job_removed(api: ApiContext, call: ApiCall) -> None:
 
 async def _find_job(api: ApiContext, job_id: str) -> tuple[Jobs, str]:
     """Return where a job is, by its whole id."""
-    async for known in _all_jobs(api):
+    for folder in api.hub.folders:
+        known = (await api.hub.runtime(folder)).jobs
         if any(each.id == job_id for each in (await known.read()).records):
             return known, job_id
     raise ApiError(404, "no such job", "`GET /v1/jobs` lists them.")
-
-
-async def _all_jobs(api: ApiContext) -> AsyncIterator[Jobs]:
-    for folder in api.hub.folders:
-        yield (await api.hub.runtime(folder)).jobs
 
 
 def _job(job: JobRecord) -> wire.JobInfo:

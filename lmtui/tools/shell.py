@@ -17,7 +17,7 @@ from lmtui.core.programs import CodeResult
 from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult
 from lmtui.paths import MOUNT_POINT
-from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, WorkspacePath, always, argument, below_root
+from lmtui.tools.tool import Arguments, EmptyArguments, OtherTool, Told, Tool, WorkspacePath, always, argument, below_root
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 600
 _CODE_TITLE_CHARS = 120
@@ -288,10 +288,6 @@ _BRANCH = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock\Z))[A-Za-z0-9_.\-/]{1
 _MOST_NAMES_BYTES = 50_000
 
 
-class GitStatusArguments(Arguments):
-    """No arguments."""
-
-
 class GitDiffArguments(Arguments):
     """Of what."""
 
@@ -320,7 +316,7 @@ class GitBranchArguments(Arguments):
     switch: bool = argument(default=False)
 
 
-async def _status(_: GitStatusArguments, context: ToolContext) -> ToolResult:
+async def _status(_: EmptyArguments, context: ToolContext) -> ToolResult:
     result = await _git(context, "status", "--short", "--branch", "--untracked-files=normal")
     lines = result.output.rstrip("\n").splitlines()
     files = len([line for line in lines if not line.startswith("##")])
@@ -415,7 +411,7 @@ def _branch_title(arguments: GitBranchArguments) -> str:
 STATUS = Tool(
     name="git_status",
     description="Show branch and changed files.",
-    arguments=GitStatusArguments,
+    arguments=EmptyArguments,
     run=_status,
     access=always(Access.READ),
     subject=lambda _: ".",

@@ -13,7 +13,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import TaskState
 from lmtui.core.ports import Sandbox, ToolContext, ToolResult
-from lmtui.tools.tool import Arguments, SessionTool, Told, Tool, always, argument
+from lmtui.tools.tool import Arguments, EmptyArguments, SessionTool, Told, Tool, always, argument
 
 _MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
 _BEGIN = "no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
@@ -46,10 +46,6 @@ class TaskUpdateArguments(Arguments):
     recovery_instruction: str | None = argument(None, is_told=False)
 
 
-class TaskGetArguments(Arguments):
-    """No arguments."""
-
-
 class TaskReconcileArguments(Arguments):
     """Which files the task is about."""
 
@@ -69,7 +65,7 @@ async def _update(arguments: TaskUpdateArguments, context: ToolContext) -> ToolR
     return _kept(context, found.state, *found.lines)
 
 
-async def _get(_: TaskGetArguments, context: ToolContext) -> ToolResult:
+async def _get(_: EmptyArguments, context: ToolContext) -> ToolResult:
     if context.plan.task is None:
         raise ToolError(_BEGIN)
     return ToolResult("\n".join(task_state.task_lines(context.plan.task)) or "nothing is counted", _summary(context.plan.task))
@@ -196,7 +192,7 @@ TASK_STATE_UPDATE = Tool(
 TASK_STATE_GET = SessionTool(
     name="task_state_get",
     description="Show the task state.",
-    arguments=TaskGetArguments,
+    arguments=EmptyArguments,
     run=_get,
     title=lambda _: "",
     aliases=("get_task_state", "task_state", "task_get"),

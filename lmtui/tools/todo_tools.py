@@ -14,7 +14,7 @@ from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, complete_step, 
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.proposals import FORM, read_proposal
 from lmtui.core.task_state import step_words, todo_lines
-from lmtui.tools.tool import Arguments, SessionTool, Told, argument
+from lmtui.tools.tool import Arguments, EmptyArguments, SessionTool, Told, argument
 
 _MOST_TITLE_CHARS = 120
 
@@ -103,10 +103,6 @@ class TodoUpdateArguments(TodoIdArguments):
     depends_on: tuple[int, ...] | None = argument(None, also=WAITS, is_told=False)
 
 
-class TodoListArguments(Arguments):
-    """No arguments."""
-
-
 class PlanStepArguments(Arguments):
     """Which step, and what its check gave."""
 
@@ -147,7 +143,7 @@ def _changed(context: ToolContext, plan: Plan, todo_id: int) -> ToolResult:
     return ToolResult("\n".join(filter(None, (told, todo_lines(left[:_SHOWN])))), f"{len(left)} open")
 
 
-async def _list(_: TodoListArguments, context: ToolContext) -> ToolResult:
+async def _list(_: EmptyArguments, context: ToolContext) -> ToolResult:
     return ToolResult(todo_lines(context.plan.todos) or "no todos", f"{len(context.plan.open_todos)} open")
 
 
@@ -191,7 +187,7 @@ TODO_UPDATE = SessionTool(
 TODO_LIST = SessionTool(
     name="todo_list",
     description="List the todos.",
-    arguments=TodoListArguments,
+    arguments=EmptyArguments,
     run=_list,
     title=lambda _: "",
     aliases=("list_todos", "todo_read", "task_todo_get", "todoread"),

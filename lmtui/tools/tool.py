@@ -67,6 +67,10 @@ def below_root(path: str, info: ValidationInfo) -> str:
 WorkspacePath = Annotated[str, AfterValidator(below_root)]
 
 
+class EmptyArguments(Arguments):
+    """No arguments."""
+
+
 def always(access: Access) -> Callable[[Arguments], Access]:
     """Return the access of a tool whose calls all do the same."""
     return lambda _: access

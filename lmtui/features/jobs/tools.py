@@ -8,14 +8,10 @@ from datetime import datetime
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.times import LocalZone, read_moment, span_s
-from lmtui.tools.tool import Arguments, SessionTool, argument
+from lmtui.tools.tool import Arguments, EmptyArguments, SessionTool, argument
 
 
-class GetTimeArguments(Arguments):
-    """No arguments."""
-
-
-async def _get_time(_: GetTimeArguments, context: ToolContext) -> ToolResult:
+async def _get_time(_: EmptyArguments, context: ToolContext) -> ToolResult:
     now = context.now().astimezone()
     told = {
         "iso": now.isoformat(timespec="seconds"),
@@ -31,7 +27,7 @@ async def _get_time(_: GetTimeArguments, context: ToolContext) -> ToolResult:
 GET_TIME = SessionTool(
     name="get_time",
     description="Tell the time.",
-    arguments=GetTimeArguments,
+    arguments=EmptyArguments,
     run=_get_time,
     title=lambda _: "",
     aliases=("time", "current_time", "get_current_time"),
