@@ -72,29 +72,9 @@ def batches_dir(workspace: Path) -> Path:
     return workspace_state_dir(workspace) / "batches"
 
 
-def overlays_dir(workspace: Path) -> Path:
-    """Return the folder of what commands wrote in overlays over a workspace, at user level."""
-    return state_dir() / "overlays" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
-
-
-def memory_dir(workspace: Path) -> Path:
-    """Return the folder of what is known of a workspace's memory and not of its notes, at user level."""
-    return state_dir() / "memory" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
-
-
-def packages_dir(workspace: Path) -> Path:
-    """Return the folder of what a workspace's commands fetched from package indexes, at user level."""
-    return state_dir() / "packages" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
-
-
-def homes_dir(workspace: Path) -> Path:
-    """Return the folder of what the servers of a workspace keep in their homes, at user level."""
-    return state_dir() / "homes" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
-
-
-def search_dir(workspace: Path) -> Path:
-    """Return the folder of a workspace's search index, at user level."""
-    return state_dir() / "search" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+def kept_dir(kind: str, workspace: Path) -> Path:
+    """Return the folder at user level of what is kept of a workspace, by its kind such as `overlays` or `packages`."""
+    return state_dir() / kind / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
 def themes_dir() -> Path:

@@ -27,7 +27,7 @@ from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.programs import FETCHERS, CodeResult, GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import last_states, sanitize, sanitize_line
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
-from lmtui.paths import SCRATCH, homes_dir, packages_dir, path_inside
+from lmtui.paths import SCRATCH, kept_dir, path_inside
 from lmtui.plain_files import find_program
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, Backend
@@ -358,10 +358,10 @@ class InstanceLauncher:
         program = launch.program or launch.arguments[0]
         tools = with_program(tools if launch.shows_added else tools.without_added(), program, self._workspace)
         if launch.hosts and Path(program).name in FETCHERS:
-            packages = make_for_owner(packages_dir(self._workspace), self._workspace)
+            packages = make_for_owner(kept_dir("packages", self._workspace), self._workspace)
             tools = fetching(tools, packages, certificates_of(os.environ))
         if launch.keeps:
-            home = make_for_owner(homes_dir(self._workspace) / launch.keeps, self._workspace)
+            home = make_for_owner(kept_dir("homes", self._workspace) / launch.keeps, self._workspace)
             tools = replace(tools, shown=(*tools.shown, Shown(_HOME, home, "what this program keeps", is_writable=True)))
         return tools
 

@@ -23,7 +23,7 @@ from lmtui.core.permissions.rules import Access, Mode, Rule, Verdict
 from lmtui.core.ports import Checkpoints, KeptChanges, Sandbox, Snapshot
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.workspace import MAX_SHOWN_BYTES, CommandEffect, FileChange, FileChangeKind
-from lmtui.paths import WORKSPACE_FOLDER, overlays_dir, patches_dir, workspace_state_dir
+from lmtui.paths import WORKSPACE_FOLDER, kept_dir, patches_dir, workspace_state_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.guest.files import READ_OUTSIDE, RUN_OUTSIDE, plain_name
@@ -63,7 +63,7 @@ def free_bytes(folder: Path) -> int:
 
 def full_disk(workspace: Path) -> str:
     """Return an error if the disk has no space for overlays over a workspace, else an empty string.  Blocks (disk)."""
-    folder = overlays_dir(workspace)
+    folder = kept_dir("overlays", workspace)
     free = free_bytes(next(each for each in (folder, *folder.parents) if each.exists()))
     return f"{_LITTLE_ROOM}s: {folder}" if free <= _LEAST_FREE_BYTES else ""
 
@@ -546,7 +546,7 @@ async def finish_interrupted(
     What waited in the overlay of a try mode, which `adopt` opens again, is saved as a patch.
     """
     told: list[str] = []
-    for old in await asyncio.to_thread(list, unused_folders(overlays_dir(workspace))):
+    for old in await asyncio.to_thread(list, unused_folders(kept_dir("overlays", workspace))):
         note: dict[str, Any] = {}  # Any: JSON
         try:
             note = json.loads((old / _NOTE).read_text(encoding="utf-8"))

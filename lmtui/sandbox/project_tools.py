@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lmtui.core.errors import UsageError
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.paths import packages_dir, state_dir
+from lmtui.paths import kept_dir, state_dir
 from lmtui.plain_files import find_program
 from lmtui.sandbox.mount_layout import mask_sources
 from lmtui.sandbox.package_indexes import CERTIFICATES, cargo_settings, read_beginning
@@ -308,7 +308,7 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
     for row in _ROWS:
         if marker := next((name for name in row.markers if name in texts), ""):
             finder.add_row(row, marker)
-    if (packages := packages_dir(workspace)).is_dir():
+    if (packages := kept_dir("packages", workspace)).is_dir():
         _add_packages(finder.shown, finder.variables, packages, [name for name in _FETCHED if (packages / name).exists()])
     return finder.found()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.permissions.rules import MaskExpressions
-from lmtui.paths import overlays_dir
+from lmtui.paths import kept_dir
 from lmtui.sandbox.guest.effects import discard
 from lmtui.sandbox.host_paths import lock_folder, make_for_owner, remove_locked
 from lmtui.sandbox.mount_layout import NO_RULES, SandboxLayout
@@ -138,7 +138,7 @@ def new_locked_folder(workspace: Path) -> Path:
     Raises:
         SandboxUnavailable: it cannot be made.
     """
-    folder = make_for_owner(overlays_dir(workspace), workspace) / secrets.token_hex(8)
+    folder = make_for_owner(kept_dir("overlays", workspace), workspace) / secrets.token_hex(8)
     try:
         lock_folder(folder)
     except OSError as error:

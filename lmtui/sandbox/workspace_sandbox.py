@@ -26,7 +26,7 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
-from lmtui.paths import packages_dir
+from lmtui.paths import kept_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.guest.beneath import Refused
@@ -250,7 +250,7 @@ class WorkspaceSandbox:
         try:
             own = (await self._pool.started()).backend
             backend = self._connect(own.name, proxy, dict(indexes.variables))
-            packages = await asyncio.to_thread(make_for_owner, packages_dir(self._pool.workspace), self._pool.workspace)
+            packages = await asyncio.to_thread(make_for_owner, kept_dir("packages", self._pool.workspace), self._pool.workspace)
             backend.tools = fetching(own.tools, packages, indexes.certificates)
             async with self._pool.own_client(findings, backend) as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)

@@ -16,7 +16,7 @@ from lmtui.features.memory import reflection
 from lmtui.features.memory.proposal_log import FILE
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.paths import memory_dir
+from lmtui.paths import kept_dir
 from tests.app.conftest import Open, run
 from tests.sets import depth
 
@@ -322,7 +322,7 @@ async def test_a_crash_in_the_middle_reads_again_and_doubles_nothing(open_one: O
         await taught(runtime)
         await reflected(runtime)
         await runtime.close()
-        file = memory_dir(workspace) / FILE
+        file = kept_dir("memory", workspace) / FILE
         lines = file.read_text().splitlines()
         proposed = next(line for line in lines if '"do":"proposed"' in line)
         file.write_text(f'{proposed}\n{{"do":"read","mar')

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.paths import overlays_dir
+from lmtui.paths import kept_dir
 from tests.sandbox.conftest import OpenSandbox
 
 RUNS = int(os.environ.get("LMTUI_EFFECT_RUNS", "4"))
@@ -80,7 +80,7 @@ async def test_a_kill_leaves_all_of_an_effect_or_none(workspace: Path, open_sand
         )
         ends.add(found == after)
         await sandbox.close()
-        assert not [*overlays_dir(workspace).iterdir()], number
+        assert not [*kept_dir("overlays", workspace).iterdir()], number
         for path in ("made/deep/x",):
             (workspace / path).unlink(missing_ok=True)
     if RUNS > 50:

@@ -15,7 +15,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.rules import Effect, parse_rule
 from lmtui.core.workspace import CommandEffect, EffectKind, EffectPart, FileChangeKind
 from lmtui.engine.trial import with_tracked
-from lmtui.paths import overlays_dir, patches_dir
+from lmtui.paths import kept_dir, patches_dir
 from lmtui.sandbox import overlays, replies
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.overlays import WorkspaceOverlay
@@ -309,7 +309,7 @@ async def test_commands_in_overlays_share_tmp_until_the_sandbox_is_closed(sandbo
     await first.close()
     await second.close()
     await sandbox.close()
-    assert not list(overlays_dir(workspace).iterdir())
+    assert not list(kept_dir("overlays", workspace).iterdir())
 
 
 async def test_an_overlay_goes_whatever_was_made_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
@@ -500,7 +500,7 @@ async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbo
     await overlay.close()
     await overlay.close()
     await sandbox._pool.instances.spare.close()
-    (left,) = filter(Path.is_dir, overlays_dir(workspace).iterdir())
+    (left,) = filter(Path.is_dir, kept_dir("overlays", workspace).iterdir())
     told = await restarted(sandbox, left)
     assert (told, (workspace / "evil").exists()) == ("", False)
 

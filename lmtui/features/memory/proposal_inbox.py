@@ -27,7 +27,7 @@ from lmtui.features.memory.memory_files import MemoryFiles, with_note
 from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
 from lmtui.features.service import FeatureHost, WorkspaceExtensions
-from lmtui.paths import memory_dir
+from lmtui.paths import kept_dir
 from lmtui.plain_files import NotPlain, read_plain
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -54,7 +54,7 @@ class ProposalInbox:
         files: MemoryFiles,
     ) -> None:
         self._host, self._extensions, self._memory, self._files = host, extensions, memory, files
-        self._inbox = ProposalLog(memory_dir(host.workspace))
+        self._inbox = ProposalLog(kept_dir("memory", host.workspace))
         self._reflection = Reflection(host, self._inbox, memory.notes, self._tell)
         self.waiting = 0
 

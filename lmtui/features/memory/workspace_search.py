@@ -33,7 +33,7 @@ from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generat
 from lmtui.features.memory.embedding import BATCH, Embed, Embedder
 from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
 from lmtui.features.service import Workspace
-from lmtui.paths import PROTECTED_NAMES, search_dir, sessions_dir
+from lmtui.paths import PROTECTED_NAMES, kept_dir, sessions_dir
 from lmtui.plain_files import NotPlain, open_own, plain_states, read_plain
 from lmtui.store.session_logs import SessionStore, is_in_use, known_sessions
 from lmtui.tools.text import decode
@@ -98,7 +98,7 @@ class WorkspaceSearch:
     ) -> None:
         self._workspace = workspace
         self._paths, self._notes = paths, notes
-        file = search_dir(workspace) / "index.db"
+        file = kept_dir("search", workspace) / "index.db"
         self._writer, self._reader = SearchIndex(file, on_notice), SearchIndex(file, on_notice)
         self._thread = ThreadPoolExecutor(1, "lmtui-search")
         self._pace = _Pace()

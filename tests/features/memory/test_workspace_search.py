@@ -19,7 +19,7 @@ from lmtui.core.permissions.rules import Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.ports import FeatureServices, ToolContext, ToolResult
 from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch
-from lmtui.paths import search_dir
+from lmtui.paths import kept_dir
 from lmtui.store.session_logs import SessionStore, new_session_id
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from tests.fakes import FakeSandbox
@@ -216,8 +216,8 @@ async def test_indexing_leaves_the_event_loop_alone_and_ends_at_once(corpus: Cor
 
 
 async def test_an_index_that_cannot_be_used_is_said(corpus: Corpus) -> None:
-    search_dir(corpus.folder).parent.mkdir(parents=True)
-    search_dir(corpus.folder).write_text("in the way")
+    kept_dir("search", corpus.folder).parent.mkdir(parents=True)
+    kept_dir("search", corpus.folder).write_text("in the way")
     with pytest.raises(UsageError, match="could not use"):
         await corpus.find("marker")
     assert corpus.search.problem
@@ -225,7 +225,7 @@ async def test_an_index_that_cannot_be_used_is_said(corpus: Corpus) -> None:
 
 async def test_facts_say_what_is_indexed_and_make_no_index(corpus: Corpus) -> None:
     assert await corpus.search.facts() == ""
-    assert not search_dir(corpus.folder).exists()
+    assert not kept_dir("search", corpus.folder).exists()
     corpus.write("a.py", "marker = 1\n")
     corpus.notes = [Note("One."), Note("Two.")]
     await corpus.find("marker")
