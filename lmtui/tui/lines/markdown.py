@@ -336,7 +336,7 @@ def piece_lines(piece: Piece, width: int) -> list[Line]:
 
 def code_lines(lines: list[str], language: str, width: int) -> list[Line]:
     """Return source code on its own ground, highlighted; a long line continues behind a sign."""
-    shown = [line.expandtabs(4) for line in lines]
+    shown = [line.expandtabs(4).rstrip() for line in lines]  # blanks at an end are not drawn, and would not fit
     found: list[Line] = []
     for line in highlight(shown, lexer_by_name((language.split() or [""])[0])):
         first, *more = wrap(line, width - 4)

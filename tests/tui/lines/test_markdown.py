@@ -75,6 +75,7 @@ def test_a_long_answer_gives_the_same_lines_streamed_and_whole() -> None:
 
 @settings(deadline=None)
 @given(TEXTS, st.integers(16, 80))
+@example("```py\n\ttext **bold** and `code` a [link](http://x.y/z) here\t", 29)
 def test_lines_fit_the_width_and_hold_no_control_characters(text: str, width: int) -> None:
     for line in lines_of(answer_blocks(text), width):
         assert width_of(line) <= width
