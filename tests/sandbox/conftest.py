@@ -91,7 +91,7 @@ def mark() -> str:
 
 
 def unavailable(reason: SandboxUnavailable) -> None:
-    """Skip a test whose backend does not work here; fail it where every backend has to work, or one works and isolates badly."""
+    """Skip a test whose backend does not work here; fail it where every one has to work, or one works and isolates badly."""
     if os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1" or "self-test" in reason.full_text():
         pytest.fail(reason.full_text())
     pytest.skip(reason.full_text())
