@@ -115,9 +115,9 @@ async def test_what_changes_something_asks_and_a_no_changes_nothing(open_one: Op
 
 
 @pytest.mark.full
-async def test_a_paused_plan_is_run(open_one: Open, serve: Serve, workspace: Path) -> None:
+async def test_a_paused_plan_is_run(open_attended: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(call("run"), DONE)
-    runtime = open_one(server.url, **SETTINGS)
+    runtime = open_attended(server.url, **SETTINGS)
     service = service_of(runtime)
     await queued(service, workspace, plan_of("a.txt"))
     await service.pause("files", is_paused=True)
@@ -261,14 +261,16 @@ async def test_a_task_of_the_queue_neither_sees_nor_steers_the_pipeline(open_one
 
 
 @pytest.mark.full
-async def test_a_done_plan_with_a_task_more_is_not_done_until_that_is(open_one: Open, serve: Serve, workspace: Path) -> None:
+async def test_a_done_plan_with_a_task_more_is_not_done_until_that_is(
+    open_attended: Open, serve: Serve, workspace: Path
+) -> None:
     server = await serve(write("a.txt"), DONE)
-    first = service_of(open_one(server.url, **SETTINGS))
+    first = service_of(open_attended(server.url, **SETTINGS))
     await queued(first, workspace, plan_of("a.txt"))
     assert (await first.work("plans/files.md", first.options())).is_done
     chat = Scenario((call("add", title="Write b.txt", after=[1]), DONE, call("run"), DONE), match="do it")
     async with ScriptedServer(chat, Scenario((write("b.txt"), DONE))) as other:
-        runtime = open_one(other.url, mode="auto", **SETTINGS)
+        runtime = open_attended(other.url, mode="auto", **SETTINGS)
         session = await runtime.new_session()
         await run(session)
         (plan,) = await service_of(runtime).read()
