@@ -17,7 +17,7 @@ async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox:
     backend = (await sandbox.status()).backend
     if os.getuid() == 0 and backend != "docker" and in_control_group(["x"], LIMITS) == ["x"]:
         pytest.skip("root has no limit of processes without control groups")
-    result = await sandbox.run_command("for i in $(seq 140); do sleep 9 & done; echo started; false", timeout_s=1)
+    result = await sandbox.run_command("for i in $(seq 300); do sleep 9 & done; echo started; false", timeout_s=1)
     assert "Resource temporarily unavailable" in result.text
     assert result.text.endswith("[at most 128 processes and threads (the setting command_processes)]")
 
