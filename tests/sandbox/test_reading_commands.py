@@ -26,7 +26,7 @@ RULES = (parse_rule("Read(./secrets/)", Effect.DENY, "settings"), parse_rule("Re
 # Of a batch each command runs by itself; its output is looked through inside, so that nothing of it is cut off before.
 RUNNER = """
 ma=hunter2; mb=Zebra; mark="$ma$mb"
-hex=$(printf %s "$mark" | xxd -p 2>/dev/null); sixtyfour=$(printf %s "$mark" | base64 | cut -c1-12)
+hex=$(printf %s "$mark" | od -An -tx1 | tr -d " \\n"); sixtyfour=$(printf %s "$mark" | base64 | cut -c1-12)
 back=$(printf %s "$mark" | rev)
 n=0
 while IFS= read -r line; do
@@ -160,7 +160,7 @@ async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
     sandbox.mask(1, mask_expressions(RULES))
     status = await sandbox.status()
     assert status.has_read_only
-    open_ones = ["cat README.md", "echo hunter2Zebra", "echo hunter2Zebra | rev", "echo hunter2Zebra | xxd -p"]
+    open_ones = ["cat README.md", "echo hunter2Zebra", "echo hunter2Zebra | rev", "echo hunter2Zebra | od -An -tx1 | tr -d ' \\n'"]
     assert await shown_by(sandbox.read_only(), open_ones) == open_ones[1:], "the judge sees what is shown"
     assert len(tricks()) >= 200
     commands = [*tricks(), *generated()][:: depth(4, 1)]
