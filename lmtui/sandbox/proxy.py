@@ -50,8 +50,8 @@ _HEAD_S = 10.0
 _REMEMBERED_S = 30.0
 _LOOKUP_S = 10.0
 _CONNECT_S = 15.0
-_IDLE_S = 300.0
-_ENDED_IDLE_S = 10.0
+_IDLE_S = 300
+_ENDED_IDLE_S = 10
 _CHUNK_BYTES = 65_536
 _MAX_CONNECTIONS = 64
 _FORBIDDEN = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
@@ -211,52 +211,33 @@ async def _requested(reader: asyncio.StreamReader) -> str:
         raise _Refused(str(error)) from error
 
 
-class _Patience:
-    """How long a direction may be still, in seconds; it can be made shorter while it is waited."""
-
-    def __init__(self) -> None:
-        self._idle_s = _IDLE_S
-        self._limit: asyncio.Timeout | None = None
-
-    def limit(self) -> asyncio.Timeout:
-        """Return the limit for the next wait."""
-        self._limit = asyncio.timeout(self._idle_s)
-        return self._limit
-
-    def shorten(self) -> None:
-        """Wait no longer than for an end that may be gone."""
-        self._idle_s = _ENDED_IDLE_S
-        if self._limit is not None and not self._limit.expired():
-            with contextlib.suppress(RuntimeError):  # nothing is being waited for just now
-                self._limit.reschedule(asyncio.get_running_loop().time() + _ENDED_IDLE_S)
-
-
 async def _join(inside: Streams, outside: Streams) -> tuple[int, int]:
     """Carry bytes both ways until both ends are done or nothing moves any more; return how many went out and came in.
 
     Once the inside has ended (its command may be gone) the outside is not waited for long.
     """
-    patience = _Patience()
     try:
         async with asyncio.TaskGroup() as group:
-            sent = group.create_task(_carry(inside[0], outside[1], _Patience()))
-            received = group.create_task(_carry(outside[0], inside[1], patience))
-            await sent
-            patience.shorten()
+            sent = group.create_task(_carry(inside[0], outside[1], lambda: False))
+            received = group.create_task(_carry(outside[0], inside[1], sent.done))
     finally:
         outside[1].close()
     return sent.result(), received.result()
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: _Patience) -> int:
-    total = 0
-    with contextlib.suppress(OSError, TimeoutError):
-        while True:
-            async with patience.limit():
-                piece = await reader.read(_CHUNK_BYTES)
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, has_ended: Callable[[], bool]) -> int:
+    total = still_s = 0
+    with contextlib.suppress(OSError):
+        while still_s < (_ENDED_IDLE_S if has_ended() else _IDLE_S):
+            try:
+                async with asyncio.timeout(_ENDED_IDLE_S):
+                    piece = await reader.read(_CHUNK_BYTES)
+            except TimeoutError:
+                still_s += _ENDED_IDLE_S
+                continue
             if not piece:
                 break
-            total += len(piece)
+            total, still_s = total + len(piece), 0
             writer.write(piece)
             await writer.drain()
         if writer.can_write_eof():

@@ -7,23 +7,53 @@ from __future__ import annotations
 
 import selectors
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 PORT = 3128
 _CHUNK_BYTES = 65_536
-_MOST_WAITING_BYTES = 1_048_576
-_MAX_PAIRS = 64
+_MOST_DIRECTIONS = 128
 
 
-class _End:
-    """One end of a pair: its socket, the other end, and what waits to be written to it."""
+class _Direction:
+    """One direction of a connection: what its source says goes to its target, one piece at a time."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.other: _End | None = None
-        self.waiting = bytearray()
-        self.is_finished = False
-        self.is_closed = False
+    def __init__(
+        self, selector: selectors.BaseSelector, source: socket.socket, target: socket.socket, on_end: Callable[[], None]
+    ) -> None:
+        self._selector, self._source, self._target, self._on_end = selector, source, target, on_end
+        self._piece = b""
+        self._watched = source
+        for sock in (source, target):
+            sock.settimeout(0)
+        selector.register(source, selectors.EVENT_READ, self._move)
+
+    def _move(self) -> bool:
+        """Read and write what can be; the end of the source ends this direction, an error the whole connection."""
+        try:
+            with suppress(BlockingIOError):
+                self._piece = self._piece or self._source.recv(_CHUNK_BYTES)
+                if not self._piece:
+                    return self._end(socket.SHUT_WR, self._target)
+                self._piece = self._piece[self._target.send(self._piece) :]
+        except OSError:
+            return self._end(socket.SHUT_RDWR, self._source, self._target)
+        wanted = self._target if self._piece else self._source
+        if wanted is not self._watched:
+            self._selector.unregister(self._watched)
+            self._selector.register(wanted, selectors.EVENT_WRITE if self._piece else selectors.EVENT_READ, self._move)
+            self._watched = wanted
+        return True
+
+    def _end(self, how: int, *ended: socket.socket) -> bool:
+        self._selector.unregister(self._watched)
+        for sock in ended:
+            with suppress(OSError):
+                sock.shutdown(how)  # keepers may hold it a while
+        self._source.close()
+        self._target.close()
+        self._on_end()
+        return True
 
 
 class Forwarder:
@@ -36,7 +66,7 @@ class Forwarder:
     def __init__(self, selector: selectors.BaseSelector, target: str) -> None:
         self._selector = selector
         self._target = target
-        self._pairs = 0
+        self._open = 0
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.bind(("127.0.0.1", PORT))
@@ -53,80 +83,21 @@ class Forwarder:
         with suppress(OSError):
             near, _ = self._listener.accept()
             far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            if self._pairs >= _MAX_PAIRS:
-                near.close()
-                far.close()
-                return True
             try:
+                if self._open >= _MOST_DIRECTIONS:
+                    raise ConnectionRefusedError
                 far.connect(self._target)
             except OSError:
                 near.close()
                 far.close()
                 return True
-            self._join(_End(near), _End(far))
+            for source, target in ((near, far), (far.dup(), near.dup())):
+                self._open += 1
+                _Direction(self._selector, source, target, self._ended)
         return True
 
-    def _join(self, near: _End, far: _End) -> None:
-        near.other, far.other = far, near
-        self._pairs += 1
-        for end in (near, far):
-            end.sock.settimeout(0)
-            self._watch(end)
-
-    def _watch(self, end: _End) -> None:
-        """Register an end for just what it can do now."""
-        assert end.other is not None
-        events = 0
-        if not end.is_finished and len(end.other.waiting) < _MOST_WAITING_BYTES:
-            events |= selectors.EVENT_READ
-        if end.waiting:
-            events |= selectors.EVENT_WRITE
-        is_registered = end.sock in self._selector.get_map()
-        if end.is_closed or not events:
-            if is_registered:
-                self._selector.unregister(end.sock)
-        elif is_registered:
-            self._selector.modify(end.sock, events, lambda: self._move(end))
-        else:
-            self._selector.register(end.sock, events, lambda: self._move(end))
-
-    def _move(self, end: _End) -> bool:
-        """Write what waits, read what is there; end the pair when both directions are done."""
-        other = end.other
-        assert other is not None
-        if end.is_closed:
-            return True
-        try:
-            if end.waiting:
-                with suppress(BlockingIOError):
-                    del end.waiting[: end.sock.send(end.waiting)]
-            if not end.is_finished:
-                with suppress(BlockingIOError):
-                    piece = end.sock.recv(_CHUNK_BYTES)
-                    end.is_finished = not piece
-                    other.waiting += piece
-        except OSError:
-            self._close(end, other)
-            return True
-        if end.is_finished and not other.waiting:
-            with suppress(OSError):
-                other.sock.shutdown(socket.SHUT_WR)
-        if end.is_finished and other.is_finished and not end.waiting and not other.waiting:
-            self._close(end, other)
-            return True
-        self._watch(end)
-        self._watch(other)
-        return True
-
-    def _close(self, end: _End, other: _End) -> None:
-        self._pairs -= 1
-        for each in (end, other):
-            each.is_closed = True
-            with suppress(KeyError, ValueError):
-                self._selector.unregister(each.sock)
-            with suppress(OSError):
-                each.sock.shutdown(socket.SHUT_RDWR)  # keepers may hold it a while
-            each.sock.close()
+    def _ended(self) -> None:
+        self._open -= 1
 
 
 def environment() -> dict[str, str]:
