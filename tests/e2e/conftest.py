@@ -44,6 +44,7 @@ class Program:
     workspace: Path
     home: Path
     environ: dict[str, str] = field(default_factory=dict)
+    _started: list[asyncio.subprocess.Process] = field(default_factory=list)
 
     @property
     def state(self) -> Path:
@@ -59,7 +60,7 @@ class Program:
         return await self.start_python("-m", "lmtui", *arguments, launcher=launcher)
 
     async def start_python(self, *arguments: str, launcher: tuple[str, ...] = ()) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *launcher,
             sys.executable,
             *arguments,
@@ -69,6 +70,16 @@ class Program:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
+        self._started.append(process)
+        return process
+
+    async def close(self) -> None:
+        """End what still runs and read its pipes to their ends: they must not outlive the loop."""
+        for process in self._started:
+            if process.returncode is None:
+                process.kill()
+            async with asyncio.timeout(60):
+                _ = await process.communicate()
 
     async def run(self, *arguments: str, stdin: str = "") -> Result:
         """Run it to its end, in a fork of a process that has loaded it; another copy of the program, in its own process."""
@@ -82,9 +93,11 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
+async def program(tmp_path: Path) -> AsyncIterator[Program]:
     (tmp_path / "work").mkdir()
-    return Program(tmp_path / "work", tmp_path / "home")
+    program = Program(tmp_path / "work", tmp_path / "home")
+    yield program
+    await program.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
