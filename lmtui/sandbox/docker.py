@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import socket
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.core.sanitize import sanitize_line
 from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 _BUFFER_BYTES = 2_097_152
 _PIECE_BYTES = 262_144
 _STDOUT = 1
-_ANSWER_S = 10.0
-_MAX_HEADER_BYTES = 16_384
 
 
 class ContainerLink(Link):
@@ -91,32 +89,6 @@ class ContainerLink(Link):
             self.reader.feed_data(piece)
         else:
             self._note(piece)
-
-
-async def attach(socket_path: str, container_id: str, remove: Callable[[], Awaitable[None]]) -> ContainerLink:
-    """Attach to a container that was created but not started yet.
-
-    Raises:
-        OSError: the engine does not answer or refuses.
-    """
-    raw, writer = await asyncio.open_unix_connection(socket_path, limit=_BUFFER_BYTES)
-    target = f"/containers/{container_id}/attach?stream=1&stdin=1&stdout=1&stderr=1"
-    request = f"POST {target} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
-    writer.write(request.encode("ascii"))
-    try:
-        async with asyncio.timeout(_ANSWER_S):
-            answer = await raw.readuntil(b"\r\n\r\n")
-    except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        writer.close()
-        raise OSError("the engine does not answer to attach") from error
-    except BaseException:
-        writer.close()
-        raise
-    status = answer[:_MAX_HEADER_BYTES].split(b" ", 2)[1:2]
-    if status not in ([b"101"], [b"200"]):
-        writer.close()
-        raise OSError(f"the engine refuses to attach: {sanitize_line(answer.splitlines()[0].decode('latin-1'))}")
-    return ContainerLink(raw, writer, remove)
 
 
 _NAMES = Path(__file__).parent / "syscalls.txt"
@@ -188,13 +160,13 @@ class DockerBackend:
             await asyncio.to_thread(self.remove, container_id)
 
         try:
-            link = await attach(socket_path, container_id, remove)
-        except OSError as error:
-            await remove()
-            raise SandboxUnavailable(f"docker: {error}", "Look at the engine's log.") from error
+            streams = await asyncio.open_unix_connection(
+                sock=await asyncio.to_thread(self._attached, container_id), limit=_BUFFER_BYTES
+            )
         except BaseException:
             await remove()
             raise
+        link = ContainerLink(*streams, remove)
         try:
             await asyncio.to_thread(self._start, container_id, layout.network or self._network_mode(kind))
         except BaseException:
@@ -272,6 +244,16 @@ class DockerBackend:
         name = image_name(self._workspace)
         if self.image == DEFAULT_IMAGE and (digest := built_from(engine, name)) is not None:
             self.image, self.image_digest = name, digest
+
+    def _attached(self, container_id: str) -> socket.socket:
+        """Return a connection to the streams of a container that was created but not started yet."""
+        assert self._engine is not None
+        with self._explained("the Docker engine refuses to attach"):
+            streams = dict.fromkeys(("stream", "stdin", "stdout", "stderr"), 1)
+            attached = self._engine.api.attach_socket(container_id, streams)
+            own = socket.socket(fileno=os.dup(attached.fileno()))
+            attached._response.close()  # the SDK would leave its own descriptor open
+            return own
 
     def _start(self, container_id: str, network_mode: str) -> None:
         assert self._engine is not None
