@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -26,27 +26,10 @@ class JobKind(StrEnum):
 
 
 class Missed(StrEnum):
-    """What becomes of runs whose time passed while no scheduler was there: one run, late, or none."""
+    """What becomes of runs whose time passed while nobody served the folder: one run, late, or none."""
 
     RUN = "run"
     SKIP = "skip"
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Who runs a job, and until when nobody else may take it.
-
-    `token` is unique to the claim.  `machine` names this boot of this machine (and its process namespace): whoever is on the
-    same one can see whether process `pid`, begun at `started`, is still there, and measures the end on the clock that only
-    goes forward (`until_mono_s`); anybody else by the wall clock (`until`, UTC).
-    """
-
-    token: str
-    machine: str
-    pid: int
-    started: float
-    until: datetime
-    until_mono_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +70,8 @@ class JobRecord:
 
     `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due`
     (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh
-    one.  `source` is unique to where it came from, so that one file becomes one job.
+    one.  `source` is unique to where it came from, so that one file becomes one job.  `claim` is unique to the run that is under
+    way, empty where none is.
     """
 
     id: str
@@ -104,7 +88,7 @@ class JobRecord:
     missed: Missed = Missed.RUN
     history: JobHistory = JobHistory()
     source: str = ""
-    lease: Lease | None = None
+    claim: str = ""
 
     @property
     def next_time(self) -> datetime | None:
@@ -115,7 +99,7 @@ class JobRecord:
     @property
     def state(self) -> str:
         """Return running, paused, waiting (for its time) or done."""
-        if self.lease is not None:
+        if self.claim:
             return "running"
         if not self.is_enabled:
             return "paused"
@@ -128,34 +112,6 @@ class JobsRead:
 
     records: tuple[JobRecord, ...] = ()
     set_aside: str = ""
-
-
-Change = Callable[[Sequence[JobRecord]], Iterable[JobRecord]]
-
-
-class JobTable(Protocol):
-    """Where the jobs of one workspace are kept.  All methods block (disk) and raise `JobsError`."""
-
-    def exists(self) -> bool:
-        """Tell whether there is a table; nothing is made by asking."""
-
-    def version(self) -> int:
-        """Return a number that is another once somebody else changed the table; cheap."""
-
-    def read(self) -> JobsRead:
-        """Return all jobs, oldest first."""
-
-    def add(self, record: JobRecord) -> bool:
-        """Add a job; False where one of its `source` is there already."""
-
-    def change(self, change: Change) -> tuple[JobRecord, ...]:
-        """Let `change` see all jobs and write those that it returns, in one transaction; return what was written."""
-
-    def remove(self, job_id: str) -> bool:
-        """Remove a job and tell whether it was there."""
-
-    def close(self) -> None:
-        """Let go of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +190,14 @@ class Jobs(Protocol):
     @open_to_network
     @in_thread
     def is_scheduled(self) -> bool:
-        """Tell whether a scheduler, this process's or another's, runs what is due.  Blocks (disk)."""
+        """Tell whether a process, this or another, runs what is due.  Blocks (disk)."""
 
     @kept_back
     async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
         """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
 
-        `interval_s` is how long it relies on being told of changes (0: the setting).  Cancelled, what runs is stopped and
-        saved, and run again by whoever comes next.
+        While another process serves the folder, only jobs of sessions that are open here are run.  `interval_s` is how long it
+        relies on being told of changes (0: the setting).  Cancelled, what runs is stopped and saved, and run again by the next.
         """
 
 
@@ -274,7 +230,7 @@ class NoJobs:
 
 def shown_schedule(job: JobRecord) -> str:
     """Return a job's schedule for a person, or what continues with it."""
-    if job.lease is not None:
+    if job.claim:
         return "running"
     if job.history.tries:
         return "waits for the server"
@@ -292,7 +248,7 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
         where = f" in {job.history.last_session}" if job.history.last_session else ""
         runs = f"  {pluralize(job.history.runs, 'run')}" if job.history.runs else ""
         runs += f"  tried {pluralize(job.history.tries, 'time')}" if job.history.tries else ""
-        is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
+        is_again = job.schedule not in ("once", "") and job.due is not None and not job.claim and job.is_enabled
         again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
         yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
 
@@ -300,7 +256,7 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
 def when_text(job: JobRecord, now: datetime) -> str:
     """Return when a job runs next, or what is said in place of it."""
     zone = zone_of("")
-    if job.lease is not None:
+    if job.claim:
         return f"since {moment_text(job.history.last_run, now, zone)}" if job.history.last_run is not None else ""
     if job.next_time is None or not job.is_enabled:
         return shown_schedule(job)

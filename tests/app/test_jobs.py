@@ -130,7 +130,7 @@ async def test_a_job_whose_server_is_away_is_tried_again_without_a_session_for_e
     await away.jobs.add(NewJob(text="hello"))
     await one_pass(away)
     job = await the_job(away)
-    assert (job.history.tries, job.history.runs, job.history.attempts, job.lease, job.state) == (1, 0, 0, None, "waiting")
+    assert (job.history.tries, job.history.runs, job.history.attempts, job.claim, job.state) == (1, 0, 0, "", "waiting")
     assert job.history.last_outcome.startswith("waiting for the server: no model server answers at http://127.0.0.1:9")
     assert timedelta(seconds=20) < (job.history.again or job.created) - datetime.now(UTC) < timedelta(seconds=31)
     await one_pass(away)
@@ -179,7 +179,7 @@ async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_sessio
     await first.jobs.add(NewJob(text="be long"))
     await serve_until(first, lambda: bool(server.open_streams))
     job = await the_job(first)
-    assert (job.lease, job.history.attempts, job.history.runs) == (None, 0, 0)
+    assert (job.claim, job.history.attempts, job.history.runs) == ("", 0, 0)
     assert job.history.begun_session
     await first.close()
     second = open_one(server.url)
@@ -291,7 +291,7 @@ async def test_a_job_with_a_policy_waits_until_its_session_is_closed(
     await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
     await one_pass(runtime)
     job = await the_job(runtime)
-    assert (job.history.runs, job.history.attempts, job.lease) == (0, 0, None)
+    assert (job.history.runs, job.history.attempts, job.claim) == (0, 0, "")
     assert (await jobs_of(runtime).runs.run(job, _nothing)).is_busy
     await session.close()
     await one_pass(runtime)
@@ -387,7 +387,7 @@ async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_
         async with asyncio.timeout(PATIENCE_S):
             while not any(job.due and job.due < datetime.now(UTC) for job in other.jobs.known):
                 await asyncio.sleep(0.05)
-        assert (await the_job(other)).lease is None
+        assert not (await the_job(other)).claim
         await serve_until(holder, lambda: len(server.requests) == 2)
     finally:
         await jobs_of(other).stop()

@@ -85,7 +85,7 @@ async def test_a_scheduler_that_is_killed_loses_no_job_and_the_next_goes_on_at_o
     first.kill()
     await first.communicate()
     held = table.read().records[0]
-    assert held.lease is not None
+    assert held.claim
     code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
     job = table.read().records[0]
     assert (code, job.history.runs, job.history.last_outcome, job.history.last_session) == (

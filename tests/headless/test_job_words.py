@@ -3,15 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lmtui.core.jobs import JobHistory, JobRecord, Lease, job_lines, when_text
+from lmtui.core.jobs import JobHistory, JobRecord, job_lines, when_text
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 JOB = JobRecord(id="ab12", text="read the logs", title="Logs", created=NOW, due=NOW + timedelta(hours=1))
-LEASE = Lease("t", "m", 1, 1.0, NOW, 1.0)
 
 
 def test_a_job_that_runs_is_said_to_once_and_since_when() -> None:
-    running = replace(JOB, lease=LEASE, history=JobHistory(last_run=NOW))
+    running = replace(JOB, claim="a", history=JobHistory(last_run=NOW))
     (line,) = job_lines([running], NOW)
     assert line.count("running") == 1
     assert f"since {NOW.astimezone():%H:%M}" in line

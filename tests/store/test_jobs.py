@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import fcntl
 import multiprocessing
-import os
 import shutil
 import sqlite3
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,12 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, Lease, Missed
-from lmtui.features.jobs import job_table
-from lmtui.features.jobs.job_table import JobFile, Presence
+from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, Missed
+from lmtui.features.jobs.job_table import JobFile, ServingLock
 from lmtui.paths import workspace_state_dir
 from lmtui.store.pipeline_queue import PipelineFile
-from tests.sets import depth
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 
@@ -53,7 +46,7 @@ RECORDS = st.builds(
     policy=st.builds(JobPolicy, allow=st.lists(TEXTS, max_size=3).map(tuple)),
     missed=st.sampled_from(Missed),
     history=st.builds(JobHistory, attempts=st.integers(0, 5), begun_seq=st.integers(0, 10**9), last_outcome=TEXTS),
-    lease=st.none() | st.builds(Lease, TEXTS, TEXTS, st.integers(1, 99), st.floats(0, 1e6), st.just(NOW), st.floats(0, 1e6)),
+    claim=TEXTS,
 )
 
 
@@ -72,7 +65,7 @@ def test_nothing_is_made_by_looking(workspace: Path) -> None:
     assert not table.exists()
     assert (table.read().records, table.change(lambda records: records)) == ((), ())
     assert not table.remove("a")
-    assert not Presence(workspace).is_anyone()
+    assert not ServingLock(workspace).is_taken()
     assert [*workspace.iterdir()] == []
 
 
@@ -130,16 +123,16 @@ def test_a_table_keeps_what_is_added_and_changed_and_forgets_done_jobs_after_a_w
     other.close()
 
 
-def test_the_sign_of_a_scheduler_goes_with_it(workspace: Path) -> None:
-    JobFile(workspace).add(job())
-    one, other = Presence(workspace), Presence(workspace)
-    assert one.enter()
-    assert Presence(workspace).is_anyone()
-    assert not other.enter()
-    one.leave()
-    assert Presence(workspace).is_anyone()
-    other.leave()
-    assert not Presence(workspace).is_anyone()
+def test_one_at_a_time_serves_a_folder(workspace: Path) -> None:
+    one, other = ServingLock(workspace), ServingLock(workspace)
+    assert one.take()
+    assert one.take()
+    assert ServingLock(workspace).is_taken()
+    assert not other.take()
+    one.release()
+    assert not ServingLock(workspace).is_taken()
+    assert other.take()
+    other.release()
 
 
 def _count_up(workspace: Path, times: int) -> None:
@@ -174,38 +167,3 @@ def test_a_file_that_is_set_aside_is_told_of(workspace: Path, caplog: pytest.Log
     assert found.set_aside == aside
     assert aside in caplog.text
     table.close()
-
-
-def test_the_only_scheduler_is_the_first_also_while_others_look_whether_one_is_there(workspace: Path) -> None:
-    is_over = threading.Event()
-
-    def look() -> None:
-        while not is_over.is_set():
-            Presence(workspace).is_anyone()
-
-    JobFile(workspace).add(job())
-    with ThreadPoolExecutor(2) as threads:
-        looking = [threads.submit(look) for _ in range(2)]
-        try:
-            for _ in range(depth(200, 1500)):
-                sign = Presence(workspace)
-                assert sign.enter()
-                sign.leave()
-        finally:
-            is_over.set()
-        assert [each.result() for each in looking] == [None, None]
-
-
-def test_who_enters_waits_for_who_is_between_two_locks_but_not_for_ever(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    naps_s: list[float] = []
-    monkeypatch.setattr(job_table, "time", SimpleNamespace(monotonic=lambda: sum(naps_s), sleep=naps_s.append))
-    JobFile(workspace).add(job())
-    folder = os.open(workspace_state_dir(workspace), os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)  # as one that was stopped there
-    sign = Presence(workspace)
-    assert sign.enter()
-    assert 1.0 < sum(naps_s) < 10.0
-    os.close(folder)
-    sign.leave()

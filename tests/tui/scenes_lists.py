@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, Lease
+from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord
 from lmtui.core.mcp import Form
 from lmtui.core.project_values import KnownProject
 from lmtui.core.sessions import AgentRow, SessionSummary
@@ -51,7 +51,6 @@ def use_agents(driver: Driver, rows: Sequence[AgentRow] = AGENTS) -> None:
 
 def some_jobs(now: datetime) -> list[JobRecord]:
     """Return one job of each kind."""
-    lease = Lease("a", "here", 1, 1.0, now + timedelta(minutes=1), 60.0)
     return [
         JobRecord(
             id="3fa2b1c0", text="Run all tests and mend what fails.", title="Nightly tests", created=now,
@@ -69,7 +68,7 @@ def some_jobs(now: datetime) -> list[JobRecord]:
         JobRecord(
             id="9c01d2e3", text="Update the changelog from git log.", title="Changelog", created=now, due=now,
             history=JobHistory(last_run=now - timedelta(minutes=2), attempts=1, last_session="20260314_140000_0c0c0c"),
-                lease=lease,
+                claim="a",
         ),
         JobRecord(
             id="aa11bb22", text="the wheel on the build server", title="the wheel on the build server", created=now,

@@ -28,16 +28,12 @@ class JobRuns:
         self._own: set[str] = set()
         self.running: dict[str, JobRecord] = {}
 
-    def may_take(self, record: JobRecord) -> bool:
-        """Tell whether the session that a job needs can be had; looks at the disk."""
-        wanted = record.history.begun_session or record.session
-        return not (self._is_taken(record, wanted) or self._is_elsewhere(wanted))
-
-    def _is_taken(self, record: JobRecord, wanted: str) -> bool:
-        """Tell whether a session is at another job here, or open under a policy that is not the job's own.
+    def is_taken(self, record: JobRecord) -> bool:
+        """Tell whether a job's session is at another job here, or open under a policy that is not the job's own.
 
         A wait of the session's own continues under the policy that the session has.
         """
+        wanted = record.history.begun_session or record.session
         return wanted in self.running or (_has_policy(record) and self._host.is_open(wanted))
 
     def _is_elsewhere(self, wanted: str) -> bool:
@@ -53,9 +49,9 @@ class JobRuns:
         return is_own
 
     async def run(self, record: JobRecord, began: Began) -> RunEnd:
-        """Run a job; see `automation.scheduler.Run`."""
+        """Run a job; see `scheduler.Run`."""
         wanted = record.history.begun_session or record.session
-        if self._is_taken(record, wanted):
+        if self.is_taken(record):
             return RunEnd("", is_busy=True)
         if wanted:
             self.running[wanted] = record

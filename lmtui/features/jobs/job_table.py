@@ -2,79 +2,65 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import sqlite3
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import Change, JobHistory, JobKind, JobPolicy, JobRecord, JobsRead, Lease, Missed
+from lmtui.core.jobs import JobRecord, JobsRead
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
 
 _LOCK_FILE = "scheduler.lock"
-_GATE_S = 2.0
-_GATE_NAP_S = 0.01
+Change = Callable[[Sequence[JobRecord]], Iterable[JobRecord]]
 
 
-class Presence:
-    """One scheduler's sign, a lock that many may share; all methods block (disk).
-
-    Whoever looks or enters holds the folder's own lock meanwhile: a lock that is turned from alone to shared is let go of in
-    between, and two that enter at once would both find nobody there.
-    """
+class ServingLock:
+    """Held by the process that serves a workspace's jobs; its death releases it."""
 
     def __init__(self, workspace: Path) -> None:
         self._path = workspace_state_dir(workspace) / _LOCK_FILE
         self._descriptor = -1
+        self.is_held = False
 
-    def enter(self) -> bool:
-        """Say that one is here; True where it is the only one.  Where nothing can be written, it is."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return True
-        with _gate(self._path.parent):
-            is_first = _locked(self._descriptor, fcntl.LOCK_EX)
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-        return is_first
-
-    def is_anyone(self) -> bool:
-        """Tell whether a scheduler is here."""
-        with contextlib.suppress(OSError), _gate(self._path.parent):
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+    def take(self) -> bool:
+        """Take the lock and tell whether it is held here now; where nothing can be written nobody else has it."""
+        if not self.is_held:
             try:
-                return not _locked(descriptor, fcntl.LOCK_EX)
-            finally:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError:
+                descriptor = -1
+            if descriptor < 0 or _locked(descriptor, fcntl.LOCK_EX):
+                self._descriptor, self.is_held = descriptor, True
+            else:
                 os.close(descriptor)
-        return False
+        return self.is_held
 
-    def leave(self) -> None:
-        """Say that this one is gone; idempotent."""
+    def is_taken(self) -> bool:
+        """Tell whether somebody holds the lock."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return not _locked(descriptor, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Let go of the lock; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
-            self._descriptor = -1
-
-
-@contextlib.contextmanager
-def _gate(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock; whoever does not let go of it in time (a process that was stopped there) is passed by."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        end = time.monotonic() + _GATE_S
-        while not _locked(descriptor, fcntl.LOCK_EX) and time.monotonic() < end:
-            time.sleep(_GATE_NAP_S)
-        yield
-    finally:
-        os.close(descriptor)
+        self._descriptor, self.is_held = -1, False
 
 
 def _locked(descriptor: int, kind: int) -> bool:
@@ -85,17 +71,18 @@ def _locked(descriptor: int, kind: int) -> bool:
     return True
 
 
-VERSION = 4
+VERSION = 4  # an older lmtui wrote more into the last column; any text there is the sign of a run
 NAMES = (
     *("id", "text", "title", "created", "kind", "schedule", "zone", "due", "is_enabled", "session", "mode", "allow", "deny"),
     *("missed", "runs", "attempts", "tries", "again", "last_run", "last_outcome", "last_session", "begun_session", "begun_seq"),
-    *("source", "lease"),
+    *("source", "claim"),
 )
 INDEX = "CREATE UNIQUE INDEX IF NOT EXISTS jobs_source ON jobs (source) WHERE source <> ''"
 INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * len(NAMES))})"))
 SCHEMA = f"CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in NAMES[1:])})"
 _TIMES = ("created", "due", "again", "last_run")
 _LISTS = ("allow", "deny")
+_RECORD = TypeAdapter(JobRecord)
 
 
 def by_column(record: JobRecord) -> dict[str, Any]:
@@ -112,33 +99,14 @@ def to_row(record: JobRecord) -> list[str]:
         values[name] = values[name].astimezone(UTC).isoformat() if values[name] is not None else ""
     for name in _LISTS:
         values[name] = json.dumps(values[name])
-    lease = record.lease
-    values["lease"] = json.dumps(values["lease"] | {"until": lease.until.isoformat()}) if lease is not None else ""
     return [str(values[name]) for name in NAMES]
 
 
 def from_row(row: dict[str, str]) -> JobRecord:
     """Return the job of a row that `to_row` made."""
-    times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in _TIMES}
-    lease = json.loads(row["lease"]) if row["lease"] else None
-    return JobRecord(
-        **{name: row[name] for name in ("id", "text", "title", "schedule", "zone", "session", "source")},
-        created=times["created"] or datetime.now(UTC),
-        kind=JobKind(row["kind"]),
-        due=times["due"],
-        is_enabled=row["is_enabled"] == "True",
-        policy=JobPolicy(row["mode"], tuple(json.loads(row["allow"])), tuple(json.loads(row["deny"]))),
-        missed=Missed(row["missed"]),
-        history=JobHistory(
-            **{name: int(row[name]) for name in ("runs", "attempts", "tries", "begun_seq")},
-            again=times["again"],
-            last_run=times["last_run"],
-            last_outcome=row["last_outcome"],
-            last_session=row["last_session"],
-            begun_session=row["begun_session"],
-        ),
-        lease=Lease(**(lease | {"until": datetime.fromisoformat(lease["until"])})) if lease else None,
-    )
+    values: dict[str, Any] = {name: json.loads(text) if name in _LISTS else text for name, text in row.items()}
+    values |= {name: row[name] or None for name in _TIMES}
+    return _RECORD.validate_python(values | {"policy": values, "history": values})
 
 
 _MOST_DONE = 200
@@ -146,7 +114,7 @@ _KEEP_DONE = timedelta(days=30)
 
 
 class JobFile(IndexFile):
-    """The table of one workspace; implements `core.jobs.JobTable`.  Safe to use from several threads and processes."""
+    """The table of one workspace.  Safe to use from several threads and processes; all methods block (disk)."""
 
     def prepare(self, database: sqlite3.Connection) -> None:
         """Make the table where there is none."""

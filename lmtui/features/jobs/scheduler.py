@@ -1,6 +1,7 @@
-"""The scheduler of one workspace in one process: claims what is due, runs it, keeps its claims alive, and sleeps in between.
+"""Runs the jobs of one workspace in one process: claims what is due, runs it, and sleeps in between.
 
-It knows no session and no database: both are behind `Run` and `core.jobs.JobTable`.  Several may work on one workspace.
+It knows no session: those are behind `Run`.  One process at a time serves a workspace; the others run only what belongs to
+sessions that they have open.
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import Change, JobRecord, JobsRead, JobTable
-from lmtui.features.jobs import leases
-from lmtui.features.jobs.leases import IsAlive, Owner, RunMoment
+from lmtui.core.jobs import JobRecord, JobsRead
+from lmtui.features.jobs import claims
+from lmtui.features.jobs.inbox_folder import InboxFolder
+from lmtui.features.jobs.job_table import JobFile
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -23,10 +25,9 @@ _T = TypeVar("_T")
 MOST_AT_ONCE = 4
 NAP_S = 0.5
 EMPTY_NAP_S = 2.0  # without jobs, so that an idle host costs next to nothing
-RENEW_S = 15.0
 PATIENCE_S = 20.0
-_JUMP_S = 2.0
 _BUSY_AGAIN_S = 2.0
+_ENTRY_NAPS_S = (0.01, 0.02, 0.0)  # whoever asks whether the workspace is served holds its lock for a moment
 
 
 class Clock(Protocol):
@@ -36,20 +37,10 @@ class Clock(Protocol):
         """Return the time in UTC."""
 
     def mono_s(self) -> float:
-        """Return seconds on a clock that only goes forward and that all processes of this machine share."""
+        """Return seconds on a clock that only goes forward."""
 
     async def sleep(self, seconds: float, wake: asyncio.Event) -> None:
         """Wait so long, or until `wake` is set."""
-
-
-class JobInbox(Protocol):
-    """A folder in which tasks are left.  Both methods block and raise `JobsError`."""
-
-    def has_news(self) -> bool:
-        """Tell whether there is something to look at."""
-
-    def take(self) -> int:
-        """Make jobs of what lies there and is whole; return how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,138 +65,132 @@ Run = Callable[[JobRecord, Began], Coroutine[None, None, RunEnd]]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SchedulerDeps:
     """What a scheduler works with.
 
-    `is_alive` and `may_take` are those of `claims.claim_due`; `on_change` gets all jobs whenever they changed, `on_problem` a
-    line for the user.  `interval_s` bounds how long it relies on being told of changes; `most` is how many jobs run at once.
+    `serves` tells whether this process serves the workspace, and takes that over where nobody does; `on_serving` is awaited
+    then.  `could_run` tells whether the session that a job needs is free for this process, `may_take` whether it can be had
+    now; both block (disk).  `on_change` gets all jobs whenever they changed, `on_problem` a line for the user.
+    `interval_s` bounds how long it relies on being told of changes.
     """
 
-    table: JobTable
+    table: JobFile
     run: Run
     clock: Clock
-    me: Owner
-    is_alive: IsAlive
-    new_token: Callable[[], str]
+    new_claim: Callable[[], str]
+    serves: Callable[[], bool] = lambda: True
+    on_serving: Callable[[], Awaitable[None]] | None = None
+    could_run: Callable[[JobRecord], bool] = lambda _: True
     may_take: Callable[[JobRecord], bool] = lambda _: True
-    inbox: JobInbox | None = None
+    inbox: InboxFolder | None = None
     on_change: Callable[[JobsRead], None] = lambda _: None
     on_problem: Callable[[str], None] = lambda _: None
     interval_s: Callable[[], float] = lambda: 60.0
-    most: int = MOST_AT_ONCE
-
-
-@dataclass(slots=True)
-class _SeenJobs:
-    """What the last look at table and clocks saw."""
-
-    read: JobsRead = field(default_factory=JobsRead)
-    version: int = -1
-    at: RunMoment | None = None
-    renewed_s: float = 0.0
-    has_failed: bool = False
-    told: set[str] = field(default_factory=set)
 
 
 class Scheduler:
-    """Runs jobs until it is cancelled; see `Parts`."""
+    """Runs jobs until it is cancelled; see `SchedulerDeps`."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._seen = _SeenJobs()
-        self._running: dict[str, asyncio.Task[None]] = {}
+    def __init__(self, deps: SchedulerDeps) -> None:
+        self._deps = deps
+        self._read = JobsRead()
+        self._version, self._read_s = -1, 0.0
+        self._serves = False
+        self._told: set[str] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}  # by claim
         self._busy_until: dict[str, float] = {}
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
         """Look at the table now: this process changed it."""
-        self._seen.version = -1
+        self._version = -1
         self._wake.set()
 
-    async def work(self, *, until_empty: bool = False, is_first: bool = False) -> None:
+    async def work(self, *, until_empty: bool = False) -> None:
         """Run what is due; with `until_empty` return when nothing is any more.  Cancelled, it gives back what it was running.
 
-        With `is_first` no other scheduler works on this workspace: the jobs that run at start are due.
+        The jobs that run at start are due if nobody served the workspace before.
         """
         try:
-            await self._begin(is_first=is_first)
+            for nap_s in _ENTRY_NAPS_S:
+                if await self._take_over():
+                    await self._change(lambda records: [*claims.started_up(records, self._deps.clock.wall())])
+                    break
+                await asyncio.sleep(nap_s)
             while True:
+                self._wake.clear()
                 await self._look()
-                if until_empty and await self._is_empty():
+                if until_empty and not self._running and await self._try(self._is_empty) is not False:
                     return
-                await self._sleep()
+                await self._deps.clock.sleep(self._nap_s(), self._wake)
+                await self._take_over()
         finally:
             await self._end()
 
-    async def _begin(self, *, is_first: bool) -> None:
-        now = self._parts.clock.wall()
-        if not await asyncio.to_thread(self._parts.table.exists):
-            return
-        await self._change(lambda records: leases.healed(records, now))
-        if is_first:
-            await self._change(lambda records: leases.started_up(records, now))
+    async def _take_over(self) -> bool:
+        """Serve the workspace where nobody does, and tell whether that begins now."""
+        if self._serves or not self._deps.serves():
+            return False
+        self._serves = True
+        if self._deps.on_serving is not None:
+            await self._deps.on_serving()
+        return True
 
     async def _look(self) -> None:
         """Do what has to be done now."""
-        at = self._now()
-        has_jumped = self._has_jumped(at)
-        self._seen.at = at
-        if has_jumped:
-            await self._change(lambda records: leases.healed(records, at.wall))
-        if self._parts.inbox is not None:
-            await self._try(self._parts.inbox.take)
-        if not await asyncio.to_thread(self._parts.table.exists):
-            return
-        self._wake.clear()
-        self._seen.version = await self._try(self._parts.table.version) or 0
-        if self._running and at.mono_s - self._seen.renewed_s >= RENEW_S:
-            await self._renew(at)
-        room = self._parts.most - len(self._running)
-        if room > 0:
-            await self._claim(at, room)
-        read = await self._try(self._parts.table.read)
-        if read is not None and read != self._seen.read:
-            self._seen.read = read
-            self._parts.on_change(read)
-
-    async def _claim(self, at: RunMoment, room: int) -> None:
-        parts = self._parts
-
-        def may_take(record: JobRecord) -> bool:
-            return self._busy_until.get(record.id, 0.0) <= at.mono_s and parts.may_take(record)
-
-        def claim(records: Sequence[JobRecord]) -> list[JobRecord]:
-            return [
-                *leases.claim_due(
-                    records, at, parts.me, new_token=parts.new_token, is_alive=parts.is_alive, may_take=may_take, most=room
-                )
-            ]
-
-        if not await self._try(lambda: claim(parts.table.read().records)):
-            return  # nothing is written where nothing is due
-        for record in await self._change(claim):
-            if record.lease is not None:
-                task = asyncio.get_running_loop().create_task(
-                    self._run_one(record, record.lease.token), name=f"job {record.id}"
-                )
+        before = self._read
+        for record in await self._try(self._claim) or ():
+            if record.claim:
+                task = asyncio.get_running_loop().create_task(self._run_one(record), name=f"job {record.id}")
                 task.add_done_callback(_log_failure)
-                self._running[record.lease.token] = task
+                self._running[record.claim] = task
             elif not record.is_enabled:
                 why = record.history.last_outcome
-                parts.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
+                self._deps.on_problem(f"job {record.id} ({record.title}) was {why}; `lmtui jobs resume {record.id}`")
+        if self._read != before:
+            self._deps.on_change(self._read)
 
-    async def _run_one(self, record: JobRecord, token: str) -> None:
+    def _claim(self) -> Sequence[JobRecord]:
+        """Claim what is due, and return what was changed; the table is read only where it may be another.  Blocks (disk)."""
+        deps = self._deps
+        if self._serves and deps.inbox is not None:
+            _ = deps.inbox.take()
+        if not deps.table.exists():
+            return ()
+        version, mono_s = deps.table.version(), deps.clock.mono_s()
+        is_same = version == self._version and mono_s - self._read_s < deps.interval_s()
+        if is_same and not self._changes(self._read.records):
+            return ()
+        self._version, self._read_s = version, mono_s  # before it is read: who changes it meanwhile says so after this
+        self._read = deps.table.read()
+        changed = deps.table.change(self._changes) if self._changes(self._read.records) else ()
+        self._read = deps.table.read() if changed else self._read
+        return changed
+
+    def _changes(self, records: Sequence[JobRecord]) -> Sequence[JobRecord]:
+        """Return the jobs that are claimed, and those whose run died."""
+        deps = self._deps
+        found = {job.id: job for job in claims.recovered(records, tuple(self._running), deps.could_run)}
+        free, now = [found.get(job.id, job) for job in records], deps.clock.wall()
+        most = MOST_AT_ONCE - len(self._running)
+        found |= {job.id: job for job in claims.claim_due(free, now, deps.new_claim, self._may_take, most)}
+        return [*found.values()]
+
+    def _may_take(self, record: JobRecord) -> bool:
+        return self._busy_until.get(record.id, 0.0) <= self._deps.clock.mono_s() and self._deps.may_take(record)
+
+    async def _run_one(self, record: JobRecord) -> None:
         """Run a claimed job and write down how it ended; stopped, its claim is given back."""
 
         async def began(session_id: str, seq: int) -> None:
-            if not await self._change(lambda records: leases.begun(records, token, session_id, seq)):
+            if not await self._update(record, lambda job: claims.begun(job, session_id, seq)):
                 raise JobsError(f"job {record.id} is not this process's any more", "Another lmtui runs it.")
 
         end = RunEnd("failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where")
         try:
-            end = await self._parts.run(record, began)
+            end = await self._deps.run(record, began)
             if end.is_busy:
-                self._busy_until[record.id] = self._parts.clock.mono_s() + _BUSY_AGAIN_S
+                self._busy_until[record.id] = self._deps.clock.mono_s() + _BUSY_AGAIN_S
         except JobsError as error:
             end = _GIVEN_BACK
             self._tell(error.full_text())
@@ -213,80 +198,35 @@ class Scheduler:
             end = _GIVEN_BACK
             raise
         finally:
-            await _to_the_end(self._finish(token, end))
-            del self._running[token]
-            self._wake.set()
+            await _to_the_end(self._finish(record, end))
+            del self._running[record.claim]
+            self.wake()
 
-    async def _finish(self, token: str, end: RunEnd) -> None:
-        now = self._parts.clock.wall()
+    async def _finish(self, record: JobRecord, end: RunEnd) -> None:
+        now = self._deps.clock.wall()
         if end.is_busy:
-            _ = await self._change(lambda records: leases.given_back(records, token))
+            await self._update(record, claims.given_back)
         elif end.is_away:
-            _ = await self._change(lambda records: leases.put_off(records, token, end.outcome, now))
+            await self._update(record, lambda job: claims.put_off(job, end.outcome, now))
         else:
-            _ = await self._change(lambda records: leases.ended(records, token, end.outcome, now))
+            await self._update(record, lambda job: claims.ended(job, end.outcome, now))
             if not end.outcome.startswith("error"):
-                _ = await self._change(lambda records: leases.server_is_back(records, now))
+                await self._change(lambda records: [*claims.server_is_back(records, now)])
 
-    async def _renew(self, at: RunMoment) -> None:
-        """Keep the claims; a job whose claim is another's by now is stopped."""
-        self._seen.renewed_s = at.mono_s
-        tokens = tuple(self._running)
-        kept = await self._change(lambda records: leases.renewed(records, tokens, self._parts.me, at))
-        held = {record.lease.token for record in kept if record.lease is not None}
-        for token in tokens:
-            if token not in held and not self._seen.has_failed and token in self._running:
-                self._running[token].cancel()
+    def _nap_s(self) -> float:
+        """Return how long nothing is due, in short naps: a clock that is set, or a sleep of the machine, is noticed."""
+        if not self._read.records:
+            return EMPTY_NAP_S
+        due = claims.next_due(self._read.records)
+        left_s = (due - self._deps.clock.wall()).total_seconds() if due is not None else NAP_S
+        return min(NAP_S, max(left_s, 0.05)) if left_s > 0 else NAP_S
 
-    async def _sleep(self) -> None:
-        """Wait until something is due or was changed, in naps: a clock that is set, or a sleep of the machine, is noticed."""
-        parts = self._parts
-        begin = parts.clock.mono_s()
-        bound = min(parts.interval_s(), RENEW_S) if any(each.lease for each in self._seen.read.records) else parts.interval_s()
-        while parts.clock.mono_s() - begin < bound and not self._wake.is_set():
-            now = parts.clock.wall()
-            due = leases.next_due(self._seen.read.records) if len(self._running) < parts.most else None
-            nap_s = NAP_S if self._seen.read.records else EMPTY_NAP_S
-            wait_s = nap_s if due is None else min(nap_s, (due - now).total_seconds())
-            if due is not None and wait_s <= 0 and not await asyncio.to_thread(self._is_held_back, now):
-                return
-            await parts.clock.sleep(max(wait_s, 0.05) if wait_s > 0 else nap_s, self._wake)
-            if await self._has_news() or self._has_jumped(self._now()):
-                return
-
-    def _is_held_back(self, now: datetime) -> bool:
-        """Tell whether all that is due waits for something that the clock does not tell.  Blocks (disk)."""
-        mono_s = self._parts.clock.mono_s()
-        waiting = [each for each in self._seen.read.records if each.is_enabled and not each.lease]
-        due = [each for each in waiting if each.next_time is not None and each.next_time <= now]
-        return all(self._busy_until.get(each.id, 0.0) > mono_s or not self._parts.may_take(each) for each in due)
-
-    async def _has_news(self) -> bool:
-        parts, seen = self._parts, self._seen
-
-        def look() -> bool:
-            is_inbox = parts.inbox is not None and parts.inbox.has_news()
-            return is_inbox or (parts.table.exists() and parts.table.version() != seen.version)
-
-        return bool(await self._try(look))
-
-    def _has_jumped(self, at: RunMoment) -> bool:
-        """Tell whether the wall clock was set, or the machine slept."""
-        seen = self._seen.at
-        return seen is not None and abs((at.wall - seen.wall).total_seconds() - (at.mono_s - seen.mono_s)) > _JUMP_S
-
-    def _now(self) -> RunMoment:
-        return RunMoment(self._parts.clock.wall(), self._parts.clock.mono_s())
-
-    async def _is_empty(self) -> bool:
-        """Tell whether nothing runs and nothing is due that could be taken here."""
-        if self._running:
+    def _is_empty(self) -> bool:
+        """Tell whether nothing is due that could be taken here.  Blocks (disk)."""
+        inbox, now = self._deps.inbox, self._deps.clock.wall()
+        if self._serves and inbox is not None and inbox.has_news():
             return False
-        now = self._parts.clock.wall()
-        if self._parts.inbox is not None and await self._try(self._parts.inbox.has_news):
-            return False
-        due = leases.next_due(self._seen.read.records)
-        return due is None or due > now or await asyncio.to_thread(self._is_held_back, now)
+        return not any(claims.is_due(job, now) and self._may_take(job) for job in self._read.records)
 
     async def _end(self) -> None:
         """Stop what runs; each gives its claim back."""
@@ -296,24 +236,27 @@ class Scheduler:
         if tasks:
             await asyncio.wait(tasks, timeout=PATIENCE_S)
 
-    async def _change(self, change: Change) -> tuple[JobRecord, ...]:
-        return await self._try(lambda: self._parts.table.change(change)) or ()
+    async def _update(self, record: JobRecord, change: Callable[[JobRecord], JobRecord]) -> Sequence[JobRecord]:
+        return await self._change(lambda records: [change(job) for job in records if job.claim == record.claim])
+
+    async def _change(self, change: Callable[[Sequence[JobRecord]], Sequence[JobRecord]]) -> Sequence[JobRecord]:
+        changed = await self._try(lambda: self._deps.table.change(change)) or ()
+        self._version = -1
+        return changed
 
     async def _try(self, work: Callable[[], _T]) -> _T | None:
         """Do blocking work in a thread; a table that fails is told once and tried again with the next look."""
         try:
-            found = await asyncio.to_thread(work)
+            return await asyncio.to_thread(work)
         except JobsError as error:
+            self._version = -1
             self._tell(error.full_text())
             return None
-        self._seen.has_failed = False
-        return found
 
     def _tell(self, problem: str) -> None:
-        self._seen.has_failed = True
-        if problem not in self._seen.told:
-            self._seen.told.add(problem)
-            self._parts.on_problem(problem)
+        if problem not in self._told:
+            self._told.add(problem)
+            self._deps.on_problem(problem)
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

@@ -156,7 +156,7 @@ def whole_text(job: JobRecord, now: datetime) -> str:
     parts = [schedule, f"mode {mode}" if mode else "", pluralize(past.runs, "run") if past.runs else "not run yet"]
     parts += [f"tried {pluralize(past.tries, 'time')}: {outcome}"] if past.tries else []
     last = ""
-    if past.last_run is not None and job.lease is not None:
+    if past.last_run is not None and job.claim:
         last = f"runs since {moment_text(past.last_run, now, LocalZone())}"
     elif past.last_run is not None and not past.tries:
         last = f"last {moment_text(past.last_run, now, LocalZone())}: {outcome}"

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-import psutil
 
 from lmtui.command_line import CheckRow
 from lmtui.core.agent_events import WaitSet
@@ -37,9 +33,8 @@ from lmtui.core.times import as_utc, zone_of
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_runs import JobRuns, job_policy
-from lmtui.features.jobs.job_table import JobFile, Presence
-from lmtui.features.jobs.leases import Owner
-from lmtui.features.jobs.scheduler import Parts, Scheduler
+from lmtui.features.jobs.job_table import JobFile, ServingLock
+from lmtui.features.jobs.scheduler import Scheduler, SchedulerDeps
 from lmtui.features.jobs.schedules import first_time, read_schedule, schedule_text
 from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature, index_row
 from lmtui.paths import inbox_dir
@@ -49,13 +44,13 @@ from lmtui.store.summaries import OpenWaits, open_wait
 
 def told(records: Sequence[JobRecord]) -> JobsChanged:
     """Return the jobs as the plan panel shows them: those that run or will."""
-    shown = [each for each in records if each.lease or each.due]
+    shown = [each for each in records if each.claim or each.due]
     return JobsChanged(jobs=tuple(WaitingJob(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
 
 
 def shown_time(job: JobRecord) -> datetime | None:
     """Return the time that is next to a job, None where it is paused."""
-    return job.history.last_run if job.lease is not None else job.next_time if job.is_enabled else None
+    return job.history.last_run if job.claim else job.next_time if job.is_enabled else None
 
 
 def problems(read: JobsRead) -> list[str]:
@@ -75,6 +70,7 @@ class WorkspaceJobs(WorkspaceFeature):
         self.runs = JobRuns(host)
         self.on_problem: Callable[[str], None] = self._notice
         self._table = JobFile(host.workspace)
+        self._serving = ServingLock(host.workspace)
         self._waits = SessionWaits(self, host.workspace)
         self._scheduler: Scheduler | None = None
         self._task: asyncio.Task[None] | None = None
@@ -94,7 +90,7 @@ class WorkspaceJobs(WorkspaceFeature):
         return self.runs.let_go(session_id)
 
     def is_scheduled(self) -> bool:
-        return Presence(self.host.workspace).is_anyone()
+        return self._serving.is_held or self._serving.is_taken()
 
     async def read(self) -> JobsRead:
         return await asyncio.to_thread(self._table.read)
@@ -143,17 +139,12 @@ class WorkspaceJobs(WorkspaceFeature):
         if self._task is not None:
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()
-        presence = Presence(self.host.workspace)
-        entering = asyncio.ensure_future(asyncio.to_thread(presence.enter))
         try:
-            is_first = await asyncio.shield(entering)
-            await self._waits.recover()
             self._scheduler = self._make_scheduler(interval_s)
-            await self._scheduler.work(until_empty=until_empty, is_first=is_first)
+            await self._scheduler.work(until_empty=until_empty)
         finally:
             self._scheduler = self._task = None
-            await asyncio.wait({entering})  # who is cancelled while it enters has to leave as well
-            presence.leave()
+            self._serving.release()
 
     async def stop(self) -> None:
         """Stop running jobs; what ran is run again by whoever comes next."""
@@ -195,26 +186,36 @@ class WorkspaceJobs(WorkspaceFeature):
         def say_soon(text: str) -> None:
             _ = loop.call_soon_threadsafe(say, text)
 
-        parts = Parts(
-            table=self._table,
-            run=self.runs.run,
-            clock=clock,
-            me=this_process(),
-            is_alive=is_alive,
-            new_token=lambda: secrets.token_hex(8),
-            may_take=self.runs.may_take,
-            inbox=InboxFolder(
-                inbox_dir(self.host.workspace),
-                self._add_from_inbox,
-                lambda: self.host.config.inbox == "on",
-                say_soon,
-                clock.mono_s,
-            ),
-            on_change=self._changed,
-            on_problem=say,
-            interval_s=lambda: interval_s or self.host.config.scheduler_interval_s,
+        inbox = InboxFolder(
+            inbox_dir(self.host.workspace),
+            self._add_from_inbox,
+            lambda: self.host.config.inbox == "on",
+            say_soon,
+            clock.mono_s,
         )
-        return Scheduler(parts)
+        return Scheduler(
+            SchedulerDeps(
+                table=self._table,
+                run=self.runs.run,
+                clock=clock,
+                new_claim=lambda: secrets.token_hex(8),
+                serves=self._serving.take,
+                on_serving=self._waits.recover,
+                could_run=self._could_run,
+                may_take=lambda job: self._could_run(job) and not self.runs.is_taken(job),
+                inbox=inbox,
+                on_change=self._changed,
+                on_problem=say,
+                interval_s=lambda: interval_s or self.host.config.scheduler_interval_s,
+            )
+        )
+
+    def _could_run(self, job: JobRecord) -> bool:
+        """Tell whether the session that a job needs is open here, or is nobody's while this process serves the folder."""
+        wanted = job.history.begun_session or job.session
+        if wanted and self.host.is_open(wanted):
+            return True
+        return self._serving.is_held and not (wanted and SessionStore(self.host.workspace).is_in_use(wanted))
 
     def _add_from_inbox(self, text: str, source: str) -> None:
         _ = self._table.add(replace(new_record(text, ""), due=datetime.now(UTC), source=source))
@@ -321,7 +322,7 @@ class SessionWaits:
     async def _over(self, session_id: str) -> None:
         def end(records: Sequence[JobRecord]) -> Iterator[JobRecord]:
             for each in records:
-                if each.kind is JobKind.WAKE and each.session == session_id and each.due is not None and each.lease is None:
+                if each.kind is JobKind.WAKE and each.session == session_id and each.due is not None and not each.claim:
                     yield _given_up(each, "over: the session went on before")
 
         await self._jobs.change(end)
@@ -431,50 +432,6 @@ def _check_text(text: str) -> None:
     except UnicodeEncodeError as error:
         shown = text.encode("utf-8", "backslashreplace").decode()[:60]
         raise UsageError(f"{shown!r} is not text: character {error.start + 1} is half of one", "Write it in UTF-8.") from error
-
-
-@functools.cache
-def this_process() -> Owner:
-    """Return this process, its machine's boot and its process namespace among it."""
-    return Owner(_machine(), os.getpid(), process_started(os.getpid()) or 0.0)
-
-
-def is_alive(pid: int, started: float) -> bool:
-    """Tell whether a process of this machine that began at a time is still there; in doubt it is."""
-    now = process_started(pid)
-    return now is not None and (started == 0.0 or abs(now - started) < 1.0)
-
-
-def process_started(pid: int) -> float | None:
-    """Return when a process began, in a measure that a clock that is set does not change; None where it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return None if fields[0] in (b"Z", b"X") else float(fields[19])  # proc(5): state and starttime, fields 3 and 22
-    except FileNotFoundError:
-        if Path("/proc/self/stat").exists():
-            return None
-    except (OSError, IndexError, ValueError):
-        return 0.0
-    return _started_elsewhere(pid)
-
-
-def _started_elsewhere(pid: int) -> float | None:
-    """Do the same on a system without `/proc`."""
-    try:
-        return float(psutil.Process(pid).create_time())
-    except psutil.NoSuchProcess:
-        return None
-    except psutil.Error:
-        return 0.0
-
-
-def _machine() -> str:
-    parts = [os.uname().nodename]
-    with contextlib.suppress(OSError):
-        parts = [Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()]
-    with contextlib.suppress(OSError):
-        parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    return " ".join(parts)
 
 
 class SystemClock:

@@ -140,6 +140,8 @@ async def scheduler(call: CommandCall) -> int:
     async with call.open_host() as host:
         jobs = _jobs_of(host)
         jobs.on_problem = lambda text: print(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
+        if await asyncio.to_thread(jobs.is_scheduled):
+            jobs.on_problem("another lmtui runs the jobs of this folder; this one takes over when that ends")
         teller = _Teller((await jobs.read()).records)
         _ = jobs.follow_changes(teller.take)
         with _stopping() as stopped:
@@ -171,9 +173,9 @@ class _Teller:
         """Take the jobs as they are now."""
         for job in records:
             past = job.history
-            line = f"{job.title}  begins" if job.lease else f"{job.title}  {past.last_outcome}  {past.last_session}"
+            line = f"{job.title}  begins" if job.claim else f"{job.title}  {past.last_outcome}  {past.last_session}"
             state = _state(job)
-            if (job.lease or past.runs or past.tries) and self._told.get(job.id) != state:
+            if (job.claim or past.runs or past.tries) and self._told.get(job.id) != state:
                 print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {sanitize_line(line)}", file=sys.stderr, flush=True)
             self._told[job.id] = state
 
@@ -185,8 +187,8 @@ class _Teller:
     def end_words(self, records: Sequence[JobRecord], *, is_stopped: bool) -> str:
         """Return one line: how many jobs ran, what was stopped, what is next."""
         ran = sum(max(0, job.history.runs - self._runs.get(job.id, 0)) for job in records)
-        cut = sum(bool(job.history.begun_session) and job.lease is None for job in records)
-        waiting = [job for job in records if job.next_time is not None and job.is_enabled and job.lease is None]
+        cut = sum(bool(job.history.begun_session) and not job.claim for job in records)
+        waiting = [job for job in records if job.next_time is not None and job.is_enabled and not job.claim]
         coming = min(waiting, key=lambda job: job.next_time or job.created, default=None)
         parts = [
             "stopped" if is_stopped else "nothing more is due",
@@ -198,7 +200,7 @@ class _Teller:
 
 
 def _state(job: JobRecord) -> str:
-    return f"{job.history.runs} {job.history.tries} {job.lease.token if job.lease else job.history.last_outcome}"
+    return f"{job.history.runs} {job.history.tries} {job.claim or job.history.last_outcome}"
 
 
 @contextlib.contextmanager
