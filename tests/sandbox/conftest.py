@@ -22,8 +22,7 @@ BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
 ISOLATED = [DOCKER, BUBBLEWRAP]
 LANDLOCK = pytest.param("landlock", marks=pytest.mark.landlock)
 CONFINED = [*ISOLATED, LANDLOCK]
-WITH_SHELL = [*CONFINED, "process"]
-ALL = WITH_SHELL
+WITH_SHELL = ALL = [*CONFINED, pytest.param("process", marks=pytest.mark.full)]
 
 LIMITS = CommandLimits(memory_mb=1024, cores=1, processes=128, tmp_mb=256, file_mb=256)
 

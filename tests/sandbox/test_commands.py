@@ -29,9 +29,9 @@ async def test_a_command_runs_in_the_workspace_and_its_files_are_the_owners(sand
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
 async def test_output_is_shown_while_a_command_runs(sandbox: Sandbox) -> None:
     shown: list[tuple[float, str]] = []
-    await sandbox.run_command("echo one; sleep 0.6; echo two", on_output=lambda text: shown.append((time.monotonic(), text)))
+    await sandbox.run_command("echo one; sleep 0.3; echo two", on_output=lambda text: shown.append((time.monotonic(), text)))
     assert "".join(text for _, text in shown) == "one\ntwo\n"
-    assert shown[-1][0] - shown[0][0] > 0.4
+    assert shown[-1][0] - shown[0][0] > 0.2
 
 
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
@@ -61,6 +61,7 @@ async def test_long_output_keeps_head_and_tail_and_saves_more(sandbox: Sandbox) 
         await sandbox.read_file("/etc/lmtui-output-x/0123456789ab.txt")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_gigabyte_of_output_costs_little_memory(sandbox: Sandbox) -> None:
     process = psutil.Process()
@@ -115,28 +116,19 @@ _EATER = "python3 -c 'import time; kept = bytearray({mb} << 20); time.sleep(20)'
 
 
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
-async def test_memory_over_the_limit_ends_a_command(sandbox: Sandbox) -> None:
+async def test_memory_over_the_limit_ends_a_command_with_all_that_it_started(sandbox: Sandbox) -> None:
     result = await sandbox.run_command(_EATER.format(mb=300), timeout_s=15, memory_mb=128)
     assert (result.exit_code, result.is_timed_out) == (137, False)
     assert result.text == "[killed: it used more than 128 MB of memory; memory_mb can be up to 1,024]"
-
-
-@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_memory_of_a_tree_counts_together(sandbox: Sandbox) -> None:
-    command = f"for i in 1 2 3; do {_EATER.format(mb=100)} & done; wait"
-    result = await sandbox.run_command(command, timeout_s=15, memory_mb=200)
-    assert (result.exit_code, result.is_timed_out) == (137, False)
-
-
-@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_a_command_may_have_the_memory_that_it_asks_for(sandbox: Sandbox) -> None:
-    result = await sandbox.run_command("python3 -c 'kept = bytearray(700 << 20); print(len(kept))'", memory_mb=1024)
-    assert result.output == f"{700 << 20}\n"
+    tree = await sandbox.run_command(f"for i in 1 2 3; do {_EATER.format(mb=100)} & done; wait", timeout_s=15, memory_mb=200)
+    assert (tree.exit_code, tree.is_timed_out) == (137, False)
+    enough = await sandbox.run_command("python3 -c 'kept = bytearray(700 << 20); print(len(kept))'", memory_mb=1024)
+    assert enough.output == f"{700 << 20}\n"
 
 
 @pytest.mark.parametrize("sandbox", [*ISOLATED, "process"], indirect=True)
 async def test_commands_run_side_by_side_and_one_end_leaves_the_others(sandbox: Sandbox) -> None:
-    slow = [asyncio.create_task(sandbox.run_command(f"sleep 1; echo {number}")) for number in range(4)]
+    slow = [asyncio.create_task(sandbox.run_command(f"sleep 0.4; echo {number}")) for number in range(4)]
     quick = await sandbox.run_command("echo quick")
     assert quick.output == "quick\n"
     assert [(await task).output for task in slow] == [f"{number}\n" for number in range(4)]

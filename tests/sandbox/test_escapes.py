@@ -20,16 +20,17 @@ _LOOKS = frozenset((
     "v-setuid-tmpfile", "v-kmsg",
 ))  # fmt: skip
 _ALONE = frozenset((
-    "p-git-hook", "p-git-config-raw", "p-git-mv-aside", "p-git-commondir", "p-lmagent-config", "p-lmagent-replace",
-    "p-mcp-json", "p-vscode-tasks", "tp-read-7", "tp-write-mcp", "g-commit-hook", "g-diff-external", "s-lmtui-py",
-    "v-git-bare-workspace", "v-git-gitdir-file", "v-git-hidden-by-mode", "v-git-then-kill", "v-git-vendored-moved",
-    "v-vscode-existing", "v-names-with-controls", "v-notable-told", "v-write-envrc-link",
+    "p-git-hook", "p-git-mv-aside", "p-git-commondir", "p-lmagent-config",
+    "tp-read-7", "tp-write-mcp", "g-commit-hook", "g-diff-external", "s-lmtui-py",
+    "v-git-bare-workspace", "v-git-gitdir-file", "v-git-vendored-moved",
+    "v-names-with-controls", "v-write-envrc-link",
 ))  # fmt: skip
-# Cheaper tests fail for the same faults: of survivors, commands and races, of writable folders, and the core's of commands.
+# Cheaper tests fail for the same faults: of survivors, commands, races, quarantine, writable folders, and the core's.
 _ONLY_IN_FULL = frozenset((
     "w-symlink-race", "d-forkbomb", "d-forkbomb-real", "l-daemon", "l-double-fork", "l-holds-stdout", "tp-write-3",
     "tp-glob-follow", "a-newline", "a-find-exec", "q-bidi", "v-git-nested", "v-git-then-timeout", "v-envrc-existing",
-    "v-memory-tree", "v-traps", "v-link-swap",
+    "v-memory-tree", "v-traps", "v-link-swap", "p-git-config-raw", "p-lmagent-replace", "p-mcp-json", "p-vscode-tasks",
+    "v-git-hidden-by-mode", "v-vscode-existing", "v-notable-told", "v-git-then-kill",
 ))  # fmt: skip
 _IS_FULL = os.environ.get("LMTUI_FULL_BATTERY") == "1"
 _CASES = battery.cases()

@@ -10,9 +10,9 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import DirEntry
-from tests.sandbox.conftest import CONFINED, fill
+from tests.sandbox.conftest import ALL, fill
 
-pytestmark = pytest.mark.parametrize("sandbox", [*CONFINED, pytest.param("process", marks=pytest.mark.full)], indirect=True)
+pytestmark = pytest.mark.parametrize("sandbox", ALL, indirect=True)
 
 
 async def test_a_file_comes_with_size_mode_and_hash_unless_it_is_longer_than_asked_for(

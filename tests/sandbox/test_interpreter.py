@@ -9,6 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.programs import CodeResult, GuardedLauncher, Launch
+from lmtui.sandbox import instance_programs
 from lmtui.sandbox.instance_programs import LaneInterpreter
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 from tests.sets import depth
@@ -47,7 +48,7 @@ async def begin(open_sandbox: OpenSandbox) -> AsyncIterator[Begin]:
         await bench.interpreter.close()
 
 
-@pytest.mark.parametrize("name", ["process", *ISOLATED])
+@pytest.mark.parametrize("name", ISOLATED)
 async def test_names_imports_and_data_stay(name: str, begin: Begin) -> None:
     bench = await begin(name)
     first = await bench.run("import math\nnumbers = [1, 2, 3]\ndef area(r: float) -> float:\n    return math.pi * r * r\n")
@@ -57,50 +58,61 @@ async def test_names_imports_and_data_stay(name: str, begin: Begin) -> None:
     assert (await bench.run("_ + 1")).output == "51.27\n"
 
 
-async def test_what_is_printed_comes_as_it_comes_from_children_too_and_never_mixes_with_frames(begin: Begin) -> None:
-    bench = await begin("process")
-    code = "import os, subprocess, sys\nprint('one')\nos.write(1, b'two\\n')\nsubprocess.run(['echo', 'three'])\n"
-    ran = await bench.run(code + "print('four', file=sys.stderr)\nsys.stdout.write('five')")
-    assert ran.output == "one\ntwo\nthree\nfour\nfive4\n"
-    assert "".join(bench.seen) == ran.output
-
-
-async def test_an_error_shows_the_codes_own_lines_and_keeps_the_names(begin: Begin) -> None:
-    bench = await begin("process")
-    ran = await bench.run("x = 5\ndef f():\n    return x / 0\nf()\n")
-    assert not ran.is_ok
-    assert 'File "<cell 1>", line 3, in f\n    return x / 0' in ran.output
-    assert ran.output.endswith("ZeroDivisionError: division by zero\n")
-    assert "interpreter.py" not in ran.output
-    assert (await bench.run("x")).output == "5\n"
-    assert "SyntaxError" in (await bench.run("x = = 1")).output
-    left = await bench.run("raise SystemExit(3)")
-    assert (left.is_ok, left.is_lost) == (False, False)
-    assert (await bench.run("x")).output == "5\n"
-
-
-@pytest.mark.parametrize(
-    "code", ["return 5", "for n in [1]:\n    return n", "break", "yield 1", "x = 6\nyield x", "f(x=1, x=2)"]
+PRINTED = "import os, subprocess, sys\nprint('one')\nos.write(1, b'two\\n')\nsubprocess.run(['echo', 'three'])\n"
+CELLS = (  # code, whether it ended well, what is in its output
+    (f"{PRINTED}print('four', file=sys.stderr)\nsys.stdout.write('five')", True, "one\ntwo\nthree\nfour\nfive4\n"),
+    ("x = 5\ndef f():\n    return x / 0\nf()\n", False, 'File "<cell 2>", line 3, in f\n    return x / 0'),
+    ("f()", False, "ZeroDivisionError: division by zero\n"),
+    *((code, False, "SyntaxError") for code in ("x = = 1", "return 5", "yield 1", "f(x=1, x=2)")),
+    ("raise SystemExit(3)", False, "SystemExit: 3"),
+    ("import asyncio\nawait asyncio.sleep(0)\ny = 2\nawait asyncio.sleep(0, 'slept')", True, "'slept'\n"),
+    ("class Large:\n    def _repr_png_(self):\n        return b'x' * 5_000_000\nLarge()", True, "a picture of 5,000,000 bytes"),
+    ("x, y", True, "(5, 2)\n"),
 )
-async def test_what_only_the_compiler_refuses_is_an_error_and_the_names_stay(begin: Begin, code: str) -> None:
-    bench = await begin("process")
-    await bench.run("x = 5")
-    ran = await bench.run(code)
-    assert (ran.is_ok, ran.is_lost) == (False, False)
-    assert "SyntaxError" in ran.output
-    assert (await bench.run("x")).output == "5\n"
 
 
-async def test_a_picture_that_is_too_large_is_named_in_words(begin: Begin) -> None:
+async def test_each_cell_says_what_it_printed_or_what_is_wrong_with_it_and_the_names_stay(begin: Begin) -> None:
     bench = await begin("process")
-    ran = await bench.run("class Large:\n    def _repr_png_(self):\n        return b'x' * 5_000_000\nLarge()")
-    assert ran.is_ok
-    assert "a picture of 5,000,000 bytes is too large" in ran.output
+    for code, is_ok, output in CELLS:
+        bench.seen.clear()
+        ran = await bench.run(code)
+        assert (ran.is_ok, ran.is_lost, output in ran.output) == (is_ok, False, True), (code, ran.output)
+        assert "".join(bench.seen) == ran.output
+        assert "interpreter.py" not in ran.output
+    ran = await bench.run("class Chart:\n    def _repr_png_(self):\n        return b'\\x89PNG\\r\\n\\x1a\\n'\nChart()")
+    assert [(image.media_type, image.data[:4]) for image in ran.images] == [("image/png", b"\x89PNG")]
+
+
+async def test_what_is_stopped_keeps_the_names_and_what_cannot_be_stopped_or_dies_is_replaced(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await begin("process")
+    await bench.run("import os, signal, time\nkept = 'yes'")
+    ran = await bench.run("print('begun')\nwhile True:\n    time.sleep(0.05)", 0.3)
+    assert (ran.is_ok, ran.is_timed_out, ran.is_lost, ran.output[:6]) == (False, True, False, "begun\n")
+    bench.seen.clear()
+    task = asyncio.create_task(bench.run("print('begun')\nwhile True:\n    time.sleep(0.05)"))
+    async with asyncio.timeout(20):
+        while "begun" not in "".join(bench.seen):
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await bench.run("kept")).output == "'yes'\n"
+    monkeypatch.setattr(instance_programs, "_STOP_S", 0.5)
+    ran = await bench.run("signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(1)", 0.3)
+    assert (ran.is_timed_out, ran.is_lost) == (True, True)
+    after = await bench.run("import os\nprint('last')\nos._exit(1)")
+    assert (after.is_fresh, after.is_ok, after.is_lost) == (True, False, True)
+    again = await bench.run("kept")
+    assert (again.is_fresh, "NameError" in again.output) == (True, True)
+    await bench.interpreter.close()
+    assert (await bench.run("1")).is_fresh
 
 
 async def test_code_and_output_may_be_of_any_length(begin: Begin) -> None:
     bench = await begin("process")
-    steps = depth(20_000, 100_000)
+    steps = depth(5_000, 100_000)
     ran = await bench.run("total = 0\n" + "total += 1\n" * steps + "total", 120)
     assert ran.output == f"{steps}\n"
     long = await bench.run(f"for n in range({depth(60_000, 300_000)}):\n    print('line', n)\n'the end'")
@@ -112,56 +124,6 @@ async def test_code_and_output_may_be_of_any_length(begin: Begin) -> None:
     assert "characters)" in wide.output
 
 
-async def test_what_takes_too_long_is_stopped_and_the_names_stay(begin: Begin) -> None:
-    bench = await begin("process")
-    await bench.run("kept = 'yes'")
-    ran = await bench.run("import time\nprint('begun')\nwhile True:\n    time.sleep(0.05)", 1)
-    assert (ran.is_ok, ran.is_timed_out, ran.is_lost) == (False, True, False)
-    assert ran.output.startswith("begun\n")
-    assert (await bench.run("kept")).output == "'yes'\n"
-
-
-async def test_what_cannot_be_stopped_is_ended_and_said(begin: Begin) -> None:
-    bench = await begin("process")
-    stubborn = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(1)"
-    ran = await bench.run(stubborn, 1)
-    assert (ran.is_timed_out, ran.is_lost) == (True, True)
-    after = await bench.run("1 + 1")
-    assert (after.output, after.is_fresh) == ("2\n", True)
-
-
-async def test_an_interrupt_stops_the_code_and_keeps_the_names(begin: Begin) -> None:
-    bench = await begin("process")
-    await bench.run("kept = 'yes'")
-    task = asyncio.create_task(bench.run("print('begun')\nimport time\nwhile True:\n    time.sleep(0.05)"))
-    async with asyncio.timeout(20):
-        while "begun" not in "".join(bench.seen):
-            await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert (await bench.run("kept")).output == "'yes'\n"
-
-
-async def test_one_that_dies_is_replaced_and_close_forgets(begin: Begin) -> None:
-    bench = await begin("process")
-    ran = await bench.run("import os\nprint('last')\nos._exit(1)")
-    assert (ran.is_ok, ran.is_lost) == (False, True)
-    again = await bench.run("x = 1")
-    assert again.is_fresh
-    await bench.interpreter.close()
-    lost = await bench.run("x")
-    assert lost.is_fresh
-    assert "NameError" in lost.output
-
-
-async def test_pictures_are_shown(begin: Begin) -> None:
-    bench = await begin("process")
-    code = "class Chart:\n    def _repr_png_(self):\n        return b'\\x89PNG\\r\\n\\x1a\\n' + bytes(20)\nChart()"
-    ran = await bench.run(code)
-    assert [(image.media_type, image.data[:4]) for image in ran.images] == [("image/png", b"\x89PNG")]
-
-
 @pytest.mark.parametrize("name", ISOLATED)
 async def test_what_it_makes_for_programs_outside_is_set_aside(name: str, begin: Begin) -> None:
     bench = await begin(name)
@@ -169,14 +131,6 @@ async def test_what_it_makes_for_programs_outside_is_set_aside(name: str, begin:
     assert ran.is_ok
     assert any(".vscode" in note and "moved to" in note for note in ran.left)
     assert (await bench.run("os.listdir()")).left == ()
-
-
-async def test_awaiting_works_at_the_top(begin: Begin) -> None:
-    bench = await begin("process")
-    assert (
-        await bench.run("import asyncio\nawait asyncio.sleep(0)\nx = 2\nawait asyncio.sleep(0, 'slept')")
-    ).output == "'slept'\n"
-    assert (await bench.run("x")).output == "2\n"
 
 
 class Liar:

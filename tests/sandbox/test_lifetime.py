@@ -33,7 +33,7 @@ asyncio.run(main())
 _GONE_S = 2.0
 
 
-@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, "process"])
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, pytest.param("process", marks=pytest.mark.full)])
 async def test_nothing_is_left_two_seconds_after_lmtui_is_killed(
     backend: str, workspace: Path, open_sandbox: OpenSandbox, mark: str
 ) -> None:
@@ -124,6 +124,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(os.getuid() != 0, reason="the whole suite runs as an ordinary user already")
 async def test_bubblewrap_works_for_an_ordinary_user(open_sandbox: OpenSandbox) -> None:

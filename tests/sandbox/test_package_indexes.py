@@ -6,14 +6,7 @@ import contextlib
 import datetime
 import hashlib
 import io
-import json
-import os
-import pwd
-import re
-import shutil
 import ssl
-import subprocess
-import tarfile
 import time
 import zipfile
 from collections.abc import AsyncIterator
@@ -26,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from lmtui.sandbox import proxy
-from lmtui.sandbox.package_indexes import PackageIndexes, find_package_indexes
+from lmtui.sandbox.package_indexes import PackageIndexes, cargo_settings, find_package_indexes
 from tests.sandbox.conftest import ISOLATED, Gate, OpenSandbox, fill
 
 _HOST = "packages.internal"
@@ -107,6 +100,15 @@ def test_without_configuration_the_public_index_is_meant_and_no_program_runs(
     assert indexes(tmp_path / "bin", {}, UV_INDEX_URL="https://pypi.org/simple").hosts == ("pypi.org", "files.pythonhosted.org")
 
 
+def test_of_the_users_cargo_only_registries_without_secrets_pass(tmp_path: Path) -> None:
+    mirror = (
+        '[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "sparse+https://packages.internal/crates/"\n'
+    )
+    fill(tmp_path, {".cargo/config.toml": f'{mirror}[registry]\ntoken = "secret"\n[http]\nproxy = "me:secret@x"\n'})
+    assert cargo_settings(tmp_path) == mirror
+    assert indexes(tmp_path, {"Cargo.toml": ""}).hosts == ("packages.internal",)
+
+
 def certificate(folder: Path) -> tuple[Path, Path]:
     """Make a certificate for the index, signed by itself."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _HOST)])
@@ -151,47 +153,13 @@ def wheel() -> bytes:
     return data.getvalue()
 
 
-def go_module() -> dict[str, bytes]:
-    """Return what a module proxy serves of a module (https://go.dev/ref/mod#goproxy-protocol)."""
-    definition = b"module example.com/thing\n\ngo 1.19\n"
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("example.com/thing@v1.0.0/go.mod", definition)
-        archive.writestr("example.com/thing@v1.0.0/thing.go", 'package thing\n\nconst Says = "thing works"\n')
-    base = "/example.com/thing/@v"
-    info = json.dumps({"Version": "v1.0.0", "Time": "2024-01-01T00:00:00Z"}).encode()
-    return {f"{base}/v1.0.0.info": info, f"{base}/v1.0.0.mod": definition, f"{base}/v1.0.0.zip": data.getvalue()}
-
-
-def crate() -> dict[str, bytes]:
-    """Return what a sparse registry serves of a crate (https://doc.rust-lang.org/cargo/reference/registry-index.html)."""
-    data = io.BytesIO()
-    files = {
-        "Cargo.toml": '[package]\nname = "thing"\nversion = "1.0.0"\nedition = "2021"\n',
-        "src/lib.rs": 'pub const SAYS: &str = "thing works";\n',
-    }
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(f"thing-1.0.0/{name}")
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    packed = data.getvalue()
-    digest = hashlib.sha256(packed).hexdigest()
-    line = {"name": "thing", "vers": "1.0.0", "deps": [], "cksum": digest, "features": {}, "yanked": False}
-    return {
-        "/crates/config.json": json.dumps({"dl": f"https://{_HOST}/download/{{crate}}"}).encode(),
-        "/crates/th/in/thing": json.dumps(line).encode(),
-        "/download/thing": packed,
-    }
-
-
 @pytest.fixture
 async def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """Serve a package index at a private address, which the user's pip is configured for."""
     public, private = certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(public, private)
-    pages = {f"/files/{_WHEEL}": wheel(), **go_module(), **crate()}
+    pages = {f"/files/{_WHEEL}": wheel()}
     listing = f'<a href="/files/{_WHEEL}">{_WHEEL}</a>'.encode()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -281,68 +249,3 @@ async def test_of_two_questions_neither_opens_what_only_the_other_one_names(
         await sandbox.run_command(f'python3 -c "{other}"', timeout_s=60, gate=gate, with_packages=True)
         asked += gate.asked
     assert asked == ["second.example", "first.example"]
-
-
-@pytest.mark.bubblewrap
-@pytest.mark.skipif(shutil.which("go") is None, reason="no go here")
-async def test_go_fetches_a_module_that_later_commands_have(
-    workspace: Path, index: None, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GOPROXY", f"https://{_HOST}")
-    monkeypatch.setenv("GOSUMDB", "off")
-    (workspace / "go.mod").write_text("module a\n\ngo 1.19\n\nrequire example.com/thing v1.0.0\n")
-    (workspace / "a.go").write_text('package main\n\nimport "example.com/thing"\n\nfunc main() { println(thing.Says) }\n')
-    sandbox = await open_sandbox("bubblewrap")
-    assert await sandbox.package_hosts() == [_HOST]
-    fetch = "go mod download example.com/thing && go mod tidy"
-    assert (await sandbox.run_command(fetch, timeout_s=100)).exit_code != 0
-    done = await sandbox.run_command(fetch, timeout_s=100, gate=Gate(), with_packages=True)
-    assert done.exit_code == 0, done.output
-    after = await sandbox.run_command("go run .", timeout_s=100)
-    assert after.output == "thing works\n"
-
-
-def has_sparse_registries() -> bool:
-    if shutil.which("cargo") is None:
-        return False
-    told = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.match(r"cargo (\d+)\.(\d+)", told)
-    return found is not None and (int(found[1]), int(found[2])) >= (1, 68)
-
-
-def link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
-@pytest.mark.bubblewrap
-@pytest.mark.skipif(not has_sparse_registries(), reason="no cargo 1.68 or later here")
-async def test_cargo_fetches_from_the_mirror_of_the_user_and_sees_no_token(
-    workspace: Path, index: None, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home, real = Path(os.environ["HOME"]), Path(pwd.getpwuid(os.getuid()).pw_dir)
-    (home / ".cargo").mkdir()
-    for name in (".cargo/bin", ".rustup"):
-        if (real / name).is_dir():
-            ignored = shutil.ignore_patterns("nightly*", "share", "doc")
-            shutil.copytree(real / name, home / name, symlinks=True, copy_function=link_or_copy, ignore=ignored)
-    monkeypatch.setenv("PATH", os.environ["PATH"].replace(str(real), str(home)))
-    (home / ".cargo/config.toml").write_text(
-        f'[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "sparse+https://{_HOST}/crates/"\n'
-        '[registry]\ntoken = "secret"\n[http]\nproxy = "me:secret@x"\n'
-    )
-    (workspace / "Cargo.toml").write_text(
-        '[package]\nname = "a"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nthing = "1"\n'
-    )
-    (workspace / "src/main.rs").write_text('fn main() { println!("{}", thing::SAYS); }\n')
-    sandbox = await open_sandbox("bubblewrap")
-    assert await sandbox.package_hosts() == [_HOST]
-    assert (await sandbox.run_command("cargo fetch", timeout_s=100)).exit_code != 0
-    done = await sandbox.run_command("cargo fetch", timeout_s=100, gate=Gate(), with_packages=True)
-    assert done.exit_code == 0, done.output
-    after = await sandbox.run_command("cargo run -q; cat ~/.cargo/config.toml $CARGO_HOME/config.toml", timeout_s=100)
-    assert "thing works\n" in after.output
-    assert "mirror" in after.output
-    assert "secret" not in after.output

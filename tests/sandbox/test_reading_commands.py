@@ -160,7 +160,7 @@ async def test_what_runs_unasked_changes_nothing_and_shows_nothing_hidden(
     sandbox.mask(1, mask_expressions(RULES))
     status = await sandbox.status()
     assert status.has_read_only
-    open_ones = ["cat README.md", "echo hunter2Zebra", "echo hunter2Zebra | rev", "echo hunter2Zebra | od -An -tx1 | tr -d ' \\n'"]
+    open_ones = ["cat README.md", *(f"echo hunter2Zebra{way}" for way in ("", " | rev", " | od -An -tx1 | tr -d ' \\n'"))]
     assert await shown_by(sandbox.read_only(), open_ones) == open_ones[1:], "the judge sees what is shown"
     assert len(tricks()) >= 200
     commands = [*tricks(), *generated()][:: depth(4, 1)]

@@ -19,7 +19,7 @@ from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
-from tests.sandbox.conftest import BUBBLEWRAP, CONFINED, DOCKER, OpenSandbox, fill
+from tests.sandbox.conftest import ALL, BUBBLEWRAP, DOCKER, OpenSandbox, fill
 
 
 class Absent(ProcessBackend):
@@ -66,7 +66,7 @@ async def test_a_folder_that_breaks_a_backend_gets_none_that_is_weaker(workspace
 _PROGRAMS = ("bash", "sh", "git", "rg", "bwrap", "docker", "python3", "mkdir", "rmdir", "tail", "env", "id")
 
 
-@pytest.mark.parametrize("backend", [*CONFINED, "process"])
+@pytest.mark.parametrize("backend", ALL)
 async def test_no_program_of_the_folder_runs_but_in_a_command(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
     ran = workspace / "ran"
     for folder in (".venv/bin", "venv/bin", "node_modules/.bin"):

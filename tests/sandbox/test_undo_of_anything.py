@@ -33,7 +33,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["process", BUBBLEWRAP])
+@pytest.mark.parametrize("backend", [pytest.param("process", marks=pytest.mark.full), BUBBLEWRAP])
 async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
     backend: str, workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
