@@ -9,6 +9,7 @@ from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.permissions.rules import Effect, MaskExpressions, mask_expressions, parse_rule
 from lmtui.sandbox.toolchains import check_added, masked_in
 from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, Gate, OpenSandbox, fill
+from tests.sets import for_each
 
 
 @pytest.fixture
@@ -95,14 +96,14 @@ async def test_a_folder_that_was_not_added_is_refused_by_the_supervisor_too(
         await sandbox.read_file(f"{library}/src/api.py")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", [".", "..", "src", "home", "home/.ssh", "/etc", "/usr/lib", "/tmp", "/opt", "missing", "README.md", "relative"]
 )
 def test_a_folder_that_cannot_be_added_is_refused_with_the_reason(
     name: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = workspace.parent / "home"
-    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh").mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("HOME", str(home))
     path = {"home/.ssh": home / ".ssh", "home": home, "relative": Path()}.get(name, workspace / name)
     with pytest.raises(UsageError, match="added") as caught:

@@ -10,9 +10,8 @@ import pytest
 from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.sandbox import docker
 from lmtui.sandbox.backend import Options
-from lmtui.sandbox.docker import DockerBackend, PodmanBackend
-from lmtui.sandbox.mount_layout import SandboxLayout
-from lmtui.sandbox.select import make_backend, select_sandbox
+from lmtui.sandbox.docker import PodmanBackend
+from lmtui.sandbox.select import select_sandbox
 from tests.sandbox.conftest import LIMITS, OpenSandbox, unavailable
 
 
@@ -48,14 +47,6 @@ def test_rootless_containers_keep_the_user_s_ids(
         assert backend._user(None) == f"{owner.st_uid}:{owner.st_gid}"
 
 
-async def test_the_profile_is_a_file_that_goes_with_the_backend(workspace: Path) -> None:
-    backend = PodmanBackend(workspace)
-    path = Path(backend._profile())
-    assert path.read_text().startswith("{")
-    await backend.close()
-    assert not path.exists()
-
-
 @pytest.mark.parametrize(("dropped", "is_right"), [(["CAP_CHOWN", "CAP_KILL"], True), ([], False)])
 def test_what_podman_tells_of_its_container_is_compared(workspace: Path, dropped: list[str], is_right: bool) -> None:
     backend = PodmanBackend(workspace, Options(limits=LIMITS))
@@ -66,11 +57,6 @@ def test_what_podman_tells_of_its_container_is_compared(workspace: Path, dropped
     }  # fmt: skip
     assert (backend._differences(told, "none") == "") == is_right
     assert "Privileged" in PodmanBackend(workspace)._differences({**told, "Privileged": True, "CapDrop": ["ALL"]}, "none")
-
-
-def test_a_backend_is_made_by_its_name(workspace: Path) -> None:
-    assert isinstance(make_backend("podman", workspace, Options()), PodmanBackend)
-    assert not isinstance(make_backend("docker", workspace, Options()), PodmanBackend)
 
 
 @pytest.mark.docker
@@ -91,12 +77,3 @@ async def test_a_runtime_leaves_only_container_engines_to_choose_from(workspace:
     with pytest.raises(SandboxUnavailable, match="no sandbox works here"):
         await sandbox.status()
     await sandbox.close()
-
-
-def test_the_runtime_is_asked_of_the_engine(workspace: Path) -> None:
-    pytest.importorskip("docker")
-    from lmtui.sandbox.supervisor_client import InstanceKind
-
-    for runtime in ("runsc", ""):
-        backend = DockerBackend(workspace, Options(runtime=runtime))
-        assert backend._host_config(InstanceKind.MAIN, SandboxLayout())["runtime"] == (runtime or None)

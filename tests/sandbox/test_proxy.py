@@ -126,7 +126,7 @@ async def test_a_host_is_refused_whoever_names_it(host: str, gate: Gate | None, 
     assert internet.reached == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "head",
     [
         connect("allowed.example.com", 80),

@@ -10,7 +10,6 @@ from lmtui.core.ports import Sandbox
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Options
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
-from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.select import choose
@@ -140,13 +139,3 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
     with pytest.raises(SandboxUnavailable, match="file, folder, old file"):
         await selftest.verify_read_only(await pool.client(InstanceKind.MAIN), await pool.guard())
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
-
-
-@pytest.mark.parametrize("backend", [DockerBackend, PodmanBackend])
-def test_a_container_gets_the_folder_read_only_in_this_lane_alone(backend: type[DockerBackend], workspace: Path) -> None:
-    engine = backend(workspace)
-    is_read_only = {
-        kind: engine._mounts(kind, SandboxLayout())[0]["ReadOnly"]
-        for kind in (InstanceKind.MAIN, InstanceKind.GIT, InstanceKind.READ)
-    }
-    assert is_read_only == {InstanceKind.MAIN: False, InstanceKind.GIT: False, InstanceKind.READ: True}

@@ -9,10 +9,10 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.sandbox.repository import find_repository, local_remote
 from tests.sandbox.conftest import fill, git
+from tests.sets import for_each
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def make_tree(tmp_path: Path) -> Path:
     """Return a linked worktree of `repo`."""
     git(tmp_path, "init", "-q", "repo")
     git(tmp_path / "repo", "commit", "-q", "--allow-empty", "-m", "one")
@@ -69,8 +69,9 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_git_file_is_followed_only_if_it_is_answered(tree: Path, name: str) -> None:
+@for_each("name", HOSTILE)
+def test_a_git_file_is_followed_only_if_it_is_answered(tmp_path: Path, name: str) -> None:
+    tree = make_tree(tmp_path)
     assert find_repository(tree).common == tree.parent / "repo/.git"
     HOSTILE[name](tree)
     found = find_repository(tree)
@@ -102,7 +103,8 @@ def test_only_values_of_the_user_pass(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not any(word in text for word in ("pager", "alias", "helper", "t0ken", "evil"))
 
 
-def test_a_remote_on_this_machine_is_a_repository_outside(tmp_path: Path, tree: Path) -> None:
+def test_a_remote_on_this_machine_is_a_repository_outside(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path)
     assert local_remote("https://example.org/x", tree) is None
     assert local_remote("git@example.org:x/y", tree) is None
     assert local_remote(f"file://{tree.parent}/repo", tree) == tree.parent / "repo"

@@ -8,6 +8,7 @@ import pytest
 from lmtui.sandbox.guest.beneath import Refused, Root
 from lmtui.sandbox.guest.listing import glob, grep
 from lmtui.sandbox.guest.protocol import Message
+from tests.sets import for_each
 
 
 def search(root: Path, pattern: str, *, is_literal: bool = True, context_lines: int = 0, max_matches: int = 10) -> Message:
@@ -15,7 +16,7 @@ def search(root: Path, pattern: str, *, is_literal: bool = True, context_lines: 
     return grep(Root(str(root)), {**query, "context_lines": context_lines, "max_matches": max_matches})
 
 
-@pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(" * 3000 + ")" * 3000])
+@for_each("pattern", ["(", "a{99999999999999999999}", "(" * 3000 + ")" * 3000])
 def test_a_pattern_that_python_cannot_compile_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
@@ -25,7 +26,7 @@ def test_a_pattern_that_python_cannot_compile_is_refused_in_words(
         _ = search(tmp_path, pattern, is_literal=False)
 
 
-@pytest.mark.parametrize("letter", ["a", "\u6587", "\U0001f600", "\x01"])
+@for_each("letter", ["a", "\u6587", "\U0001f600", "\x01"])
 def test_what_is_found_fits_into_one_answer_whatever_its_letters(tmp_path: Path, letter: str) -> None:
     (tmp_path / "a.txt").write_text(f"{letter * 490}\n" * 1_000)
     found = search(tmp_path, letter, context_lines=3, max_matches=1_000)
@@ -45,7 +46,7 @@ def test_names_that_do_not_fit_into_one_answer_are_refused_in_words(tmp_path: Pa
         _ = glob(Root(str(tmp_path)), ".*", 10_000)
 
 
-@pytest.mark.parametrize("has_ripgrep", [True, False])
+@for_each("has_ripgrep", [True, False])
 def test_lines_are_numbered_as_editors_do_with_ripgrep_and_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ripgrep: bool
 ) -> None:

@@ -11,15 +11,14 @@ import pytest
 
 from lmtui.app.checks import backend_reports
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox.backend import GUEST, Backend, Isolation, LandlockBackend, Options, ProcessBackend
-from lmtui.sandbox.bubblewrap import BubblewrapBackend
-from lmtui.sandbox.docker import DockerBackend
+from lmtui.sandbox.backend import GUEST, Isolation, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.guest.settings import Settings
 from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from tests.sandbox.conftest import ALL, BUBBLEWRAP, DOCKER, OpenSandbox, fill
+from tests.sets import for_each
 
 
 class Absent(ProcessBackend):
@@ -125,25 +124,11 @@ async def test_a_named_backend_that_fails_is_never_replaced(workspace: Path, mon
     await sandbox.close()
 
 
-async def test_an_image_that_is_not_there_says_how_to_make_it(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await select_sandbox(workspace, backend="docker", image="lmtui-no-such-image:1")
-    with pytest.raises(SandboxUnavailable) as raised:
-        await sandbox.status()
-    await sandbox.close()
-    if "is not there" in str(raised.value):
-        assert "lmtui sandbox image" in raised.value.hint
-
-
-@pytest.mark.parametrize(("backend", "kind"), [("docker", DockerBackend), ("bubblewrap", BubblewrapBackend)])
-@pytest.mark.parametrize("name", [".git", ".lmagent"])
-async def test_a_protected_name_that_is_a_link_is_never_mounted(
-    tmp_path: Path, backend: str, kind: type[Backend], name: str
-) -> None:
-    folder = tmp_path / "ws"
-    folder.mkdir()
-    (folder / name).symlink_to("/etc")
+@for_each("name", [".git", ".lmagent"])
+async def test_a_protected_name_that_is_a_link_is_never_mounted(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("/etc")
     with pytest.raises(UsageError, match="symbolic link"):
-        await select_sandbox(folder, backend=backend)
+        await select_sandbox(tmp_path)
 
 
 @pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
@@ -216,6 +201,8 @@ def test_settings_survive_the_way_inside() -> None:
 
     given = Settings(root="/workspace", has_shell=True, environment={"PATH": "/bin"})
     assert vars(settings.parse(given.to_json())) == vars(given)
+    with pytest.raises(TypeError, match="is_new"):
+        settings.parse('{"root": "/workspace", "environment": {}, "is_new": true}')
 
 
 def test_a_supervisor_starts_without_modules_that_take_long_to_import() -> None:
@@ -223,10 +210,3 @@ def test_a_supervisor_starts_without_modules_that_take_long_to_import() -> None:
     found = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, check=True).stdout
     assert "selectors" in found.split()
     assert not {"pathlib", "typing", "dataclasses", "inspect", "subprocess", "tempfile"} & set(found.split())
-
-
-def test_settings_that_do_not_exist_are_refused() -> None:
-    from lmtui.sandbox.guest import settings
-
-    with pytest.raises(TypeError, match="is_new"):
-        settings.parse('{"root": "/workspace", "environment": {}, "is_new": true}')

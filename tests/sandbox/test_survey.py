@@ -3,10 +3,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
 from lmtui.sandbox.guest import files
 from lmtui.sandbox.workspace_guard import FILE_CLOCK
+from tests.sets import for_each
 
 _WIDE = (100_000, 5.0)
 
@@ -16,7 +15,7 @@ def _found(root: Path, since_ns: int = 0) -> dict[str, str]:
     return {bytes.fromhex(path).decode(): kind for path, kind, is_fresh, _ in rows if is_fresh}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "kind"),
     [
         (".git", "git"), ("a/b/c/.git", "git"), (".mcp.json", "run"), ("a/.vscode", "run"), (".envrc", "run"), (".idea", "run"),
@@ -36,7 +35,7 @@ def test_ordinary_names_are_not_found(tmp_path: Path) -> None:
     assert _found(tmp_path) == {}
 
 
-@pytest.mark.parametrize("parts", [("HEAD", "objects", "refs"), ("HEAD", "commondir")])
+@for_each("parts", [("HEAD", "objects", "refs"), ("HEAD", "commondir")])
 def test_a_folder_that_is_a_repository_itself_is_found(tmp_path: Path, parts: tuple[str, ...]) -> None:
     for name in parts:
         (tmp_path / "store" / name).mkdir(parents=True)

@@ -7,6 +7,7 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.sandbox.toolchains import check_toolchains, programs
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, LANDLOCK, OpenSandbox
+from tests.sets import for_each
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "why"),
     [
         ("/", "home folder, or contains"), ("", "home folder"), ("..", "home folder, or contains"),

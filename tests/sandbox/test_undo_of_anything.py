@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import FileChangeKind
 from lmtui.sandbox.guest import linux, restore
 from lmtui.sandbox.guest.beneath import Root
@@ -75,16 +74,6 @@ async def test_a_folder_that_took_a_files_place_is_set_aside_with_what_cannot_be
     assert (workspace / "README.md").read_text() == "hello\n"
     aside = next(workspace.glob("README.md.replaced-*"))
     assert sorted(path.name for path in aside.rglob("*")) == ["deep", "large", "pipe"]
-
-
-async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("process")
-    before = await sandbox.checkpoints.snapshot()
-    (workspace / "README.md").write_bytes(b"x" * LARGE)
-    after = await sandbox.checkpoints.snapshot()
-    with pytest.raises(SandboxError, match=r"in the meantime: README\.md"):
-        await sandbox.checkpoints.restore(before.id, ["README.md"], expected=after.id)
-    assert (workspace / "README.md").stat().st_size == LARGE
 
 
 async def test_more_files_than_are_named_that_no_state_can_hold_are_known(workspace: Path, open_sandbox: OpenSandbox) -> None:

@@ -5,14 +5,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from lmtui.sandbox.guest.guard import Vault, is_executed
+from tests.sets import for_each
 
 Change = Callable[[Path], object]
 
 
-@pytest.fixture
 def repository(tmp_path: Path) -> Path:
     for name in (".git/hooks", ".git/info", ".git/objects/ab", ".git/refs/heads", ".lmagent"):
         (tmp_path / name).mkdir(parents=True)
@@ -81,25 +79,25 @@ _CHANGES: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("change", _CHANGES.values(), ids=_CHANGES.keys())
-def test_what_was_changed_is_as_before(repository: Path, change: Change) -> None:
-    git = repository / ".git"
+@for_each("name", _CHANGES)
+def test_what_was_changed_is_as_before(tmp_path: Path, name: str) -> None:
+    git, change = repository(tmp_path) / ".git", _CHANGES[name]
     before = _state(git)
-    vault = Vault(_opened(repository))
+    vault = Vault(_opened(tmp_path))
     vault.keep()
     change(git)
     changed = vault.put_back()
     assert _state(git) == before
     assert all(path.startswith(".git") for path in changed)
-    assert changed or change is _CHANGES["unreadable"]
+    assert changed or name == "unreadable"
 
 
-def test_what_did_not_change_is_not_written(repository: Path) -> None:
-    vault = Vault(_opened(repository))
+def test_what_did_not_change_is_not_written(tmp_path: Path) -> None:
+    vault = Vault(_opened(repository(tmp_path)))
     vault.keep()
-    inodes = {path: path.lstat().st_ino for path in (repository / ".git").rglob("*")}
+    inodes = {path: path.lstat().st_ino for path in (tmp_path / ".git").rglob("*")}
     assert vault.put_back() == ()
-    assert inodes == {path: path.lstat().st_ino for path in (repository / ".git").rglob("*")}
+    assert inodes == {path: path.lstat().st_ino for path in (tmp_path / ".git").rglob("*")}
 
 
 def _opened(folder: Path) -> int:

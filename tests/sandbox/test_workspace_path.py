@@ -10,9 +10,10 @@ from lmtui.core.ports import Sandbox
 from lmtui.paths import path_inside
 from lmtui.sandbox.host_paths import scratch_parents
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, ISOLATED, LIMITS, OpenSandbox
+from tests.sets import few, for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("workspace", "inside"),
     [
         ("/home/ada/project", "/home/ada/project"), ("/root/project", "/root/project"), ("/srv/p", "/srv/p"),
@@ -85,7 +86,7 @@ async def test_a_workspace_may_have_any_name(backend: str, name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
-@pytest.mark.parametrize("base", ["/dev/shm", "/usr/local/src", "/var/tmp", "/opt"])
+@pytest.mark.parametrize("base", few(["/dev/shm", "/usr/local/src", "/var/tmp", "/opt"]))
 async def test_a_workspace_may_be_where_an_instance_has_folders_of_its_own(
     backend: str, base: str, open_sandbox: OpenSandbox
 ) -> None:
