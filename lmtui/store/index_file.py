@@ -22,13 +22,13 @@ _BUSY_S, _NAP_S = 10.0, 0.02
 
 
 class IndexFile(ABC):
-    """A part of the index of one workspace.  Safe to use from several threads and processes; all methods block (disk).
+    """A part of the index of one workspace, or of the file at `path`.  Safe to use from several threads and processes.
 
-    `aside` is where a file went that could not be read, empty where that did not happen.
+    All methods block (disk).  `aside` is where a file went that could not be read, empty where that did not happen.
     """
 
-    def __init__(self, workspace: Path) -> None:
-        self.path = workspace_state_dir(workspace) / INDEX_FILE
+    def __init__(self, workspace: Path, path: Path | None = None) -> None:
+        self.path = path or workspace_state_dir(workspace) / INDEX_FILE
         self.aside = ""
         self._lock = threading.RLock()
         self._database: sqlite3.Connection | None = None

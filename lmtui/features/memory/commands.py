@@ -10,7 +10,6 @@ from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "memory"
-FIND_SCOPE = "search results"
 _EVERYWHERE = ("--all", "--user", "--global")
 
 
@@ -98,7 +97,6 @@ COMMANDS: tuple[Command, ...] = (
     _act("keep_all", "Keep all", "Keep all listed notes; asks first.", "Y"),
     _act("discard_all", "Discard all", "Discard all listed proposals; asks first.", "N"),
     _act("read", "Read sessions", "Read finished sessions for proposals now.", "r"),
-    Command("memory.open", FIND_SCOPE, "Open", "Open the session, or put the location into the prompt.", ("enter",), "open"),
     Command("memory.search", SCOPE, "Search", "Show only what has these words.", ("slash",), "search"),
     Command("memory.pane", SCOPE, "Other pane", "Switch between the list and the text.", ("tab", "enter"), "text"),
     Command("memory.inbox", SCOPE, "Inbox", "Show proposals.", ("1",), runs="memory_tab('Inbox')"),

@@ -35,8 +35,8 @@ from lmtui.core.memory_values import (
 )
 from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
 from lmtui.core.window import bytes_by_four
-from lmtui.features.memory.commands import FIND_SCOPE, SCOPE
-from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
+from lmtui.features.memory.commands import SCOPE
+from lmtui.tui.commands import Command, Scope, bindings, command
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import SIGN_ROLES
@@ -514,8 +514,7 @@ def _diff(text: str, width: int) -> list[Line]:
 class FindList(ListDialog[SearchHit, SearchHit | None]):
     """Lists what a search of memory finds for some words; the result is the hit that is chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(FIND_SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE, FILTER = "find", "Find", FIND_SCOPE, "words of a hit"
+    NAME, HEADING, CHOOSING, FILTER = "find", "Find", "open", "words of a hit"
 
     def __init__(self, memory: WorkspaceMemory, words: str) -> None:
         super().__init__(f'Find "{fit(sanitize_line(words), 40)}"')
@@ -560,13 +559,11 @@ class FindList(ListDialog[SearchHit, SearchHit | None]):
         if row is None:
             return "Nothing was found." if self._is_done else "Searching…", ()
         lines = [fit(sanitize_line(line.rstrip()), 100) for line in row.text.splitlines() if line.strip()]
-        return "\n".join(lines[:_MOST_HIT_LINES]), of_scope(FIND_SCOPE)
+        return "\n".join(lines[:_MOST_HIT_LINES]), self.verbs()
 
     def act(self) -> None:
         """Choose the marked hit."""
         _ = self.dismiss(self.current) if self.current is not None else None
-
-    action_memory_open = act
 
 
 class MemoryController(FeatureController):

@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import re
-import sqlite3
 import threading
 import time
 from collections import Counter
@@ -22,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import JobsError, LmtuiError, UsageError
 from lmtui.core.memory_values import Note, SearchHit, SearchSource
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Effect
@@ -124,8 +123,7 @@ class WorkspaceSearch:
         await self.refresh(within_s)
         self._searched_s = time.monotonic()
         asked = await self._query(query)
-        found = await self._ask(lambda: self._reader.search(asked, limit, sources))
-        return [_hit(each) for each in found]
+        return [_hit(each) for each in await self._ask(partial(self._reader.search, asked, limit, sources))]
 
     async def relevant_notes(self, words: str, notes: Sequence[Note]) -> Sequence[tuple[Note, float]]:
         """Return the notes that a message calls to mind, each with its relevance (0 to 1), the most relevant first.
@@ -181,30 +179,27 @@ class WorkspaceSearch:
 
     async def facts(self) -> str:
         """Return in a line what is indexed, empty where nothing is; no index is made for that."""
-        if not self._reader.path.exists():
+        if not self._reader.exists():
             return ""
         try:
             counts = await self.about()
         except UsageError as error:
             return sanitize_line(str(error))
+        items = ", ".join(pluralize(counts[source], name) for source, name in _ITEM_NAMES.items() if counts.get(source))
         vectors = f", {counts['vectors']:,} with vectors" if self.embedder is not None or counts["vectors"] else ""
-        items = ", ".join(pluralize(counts[each], name) for each, name in _ITEM_NAMES.items() if counts.get(each))
         problem = f"; {self.embedder.problem}" if self.embedder is not None and self.embedder.problem else ""
-        return (
-            f"{items or 'nothing'} in {pluralize(counts['chunks'], 'chunk')}{vectors}, {counts['bytes'] / 1e6:.1f} MB{problem}"
-        )
+        chunks = pluralize(counts["chunks"], "chunk")
+        return f"{items or 'nothing'} in {chunks}{vectors}, {counts['bytes'] / 1e6:.1f} MB{problem}"
 
     async def _ask(self, ask: Callable[[], T]) -> T:
         """Ask the index in a thread, once more where it was broken and is a new one now."""
-        for is_last in (False, True):
-            try:
+        try:
+            with contextlib.suppress(JobsError):
                 return await asyncio.to_thread(ask)
-            except (sqlite3.Error, OSError) as error:
-                if is_last:
-                    raise UsageError(
-                        f"could not use the search index: {error}", f"Check {self._reader.path}, or delete it: it is rebuilt."
-                    ) from error
-        raise AssertionError
+            return await asyncio.to_thread(ask)
+        except (JobsError, OSError) as error:
+            hint = f"Check {self._reader.path}, or delete it: it is rebuilt."
+            raise UsageError(f"could not use the search index: {error}", hint) from error
 
     async def _query(self, text: str) -> IndexQuery:
         """Return a query with its vector, where one is made at once."""
@@ -235,7 +230,7 @@ class WorkspaceSearch:
             await loop.run_in_executor(self._thread, self._index_sessions)
             paths, is_cut = await self._paths()
             await loop.run_in_executor(self._thread, self._index_files, paths, is_cut)
-        except (sqlite3.Error, OSError, LmtuiError) as error:
+        except (OSError, LmtuiError) as error:
             problem = sanitize_line(str(error))
         if problem and problem != self.problem:
             _log.warning("indexing for the search failed: %s", problem)
@@ -246,45 +241,45 @@ class WorkspaceSearch:
 
     async def _make_vectors(self, embedder: Embedder) -> None:
         """Give vectors to the chunks that have none of this model and size; a failure is tried again after the next update."""
+        sizes: set[str] = set()
         try:
             embedder.name = embedder.name or await self._ask(lambda: self._writer.newest_model(embedder.model))
-            for _ in range(_MOST_SIZES):  # a server that answers with ever other sizes is left alone for a while
-                if not await self._make_all(embedder, embedder.name):
+            while len(sizes) < _MOST_SIZES:  # a server that answers with ever other sizes is left alone for a while
+                name = embedder.name
+                todo = await self._ask(partial(self._writer.without_vector, name, 20 * BATCH))
+                for part in (todo[at : at + BATCH] for at in range(0, len(todo), BATCH)):
+                    began_s = time.monotonic()
+                    vectors = await embedder.of_documents([text for _, text in part])
+                    found = zip(part, vectors, strict=False)
+                    made = {number: vector for (number, _), vector in found if len(vector) == embedder.size}
+                    await self._ask(partial(self._writer.put_vectors, embedder.name, made))
+                    if embedder.name != name:
+                        sizes.add(embedder.name)
+                        break
+                    if len(made) < len(part):
+                        return
+                    await asyncio.sleep(time.monotonic() - began_s)  # the server rests as long as it worked
+                if not todo:
                     return
-        except (sqlite3.Error, OSError, LmtuiError) as error:
+        except LmtuiError as error:
             self.problem = sanitize_line(str(error))
-
-    async def _make_all(self, embedder: Embedder, name: str) -> bool:
-        """Make the vectors that are missing under a name; tell whether they turned out to have another size."""
-        while todo := await self._ask(lambda: self._writer.without_vector(name, 20 * BATCH)):
-            for part in (todo[at : at + BATCH] for at in range(0, len(todo), BATCH)):
-                began_s = time.monotonic()
-                vectors = await embedder.of_documents([text for _, text in part])
-                made = {number: each for (number, _), each in zip(part, vectors, strict=False) if len(each) == embedder.size}
-                await self._ask(partial(self._writer.put_vectors, embedder.name, made))
-                if embedder.name != name or len(made) < len(part):
-                    return embedder.name != name
-                await asyncio.sleep(time.monotonic() - began_s)  # the server rests as long as it worked
-        return False
 
     def _index_notes(self, notes: Sequence[Note]) -> None:
         now = {_item_of(note): note.text for note in notes}
-        self._index(
-            SearchSource.MEMORY, {name: (0, len(text)) for name, text in now.items()}, lambda name: [Chunk(1, 1, now[name])]
-        )
+        states = {name: (0, len(text)) for name, text in now.items()}
+        self._index(SearchSource.MEMORY, states, lambda name: [Chunk(1, 1, now[name])])
 
     def _index_sessions(self) -> None:
-        store, folder = SessionStore(self._workspace), self._workspace.resolve()
-        ours = {name for name, home in known_sessions().items() if home == folder}
+        store, home = SessionStore(self._workspace), self._workspace.resolve()
+        ours = {name for name, known in known_sessions().items() if known == home}
         states: dict[str, State] = {}
         for path in store.paths():
             if path.stem in ours and not is_in_use(path):
                 with contextlib.suppress(OSError):
                     state = path.lstat()
                     states[path.stem] = state.st_mtime_ns, state.st_size
-        self._index(
-            SearchSource.SESSION, states, lambda name: list(read_session(sessions_dir(self._workspace) / f"{name}.jsonl"))
-        )
+        folder = sessions_dir(self._workspace)
+        self._index(SearchSource.SESSION, states, lambda name: list(read_session(folder / f"{name}.jsonl")))
 
     def _index_files(self, paths: Sequence[str], is_cut: bool) -> None:
         wanted: dict[SearchSource, list[str]] = {SearchSource.DOC: [], SearchSource.CODE: []}
@@ -309,20 +304,16 @@ class WorkspaceSearch:
         """Index the items of a source that are not as they were; those that are gone are taken out."""
         began_ns = time.time_ns()
         before = self._writer.states(source)
-        if is_whole:
-            for name in before.keys() - now.keys():
-                if self._pace.is_stopped:
-                    return
-                with self._pace.work():
-                    self._writer.remove(source, (name,), began_ns)
-        for name, state in now.items():
-            if before.get(name) == state:
-                continue
+        gone = before.keys() - now.keys() if is_whole else ()
+        for name in (*gone, *(name for name, state in now.items() if before.get(name) != state)):
             if self._pace.is_stopped:
                 return
             with self._pace.work():
-                read_ns = time.time_ns()
-                self._writer.put(source, name, state, read(name), read_ns)
+                if name in now:
+                    read_ns = time.time_ns()
+                    self._writer.put(source, name, now[name], read(name), read_ns)
+                else:
+                    self._writer.remove(source, name, began_ns)
 
 
 def open_search(
@@ -437,12 +428,7 @@ def _share(part: set[str], whole: set[str], weights: Mapping[str, float]) -> flo
 
 
 def _hit(found: Found) -> SearchHit:
-    text, title = sanitize(found.chunk.text), sanitize_line(found.chunk.title)
-    match found.source:
-        case SearchSource.MEMORY:
-            place = found.name.partition(" ")[0]
-        case SearchSource.SESSION:
-            place = found.name
-        case _:
-            place = f"{found.name}:{found.chunk.first}-{found.chunk.last}"
-    return SearchHit(found.source, place, text, round(found.score, 3), title)
+    place = f"{found.name}:{found.chunk.first}-{found.chunk.last}"
+    if found.source in (SearchSource.MEMORY, SearchSource.SESSION):
+        place = found.name.partition(" ")[0]
+    return SearchHit(found.source, place, sanitize(found.chunk.text), round(found.score, 3), sanitize_line(found.chunk.title))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lmtui.core.errors import JobsError
 from lmtui.core.memory_values import SearchSource
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, is_generated, source_of, stem, words_of
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
@@ -55,11 +56,11 @@ def test_any_of_the_words_is_enough_rare_ones_count_more_and_what_defines_a_name
 def test_the_version_that_was_read_later_stays(index: SearchIndex) -> None:
     put(index, "a.py", "newer words", read_ns=20)
     put(index, "a.py", "older text", read_ns=10)
-    index.remove(CODE, ["a.py"], 10)
+    index.remove(CODE, "a.py", 10)
     assert (names(index, "newer"), names(index, "older")) == (["a.py"], [])
     put(index, "a.py", "newest words", read_ns=30)
     assert names(index, "newer") == []
-    index.remove(CODE, ["a.py"], 30)
+    index.remove(CODE, "a.py", 30)
     assert (names(index, "newest"), index.states(CODE)) == ([], {})
 
 
@@ -130,7 +131,7 @@ def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_pat
     index.path.write_bytes(data)
     said: list[str] = []
     index = SearchIndex(index.path, said.append)
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(JobsError):
         index.search(IndexQuery("words"), 5)
     assert (index.search(IndexQuery("words"), 5), len(said)) == ([], 1)
     index.close()
@@ -177,9 +178,10 @@ def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(index: Sea
     index.put_vectors("large/2", {missing[1][0]: (1.0, 0.0)})
     assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5)] == ["b.py"]
     assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py"]
-    index.remove(CODE, ["b.py"], 5)
+    index.remove(CODE, "b.py", 5)
     assert index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5) == []
-    assert index.counts()["vectors"] == 1
+    index.put_vectors("large/2", {missing[0][0]: (0.0, 1.0)})
+    assert (index.counts()["vectors"], index.without_vector("large/2", 10), index.counts()["vectors"]) == (2, [], 1)
 
 
 def test_what_is_nearer_than_the_rest_stands_out_whatever_the_model_calls_near(index: SearchIndex) -> None:
