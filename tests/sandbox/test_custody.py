@@ -19,6 +19,7 @@ from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard, open_client
 from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, OpenSandbox, fill
+from tests.sets import for_each
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -33,13 +34,8 @@ async def test_what_programs_outside_would_run_is_set_aside_and_told(sandbox: Sa
     packed = next((workspace / ".lmagent/quarantine").glob("vscode-*.tar.gz"))
     with tarfile.open(packed) as file:
         assert any(name.endswith("tasks.json") for name in file.getnames())
-
-
-@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
-async def test_what_other_programs_read_is_left_and_told(sandbox: Sandbox, workspace: Path) -> None:
     result = await sandbox.run_command("echo be evil > AGENTS.md; mkdir -p src/.claude; echo {} > src/.claude/settings.json")
-    assert set(result.notable) == {"AGENTS.md", "src/.claude"}
-    assert result.quarantined == ()
+    assert (set(result.notable), result.quarantined) == ({"AGENTS.md", "src/.claude"}, ())  # what others only read stays
     assert "this command made or changed AGENTS.md" in result.text
     assert (workspace / "AGENTS.md").exists()
     assert (await sandbox.run_command("cat AGENTS.md")).notable == ()
@@ -57,16 +53,11 @@ async def test_what_the_user_had_is_read_only_and_stays(backend: str, workspace:
     assert (workspace / ".envrc").read_text() == "export A=1\n"
     assert list((workspace / ".vscode").iterdir()) == []
     assert list((workspace / "lib/.git/hooks").iterdir()) == []
-
-
-@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_what_the_user_makes_between_commands_is_the_user_s(sandbox: Sandbox, workspace: Path) -> None:
-    await sandbox.run_command("true")
-    (workspace / "lib/.git").mkdir(parents=True)
-    (workspace / ".vscode").mkdir()
+    (workspace / "other/.git").mkdir(parents=True)  # what the user makes between commands is the user's
+    (workspace / ".idea").mkdir()
     await asyncio.sleep(0.05)
     assert (await sandbox.run_command("ls")).quarantined == ()
-    assert (workspace / ".vscode").is_dir()
+    assert (workspace / ".idea").is_dir()
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -116,7 +107,7 @@ async def test_what_git_checks_out_is_told_and_stays(sandbox: Sandbox, workspace
     assert (workspace / ".envrc").exists()
 
 
-@pytest.mark.parametrize("name", ["plain", "folder", "closed"])
+@for_each("name", ["plain", "folder", "closed"])
 def test_what_is_set_aside_is_packed(tmp_path: Path, name: str) -> None:
     (tmp_path / ".lmagent").mkdir()
     evil = tmp_path / "sub" / ".git"
@@ -144,7 +135,7 @@ def test_what_is_behind_a_link_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "out/.git").is_dir()
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc", "a/../..", "a//b", "a\0b", "."])
+@for_each("path", ["../x", "/etc", "a/../..", "a//b", "a\0b", "."])
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
     facts: dict[str, object] = {"found": [[path.encode().hex(), "git", True, 1]], "is_cut": False}
     with pytest.raises(SandboxError, match="answer that cannot be"):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from pathlib import Path
@@ -30,19 +29,11 @@ async def test_the_status_names_the_reduced_tier_and_asks_for_every_command(work
         await chosen.backend.close()
 
 
-async def test_stronger_tiers_do_not_ask_for_every_command(open_sandbox: OpenSandbox) -> None:
-    assert not (await (await open_sandbox("process")).status()).asks_each_command
-
-
-@pytest.mark.parametrize(("version", "why"), [(0, "the kernel has none"), (1, "version is 1"), (2, "version is 2")])
-def test_a_kernel_with_too_little_of_it_is_refused(version: int, why: str) -> None:
-    found = refusal(version)
-    assert found is not None
-    assert why in str(found)
-    assert "Docker" in found.hint
-
-
-def test_a_kernel_with_enough_of_it_is_taken() -> None:
+def test_a_kernel_with_too_little_of_it_is_refused() -> None:
+    for version, why in ((0, "the kernel has none"), (2, "version is 2")):
+        found = refusal(version)
+        assert found is not None
+        assert (why in str(found), "Docker" in found.hint) == (True, True)
     assert refusal(confinement.OLDEST_ABI) is None
 
 
@@ -134,13 +125,6 @@ async def test_settings_of_git_are_as_before_after_a_command(sandbox: Sandbox, w
     assert ".git" in result.quarantined
     assert "put back as it was before" in result.text
     assert (await sandbox.run_git(["status", "--short"])).exit_code == 0
-
-
-@_LANDLOCK
-async def test_commands_run_one_by_one_because_git_is_put_back_behind_each(sandbox: Sandbox) -> None:
-    results = await asyncio.gather(*(sandbox.run_command("date +%s%N; sleep 0.3; date +%s%N") for _ in range(2)))
-    (one, other) = sorted([int(word) for word in result.output.split()] for result in results)
-    assert one[1] <= other[0]
 
 
 async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(workspace: Path, open_sandbox: OpenSandbox) -> None:

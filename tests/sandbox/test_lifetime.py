@@ -16,6 +16,7 @@ import pytest
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox.select import select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
+from tests.sets import few
 
 _HOST = """
 import asyncio, shutil, sys
@@ -91,7 +92,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
 ) -> None:
     await (await open_sandbox(backend)).close()  # skips where it cannot work
     others = psutil.Process().children(recursive=True)  # that other tests of this process keep
-    for delay_s in (0.0, 0.02, 0.05, 0.1, 0.2):
+    for delay_s in few((0.0, 0.02, 0.05, 0.1, 0.2)):
         sandbox = await select_sandbox(workspace, backend=backend)
         task = asyncio.create_task(sandbox.run_command(f"sleep {mark}"))
         await asyncio.sleep(delay_s)

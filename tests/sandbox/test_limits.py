@@ -9,7 +9,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox import backend
 from lmtui.sandbox.backend import in_control_group
-from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, LIMITS, OpenSandbox, fill
+from tests.sandbox.conftest import CONFINED, ISOLATED, LIMITS, OpenSandbox, fill
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -23,21 +23,14 @@ async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox:
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
-async def test_files_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
+async def test_files_and_cores_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
     result = await sandbox.run_command("head -c 300M /dev/zero > big; ls; truncate -s 5G sparse", timeout_s=20)
     assert "File size limit exceeded" in result.text or "File too large" in result.text
     assert result.text.endswith("[at most 256 MB a file (the setting command_file_mb)]")
     assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
-
-
-@pytest.mark.parametrize("sandbox", [CONFINED[1], LANDLOCK], indirect=True)
-async def test_one_core_is_all_there_is_and_no_more_can_be_had(sandbox: Sandbox) -> None:
-    script = (
-        "import os\\nprint(len(os.sched_getaffinity(0)))\\n"
-        "try: os.sched_setaffinity(0, range(os.cpu_count())); print('more')\\nexcept OSError: print('refused')"
-    )
-    result = await sandbox.run_command(f"python3 -c $'{script.replace(chr(39), chr(92) + chr(39))}'")
-    assert result.output.split() == ["1", "refused"]
+    if (await sandbox.status()).backend != "docker":  # which has a share of the time instead
+        more = "import os; print(len(os.sched_getaffinity(0)), flush=True); os.sched_setaffinity(0, range(os.cpu_count()))"
+        assert "1\nTraceback" in (await sandbox.run_command(f'python3 -c "{more}" 2>&1')).output
 
 
 @pytest.mark.parametrize("backend", CONFINED)
@@ -62,6 +55,7 @@ def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path:
     fill(tmp_path, {"cgroup.procs": "", "cgroup.subtree_control": "cpu memory pids\n"})
     if os.getuid() != 0:
         pytest.skip("an ordinary user's groups lie below its session's")
+    assert in_control_group(["program"], LIMITS, tmp_path / "none") == ["program"]
     command = in_control_group(["program", "argument"], LIMITS, tmp_path)
     group = Path(command[4])
     assert command[-2:] == ["program", "argument"]
@@ -69,10 +63,6 @@ def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path:
     assert (group / "pids.max").read_text() == "144"
     assert int((group / "memory.max").read_text()) == (1024 + 256 + 512) << 20
     assert (group / "cpu.max").read_text() == "100000 100000"
-
-
-def test_without_groups_the_command_stays_as_it_is(tmp_path: Path) -> None:
-    assert in_control_group(["program"], LIMITS, tmp_path) == ["program"]
 
 
 def test_groups_of_instances_that_ended_are_removed_while_lmtui_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,9 +68,11 @@ async def serve(open_sandbox: OpenSandbox) -> AsyncIterator[Serve]:
 
 
 @pytest.mark.parametrize("backend", WITH_SHELL)
-async def test_what_is_written_is_its_input_and_its_output_comes_whole(backend: str, serve: Serve) -> None:
+async def test_what_is_written_is_its_input_and_its_output_comes_whole_and_all_ends_with_it(
+    backend: str, serve: Serve, mark: str
+) -> None:
     server = await serve(backend)
-    process = await server.open("cat")
+    process = await server.open("bash", "-c", f"setsid sleep {mark} & exec cat")
     big = bytes(range(256)) * 12_000
     writing = asyncio.ensure_future(process.write(big))
     assert await server.take(len(big)) == big
@@ -79,6 +81,7 @@ async def test_what_is_written_is_its_input_and_its_output_comes_whole(backend: 
     assert await process.read() == b""
     with pytest.raises(SandboxError, match="ended"):
         await process.write(b"more")
+    assert [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])] == []
 
 
 @pytest.mark.parametrize("backend", WITH_SHELL)
@@ -108,12 +111,7 @@ async def test_a_server_finds_its_home_again_and_no_other_does(backend: str, ser
     for keeps, can_write in (("a", True), ("a", False), ("b", True), ("", True)):
         await server.open("bash", "-c", "cat ~/kept; echo $HOME >> ~/kept", keeps=keeps, can_write=can_write)
         assert await server.output() == (b"/opt/lmtui/home\n" if not can_write else b"")
-
-
-@pytest.mark.parametrize("backend", ISOLATED)
-async def test_what_a_killed_npx_left_half_made_goes_before_the_next(backend: str, serve: Serve) -> None:
-    server = await serve(backend)
-    whole, half = "~/.npm/_npx/whole/node_modules", "~/.npm/_npx/half/node_modules"
+    whole, half = "~/.npm/_npx/whole/node_modules", "~/.npm/_npx/half/node_modules"  # as a killed npx leaves it
     await server.open("bash", "-c", f"mkdir -p {whole} {half}; touch {whole}/.package-lock.json", keeps="a")
     await server.output()
     await server.open("npx", "-c", "ls ~/.npm/_npx", keeps="a", program="npx")
@@ -122,76 +120,43 @@ async def test_what_a_killed_npx_left_half_made_goes_before_the_next(backend: st
     assert await server.output() == b"whole\n"
 
 
-@pytest.mark.parametrize("backend", CONFINED)
-async def test_a_program_that_is_not_there_is_named(backend: str, serve: Serve) -> None:
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_it_gets_named_variables_its_own_path_of_the_workspace_and_no_network(
+    backend: str, serve: Serve, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LMTUI_TEST_SECRET", "canary")
     server = await serve(backend)
-    await server.open("no-such-server")
-    assert await server.output() == b""
-    assert b"no-such-server is not there" in server.errors
+    await server.open("env", variables={"TOKEN": "named"})
+    seen = (await server.output()).decode()
+    assert ("TOKEN=named" in seen, "canary" in seen) == (True, False)
+    await server.open("cat", f"{workspace}/README.md", folder="src")
+    assert await server.output() == b"hello\n"
+    script = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; echo x >> .lmagent/config.toml; echo x > made; echo end"
+    process = await server.open("bash", "-c", script)
+    assert (await server.output()).decode().split() == ["lo", "end"]
+    assert "no network" in process.place
+    assert (workspace / ".lmagent/config.toml").read_text() == "# settings\n"
+    assert (workspace / "made").exists()
+    await server.open("bash", "-c", "echo x > new; echo x > README.md; cat src/main.py", can_write=False)
+    assert await server.output() == b"print('hello')\n"
+    assert ((workspace / "README.md").read_text(), (workspace / "new").exists()) == ("hello\n", False)
 
 
 @pytest.mark.parametrize("backend", CONFINED)
-async def test_a_program_in_the_hosts_tmp_is_said_to_be_out_of_sight(backend: str, serve: Serve) -> None:
+async def test_a_program_that_is_not_there_or_out_of_sight_is_named(backend: str, serve: Serve) -> None:
     with tempfile.TemporaryDirectory(prefix="lmtui-hidden-", dir="/tmp") as folder:
         program = Path(folder, "server")
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
         server = await serve(backend)
+        await server.open("no-such-server")
+        assert (await server.output(), b"no-such-server is not there" in server.errors) == (b"", True)
         await server.open(str(program))
         assert await server.output() == b""
         assert f"{program} exists, but the sandbox does not see /tmp of this machine" in server.errors.decode()
         await server.open(f"{folder}/missing")
         assert await server.output() == b""
         assert "missing exists" not in server.errors.decode()
-
-
-@pytest.mark.parametrize("backend", CONFINED)
-async def test_it_gets_named_variables_and_nothing_else_of_ours(
-    backend: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LMTUI_TEST_SECRET", "canary")
-    server = await serve(backend)
-    await server.open("env", variables={"TOKEN": "named"})
-    seen = (await server.output()).decode()
-    assert "TOKEN=named" in seen
-    assert "canary" not in seen
-
-
-@pytest.mark.parametrize("backend", ISOLATED)
-async def test_the_workspace_path_in_its_words_is_the_lane_s(backend: str, serve: Serve, workspace: Path) -> None:
-    server = await serve(backend)
-    await server.open("cat", f"{workspace}/README.md", folder="src")
-    assert await server.output() == b"hello\n"
-
-
-@pytest.mark.parametrize("backend", CONFINED)
-async def test_one_that_may_only_read_changes_nothing(backend: str, serve: Serve, workspace: Path) -> None:
-    server = await serve(backend)
-    await server.open("bash", "-c", "echo x > new; echo x > README.md; cat src/main.py", can_write=False)
-    assert await server.output() == b"print('hello')\n"
-    assert (workspace / "README.md").read_text() == "hello\n"
-    assert not (workspace / "new").exists()
-
-
-@pytest.mark.parametrize("backend", ISOLATED)
-async def test_it_has_no_network_and_cannot_write_settings(backend: str, serve: Serve, workspace: Path) -> None:
-    server = await serve(backend)
-    script = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; echo x >> .lmagent/config.toml; echo x > made; echo end"
-    process = await server.open("bash", "-c", script)
-    assert (await server.output()).decode().split() == ["lo", "end"]
-    assert "no network" in process.place
-    assert (workspace / ".lmagent" / "config.toml").read_text() == "# settings\n"
-    assert (workspace / "made").exists()
-
-
-@pytest.mark.parametrize("backend", WITH_SHELL)
-async def test_what_it_started_ends_with_it(backend: str, serve: Serve, mark: str) -> None:
-    server = await serve(backend)
-    process = await server.open("bash", "-c", f"setsid sleep {mark} & echo up; exec cat")
-    assert await server.take(3) == b"up\n"
-    await process.close()
-    left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
-    assert left == []
 
 
 async def test_on_the_host_it_runs_only_where_the_user_named_that(serve: Serve) -> None:
