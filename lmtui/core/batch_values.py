@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from lmtui.core.errors import UsageError
-from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
 
 NO_BATCH = (
@@ -157,21 +156,10 @@ class NoBatches:
     async def read(self, path: str = "") -> BatchState:
         return BatchState(path)
 
-    def review(self, path: str, task_id: str, session_id: str) -> EffectReview:
-        del path, session_id
-        raise UsageError(f"no task {sanitize_line(task_id)[:40]}")
-
-    async def reject(self, path: str, task_id: str) -> None:
-        del path, task_id
-
-    async def open(self, words: str, session_id: str) -> str:
-        del words, session_id
-        return ""
-
-    async def resume(self, path: str, session_id: str) -> None:
-        del path, session_id
+    def review(self, *_: object) -> NoReturn:
         raise UsageError("no batch")
 
-    async def halt(self, path: str) -> None:
-        del path
+    async def _refuse(self, *_: object) -> NoReturn:
         raise UsageError("no batch")
+
+    open = reject = resume = halt = _refuse

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, NoReturn, Protocol
 
 from lmtui.core.errors import JobsError
 from lmtui.core.events import Event
@@ -68,10 +68,10 @@ class JobHistory:
 class JobRecord:
     """One job.
 
-    `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due`
-    (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh
-    one.  `source` is unique to where it came from, so that one file becomes one job.  `claim` is unique to the run that is under
-    way, empty where none is.
+    `schedule` is in the form that `features.jobs.schedules` keeps, `zone` an IANA name or empty for the machine's own,
+    `due` (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a
+    fresh one.  `source` is unique to where it came from, so that one file becomes one job.  `claim` is unique to the run that
+    is under way, empty where none is.
     """
 
     id: str
@@ -209,22 +209,18 @@ class NoJobs:
     async def read(self) -> JobsRead:
         return JobsRead()
 
-    async def add(self, wanted: NewJob) -> JobRecord:
-        raise JobsError(f"nothing here can run {wanted.text[:60]!r} later")
+    async def _refuse(self, *_: object) -> NoReturn:
+        raise JobsError("no jobs can run here")
 
-    async def run_now(self, job_id: str) -> JobRecord:
-        raise JobsError(f"no job {job_id[:60]!r} here")
+    add = run_now = pause = resume = remove = _refuse
 
-    pause = resume = remove = run_now
-
-    def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
-        del listener
+    def follow_changes(self, _: object, /) -> Callable[[], None]:
         return lambda: None
 
     def is_scheduled(self) -> bool:
         return False
 
-    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+    async def serve(self, **_: object) -> None:
         """Run none."""
 
 

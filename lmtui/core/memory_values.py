@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
@@ -353,52 +353,25 @@ class NoMemory:
 
     waiting = 0
 
-    async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
-        del words, given, has_index, window_tokens
+    async def recall(self, *_: Any, **__: Any) -> Recalled:
         return Recalled()
 
     async def notes(self) -> Sequence[Note]:
         return ()
 
-    async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
-        del query, limit, sources
-        raise _off()
-
-    async def warnings(self) -> Sequence[str]:
-        return (_off().full_text(),)
-
-    async def add(self, note: Note) -> bool:
-        del note
-        raise _off()
-
-    async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
-        del words, scope
-        raise _off()
-
-    async def remove(self, note: Note) -> None:
-        del note
-        raise _off()
-
-    async def change(self, old: Note, new: Note) -> None:
-        del old, new
-        raise _off()
-
     async def proposals(self) -> Sequence[MemoryProposal]:
         return ()
 
-    async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
-        del proposal_id, text, scope
-        raise _off()
+    async def warnings(self) -> Sequence[str]:
+        return (_OFF.full_text(),)
 
-    async def discard(self, proposal_id: str) -> None:
-        del proposal_id
+    async def _refuse(self, *_: Any, **__: Any) -> Any:  # Any: of each of these
+        raise UsageError(str(_OFF), _OFF.hint)
 
-    async def reflect(self) -> int:
-        raise _off()
+    search = add = forget = remove = change = keep = discard = reflect = _refuse
 
 
-def _off() -> UsageError:
-    return UsageError("memory is off", 'Turn it on with memory = "on" in the settings.')
+_OFF = UsageError("memory is off", 'Turn it on with memory = "on" in the settings.')
 
 
 def note_lines(notes: Iterable[Note]) -> list[str]:

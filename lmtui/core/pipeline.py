@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.plan import cycle_of
@@ -452,40 +452,22 @@ class NoPipeline:
     is_running = False
     most_attempts = 0
 
-    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        del listener
+    def follow_changes(self, _: object, /) -> Callable[[], None]:
         return lambda: None
 
-    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+    def run_agents_in(self, _: object, /) -> None:
         """Run none."""
 
     async def read(self) -> Sequence[PipelinePlan]:
         return ()
 
-    async def begin(self, path: str) -> None:
-        raise UsageError(f"nothing here can work on {sanitize_line(path)[:60]!r}")
-
     async def stop(self) -> None:
         """Do nothing."""
 
-    async def pause(self, plan: str, *, is_paused: bool) -> None:
-        del is_paused
-        raise UsageError(f"no plan {sanitize_line(plan)[:60]!r} here")
+    async def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise UsageError("no plan can be worked on here")
 
-    async def do(self, plan: str, task_id: int, action: TaskAction) -> None:
-        del task_id, action
-        await self.pause(plan, is_paused=False)
-
-    async def add_task(self, plan: str, spec: TaskSpec) -> PipelinePlan:
-        raise UsageError(f"no plan {sanitize_line(plan)[:60]!r} here for {sanitize_line(spec.title)[:60]!r}")
-
-    async def edit(self, plan: str, task_id: int, spec: TaskSpec) -> None:
-        del task_id, spec
-        await self.pause(plan, is_paused=False)
-
-    async def answer(self, plan: str, number: int, text: str) -> None:
-        del number, text
-        await self.pause(plan, is_paused=False)
+    begin = pause = do = add_task = edit = answer = _refuse
 
 
 def is_planning(pipeline: WorkspacePipeline) -> bool:

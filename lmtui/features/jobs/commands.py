@@ -57,7 +57,6 @@ COMMANDS: tuple[Command, ...] = (
         slash=("jobs",), handler=show_jobs, instead="`lmtui jobs`"),
     Command("jobs.add", Scope.WORKBENCH, "New job", "Schedule a task: now, or at a time such as daily 09:00.",
         slash=("submit",), argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`'),
-    Command("jobs.open", SCOPE, "Open", "Open the session of the job's last run.", ("enter",), "open"),
     Command("jobs.new", SCOPE, "New", "Create a job.", ("n",), "new"),
     Command("jobs.run", SCOPE, "Run now", "Run the selected job now.", ("r",), "run now"),
     Command("jobs.pause", SCOPE, "Pause", "Pause or resume the selected job.", ("p",), "pause"),

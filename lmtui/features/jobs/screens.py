@@ -14,7 +14,7 @@ from lmtui.core.jobs import JobRecord, Jobs
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.features.jobs.commands import SCOPE
-from lmtui.tui.commands import Command, Scope, bindings, command, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, command
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
@@ -38,7 +38,7 @@ class JobList(ListDialog[JobRecord, str | None]):
     """Lists the jobs; the result is the session to open, or `NEW`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "jobs", "Jobs", SCOPE
+    NAME, HEADING, SCOPE, CHOOSING = "jobs", "Jobs", SCOPE, "open"
 
     def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
@@ -88,9 +88,9 @@ class JobList(ListDialog[JobRecord, str | None]):
         """Return all there is to know of a job; without any, only a new one can be made."""
         if row is None:
             return EMPTY, [command("jobs.new")]
-        return whole_text(row, self._now()), of_scope(SCOPE)
+        return whole_text(row, self._now()), self.verbs()
 
-    def action_jobs_open(self) -> None:
+    def act(self) -> None:
         """Open the session of the marked job's last run."""
         job = self.current
         if job is None:
@@ -99,8 +99,6 @@ class JobList(ListDialog[JobRecord, str | None]):
             _ = self.dismiss(job.history.last_session or job.session)
         else:
             self.say("not run yet", "$text-muted")
-
-    act = action_jobs_open
 
     def action_jobs_new(self) -> None:
         """Ask for a new job."""

@@ -35,7 +35,7 @@ from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
 from lmtui.features.jobs.scheduler import Scheduler, SchedulerDeps
-from lmtui.features.jobs.schedules import first_time, read_schedule, schedule_text
+from lmtui.features.jobs.schedules import first_time, read_schedule
 from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature, index_row
 from lmtui.paths import inbox_dir
 from lmtui.store.session_logs import SessionStore
@@ -391,7 +391,7 @@ def checked_job(wanted: NewJob, workspace: Path) -> JobRecord:
         raise UsageError("a job cannot use try mode: nobody would merge its changes", "Choose another mode.")
     record = replace(
         new_record(wanted.text, wanted.title),
-        schedule=schedule_text(schedule),
+        schedule=schedule,
         zone=wanted.zone,
         due=due,
         session=_own_session(wanted.session, workspace) if wanted.session else "",
