@@ -1,29 +1,32 @@
-"""Measures of the structure of `lmtui/`; `python -m tests.structure` prints them, `test_architecture.py` holds them."""
+"""Measures of the structure of `lmtui/`: `python -m tests.structure` prints them, and `structure.json` holds them.
+
+`--write` puts today's figures there.  Code lines are lines without blank ones, comments and docstrings; a module is a file with
+more than a docstring.
+"""
 
 from __future__ import annotations
 
 import ast
+import json
+import re
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+HELD = Path(__file__).with_name("structure.json")
 # Names that every feature folder may use for its own part.
 PATTERN = {
-    "__init__",
-    "model",
-    "models",
-    "service",
-    "tools",
-    "commands",
-    "settings",
-    "events",
-    "screens",
-    "views",
-    "state",
-    "store",
-}
-MOST_METHODS, MOST_FIELDS = 40, 15
+    "__init__", "model", "models", "service", "tools", "commands", "settings", "events", "screens", "views", "state", "store",
+}  # fmt: skip
+SPINE = ("core", "engine", "permissions")
+MOST_COLUMNS = 100
+PHRASES = re.compile(
+    r"\b(?:is|are|be|was|were) no (?!longer|more|one)[a-z]|\b(?:stands?|stood|anew|mend(?:s|ed)?|is told of|what would ask"
+    r"|what people bring|set aside|by hand|of its own|beside|goes on|will be listed here)\b"
+)
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -38,19 +41,22 @@ class Structure:
     """The modules of the package, parsed once."""
 
     def __init__(self, root: Path = ROOT) -> None:
-        self.trees: dict[str, ast.Module] = {}
-        self.lines = 0
+        self.root = root
+        self.texts: dict[str, str] = {}
+        self.folders: dict[str, str] = {}
         for path in sorted((root / "lmtui").rglob("*.py")):
-            text = path.read_text(encoding="utf-8")
-            self.lines += text.count("\n")
-            self.trees[".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")] = ast.parse(text)
+            *folder, _ = path.relative_to(root / "lmtui").parts
+            name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+            self.texts[name] = path.read_text(encoding="utf-8")
+            self.folders[name] = "/".join(folder[:2] if folder[:1] == ["features"] else folder[:1])
+        self.trees = {name: ast.parse(text) for name, text in self.texts.items()}
         self.modules = {name for name, tree in self.trees.items() if any(not isinstance(node, ast.Expr) for node in tree.body)}
         self.imports = {name: self._imported(name) for name in self.trees}
-        self.classes: dict[str, list[tuple[str, ast.ClassDef]]] = defaultdict(list)
-        for name, tree in self.trees.items():
+        self.classes: dict[str, list[ast.ClassDef]] = defaultdict(list)
+        for tree in self.trees.values():
             for node in statements(tree):
                 if isinstance(node, ast.ClassDef):
-                    self.classes[node.name].append((name, node))
+                    self.classes[node.name].append(node)
 
     def _imported(self, name: str) -> set[str]:
         found: set[str] = set()
@@ -64,79 +70,89 @@ class Structure:
                 found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in self.trees else base for alias in node.names}
         return (found & self.trees.keys()) - {name}
 
+    def code_lines(self, name: str) -> int:
+        """Return how many lines of a module hold code."""
+        texts: set[int] = set()
+        for node in (self.trees[name], *statements(self.trees[name])):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+                texts.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+        lines = enumerate(self.texts[name].splitlines(), 1)
+        return sum(number not in texts and not re.match(r"\s*(#|$)", line) for number, line in lines)
+
     def single_importer_percent(self) -> float:
         """Return the share of modules that exactly one other module imports."""
         importers = Counter(used for name in self.trees for used in self.imports[name])
-        return 100 * sum(importers[name] == 1 for name in self.modules) / len(self.modules)
-
-    def shared_names(self) -> dict[str, int]:
-        """Return module names that are used more than once, outside of the feature pattern."""
-        names = Counter(name.rpartition(".")[2] for name in self.modules)
-        return {name: count for name, count in names.items() if count > 1 and name not in PATTERN}
+        return round(100 * sum(importers[name] == 1 for name in self.modules) / len(self.modules), 2)
 
     def doubled_classes(self) -> set[str]:
         """Return class names that are used more than once."""
         return {name for name, found in self.classes.items() if len(found) > 1}
 
-    def methods(self, module: str, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> int:
-        """Return how many methods a class has, with those that it inherits from classes of the package."""
-        total = len({each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)})
-        for base in node.bases:
-            inner = base.value if isinstance(base, ast.Subscript) else base
-            name = inner.id if isinstance(inner, ast.Name) else getattr(inner, "attr", "")
-            found = [each for each in self.classes.get(name, []) if name not in seen and name != node.name]
-            if found:
-                near = [each for each in found if each[0] == module or each[0] in self.imports[module]]
-                total += self.methods(*(near or found)[0], seen | {name})
-        return total
+    def features_named(self) -> set[str]:
+        """Return the features that a module of the spine is named after."""
+        features = {each.name for each in (self.root / "lmtui/features").iterdir() if each.is_dir() and each.name[0] != "_"}
+        spine = [name.split(".", 1)[1] for name in self.trees if name.split(".")[1:2] and name.split(".")[1] in SPINE]
+        return {each for each in features for name in spine if re.search(rf"(?:^|[._]){each.rstrip('s')}s?(?:[._]|$)", name)}
 
-    def wide_classes(self) -> dict[str, int]:
-        """Return the classes with too many methods, inherited ones included."""
-        counts = {
-            f"{module}.{name}": self.methods(module, node) for name, all_ in self.classes.items() for module, node in all_
-        }
-        return {name: count for name, count in counts.items() if count > MOST_METHODS}
+    def named_in_strings(self) -> set[str]:
+        """Return the modules that a string names, as `lmtui.x.y` or `x.y:name`."""
+        whole = "\n".join(self.texts.values())
+        words = [
+            *re.findall(r'"(lmtui(?:\.\w+)+)', whole),
+            *(f"lmtui.{it}" for it in re.findall(r'"((?:\w+\.)+\w+):\w+"', whole)),
+        ]
+        return {each for each in words if each in self.trees or each.rpartition(".")[0] in self.trees}
 
-    def large_classes(self) -> dict[str, int]:
-        """Return the classes with too many fields, events and settings aside."""
-        counts = {
-            f"{module}.{name}": len(_fields(node))
-            for name, all_ in self.classes.items()
-            for module, node in all_
-            if "event" not in module and "config" not in module and "settings" not in module
-        }
-        return {name: count for name, count in counts.items() if count > MOST_FIELDS}
+    def phrases(self) -> int:
+        """Return how often strings and pages use a phrase that says little."""
+        texts = [path.read_text(encoding="utf-8") for path in (*(self.root / "docs").rglob("*.md"), *self.root.glob("*.md"))]
+        for tree in self.trees.values():
+            constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+            texts += [value for value in constants if isinstance(value, str)]
+        return sum(len(PHRASES.findall(text)) for text in texts)
 
-
-def _fields(node: ast.ClassDef) -> set[str]:
-    names = {
-        each.target.id
-        for each in node.body
-        if isinstance(each, ast.AnnAssign)
-        and isinstance(each.target, ast.Name)
-        and "ClassVar" not in ast.unparse(each.annotation)
-    }
-    for method in node.body:
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-            stored = (each for each in ast.walk(method) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
-            names |= {each.attr for each in stored if isinstance(each.value, ast.Name) and each.value.id == "self"}
-    return names
+    def measures(self) -> dict[str, float]:
+        """Return every figure that is held, by name."""
+        tracked = subprocess.run(["git", "ls-files"], cwd=self.root, capture_output=True, text=True, check=False).stdout.split(
+            "\n"
+        )
+        pictures = [self.root / name for name in tracked if name.endswith((".svg", ".png")) and (self.root / name).exists()]
+        names = Counter(name.rpartition(".")[2] for name in self.modules)
+        whole = "\n".join(self.texts.values())
+        code = {name: self.code_lines(name) for name in self.trees}
+        folders: Counter[str] = Counter()
+        for name, count in code.items():
+            folders["code in lmtui/" + self.folders[name]] += count
+        bases = [[getattr(base, "id", "") for base in node.bases] for found in self.classes.values() for node in found]
+        return {
+            "code": sum(code.values()),
+            **dict(sorted(folders.items())),
+            "lines": sum(text.count("\n") for text in self.texts.values()),
+            "lines of tests": sum(path.read_text(encoding="utf-8").count("\n") for path in (self.root / "tests").rglob("*.py")),
+            f"lines over {MOST_COLUMNS} columns": sum(len(line) > MOST_COLUMNS for line in whole.splitlines()),
+            "modules": len(self.modules),
+            "modules with one importer, %": self.single_importer_percent(),
+            "modules named in strings": len(self.named_in_strings()),
+            "module names used more than once": sum(count > 1 and name not in PATTERN for name, count in names.items()),
+            "class names used more than once": len(self.doubled_classes()),
+            "settings": len(re.findall(r"= _setting\(", whole)),
+            "commands": len(re.findall(r"(?<![\w.])Command\(", whole)),
+            "protocols": sum("Protocol" in each for each in bases),
+            "null objects": sum(bool(re.fullmatch(r"No[A-Z]\w+", name)) for name in self.classes),
+            "features named in the spine": len(self.features_named()),
+            "banned phrases": self.phrases(),
+            "pictures": len(pictures),
+            "pictures, MB": round(sum(path.stat().st_size for path in pictures) / 1e6, 1),
+        }  # fmt: skip
 
 
 def main() -> None:
-    """Print the measures."""
-    found = Structure()
-    rows = {
-        "lines": found.lines,
-        "modules": len(found.modules),
-        "modules with one importer, %": round(found.single_importer_percent(), 1),
-        f"classes with more than {MOST_METHODS} methods": len(found.wide_classes()),
-        f"classes with more than {MOST_FIELDS} fields": len(found.large_classes()),
-        "module names used more than once": len(found.shared_names()),
-        "class names used more than once": len(found.doubled_classes()),
-    }
-    for name, value in rows.items():
-        print(f"{name:45} {value}")
+    """Print the measures, or write them down."""
+    found = Structure().measures()
+    if "--write" in sys.argv:
+        HELD.write_text(json.dumps(found, indent=1) + "\n")
+    for name, value in found.items():
+        print(f"{name:45} {value:,}")
 
 
 if __name__ == "__main__":
