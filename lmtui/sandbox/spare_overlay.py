@@ -63,12 +63,11 @@ class SpareOverlay:
     """
 
     def __init__(self, workspace: Path, open_client: Open) -> None:
-        self._workspace = workspace
-        self._open_client = open_client
+        self._workspace, self._open_client = workspace, open_client
         self._opened: dict[Path, dict[InstanceKind, Instance]] = {}
         self._free: Path | None = None
-        self._making: asyncio.Task[None] | None = None
-        self._closing: asyncio.TimerHandle | None = None
+        self._taken: Path | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def take(self) -> Path:
@@ -77,8 +76,11 @@ class SpareOverlay:
         Raises:
             SandboxUnavailable: it cannot be made.
         """
-        folder, self._free = self._free, None
-        return folder or new_overlay_folder(self._workspace)
+        self._taken, self._free = self._free, None
+        if self._taken is None or self._keeping is None:
+            return new_overlay_folder(self._workspace)
+        self._keeping.cancel()
+        return self._taken
 
     def opened(self, kind: InstanceKind, folder: Path) -> Instance | None:
         """Return the supervisor of an overlay that was made ahead, once; the caller closes it."""
@@ -87,41 +89,32 @@ class SpareOverlay:
     async def give_back(self, folder: Path) -> None:
         """End what was opened for an overlay and not used, and make the next one."""
         await self._end(folder)
-        if self._free is None and self._making is None and not self._is_closed:
-            self._making = asyncio.create_task(self._make())
+        if (self._keeping is None or self._keeping.done()) and not self._is_closed:
+            self._keeping = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
         """Drop it; idempotent."""
         self._is_closed = True
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
         for folder in list(self._opened):
             await self._drop(folder)
-        self._free = None
 
-    async def _make(self) -> None:
-        folder: Path | None = None
-        try:
+    async def _keep(self) -> None:
+        """Make an overlay, and drop it unless somebody takes it soon."""
+        with contextlib.suppress(SandboxError):  # the next command tries itself, and is told why it cannot
             folder = new_overlay_folder(self._workspace)
             self._opened[folder] = {}
-            for kind in _KINDS:
-                self._opened[folder][kind] = await self._open_client(kind, folder)
-            self._free, folder = folder, None
-            if self._closing is not None:
-                self._closing.cancel()
-            self._closing = asyncio.get_running_loop().call_later(_IDLE_S, self._expire)
-        except SandboxError:
-            pass  # the next command tries itself, and is told why it cannot
-        finally:
-            self._making = None
-            if folder is not None:
-                await asyncio.shield(self._drop(folder))
-
-    def _expire(self) -> None:
-        if self._free is not None and not self._is_closed:
-            self._making = asyncio.create_task(self._drop(self.take()))
-            self._making.add_done_callback(lambda _: setattr(self, "_making", None))
+            try:
+                for kind in _KINDS:
+                    self._opened[folder][kind] = await self._open_client(kind, folder)
+                self._free = folder
+                await asyncio.sleep(_IDLE_S)
+            finally:
+                if self._taken != folder:
+                    self._free = None
+                    await asyncio.shield(self._drop(folder))
 
     async def _end(self, folder: Path) -> None:
         for each in self._opened.pop(folder, {}).values():
