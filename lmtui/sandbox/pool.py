@@ -299,9 +299,8 @@ class SandboxPool:
     @contextlib.asynccontextmanager
     async def _guarded(self, findings: list[Findings]) -> AsyncIterator[None]:
         """Look what is left for programs outside during a `with` block."""
-        keeps_git = not self._backend.has_mounts
-        async with self._locks.git_turn if keeps_git else contextlib.nullcontext():
-            began = await self.workspace_guard.begin(keeps_git=keeps_git)
+        async with self._locks.git_turn if self.workspace_guard.keeps_git else contextlib.nullcontext():
+            began = await self.workspace_guard.begin()
             try:
                 yield
             finally:
@@ -398,14 +397,12 @@ class SandboxPool:
         """
         opened = contextlib.nullcontext(await self.client(kind)) if own is None else self._own_client(kind, own)
         async with opened as client, self._locks.git_turn:
-            keeps_git = not self._backend.has_mounts
-            if keeps_git:
-                await self.workspace_guard.begin_git()
+            await self.workspace_guard.begin_git()
             try:
                 yield client
             finally:
                 self._masks.tracked = {}
-                findings.append(await to_the_end(self.workspace_guard.end_git(keeps_git=keeps_git)))
+                findings.append(await to_the_end(self.workspace_guard.end_git()))
 
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
@@ -459,6 +456,7 @@ class SandboxPool:
             masks = self._all_masks()
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
+            self.workspace_guard.keeps_git = not chosen.backend.has_mounts
             tools = chosen.backend.tools
             self.instances.running[InstanceKind.MAIN, frozenset()] = Instance(chosen.client, chosen.layout, tools, masks)
         return self._chosen

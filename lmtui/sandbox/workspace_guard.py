@@ -54,14 +54,10 @@ _Found = tuple[bytes, str, bool, int]
 
 @dataclass(frozen=True, slots=True)
 class GuardMoment:
-    """When something began, by both clocks: one that is set meanwhile is noticed.
-
-    With `keeps_git` no mount protects `.git`: what makes git run something is put back at the end.
-    """
+    """When something began, by both clocks: one that is set meanwhile is noticed."""
 
     wall_ns: int
     steady_ns: int
-    keeps_git: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +71,8 @@ class Findings:
 
 class WorkspaceGuard:
     """Remembers what existed before, to recognise what is new.
+
+    With `keeps_git` no mount protects `.git`: what makes git run something is put back behind each command.
 
     Args:
         main: returns the supervisor in which commands run, to look from.
@@ -97,23 +95,23 @@ class WorkspaceGuard:
         self._guard = guard
         self._frozen = frozen
         self._clocks = clocks or _now
+        self.keeps_git = False
         self._known: dict[bytes, int] | None = None  # path and inode number
         self._keeper: Client | None = None  # where git's files are kept
         self._seen_ns = 0  # when the last look ended, by the exact clock
         self._open: list[GuardMoment] = []  # of the commands under way
 
-    async def begin(self, *, keeps_git: bool = False) -> GuardMoment:
+    async def begin(self) -> GuardMoment:
         """Look at what there is before a command."""
         if self._known is None:
             found, _ = await self._look(await self._main(), 2**62)
             self._known = {path: inode for path, _, _, inode in found}
-        if keeps_git:
-            await self.begin_git()
+        await self.begin_git()
         for _ in range(MOST_TICKS_MS):  # what was seen already is older than what this command writes
             if time.clock_gettime_ns(FILE_CLOCK) > self._seen_ns:
                 break
             await asyncio.sleep(0.001)
-        moment = replace(self._clocks(), keeps_git=keeps_git)
+        moment = self._clocks()
         self._open.append(moment)
         return moment
 
@@ -123,7 +121,7 @@ class WorkspaceGuard:
         Raises:
             SandboxError: something could not be moved aside; everything else was.
         """
-        put_back, notes = await self._put_back() if began.keeps_git else ((), [])
+        put_back, notes = await self._put_back()
         ended = self._clocks()
         is_set = abs((ended.wall_ns - began.wall_ns) - (ended.steady_ns - began.steady_ns)) > _CLOCK_SLACK_NS
         since_ns = 0 if is_set else min(each.wall_ns for each in (began, *self._open))  # another's may be what is found
@@ -133,7 +131,7 @@ class WorkspaceGuard:
             found, is_cut = await self._look(await self._main(), since_ns)
         except SandboxError:  # no instance is left to look from
             found, is_cut = await self._look(await self._guard(), since_ns)
-        ours = b".git" if began.keeps_git else b""
+        ours = b".git" if self.keeps_git else b""
         moved: dict[bytes, str] = {}
         if self._judge(found, ours)[0]:
             async with self._frozen():  # what is moved is what is seen now, and nothing can exchange it
@@ -156,14 +154,16 @@ class WorkspaceGuard:
         return Findings((*(path for path, _ in told), *put_back), notable, tuple(notes))
 
     async def begin_git(self) -> None:
-        """Take down what git may not change by itself."""
+        """Take down what neither a command nor git itself may change, if no mount keeps it."""
+        if not self.keeps_git:
+            return
         guard = self._keeper = await self._guard()
         facts, _ = await guard.call("guard", {"action": "keep"}, limit_s=_GUARD_S)
         replies.parse(facts, replies.Reply)
 
-    async def end_git(self, *, keeps_git: bool) -> Findings:
+    async def end_git(self) -> Findings:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
-        changed, notes = await self._put_back() if keeps_git else ((), [])
+        changed, notes = await self._put_back()
         found, _ = await self._look(await self._main(), 0)
         known = self._known or {}
         fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
@@ -176,6 +176,8 @@ class WorkspaceGuard:
     async def _put_back(self) -> tuple[tuple[str, ...], list[str]]:
         """Return the restored paths, and notes for the user."""
         guard, self._keeper = self._keeper, None
+        if not self.keeps_git:
+            return (), []
         if guard is None or not guard.is_alive:
             return (), [_NOT_COMPARED]
         async with self._frozen():

@@ -100,7 +100,9 @@ async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, works
         }
         assert effect.paths[0] == "old/b.txt"
         assert "+three" in next(each.diff for each in effect.changes if each.path == "a.txt")
-        assert (await overlay.keep(effect, None, ())).notes == ()
+        kept = await overlay.keep(effect, None, ())
+        assert kept.notes == ()
+        assert await sandbox.checkpoints.read(kept.before.id, "a.txt") == b"one\ntwo\n"
     finally:
         await overlay.close()
     after = tree(workspace)

@@ -76,13 +76,13 @@ class Vault:
         try:
             self._bring_home(changed)
             now = self._read()
-            for path in now.keys() - self._files.keys():
-                quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{path}"))
-                changed.append(path)
-            for path, kept in self._files.items():
-                if now.get(path) != kept:
-                    self._write(path, *kept)
-                    changed.append(path)
+            others = [path for path in {**now, **self._files} if now.get(path) != self._files.get(path)]
+            changed += others
+            for path in others:
+                self._clear(path)
+            for path in others:
+                if path in self._files:
+                    self._write(path, *self._files[path])
         except OSError as error:
             raise Refused(f"a command changed {_GIT}, and it could not be put back: {error.strerror}") from error
         finally:
@@ -127,24 +127,28 @@ class Vault:
                     raise Refused(f"{_GIT} is too large to be kept safe here", "Use Docker or bubblewrap.")
         return files
 
+    def _clear(self, path: str) -> None:
+        """Move what is at a path to the quarantine, or the file or link that is where one of its folders has to be."""
+        for place in (*(path[:at] for at, char in enumerate(path) if char == "/"), path):
+            try:
+                mode = os.stat(place, dir_fd=self._fd, follow_symlinks=False).st_mode
+            except FileNotFoundError:
+                return
+            if place == path or not stat.S_ISDIR(mode):
+                quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{place}"))
+                return
+
     def _write(self, path: str, mode: int, data: bytes) -> None:
         parent, _, name = path.rpartition("/")
-        folder = os.dup(self._fd)
+        folder = quarantine.open_folder(self._fd, os.fsencode(parent), makes=True)
         try:
-            for part in parent.split("/") if parent else ():
-                folder = _enter(folder, part)
-            with suppress(FileNotFoundError):
-                if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    quarantine.set_aside(self._root, os.fsencode(f"{_GIT}/{path}"))
-            temporary = f".lmtui-{os.urandom(6).hex()}.tmp"
             if stat.S_ISLNK(mode):
-                os.symlink(os.fsdecode(data), temporary, dir_fd=folder)
-            else:
-                fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-                with os.fdopen(fd, "wb") as file:
-                    file.write(data)
-                    os.fchmod(fd, stat.S_IMODE(mode))
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.symlink(os.fsdecode(data), name, dir_fd=folder)
+                return
+            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                os.fchmod(fd, stat.S_IMODE(mode))
         finally:
             os.close(folder)
 
@@ -166,21 +170,6 @@ def _take(folder: int, name: str) -> _SavedFile:
         raise Refused(f"{name} is too large to be kept safe here", "Use Docker or bubblewrap.")
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
         return info.st_mode, file.read(_MAX_BYTES + 1)
-
-
-def _enter(folder: int, part: str) -> int:
-    """Open (making it where it is missing) a folder below another, which is closed."""
-    try:
-        try:
-            return os.open(part, _FOLDER, dir_fd=folder)
-        except FileNotFoundError:
-            os.mkdir(part, 0o755, dir_fd=folder)
-        except OSError:  # a file or a link stands there
-            os.rename(part, f"{part}-moved-{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
-            os.mkdir(part, 0o755, dir_fd=folder)
-        return os.open(part, _FOLDER, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 DEPENDENCIES = frozenset((b"node_modules", b".venv", b"venv", b"__pycache__", b".tox", b".mypy_cache"))
