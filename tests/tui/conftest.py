@@ -6,9 +6,10 @@ from itertools import count
 
 import pytest
 from textual._compositor import Compositor
+from textual.css.stylesheet import Stylesheet
 
 from tests.tui.one_app import Cases
-from tests.tui.quiet import draw_only_whole_frames, let_apps_go, run_counted, wait_for_idle
+from tests.tui.quiet import draw_only_whole_frames, let_apps_go, parse_once, run_counted, wait_for_idle
 
 TESTS_BETWEEN = 100
 _TESTS = count(1)
@@ -47,6 +48,12 @@ def _letters_wait_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 def _frames_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the time of these tests went into frames that nobody saw."""
     monkeypatch.setattr(Compositor, "render_update", draw_only_whole_frames)
+
+
+@pytest.fixture(autouse=True)
+def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of each start of an app; the colors of a theme are part of the key."""
+    monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
 
 
 @pytest.fixture(autouse=True)

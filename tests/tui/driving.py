@@ -36,10 +36,13 @@ class Driver:
         self.host = host
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+        """Wait until something is so; what breaks the app is raised."""
         async with asyncio.timeout(PATIENCE_S):
             while not is_so():
-                await self.pilot.pause(LOOK_AGAIN_S)
+                await asyncio.sleep(LOOK_AGAIN_S)
+                if self.app._exception is not None:
+                    raise self.app._exception
+                self.app.screen._on_timer_update()
 
     async def settle(self) -> None:
         """Wait until what was asked for is drawn."""
@@ -51,7 +54,7 @@ class Driver:
             if len(key) > 1:
                 await self.let_letter_count()
             await asyncio.sleep(GAP_S)  # closer together, keys are a paste
-            await self.pilot.press(key)
+            await self.app._press_keys([key])
         await self.let_letter_count()
         await self.settle()
         if to:
@@ -127,7 +130,9 @@ class Driver:
         """Return what the top screen, or one widget of it, shows."""
         widget: Widget = self.app.screen.query_one(selector) if selector else self.app.screen
         region = widget.region
-        rows = self.strips()[region.y : region.bottom]
+        _ = visible_screen_stack.set(self.app._background_screens)
+        chops = self.app.screen._compositor._render_chops(region, range(region.y, region.bottom).__contains__)
+        rows = [Strip.join(chop.values()) for chop in chops[region.y : region.bottom]]
         return "\n".join("".join(segment.text for segment in strip.crop(region.x, region.right)) for strip in rows)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lmtui.tui.lines.file_tree import TreeMarks, TreeRows
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.columns import PaneLayout
-from tests.sets import few
+from tests.sets import depth, few
 from tests.tui.driving import WIDE, Driver, running
 from tests.tui.fakes import START, FakeHost
 from tests.tui.quiet import PATIENCE_S
@@ -50,6 +50,10 @@ class Cases:
     def at(self, size: Size) -> Callable[[Steps], Steps]:
         """Add a case on a screen of this size."""
         return self.each((), [()], size)
+
+    def full(self, size: Size = WIDE) -> Callable[[Steps], Steps]:
+        """Add a case for `make full`; a cheaper test fails for the same faults."""
+        return self.at(size) if depth(quick=False, full=True) else lambda steps: steps
 
     def each(self, names: str | Sequence[str], values: Iterable[Any], size: Size = WIDE) -> Callable[[Steps], Steps]:
         """Add a case for each value, or a few of them in the quick suite; a value named `size` is that of its screen."""

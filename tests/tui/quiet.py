@@ -17,6 +17,9 @@ from rich.console import RenderableType
 from textual._compositor import Compositor
 from textual._context import active_message_pump, visible_screen_stack
 from textual.app import App
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 
@@ -29,6 +32,8 @@ TURNS = 2  # how many turns of the event loop must find nothing to do
 _calls: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[asyncio.Future[Any], float]] = WeakKeyDictionary()
 _run_in_executor = asyncio.BaseEventLoop.run_in_executor
 _render_update = Compositor.render_update
+_parse_rules = Stylesheet._parse_rules
+_parsed: dict[object, list[RuleSet]] = {}
 
 
 def run_counted(loop: asyncio.BaseEventLoop, *of_what: Any) -> asyncio.Future[Any]:
@@ -49,6 +54,14 @@ def draw_only_whole_frames(
     visible_screen_stack.set(screen_stack or [])
     compositor._dirty_regions.clear()
     return None
+
+
+def parse_once(sheet: Stylesheet, css: str, read_from: CSSLocation, *options: Any, **named: Any) -> list[RuleSet]:
+    """Do what `Stylesheet._parse_rules` does, once for all apps of one theme."""
+    key = (css, read_from, options, tuple(named.items()), tuple(sheet._variables.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse_rules(sheet, css, read_from, *options, **named)
+    return _parsed[key]
 
 
 def let_apps_go() -> None:

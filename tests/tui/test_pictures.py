@@ -46,11 +46,6 @@ CLIPS = re.compile(r'<clipPath id="terminal-line-\d+">.*?</clipPath>\s*| clip-pa
 FEW = 25
 
 
-@pytest.fixture(autouse=True)
-def _frames_between() -> None:
-    """All are drawn here, as the app draws them."""
-
-
 def pictures() -> Iterator[Any]:
     scenes = {scene.name: scene for scene in SCENES}
     for (size, theme), names in PICTURES.items():
@@ -141,6 +136,9 @@ async def play(scene: Scene, driver: Driver) -> None:
         await driver.until(lambda: driver.app.workbench.active is not None)
         await driver.settle()
     await scene.steps(driver)
+    await driver.settle()
+    _ = driver.strips()
+    driver.app.workbench.prompt.restyle()  # the style of its cursor counts from the frame after this one on
     await driver.settle()
 
 

@@ -317,7 +317,7 @@ class Workbench(Screen[None]):
         is_covered = is_asked or top is not self
         if self.dock.has_class("-asked") is not is_covered:
             self.dock.set_class(is_covered, "-asked")
-            self.prompt.call_after_refresh(self.prompt.refresh)  # the cursor's own style counts from the next frame on
+            self.prompt.call_after_refresh(self.prompt.restyle)  # the cursor's own style counts from the next frame on
         panes.mark_focus(pane)
 
     def say(self, text: str, tone: Tone = "info") -> None:

@@ -260,6 +260,11 @@ class Prompt(TokenArea):
             return
         await super()._on_key(event)
 
+    def restyle(self) -> None:
+        """Draw all lines in the style of now; a text area keeps them as they were drawn."""
+        self.notify_style_update()
+        self.refresh()
+
     async def settle(self) -> None:
         """Wait until what was typed so far is in the text: a key that the app takes first may overtake letters."""
         settled = asyncio.Event()

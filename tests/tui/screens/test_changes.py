@@ -27,21 +27,30 @@ async def by_step(driver: Driver) -> None:
 
 
 @cases.at(WIDE)
-async def steps_are_listed_newest_first_with_their_files_and_the_difference_of_the_marked_one(driver: Driver) -> None:
-    await at_changes(driver)
+async def steps_turns_files_and_what_differs_from_the_last_commit_are_listed_and_searched(driver: Driver) -> None:
+    driver.host.files.differences = [
+        FileChange("gone.py", FileChangeKind.DELETED, 0, 1, "@@ -1 +0,0 @@\n-old\n"),
+        FileChange("new.py", FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+new\n"),
+    ]
+    changes = await at_changes(driver)
     shown = driver.text("#changes-list")
     assert shown.index("parser-0.2.0") < shown.index("python tools") < shown.index("README.md") < shown.index("parser/lexer.py")
     assert "4 files  +9 −3" in driver.text("#changes-head")
-    await driver.press("end")
-    assert "depth = 1" in driver.text("#changes-diff")
-
-
-@cases.at(WIDE)
-async def files_are_listed_with_their_whole_difference_and_a_hunk_goes_back_through_the_step_that_made_it(
-    driver: Driver,
-) -> None:
-    changes = await at_changes(driver)
-    await driver.press("3")
+    await driver.press("end", "slash", *"depth")
+    await driver.until(lambda: "1 of 3" in driver.text("#changes-head"))
+    await driver.press("enter", "m")
+    assert "2 of 3" in driver.text("#changes-head")
+    await driver.press("M", "M")
+    assert "3 of 3" in driver.text("#changes-head")
+    await driver.press("slash", "escape")
+    assert "of 3" not in driver.text("#changes-head")
+    await driver.press("2")
+    await driver.until(lambda: "by turn" in driver.text("#changes-head"))
+    shown = driver.text("#changes-list")
+    assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("parser/lexer.py")
+    await driver.press("home", "R")
+    assert "this turn changed several files" in driver.text("#changes-note")
+    await driver.press("3", "home")
     await driver.until(lambda: "by file" in driver.text("#changes-head"))
     assert "14:0" not in driver.text("#changes-list")
     assert "Comments nest." in driver.text("#changes-diff")
@@ -49,12 +58,19 @@ async def files_are_listed_with_their_whole_difference_and_a_hunk_goes_back_thro
     assert "depth = 1" in driver.text("#changes-diff")
     await driver.press("p")
     assert "depth = 1" not in driver.text("#changes-diff")
-    await driver.press("end", "up", "r", to="RestoreQuestion")
-    assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
+    await driver.press("4")
+    await driver.until(lambda: "the last commit" in driver.text("#changes-head"))
+    assert "D gone.py" in driver.text("#changes-list")
+    assert "2 files  +1 −1" in driver.text("#changes-head")
+    await driver.press("R")
+    assert "git restore -- gone.py" in driver.text("#changes-note")
+    await driver.press("n", "r", "3")
+    await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
+    assert changes.restored == []
 
 
 @cases
-async def a_file_or_a_hunk_is_put_back_after_asking(driver: Driver) -> None:
+async def a_file_or_a_hunk_is_put_back_after_asking_through_the_first_step_that_changed_it(driver: Driver) -> None:
     changes = await at_changes(driver)
     await driver.press("down", "R")
     assert "go to one of them first" in driver.text("#changes-note")
@@ -65,47 +81,19 @@ async def a_file_or_a_hunk_is_put_back_after_asking(driver: Driver) -> None:
         await driver.press(answer, to="ChangesScreen")
         assert changes.restored[-1] == (step, "parser/lexer.py", hunk)
     assert [plan.action for plan, _ in changes.applied] == ["restore", "restore"]
-
-
-@cases
-async def by_file_the_first_step_that_changed_it_is_meant(driver: Driver) -> None:
-    changes = await at_changes(driver)
+    changes.restored.clear()
     changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
-    await driver.press("3")
-    await driver.until(lambda: "by file" in driver.text("#changes-head"))
-    await driver.press("R", to="RestoreQuestion")
-    assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
-
-
-@cases.at(WIDE)
-async def turns_are_listed_with_their_files(driver: Driver) -> None:
-    changes = await at_changes(driver)
-    await driver.press("2")
-    await driver.until(lambda: "by turn" in driver.text("#changes-head"))
-    shown = driver.text("#changes-list")
-    assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("parser/lexer.py")
-    await driver.press("R")
-    assert "this turn changed several files" in driver.text("#changes-note")
-    await driver.press("end", "up", "r", to="RestoreQuestion")
-    assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
-
-
-@cases.at(WIDE)
-async def what_differs_from_the_last_commit_is_listed_and_nothing_of_it_goes_back(driver: Driver) -> None:
-    driver.host.files.differences = [
-        FileChange("gone.py", FileChangeKind.DELETED, 0, 1, "@@ -1 +0,0 @@\n-old\n"),
-        FileChange("new.py", FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+new\n"),
-    ]
-    changes = await at_changes(driver)
-    await driver.press("4")
-    await driver.until(lambda: "the last commit" in driver.text("#changes-head"))
-    assert "D gone.py" in driver.text("#changes-list")
-    assert "2 files  +1 −1" in driver.text("#changes-head")
-    await driver.press("R")
-    assert "git restore -- gone.py" in driver.text("#changes-note")
-    await driver.press("n", "r", "3")
-    await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
-    assert changes.restored == []
+    for view, keys, wanted in (
+        ("by turn", ("2", "end", "up", "r"), (step, "parser/lexer.py", 0)),
+        ("by file", ("3", "end", "up", "r"), (step, "parser/lexer.py", 0)),
+        ("by file", ("3", "home", "R"), (changes.steps()[1].id, "README.md", None)),
+    ):
+        await driver.press(keys[0])
+        await driver.until(lambda view=view: view in driver.text("#changes-head"))  # type: ignore[misc]  # this view
+        await driver.press(*keys[1:], to="RestoreQuestion")
+        assert changes.restored.pop() == wanted
+        driver.host.clock.forward(1)
+        await driver.press("n", to="ChangesScreen")
 
 
 @cases.at(WIDE)
@@ -127,32 +115,21 @@ async def a_hunk_that_several_steps_made_says_where_it_can_go_back(driver: Drive
     assert changes.restored == []
 
 
-@cases.at(WIDE)
-async def words_are_found_in_a_difference(driver: Driver) -> None:
-    await at_changes(driver)
-    await driver.press("end", "slash", *"depth")
-    await driver.until(lambda: "1 of 3" in driver.text("#changes-head"))
-    await driver.press("enter", "m")
-    assert "2 of 3" in driver.text("#changes-head")
-    await driver.press("M", "M")
-    assert "3 of 3" in driver.text("#changes-head")
-    await driver.press("slash", "escape")
-    assert "of 3" not in driver.text("#changes-head")
-
-
 @cases.at(MEDIUM)
-async def files_of_a_step_are_gone_to_by_key(driver: Driver) -> None:
+async def files_of_a_step_are_gone_to_by_key_and_hostile_names_are_shown_as_they_are(driver: Driver) -> None:
     changes = await with_steps(driver)
-    diff = "@@ -0,0 +1,50 @@\n" + "+x\n" * 50
-    changes.add("s8", "shell", "make", *(FileChange(name, FileChangeKind.ADDED, 50, 0, diff) for name in ("a.py", "b.py")))
+    diff = "@@ -0,0 +1,50 @@\n" + "+[red]\x1b[31mx\n" * 50
+    names = ("[red]a\x1b[2J\u202eb.py", "b.py")
+    changes.add("s8", "[b]t", "[i]x", *(FileChange(name, FileChangeKind.ADDED, 50, 0, diff) for name in names))
     await driver.press("f10", to="ChangesScreen")
     await by_step(driver)
-    await driver.until(lambda: "a.py  added" in driver.text("#changes-diff"))
+    await driver.until(lambda: "[red]a<U+202E>b.py  added" in driver.text("#changes-diff"))
+    assert "+ [red]␛[31mx" in driver.text("#changes-diff")
     await driver.press("tab")
-    assert "b.py  added" in driver.text("#changes-diff")
-    assert "a.py  added" not in driver.text("#changes-diff")
+    assert "  b.py  added" in driver.text("#changes-diff")
+    assert "a<U+202E>b.py  added" not in driver.text("#changes-diff")
     await driver.press("shift+tab")
-    assert "a.py  added" in driver.text("#changes-diff")
+    assert "a<U+202E>b.py  added" in driver.text("#changes-diff")
 
 
 @cases.at(WIDE)
@@ -212,17 +189,6 @@ async def a_session_without_changes_says_so_and_so_does_one_whose_total_cannot_b
     FakeChanges(driver.host.session).failure = SandboxError("the store of checkpoints is gone")
     await driver.press("f10")
     await driver.until(lambda: "the store of checkpoints is gone" in driver.text("#changes-note"))
-
-
-@cases.at(WIDE)
-async def hostile_names_are_shown_as_they_are(driver: Driver) -> None:
-    changes = await with_steps(driver)
-    name = "[red]a\x1b[2J\u202eb.py"
-    changes.add("s9", "[b]t", "[i]x", FileChange(name, FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+[red]\x1b[31m\n"))
-    await driver.press("f10", to="ChangesScreen")
-    await by_step(driver)
-    await driver.until(lambda: "[red]a<U+202E>b.py" in driver.text("#changes-list"))
-    assert "[red]" in driver.text("#changes-diff")
 
 
 @cases.at(WIDE)
