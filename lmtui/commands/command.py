@@ -30,25 +30,23 @@ class Scope(StrEnum):
     ASKING = "filter and search line"
     COPYING = "copy mode"
     QUESTION = "every question"
+    REQUEST = "every approval"
     APPROVAL = "approval"
     HUNKS = "approval of a change"
     EFFECT = "approval of an effect"
     REVIEW = "review of effects"
-    GRANT = "what always means"
     EDIT = "changing a command"
     BATCH = "several approvals"
     PLAN = "a plan that is proposed"
     PLAN_GRANTS = "what a plan may do"
     RULES = "rules"
     CONTEXT = "what fills the window"
-    CACHE = "how prompts were read"
     SIDE = "side pane"
     AGENT = "a sub-agent"
     CHANGES = "changes"
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"
     TRUSTED = "what is trusted"
-    AGENTS = "background agents"
     SETTINGS = "settings"
     READING = "explanations"
     PICKER = "lists"
@@ -62,7 +60,7 @@ class Scope(StrEnum):
 
 
 _ANSWERS = frozenset(
-    {Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST}
+    {Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST}
 )  # what a question asks; its dialog has one action for all of them
 
 

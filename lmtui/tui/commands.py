@@ -10,7 +10,10 @@ from lmtui.commands.command import Command, CommandTable, Scope
 from lmtui.commands.table import command_table
 from lmtui.tui.key_bindings import PROMPT, bindings_of, first_key, hint_text
 
-__all__ = ["COMMANDS", "Command", "Scope", "bindings", "closing", "command", "first_key", "hint_text", "key_of", "of_scope"]
+__all__ = [
+    "COMMANDS", "Command", "Scope", "bindings", "choosing", "closing", "command", "first_key", "hint_text", "key_of",
+    "of_scope",
+]  # fmt: skip
 
 QUESTIONS: tuple[Command, ...] = (
     Command("question.left", Scope.QUESTION, "Previous answer", "Choose the answer on the left.", ("left",),
@@ -29,27 +32,52 @@ QUESTIONS: tuple[Command, ...] = (
 )  # fmt: skip
 
 
+def _both_ways(
+    name: str, scope: str, what: str, keys: tuple[str, str], runs: str, *, hints: tuple[str, str] = ("", "")
+) -> tuple[Command, ...]:
+    """Return the keys that go to the next and to the previous of something; `{}` in `name` is the way, in `runs` the step."""
+    return tuple(
+        Command(name.format(way), scope, f"{way.capitalize()} {what}", f"Go to the {way} {what}.", (key,), hint,
+            runs=runs.format(step))
+        for way, step, key, hint in zip(("next", "previous"), (1, -1), keys, hints, strict=True)
+    )  # fmt: skip
+
+
+def _moves(
+    name: str, scope: str, runs: str, *steps: tuple[str, tuple[str, ...], str, str], is_first: bool = False
+) -> tuple[Command, ...]:
+    """Return the keys that move in something."""
+    return tuple(
+        Command(f"{name}.{step}", scope, title, text, keys, is_first=is_first, runs=f"{runs}('{step}')")
+        for step, keys, title, text in steps
+    )
+
+
+REQUESTS: tuple[Command, ...] = (
+    Command("request.session", Scope.REQUEST, "Allow for session", "Allow it now and whenever this session asks for the same.",
+        ("s",), "allow for session"),
+    Command("request.always", Scope.REQUEST, "Always", "Allow it and add a rule; asks which rule and where it applies.",
+        ("a",), "always…"),
+    Command("request.because", Scope.REQUEST, "Deny with reason", "Deny it and tell the model why.", ("f",),
+        "deny with reason…"),
+    Command("request.split", Scope.REQUEST, "Columns", "Switch between one column and two.", ("u",), "two columns"),
+    Command("request.later", Scope.REQUEST, "Later", "Set it aside and look at something else.", ("l",), "later"),
+    Command("request.why", Scope.REQUEST, "Why", "Explain why this needs approval and what each answer allows.",
+        ("question_mark",), "why am I asked"),
+    Command("request.batch", Scope.REQUEST, "Review all",
+        "Review all pending approvals of this session and answer them together.", ("b",), "review all…"),
+    Command("request.mode", Scope.REQUEST, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
+)  # fmt: skip
+
+
 HUNKS: tuple[Command, ...] = (
     Command("hunks.yes", Scope.HUNKS, "Accept", "Accept the selected hunk and go to the next.", ("y",), "accept"),
     Command("hunks.all", Scope.HUNKS, "Accept all", "Allow the whole change once.", ("Y",), "accept all"),
     Command("hunks.no", Scope.HUNKS, "Reject", "Reject the selected hunk and go to the next.", ("n",), "reject"),
     Command("hunks.none", Scope.HUNKS, "Reject all", "Deny the whole change.", ("N",), "reject all"),
-    Command("hunks.because", Scope.HUNKS, "Reject with reason", "Deny the whole change and tell the model why.", ("f",),
-        "reject with reason…"),
     Command("hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.", ("down", "right_square_bracket")),
-    Command("hunks.mode", Scope.HUNKS, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     Command("hunks.previous", Scope.HUNKS, "Previous hunk", "Go to the previous hunk.", ("up", "left_square_bracket")),
     Command("hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; undecided hunks are not applied.", (), "apply"),
-    Command("hunks.session", Scope.HUNKS, "Allow for session",
-        "Allow the whole change now and whenever this session asks for the same.", ("s",), "allow for session"),
-    Command("hunks.always", Scope.HUNKS, "Always",
-        "Allow the whole change and add a rule; asks which rule and where it applies.", ("a",), "always…"),
-    Command("hunks.split", Scope.HUNKS, "Columns", "Switch between one column and two.", ("u",), "two columns"),
-    Command("hunks.later", Scope.HUNKS, "Later", "Set it aside and look at something else.", ("l",), "later"),
-    Command("hunks.why", Scope.HUNKS, "Why", "Explain why this needs approval and what each answer allows.", ("question_mark",),
-        "why am I asked"),
-    Command("hunks.batch", Scope.HUNKS, "Review all", "Review all pending approvals of this session and answer them together.",
-        ("b",), "review all…"),
 )  # fmt: skip
 
 
@@ -68,7 +96,6 @@ def _of_effects(name: str, scope: Scope) -> tuple[Command, ...]:
         one("next", "Next hunk", "Go to the next hunk in the diff.", "right_square_bracket", "hunk"),
         one("previous", "Previous hunk", "Go to the previous hunk; from the first, back to the list.",
             "left_square_bracket"),
-        one("split", "Columns", "Switch between one column and two.", "u", "two columns"),
         one("zoom", "Full screen", "Show only the diff, or the list and the diff.", "alt+z"),
     )  # fmt: skip
 
@@ -77,15 +104,7 @@ EFFECTS: tuple[Command, ...] = (
     Command("effect.apply", Scope.EFFECT, "Apply", "Apply what is chosen; files of undecided deletions stay.", ("y",), "apply"),
     Command("effect.no", Scope.EFFECT, "Discard all", "Apply nothing.", ("n",), "discard all"),
     *_of_effects("effect", Scope.EFFECT),
-    Command("effect.because", Scope.EFFECT, "Discard with reason", "Apply nothing and tell the model why.", ("f",),
-        "discard with reason…"),
     Command("effect.output", Scope.EFFECT, "Output", "Show what the command printed.", ("o",), "output of the command"),
-    Command("effect.later", Scope.EFFECT, "Later", "Set it aside and look at something else.", ("l",), "later"),
-    Command("effect.why", Scope.EFFECT, "Why", "Explain why this needs approval and what each answer does.",
-        ("question_mark",), "why am I asked"),
-    Command("effect.batch", Scope.EFFECT, "Review all", "Review all pending approvals of this session.", ("b",),
-        "review all…"),
-    Command("effect.mode", Scope.EFFECT, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     Command("review.keep", Scope.REVIEW, "Apply", "Apply what is chosen; the rest stays in the overlay.", ("y",), "apply",
         runs="review('keep')"),
     Command("review.drop", Scope.REVIEW, "Discard all", "Drop everything that is left in the overlay; asks first.", ("n",),
@@ -93,6 +112,8 @@ EFFECTS: tuple[Command, ...] = (
     Command("review.switch", Scope.REVIEW, "Other pane", "Go from the list to the diff, or back.", ("tab", "enter"), "diff",
         runs="review('switch')"),
     *_of_effects("review", Scope.REVIEW),
+    Command("review.split", Scope.REVIEW, "Columns", "Switch between one column and two.", ("u",), "two columns",
+        runs="review('split')"),
     Command("review.refresh", Scope.REVIEW, "Refresh", "Reload the changes.", ("r",), "refresh",
         runs="review('refresh')"),
 )  # fmt: skip
@@ -105,9 +126,7 @@ READING: tuple[Command, ...] = (
         runs="side_tab('Changes')"),
     Command("side.file", Scope.SIDE, "File", "Show the last file.", ("2",), runs="side_tab('File')"),
     Command("side.output", Scope.SIDE, "Output", "Show the last call.", ("3",), runs="side_tab('Output')"),
-    Command("side.next", Scope.SIDE, "Next", "Show the next file or call.", ("tab",), "next", runs="side_step(1)"),
-    Command("side.previous", Scope.SIDE, "Previous", "Show the previous file or call.", ("shift+tab",),
-        runs="side_step(-1)"),
+    *_both_ways("side.{}", Scope.SIDE, "file or call", ("tab", "shift+tab"), "side_step({})", hints=("next", "")),
     Command("side.zoom", Scope.SIDE, "Full screen", "Fill the screen, or go back next to the conversation.",
         ("alt+z",), "full screen", runs="zoom"),
     Command("agent.stop", Scope.AGENT, "Stop agent", "Stop this sub-agent and those that it started.", ("x",), "stop"),
@@ -120,19 +139,14 @@ READING: tuple[Command, ...] = (
         runs="changes_view('session')"),
     Command("changes.git", Scope.CHANGES, "Compare with git",
         "Show the difference from the last commit, including untracked files.", ("4",), "git", runs="changes_view('git')"),
-    Command("changes.next", Scope.CHANGES, "Next", "Go to the next row of the list.", ("n",), runs="changes_go('row', 1)"),
-    Command("changes.previous", Scope.CHANGES, "Previous", "Go to the previous row.", ("p",), runs="changes_go('row', -1)"),
-    Command("changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.", ("right_square_bracket",), "next hunk",
-        runs="changes_go('hunk', 1)"),
-    Command("changes.previous_hunk", Scope.CHANGES, "Previous hunk", "Go to the previous change.", ("left_square_bracket",),
-        runs="changes_go('hunk', -1)"),
+    *_both_ways("changes.{}", Scope.CHANGES, "row", ("n", "p"), "changes_go('row', {})"),
+    *_both_ways("changes.{}_hunk", Scope.CHANGES, "hunk", ("right_square_bracket", "left_square_bracket"),
+        "changes_go('hunk', {})", hints=("next hunk", "")),
     Command("changes.split", Scope.CHANGES, "Side by side", "Toggle side-by-side view.", ("u",), "side by side"),
     Command("changes.fold", Scope.CHANGES, "Unchanged lines", "Show or hide unchanged lines.", ("o",), "unchanged lines"),
     Command("changes.search", Scope.CHANGES, "Search", "Search the diff.", ("slash",), "search",
         runs="changes_ask('search')"),
-    Command("changes.next_match", Scope.CHANGES, "Next match", "Go to the next match.", ("m",), runs="changes_go('match', 1)"),
-    Command("changes.previous_match", Scope.CHANGES, "Previous match", "Go to the previous match.", ("M",),
-        runs="changes_go('match', -1)"),
+    *_both_ways("changes.{}_match", Scope.CHANGES, "match", ("m", "M"), "changes_go('match', {})"),
     Command("changes.restore_hunk", Scope.CHANGES, "Revert hunk", "Revert only the current hunk; asks first.", ("r",),
         "revert hunk", runs="changes_restore('hunk')"),
     Command("changes.restore", Scope.CHANGES, "Revert file", "Restore the file to its state before the step; asks first.",
@@ -150,8 +164,7 @@ READING: tuple[Command, ...] = (
         runs="side_step(1, True)"),
     Command("viewer.read", Scope.VIEWER, "Read", "Let the arrow keys scroll the text.", ("enter",), "read", runs="read_file"),
     Command("viewer.search", Scope.VIEWER, "Search", "Search the file.", ("slash",), "search"),
-    Command("viewer.next", Scope.VIEWER, "Next match", "Go to the next match.", ("n",), "next", runs="viewer_step(1)"),
-    Command("viewer.previous", Scope.VIEWER, "Previous match", "Go to the previous match.", ("N",), runs="viewer_step(-1)"),
+    *_both_ways("viewer.{}", Scope.VIEWER, "match", ("n", "N"), "viewer_step({})", hints=("next", "")),
     Command("viewer.line", Scope.VIEWER, "Go to line", "Go to a line by number.", ("colon",), "line"),
     Command("viewer.edit", Scope.VIEWER, "Edit", "Open the file in your editor at this line.", ("e",), "edit"),
     Command("viewer.mark", Scope.VIEWER, "Mention", "Insert the selected or visible lines into the prompt as @path:10-20.",
@@ -164,27 +177,20 @@ READING: tuple[Command, ...] = (
 
 
 PANES: tuple[Command, ...] = (
-    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.move('up')"),
-    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.move('down')"),
-    Command("lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"),
-        runs="focused.move('page_up')"),
-    Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"),
-        runs="focused.move('page_down')"),
-    Command("lines.home", Scope.MOVING, "Top", "Go to the top.", ("home", "g"), runs="focused.move('home')"),
-    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow new output.", ("end", "G"), runs="focused.move('end')"),
+    *_moves("lines", Scope.MOVING, "focused.move",
+        ("up", ("up", "k"), "Up", "Move up."),
+        ("down", ("down", "j"), "Down", "Move down."),
+        ("page_up", ("pageup", "b"), "Page up", "Move a page up (in the prompt too)."),
+        ("page_down", ("pagedown", "space"), "Page down", "Move a page down."),
+        ("home", ("home", "g"), "Top", "Go to the top."),
+        ("end", ("end", "G"), "End", "Go to the end and follow new output.")),
     Command("lines.select", Scope.LINES, "Open", "Expand or collapse, or open a folder, file or call.", ("enter",), "open",
         runs="focused.select"),
     Command("lines.copy", Scope.LINES, "Copy", "Copy the item under the cursor.", ("y",), "copy"),
-    Command("chat.next_turn", Scope.LINES, "Next turn", "Go to your next message.", ("right_curly_bracket",),
-        runs="focused.jump('turn', 1)"),
-    Command("chat.previous_turn", Scope.LINES, "Previous turn", "Go to your previous message.", ("left_curly_bracket",),
-        runs="focused.jump('turn', -1)"),
-    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.jump('call', 1)"),
-    Command("chat.previous_call", Scope.LINES, "Previous call", "Go to the previous tool call.", ("C",),
-        runs="focused.jump('call', -1)"),
-    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.jump('error', 1)"),
-    Command("chat.previous_error", Scope.LINES, "Previous failure", "Go to the previous failure.", ("E",),
-        runs="focused.jump('error', -1)"),
+    *_both_ways("chat.{}_turn", Scope.LINES, "turn", ("right_curly_bracket", "left_curly_bracket"),
+        "focused.jump('turn', {})"),
+    *_both_ways("chat.{}_call", Scope.LINES, "tool call", ("c", "C"), "focused.jump('call', {})"),
+    *_both_ways("chat.{}_error", Scope.LINES, "failure", ("e", "E"), "focused.jump('error', {})"),
     Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.folder('open')"),
     Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.folder('close')"),
     Command("files.diff", Scope.FILES, "Diff", "Show how this session changed the file.", ("d",), "diff",
@@ -217,10 +223,7 @@ CHAT: tuple[Command, ...] = (
     Command("chat.fold", Scope.CHAT, "Fold", "Expand or collapse.", ("space",), "fold", runs="select(True)"),
     Command("chat.copy_code", Scope.CHAT, "Copy code", "Copy the code block at the cursor; press again for the next one.",
         ("Y",), "copy code", runs="screen.run_command('chat.copy_code')"),
-    Command("chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.", ("f",),
-        runs="jump('change', 1)"),
-    Command("chat.previous_change", Scope.CHAT, "Previous change", "Go to the previous call that changed files.", ("F",),
-        runs="jump('change', -1)"),
+    *_both_ways("chat.{}_change", Scope.CHAT, "change of files", ("f", "F"), "jump('change', {})"),
     Command("copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
         runs="focused.copying('start')"),
     Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),
@@ -241,41 +244,25 @@ CHAT: tuple[Command, ...] = (
     _step("lines", "Select lines", "Select whole lines from here.", "V", hint="lines"),
     _step("copy", "Copy", "Copy the selection, or this line, and leave copy mode.", "y", "enter", hint="copy"),
     _step("leave", "Leave", "Leave copy mode.", "escape", hint="leave"),
-    Command("finding.next", Scope.FINDING, "Next match", "Go to the next match.", ("n",), "next", runs="finding('next')"),
-    Command("finding.previous", Scope.FINDING, "Previous match", "Go to the previous match.", ("N",), "previous",
-        runs="finding('previous')"),
+    *_both_ways("finding.{}", Scope.FINDING, "match", ("n", "N"), "finding({})", hints=("next", "previous")),
     Command("finding.end", Scope.FINDING, "End search", "End the search and stay here.", ("escape",), "end",
-        runs="finding('end')"),
+        runs="finding(0)"),
 )  # fmt: skip
 
 
 DIALOGS: tuple[Command, ...] = (
     Command("approve.once", Scope.APPROVAL, "Allow once", "Allow it this once.", ("y",), "allow once"),
-    Command("approve.session", Scope.APPROVAL, "Allow for session", "Allow it now and whenever this session asks for the same.",
-        ("s",), "allow for session"),
-    Command("approve.always", Scope.APPROVAL, "Always", "Allow it and add a rule; asks which rule and where it applies.",
-        ("a",), "always…"),
     Command("approve.try", Scope.APPROVAL, "Try first",
         "Run the command in an overlay, where it changes nothing; what it did is asked about then.", ("t",), "try first"),
     Command("approve.no", Scope.APPROVAL, "Deny", "Deny it.", ("n",), "deny"),
-    Command("approve.because", Scope.APPROVAL, "Deny with reason", "Deny it and tell the model why.", ("f",),
-        "deny with reason…"),
     Command("approve.edit", Scope.APPROVAL, "Edit command", "Edit the command; only the edited text runs.", ("e",),
         "edit command"),
     Command("approve.anyway", Scope.APPROVAL, "Allow anyway", "Allow a dangerous command this once.", ("Y",),
         "allow anyway"),
-    Command("approve.split", Scope.APPROVAL, "Columns", "Switch between one column and two.", ("u",), "two columns"),
-    Command("approve.later", Scope.APPROVAL, "Later", "Set it aside and look at something else.", ("l",), "later"),
-    Command("approve.why", Scope.APPROVAL, "Why", "Explain why this needs approval and what each answer allows.",
-        ("question_mark",), "why am I asked"),
-    Command("approve.all", Scope.APPROVAL, "Review all",
-        "Review all pending approvals of this session and answer them together.", ("b",), "review all…"),
-    Command("approve.mode", Scope.APPROVAL, "Mode", "Explain why the mode cannot change during an approval.", ("shift+tab",)),
     *QUESTIONS,
     *HUNKS,
     *EFFECTS,
-    Command("grant.choose", Scope.GRANT, "Allow", "Allow it and add the selected rule.", ("enter",), "allow always",
-        runs="list_choose"),
+    *REQUESTS,
     Command("edit.send", Scope.EDIT, "Run", "Run this text once.", ("enter",), "run once", is_first=True),
     Command("edit.newline", Scope.EDIT, "New line", "Insert a new line.", ("ctrl+j",), "new line", is_first=True),
     Command("batch.once", Scope.BATCH, "Allow all", "Allow everything in the list once.", ("y",), "allow all once"),
@@ -287,24 +274,20 @@ DIALOGS: tuple[Command, ...] = (
     Command("trust.look", Scope.TRUST, "Show file", "Show a file that they come from.", ("v",), "show the file"),
     Command("trust.list", Scope.TRUST, "Trusted", "Show what is trusted in this folder.", ("l",), "show trusted"),
     Command("trusted.revoke", Scope.TRUSTED, "Revoke", "Revoke all trust in this folder; asks first.", ("d",), "revoke"),
-    Command("agents.open", Scope.AGENTS, "Open", "Attach to the selected session.", ("enter",), "attach"),
     Command("picker.open", Scope.PICKER, "Choose", "Choose the selected row.", ("enter",), "choose", is_first=True,
         runs="list_choose"),
-    Command("picker.up", Scope.PICKER, "Previous row", "Select the previous row.", ("up",), is_first=True,
-        runs="list_move('up')"),
-    Command("picker.down", Scope.PICKER, "Next row", "Select the next row.", ("down",), is_first=True,
-        runs="list_move('down')"),
-    Command("picker.page_up", Scope.PICKER, "Page up", "Move a page up.", ("pageup",), is_first=True,
-        runs="list_move('page_up')"),
-    Command("picker.page_down", Scope.PICKER, "Page down", "Move a page down.", ("pagedown",), is_first=True,
-        runs="list_move('page_down')"),
+    *_moves("picker", Scope.PICKER, "list_move",
+        ("up", ("up",), "Previous row", "Select the previous row."),
+        ("down", ("down",), "Next row", "Select the next row."),
+        ("page_up", ("pageup",), "Page up", "Move a page up."),
+        ("page_down", ("pagedown",), "Page down", "Move a page down."), is_first=True),
+    Command("picker.filter", Scope.PICKER, "Filter", "Filter the list by what you type.", ("slash",), "filter",
+        runs="list_filter"),
     Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
     Command("confirm.no", Scope.CONFIRM, "No", "Change nothing.", ("n",), "no"),
     Command("first.start", Scope.FIRST_RUN, "Start", "Use the selected model.", ("enter",), "start", runs="focused.select"),
     Command("first.trust", Scope.FIRST_RUN, "Review", "Review what this folder wants to enable.", ("t",), "review"),
     Command("first.again", Scope.FIRST_RUN, "Refresh", "Search for servers again.", ("r",), "refresh"),
-    Command("settings.change", Scope.SETTINGS, "Change", "Change the selected setting in your config.toml.", ("enter",),
-        "change", is_first=True, runs="list_choose"),
     Command("settings.reset", Scope.SETTINGS, "Reset", "Remove the selected setting from your config.toml.", ("delete",),
         "reset", is_first=True),
 )  # fmt: skip
@@ -331,7 +314,6 @@ def _session_row(name: str, title: str, text: str, key: str) -> Command:
 
 
 SESSIONS: tuple[Command, ...] = (
-    Command("sessions.open", Scope.SWITCHER, "Open", "Open the selected session.", ("enter",), "open", runs="list_choose"),
     Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
     _session_row("fork", "Fork", "Copy the selected session; no file changes.", "f"),
     _session_row("rename", "Rename", "Rename the selected session.", "r"),
@@ -339,14 +321,10 @@ SESSIONS: tuple[Command, ...] = (
     _session_row("close", "Close", "Close the selected session; it stays in the list.", "c"),
     _session_row("delete", "Delete", "Delete the selected session; asks first.", "d"),
     _session_row("export", "Export", "Write the selected session to a file.", "x"),
-    Command("sessions.search", Scope.SWITCHER, "Search", "Search the text of all sessions.", ("slash",), "search",
-        runs="list_filter"),
 )  # fmt: skip
 
 
 MODELS: tuple[Command, ...] = (
-    Command("models.use", Scope.MODELS, "Use", "Use the selected model in this session.", ("enter",), "use",
-        runs="list_choose"),
     Command("models.load", Scope.MODELS, "Load", "Load the selected model, with a context size of your choice.", ("l",),
         "load"),
     Command("models.unload", Scope.MODELS, "Unload", "Unload the selected model, or cancel its loading or test.", ("u",),
@@ -358,8 +336,6 @@ MODELS: tuple[Command, ...] = (
     Command("models.add", Scope.MODELS, "Add a server", "Add a server by its address; it is checked first.", ("a",),
         "add a server"),
     Command("models.again", Scope.MODELS, "Refresh", "Search for servers again.", ("r",), "refresh"),
-    Command("models.filter", Scope.MODELS, "Filter", "Filter the list by part of a name.", ("slash",), "filter",
-        runs="list_filter"),
 )  # fmt: skip
 
 
@@ -378,14 +354,10 @@ PLANNING: tuple[Command, ...] = (
 
 
 WINDOW: tuple[Command, ...] = (
-    Command("window.group", Scope.CONTEXT, "Expand group", "Expand or collapse the selected group.", ("enter",), "group",
-        runs="list_choose"),
     Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the selected result.", ("f",), "fold"),
     Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send one line in its place.", ("d",), "leave out"),
     Command("window.back", Scope.CONTEXT, "Restore", "Send the whole result again.", ("b",), "restore"),
     Command("window.pin", Scope.CONTEXT, "Pin", "Pin or unpin; a pinned result is never compacted.", ("p",), "pin"),
-    Command("cache.group", Scope.CACHE, "Expand turn", "Expand or collapse the requests of the selected turn.", ("enter",),
-        "turn", runs="list_choose"),
 )  # fmt: skip
 
 
@@ -409,6 +381,11 @@ def key_of(command_id: str) -> str:
 def closing(word: str = "close") -> Command:
     """Return the command behind escape under the name that it has on a screen."""
     return replace(command("app.stop"), hint=word)
+
+
+def choosing(word: str) -> Command:
+    """Return the command that acts on the marked row of a list under the name that it has there."""
+    return replace(command("picker.open"), hint=word)
 
 
 def of_scope(*scopes: str) -> tuple[Command, ...]:

@@ -27,8 +27,15 @@ _NAMES = {str(each.value) for each in Keys} | {f"f{number}" for number in range(
 _SAME_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+[": "escape"}
 _CHARACTERS = {",": "comma", "?": "question_mark", "/": "slash", ".": "full_stop", "+": "plus", "-": "minus", " ": "space"}
 _WORKBENCH = frozenset({Scope.APP, Scope.WORKBENCH, Scope.PROMPT, Scope.MOVING, Scope.LINES, Scope.FILES})
-_LISTS = frozenset({Scope.SETTINGS, Scope.SWITCHER, Scope.MODELS, Scope.RULES, Scope.CONTEXT, Scope.CACHE})
-_MOVED = re.compile(r"(?:settings|sessions|models)\.((?:page_)?(?:up|down))")  # before 0.2 each list had keys of its own
+_LISTS = frozenset({Scope.SETTINGS, Scope.SWITCHER, Scope.MODELS, Scope.RULES, Scope.CONTEXT})
+_MOVED = {  # before 0.2 each list and each question had keys of its own
+    r"(?:settings|sessions|models)\.((?:page_)?(?:up|down))": r"picker.\1",
+    r"(?:agents|jobs|memory|projects|sessions)\.open|batch\.review|(?:cache|window)\.group|grant\.choose|mcp\.tools|models\.use|"
+    r"settings\.change|skills\.read": "picker.open",
+    r"models\.filter|sessions\.search": "picker.filter",
+    r"(?:approve|effect|hunks)\.(always|batch|because|later|mode|session|split|why)": r"request.\1",
+    r"approve\.all": "request.batch",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +109,8 @@ def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, o
 def _read(command_id: str, value: object) -> tuple[str, ...]:
     known = {each.id: each for each in COMMANDS}
     if command_id not in known:
-        moved = _MOVED.fullmatch(command_id)
-        close = [f"picker.{moved[1]}"] if moved else difflib.get_close_matches(command_id, known, n=1)
+        close = [moved.expand(new) for old, new in _MOVED.items() if (moved := re.fullmatch(old, command_id))]
+        close = close or difflib.get_close_matches(command_id, known, n=1)
         raise ValueError(f"no command {command_id!r}" + (f"; did you mean {close[0]}?" if close else ""))
     if known[command_id].is_fixed:
         raise ValueError(f"{command_id} keeps its keys ({', '.join(known[command_id].keys)})")

@@ -19,7 +19,7 @@ from lmtui.core.pipeline import OVER, NoPipeline, PipelineState, WorkspacePipeli
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Command, Scope, command, first_key, of_scope
+from lmtui.tui.commands import Command, command, first_key, of_scope
 from lmtui.tui.router import SessionView
 from lmtui.tui.session_state import Activity, ActivityKind, SessionState
 from lmtui.tui.widgets.bars import Part, Spinner
@@ -441,8 +441,8 @@ def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
         return [each for each in found if each.id != "app.stop"], next((e.hint for e in found if e.id == "app.stop"), "close")
     if not isinstance(top, ModalScreen):
         return None
-    scope = getattr(top, "SCOPE", "")
-    return of_scope(Scope.PICKER if scope == Scope.HELP else scope), getattr(top, "CLOSING", "close")
+    verbs = getattr(top, "verbs", lambda: of_scope(getattr(top, "SCOPE", "")))
+    return verbs(), getattr(top, "CLOSING", "close")
 
 
 def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
@@ -455,8 +455,8 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
     if place.is_asked:
         left += [Part(f"{ASKED[0]} · {ASKED[1]}", "$accent", 1)]
     elif place.dialog is not None:
-        verbs = tuple(each.id for each in place.dialog[0] if each.hint and each.bound_keys)
-        left += [_key_part(each, rank + 4) for rank, each in enumerate(verbs[:SHORT_VERBS])]
+        shown = [each for each in place.dialog[0] if each.hint and each.bound_keys]
+        left += [_key_part(each.id, rank + 4, each.hint) for rank, each in enumerate(shown[:SHORT_VERBS])]
         return [*left, _key_part("app.stop", 0, place.dialog[1])], [_key_part("app.help", 1, "help")]
     elif place.pane:
         verbs = IN_A_PANE[place.pane]

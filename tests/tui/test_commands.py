@@ -17,10 +17,8 @@ def test_ids_and_slash_names_are_unique() -> None:
 WINS_OVER_THE_APP = {
     "plan.toggle",
     "prompt.complete",
-    "approve.why",
-    "approve.mode",
-    "hunks.why",
-    "hunks.mode",
+    "request.why",
+    "request.mode",
     "reading.close",
     "log.in_chat",  # the log has no next call
     "viewer.above",  # until the text has the keys
@@ -34,7 +32,7 @@ MEETING = [
         (Scope.APP, Scope.MOVING, scope)
         for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)
     ),
-    *((Scope.APP, scope) for scope in (Scope.GRANT, Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
+    *((Scope.APP, scope) for scope in (Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
     (Scope.APP, Scope.MOVING, Scope.READING),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.LOG),

@@ -65,12 +65,11 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.FILES: ("workbench", "f6"),
     Scope.FINDING: ("chat_search",),
     Scope.COPYING: ("chat_copy_mode",),
+    Scope.REQUEST: ("approval_command",),
     Scope.APPROVAL: ("approval_command",),
-    Scope.GRANT: ("approval_always",),
     Scope.EDIT: ("approval_edited",),
     Scope.QUESTION: ("approval_command",),
     Scope.BATCH: ("approval_batch",),
-    Scope.AGENTS: ("agents",),
     Scope.RULES: ("rules",),
     Scope.SIDE: ("log_whole",),
     Scope.AGENT: ("agent_chat",),
@@ -81,22 +80,19 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
     Scope.TRUSTED: ("trusted",),
     Scope.SETTINGS: ("settings",),
     Scope.READING: ("approval_why",),
-    Scope.PICKER: ("workbench", "f5"),
+    Scope.PICKER: ("agents",),
     Scope.CONFIRM: ("workbench", "ctrl+q"),
     Scope.SWITCHER: ("switcher",),
     Scope.MODELS: ("models",),
     "jobs": ("jobs",),
     "attempts": ("attempts",),
     "pipeline": ("pipeline",),
-    "projects": ("projects",),
     "usage": ("usage",),
     "memory": ("memory_inbox",),
-    "search results": ("memory_find",),
     "batch": ("batch_tasks",),
     "MCP servers": ("mcp",),
     "skills": ("skills",),
     Scope.CONTEXT: ("window_use",),
-    Scope.CACHE: ("cache",),
     Scope.FIRST_RUN: ("first_run",),
     Scope.HUNKS: ("approval_hunks",),
     Scope.EFFECT: ("approval_effect",),
@@ -109,7 +105,7 @@ PLACES: dict[str, tuple[str, ...]] = {  # the scene, and the keys that lead ther
 
 # the list has the key and tells the screen what was chosen
 SAME_THING = {"first.start enter": [("select", True)]}
-GUARDS = (Scope.APPROVAL, Scope.QUESTION, Scope.GRANT, Scope.BATCH, Scope.HUNKS, Scope.EFFECT, Scope.PLAN, Scope.RESTORE)
+GUARDS = (Scope.REQUEST, Scope.APPROVAL, Scope.QUESTION, Scope.BATCH, Scope.HUNKS, Scope.EFFECT, Scope.PLAN, Scope.RESTORE)
 SCENE_KEYS = Counter(name for name, *_ in PLACES.values())
 OFTEN = [scope for scope, (name, *_) in PLACES.items() if scope in GUARDS or SCENE_KEYS[name] > 1]  # several in one app
 

@@ -42,7 +42,6 @@ def row_text(row: BatchRow) -> str:
 COMMANDS: tuple[Command, ...] = (
     Command("batch.show", Scope.WORKBENCH, "Batch", "Start a batch of tasks, or review the changes of the newest one.",
         slash=("batch",), argument="[--glob PATTERN TASK | FILE | DIR]", handler=show_batch, instead="`lmtui batch status`"),
-    Command("batch.review", SCOPE, "Review", "Review the changes of the selected task.", ("enter",), "review"),
     Command("batch.accept", SCOPE, "Accept", "Accept all changes of the selected task.", ("y",), "accept"),
     Command("batch.accept_all", SCOPE, "Accept all", "Accept the changes of all green tasks that do not overlap with others.",
         ("a",), "accept all"),

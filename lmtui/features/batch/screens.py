@@ -13,7 +13,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.commands import SCOPE
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
@@ -37,7 +37,7 @@ class BatchList(ListDialog[BatchRow, None]):
 
     DEFAULT_CSS = "BatchList .list-head { text-wrap: nowrap; text-overflow: ellipsis; }"  # its numbers grow
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE, FILTER = "batch", "Batch", SCOPE, "task or file"
+    NAME, HEADING, SCOPE, CHOOSING, FILTER = "batch", "Batch", SCOPE, "review", "task or file"
 
     def __init__(
         self,
@@ -125,12 +125,11 @@ class BatchList(ListDialog[BatchRow, None]):
         left = set() if is_running else {"batch.halt"}
         left |= {"batch.resume"} if is_running or all(each.status for each in self._state.rows) else set()
         left |= set() if row.has_diff else {"batch.accept", "batch.reject"}
-        left |= set() if row.has_diff or row.session else {"batch.review"}
+        left |= set() if row.has_diff or row.session else {"picker.open"}
         left |= set() if mergeable(self._state.rows) else {"batch.accept_all"}
-        known = [each for each in of_scope(SCOPE) if each.id not in left]
-        return " · ".join(filter(None, parts)), known
+        return " · ".join(filter(None, parts)), self.verbs(*left)
 
-    def action_batch_review(self) -> None:
+    def act(self) -> None:
         """Review the changes of the selected task; of one without changes, read what was said."""
         row = self.current
         if row is None or not (row.has_diff or row.session):
@@ -145,8 +144,6 @@ class BatchList(ListDialog[BatchRow, None]):
             return
         about = "" if row.status in GOOD else f"ended {row.status}"
         _ = self.app.push_screen(EffectReviewScreen(review, f"Task {row.id}", about), lambda _: self._reload())
-
-    act = action_batch_review
 
     def _review(self, row: BatchRow) -> EffectReview | None:
         try:

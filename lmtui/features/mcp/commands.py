@@ -59,7 +59,6 @@ def server_line(server: McpServer) -> str:
 COMMANDS: tuple[Command, ...] = (
     Command("mcp.show", Scope.WORKBENCH, "MCP servers", "List MCP servers with their state, tools and token cost.",
         slash=("mcp",), argument="[yes|on|off|restart|tools NAME]", handler=control_servers, instead="`lmtui mcp`"),
-    Command("mcp.tools", SCOPE, "Tools", "Show the tools of the selected server.", ("enter",), "tools"),
     Command("mcp.accept", SCOPE, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
     Command("mcp.switch", SCOPE, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
     Command("mcp.restart", SCOPE, "Restart", "Restart the selected server.", ("r",), "restart"),

@@ -16,7 +16,7 @@ from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, chan
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.features.mcp.commands import SCOPE
-from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, command, first_key
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, join_roles, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -138,7 +138,7 @@ def about(server: McpServer) -> str:
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
     is_hinted = server.problem or server.state is ServerState.STARTING
     problem = two_sentences(server.problem, server.hint if is_hinted else "")
-    shows, takes = first_key(command("mcp.tools")), first_key(command("mcp.accept"))
+    shows, takes = first_key(command("picker.open")), first_key(command("mcp.accept"))
     keys = f"{shows} shows what differs, {takes} takes them as they are now"
     changed = f"{changes_text(server.changes)}: {keys}" if server.state is ServerState.CHANGED else ""
     brings = " · ".join(part for part in (server.brings, server.reach) if part)
@@ -205,7 +205,7 @@ class McpList(ListDialog[McpServer, None]):
     """Lists the servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "mcp", "MCP servers", SCOPE
+    NAME, HEADING, SCOPE, CHOOSING = "mcp", "MCP servers", SCOPE, "tools"
 
     def __init__(self, servers: McpServers, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
@@ -248,16 +248,14 @@ class McpList(ListDialog[McpServer, None]):
         problems = [sanitize_line(each) for each in self._servers.problems()]
         text = "\n".join([about(row) if row is not None else EMPTY, *problems])
         waits = row is not None and row.state in ASKED_ABOUT
-        return text, [each for each in of_scope(SCOPE) if row is not None and (waits or each.id != "mcp.accept")]
+        return text, self.verbs(*(() if waits else ("mcp.accept",))) if row is not None else ()
 
-    def action_mcp_tools(self) -> None:
+    def act(self) -> None:
         """Read the tools of the marked server."""
         server = self.current
         if server is not None:
             title = f"TOOLS OF {sanitize_line(server.name)}"
             _ = self.app.push_screen(Reading(title, lambda width: tool_lines(server, width)))
-
-    act = action_mcp_tools
 
     def action_mcp_accept(self) -> None:
         """Ask, then let the marked server start or take its changed tools."""
@@ -285,7 +283,7 @@ class McpList(ListDialog[McpServer, None]):
 
     async def _ask(self, server: McpServer) -> None:
         if server.state is ServerState.CHANGED:
-            looks = first_key(command("mcp.tools"))
+            looks = first_key(command("picker.open"))
             title = "Take its tools as they are now?"
             text = f"{sanitize_line(server.name)}: {changes_text(server.changes)} ({looks} in the list shows what differs)"
         elif server.state is ServerState.LOGIN:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from lmtui.commands.command import Command, CommandContext, OpenView, Scope
 from lmtui.core.project_values import NO_PROJECTS, project_lines
 
-SCOPE = "projects"
-
 
 async def show_projects(context: CommandContext, _: str) -> OpenView:
     """List the projects."""
@@ -23,5 +21,4 @@ async def show_projects(context: CommandContext, _: str) -> OpenView:
 COMMANDS: tuple[Command, ...] = (
     Command("projects.show", Scope.WORKBENCH, "Projects", "List the folders that you work in, and go to another.",
         slash=("projects",), handler=show_projects, instead="`lmtui projects`"),
-    Command("projects.open", SCOPE, "Open", "Close lmtui here and open it in the selected folder.", ("enter",), "open"),
 )  # fmt: skip

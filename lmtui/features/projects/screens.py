@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
-
-from textual.binding import BindingType
 
 from lmtui.core.project_values import NO_PROJECTS, KnownProject, Projects
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.projects.commands import SCOPE
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import Command
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
@@ -24,8 +20,7 @@ from lmtui.tui.workbench_api import FeatureController, Handler
 class ProjectList(ListDialog[KnownProject, str | None]):
     """Lists the projects; the result is the path of the one to go to."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE, FILTER = "projects", "Projects", SCOPE, "name or path"
+    NAME, HEADING, CHOOSING, FILTER = "projects", "Projects", "open", "name or path"
 
     def __init__(self, projects: Projects, here: Path, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -65,17 +60,15 @@ class ProjectList(ListDialog[KnownProject, str | None]):
         failed = pluralize(row.failed, "failed task") if row.failed and not row.needs else ""
         tags = " ".join(f"#{sanitize_line(tag)}" for tag in row.tags)
         parts = (sanitize_line(folder_text(Path(row.path), Path.home())), row.state_text, failed, tags, here)
-        return " · ".join(each for each in parts if each), of_scope(SCOPE)
+        return " · ".join(each for each in parts if each), self.verbs()
 
-    def action_projects_open(self) -> None:
+    def act(self) -> None:
         """Go to the marked project."""
         row = self.current
         if row is not None and row.problem:
             self.say(row.state_text, "$error")
         elif row is not None:
             _ = self.dismiss(row.path if row.path != self._here else None)
-
-    act = action_projects_open
 
 
 class ProjectsController(FeatureController):

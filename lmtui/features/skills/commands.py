@@ -49,7 +49,6 @@ COMMANDS: tuple[Command, ...] = (
     Command("skills.promote", Scope.WORKBENCH, "Promote function",
         "Make a Python function a tool of this folder, after you approve it.", slash=("promote",),
         argument="FILE FUNCTION [name]", handler=promote, instead=SCREEN),
-    Command("skills.read", SCOPE, "Read", "Read the selected skill, or the code of the selected tool.", ("enter",), "read"),
     Command("skills.use", SCOPE, "Use", "Insert the selected skill into the prompt.", ("u",), "use"),
     Command("skills.remove", SCOPE, "Remove", "Remove the selected tool; files are not changed.", ("d",), "remove tool"),
 )  # fmt: skip

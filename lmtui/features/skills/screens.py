@@ -12,7 +12,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState, skill_facts, skill_state, tool_facts
 from lmtui.features.skills.commands import SCOPE
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -33,7 +33,7 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
     """Lists the skills; the result is the name of one that is to be used."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "skills", "Skills", SCOPE
+    NAME, HEADING, SCOPE, CHOOSING = "skills", "Skills", SCOPE, "read"
 
     def __init__(self, skills: Skills, in_use: Sequence[str] = (), confirm: Callable[[str, str], Confirm] = Confirm) -> None:
         super().__init__()
@@ -73,14 +73,12 @@ class SkillList(ListDialog[Skill | PromotedTool, str | None]):
             "skills.use": not (isinstance(row, Skill) and row.state is SkillState.READY),
             "skills.remove": not isinstance(row, PromotedTool),
         }
-        return "\n".join(facts), [verb for verb in of_scope(SCOPE) if row is not None and not left_out.get(verb.id)]
+        return "\n".join(facts), self.verbs(*(name for name in left_out if left_out[name])) if row is not None else ()
 
-    def action_skills_read(self) -> None:
+    def act(self) -> None:
         """Read the marked one."""
         if self.current is not None:
             self.run_worker(self._read(self.current), group="skills", exclusive=True)
-
-    act = action_skills_read
 
     def action_skills_use(self) -> None:
         """Close, and use the marked skill."""

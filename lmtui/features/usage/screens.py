@@ -81,7 +81,7 @@ class UsageList(ListDialog[UsageRow, None]):
     """Shows a report: its sum, the tokens of its days, and one of its tables."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(SCOPE), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE = "usage", "Usage", SCOPE
+    NAME, HEADING, SCOPE, CHOOSING = "usage", "Usage", SCOPE, ""
 
     def __init__(self, usage: UsageReports, chosen: UsageRange) -> None:
         super().__init__()

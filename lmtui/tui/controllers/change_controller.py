@@ -43,7 +43,7 @@ EMPTY = f"""\
 No rules yet. The mode alone decides what asks ({first_key(command("mode.choose"))}).
 
 Rules come from three places:
-  an approval   {first_key(command("approve.session"))} for this session, {first_key(command("approve.always"))} for longer
+  an approval   {first_key(command("request.session"))} for this session, {first_key(command("request.always"))} for longer
   settings      allow and deny in config.toml
   the start     --allow "Shell(git status*)"  --deny "Write(keys/**)"
 
@@ -54,7 +54,7 @@ class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES)]
-    NAME, HEADING, SCOPE = "rules", "Rules", Scope.RULES
+    NAME, HEADING, SCOPE, CHOOSING = "rules", "Rules", Scope.RULES, ""
 
     def __init__(
         self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm, *, files: Files | None = None

@@ -33,6 +33,7 @@ from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, TABLE, Command, command, first_key, key_of, of_scope
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.session_controller import SessionController
+from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import RECENT, AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.effect_review import EffectReviewScreen
@@ -281,6 +282,7 @@ class AppController:
         if self._here != Scope.HELP:
             screen, focused = self._app.screen, self._app.focused
             ids = {binding.id for _, binding in focused._bindings} if focused is not None else set()
+            ids |= {each.id for each in screen.verbs()} if isinstance(screen, ListDialog) else set()
             here = [each for each in COMMANDS if each.id in ids or (each.scope == self._here != Scope.WORKBENCH)]
             _ = self._app.push_screen(Help("Help", help_rows(here), noun="command"), lambda action: self._run(action, screen))
 

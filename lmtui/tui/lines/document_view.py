@@ -513,12 +513,12 @@ class DocumentView(VirtualLineView, can_focus=True, inherit_bindings=False):
             return self.search.is_on and not self.copy_mode.is_on
         return super().check_action(action, parameters)
 
-    def action_finding(self, step: str) -> None:
-        """Go to a match, or end the search."""
-        if step == "end":
-            self.search.find("")
+    def action_finding(self, step: int) -> None:
+        """Go to another match, or with 0 end the search."""
+        if step:
+            self.search.go(step)
         else:
-            self.search.go(1 if step == "next" else -1)
+            self.search.find("")
 
     def action_select(self, is_fold: bool = False) -> None:
         """Ask for the call under the cursor to be shown; fold or unfold anything else, with `is_fold` a call too."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, NamedTuple
-
-from textual.binding import BindingType
+from typing import NamedTuple
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import AgentRow
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import Command
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
@@ -39,8 +37,7 @@ def in_order(rows: Sequence[AgentRow]) -> Sequence[AgentRow]:
 class AgentList(ListDialog[AgentRow, AgentRow | None]):
     """Lists the sessions and reads them again while it is open; the result is the one to go to."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.AGENTS), *bindings(Scope.APP)]
-    NAME, HEADING, SCOPE, FILTER = "agents", "Background agents", Scope.AGENTS, "folder or title"
+    NAME, HEADING, CHOOSING, FILTER = "agents", "Background agents", "attach", "folder or title"
 
     def __init__(self, read: ReadAgents, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -106,14 +103,12 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
             clients,
             sanitize_line(row.session.last_line),
         )
-        return " · ".join(each for each in parts if each), of_scope(Scope.AGENTS)
+        return " · ".join(each for each in parts if each), self.verbs()
 
-    def action_agents_open(self) -> None:
+    def act(self) -> None:
         """Go to the marked session."""
         if self.current is not None:
             _ = self.dismiss(self.current)
-
-    act = action_agents_open
 
 
 class _Cells(NamedTuple):

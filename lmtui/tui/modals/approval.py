@@ -89,8 +89,7 @@ SCOPE_CELLS = max(len(word) for word in SCOPE_TEXTS.values()) + 2
 class GrantChoice(ListDialog[Grant, Grant | None]):
     """Lists what may be granted, the narrowest marked; nothing is granted in the first moment."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.GRANT)]
-    NAME, HEADING, SCOPE, CLOSING = "grant", "Always allow which command?", Scope.GRANT, "back"
+    NAME, HEADING, CHOOSING, CLOSING = "grant", "Always allow which command?", "allow always", "back"
 
     def __init__(self, grants: Sequence[Grant], now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -115,7 +114,7 @@ class GrantChoice(ListDialog[Grant, Grant | None]):
             return "", ()
         meaning = f"\nallowed without asking {SCOPE_MEANINGS[row.scope]}, until you revoke it in /rules"
         text = Content.assemble((escape_invisible_line(row.rule), "$accent"), (meaning, "$text-muted"))
-        return text, of_scope(Scope.GRANT)
+        return text, self.verbs()
 
     def act(self) -> None:
         """Grant what is marked."""
@@ -193,6 +192,8 @@ Decided = Answer | AllAnswered | Dismissed | None
 class RequestQuestion(Question[Decided]):
     """A question about one request, over the prompt: text that is typed or pasted goes there."""
 
+    also: ClassVar[tuple[str, ...]] = tuple(each.id for each in of_scope(Scope.REQUEST))
+
     def __init__(self, request: ApprovalRequested, body: VirtualLineView) -> None:
         super().__init__(body)
         self.request = request
@@ -222,10 +223,10 @@ class Approval(RequestQuestion):
 
     scope: ClassVar[Scope] = Scope.APPROVAL
     guarded: ClassVar[tuple[str, ...]] = (
-        "approve.once", "approve.session", "approve.always", "approve.try", "approve.edit", "approve.anyway",
+        "approve.once", "request.session", "request.always", "approve.try", "approve.edit", "approve.anyway",
     )  # fmt: skip
     decisions: ClassVar[tuple[str, ...]] = (
-        "approve.once", "approve.session", "approve.always", "approve.try", "approve.no", "approve.because", "approve.anyway",
+        "approve.once", "request.session", "request.always", "approve.try", "approve.no", "request.because", "approve.anyway",
     )  # fmt: skip
 
     def __init__(
@@ -259,13 +260,13 @@ class Approval(RequestQuestion):
         """Return what can be answered to this request."""
         left_out = self.left_out()
         return [
-            *(worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out),
+            *(worded(each, self._diff) for each in self.keys() if each.id not in left_out),
             closing(f"{first_key(closing())} stop"),
         ]
 
     def left_out(self) -> set[str]:
-        """Return the ids of the answers that mean nothing here; those of the dialog that asks hunk by hunk too."""
-        found = {"approve.mode", "hunks.mode"}  # a key that people know, and no answer
+        """Return the ids of the answers that mean nothing here."""
+        found = {"request.mode"}  # a key that people know, and no answer
         if self.request.tool != texts.SHELL:
             found.add("approve.edit")
         if not self.request.can_try:
@@ -275,11 +276,11 @@ class Approval(RequestQuestion):
         else:
             found.add("approve.anyway")
         if self.is_danger or not self.request.suggested_rule:
-            found |= {"approve.session", "approve.always", "hunks.session", "hunks.always"}
+            found |= {"request.session", "request.always"}
         if len(self.state.approvals) < 2:
-            found |= {"approve.all", "hunks.batch"}
+            found.add("request.batch")
         if self._diff is None or not self._diff.source.can_split:
-            found |= {"approve.split", "hunks.split"}
+            found.add("request.split")
         return found
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
@@ -287,17 +288,17 @@ class Approval(RequestQuestion):
         return {
             "approve.once": lambda: self._allow(is_sure=False),
             "approve.anyway": lambda: self._allow(is_sure=True),
-            "approve.session": self._allow_in_session,
-            "approve.always": self._choose_rule,
+            "request.session": self._allow_in_session,
+            "request.always": self._choose_rule,
             "approve.try": lambda: self._answer(Answer(Outcome.TRY)),
             "approve.no": lambda: self.dialog.dismiss(Answer(Outcome.NO)),
-            "approve.because": self._refuse_with_reason,
+            "request.because": self._refuse_with_reason,
             "approve.edit": self._edit,
-            "approve.why": self._explain,
-            "approve.all": self._show_all,
-            "approve.later": lambda: self.dialog.dismiss(Dismissed.LATER),
-            "approve.mode": self._explain_mode,
-            "approve.split": self._toggle_split,
+            "request.why": self._explain,
+            "request.batch": self._show_all,
+            "request.later": lambda: self.dialog.dismiss(Dismissed.LATER),
+            "request.mode": self._explain_mode,
+            "request.split": self._toggle_split,
         }
 
     def _toggle_split(self) -> None:
@@ -404,9 +405,10 @@ class HunkApproval(RequestQuestion):
     """Shows a change hunk by hunk.  What was accepted is applied when the user says so, or all of it is answered at once."""
 
     scope: ClassVar[Scope] = Scope.HUNKS
-    guarded: ClassVar[tuple[str, ...]] = ("hunks.all", "hunks.session", "hunks.always")
+    guarded: ClassVar[tuple[str, ...]] = ("hunks.all", "request.session", "request.always")
     decisions: ClassVar[tuple[str, ...]] = (
-        "hunks.yes", "hunks.no", "hunks.because", "hunks.all", "hunks.none", "hunks.session", "hunks.always", "hunks.done",
+        "hunks.yes", "hunks.no", "request.because", "hunks.all", "hunks.none", "request.session", "request.always",
+        "hunks.done",
     )  # fmt: skip
     moves = "hunk"
     takes_side = True
@@ -457,10 +459,10 @@ class HunkApproval(RequestQuestion):
     def choices(self) -> Sequence[Command]:
         """Return what can be answered now, with how many hunks would be applied."""
         left_out = self._whole.left_out() | (set() if self._accepted else {"hunks.done"})
-        applied = f"apply {len(self._accepted)} of {self.request.hunks}"
-        found = [worded(each, self._diff) for each in of_scope(self.scope) if each.id not in left_out]
+        words = {"hunks.done": f"apply {len(self._accepted)} of {self.request.hunks}", "request.because": "reject with reason…"}
+        found = [worded(each, self._diff) for each in self.keys() if each.id not in left_out]
         return [
-            *(replace(each, hint=applied) if each.id == "hunks.done" else each for each in found),
+            *(replace(each, hint=words.get(each.id, each.hint)) for each in found),
             closing(f"{first_key(closing())} stop"),
         ]
 
@@ -482,10 +484,10 @@ class HunkApproval(RequestQuestion):
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does: those about the whole change, and those about one hunk."""
         whole = self._whole.handlers()
-        of_all = {"all": "once", "none": "no", "batch": "all"}
-        same = ("because", "mode", "split", "session", "always", "why", "later")
         return {
-            **{f"hunks.{name}": whole[f"approve.{of_all.get(name, name)}"] for name in (*of_all, *same)},
+            **{name: act for name, act in whole.items() if name in self.also},
+            "hunks.all": whole["approve.once"],
+            "hunks.none": whole["approve.no"],
             "hunks.yes": self._accept,
             "hunks.no": self._reject,
             "hunks.next": lambda: self._go_to(self._current + 1),

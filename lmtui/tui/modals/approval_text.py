@@ -18,7 +18,7 @@ from lmtui.core.permissions.shell_grammar import outline, word_set
 from lmtui.core.permissions.suggested_rules import grants
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line, show_controls
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind
-from lmtui.tui.commands import Scope, command, first_key, of_scope
+from lmtui.tui.commands import Scope, first_key, of_scope
 from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.page_view import whole_line, whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
@@ -177,11 +177,9 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     """Return why it asks and what each answer would do, as paragraphs; the keys are those of the question's scope."""
     if request.tool == EFFECT_TOOL:
         return _effect_explanation(request)
-    is_by_hunk = scope is Scope.HUNKS
-
-    def key_of(verb: str) -> str:
-        of_all = {"once": "all", "no": "none"}
-        return first_key(command(f"hunks.{of_all.get(verb, verb)}" if is_by_hunk else f"approve.{verb}"))
+    keys = {each.id.partition(".")[2]: first_key(each) for each in of_scope(scope, Scope.REQUEST)}
+    if scope is Scope.HUNKS:
+        keys |= {"once": keys["all"], "no": keys["none"]}
 
     found = [f"{why_text(request)}." if request.why else "No rule allows it."]
     found += [f"Dangerous: {sanitize_line(escape_invisible_line(each.text))}." for each in dangers_of(request)]
@@ -190,26 +188,29 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     where = " · ".join(text for text, _ in conditions(request, state))
     count = f"{pluralize(request.commands, 'command')} · " if request.commands else ""
     found.append(f"It would run here: {count}{where}")
-    found.append(f"{key_of('anyway' if dangers_of(request) else 'once')}  allows it once; no rule is saved.")
+    found.append(f"{keys['anyway' if dangers_of(request) else 'once']}  allows it once; no rule is saved.")
     if request.suggested_rule and not dangers_of(request):
         found.append(
-            f"{key_of('session')}  also allows {escape_invisible_line(request.suggested_rule)} "
+            f"{keys['session']}  also allows {escape_invisible_line(request.suggested_rule)} "
             "without asking until this session ends."
         )
         offered = " · ".join(dict.fromkeys(escape_invisible_line(grant.rule) for grant in grants(request)))
-        found.append(f"{key_of('always')}  adds a rule that you choose next, for this folder or everywhere: {offered}")
+        found.append(f"{keys['always']}  adds a rule that you choose next, for this folder or everywhere: {offered}")
     if request.tool == SHELL:
-        found.append(f"{key_of('edit')}  edits the command first; only the edited command runs, once.")
+        found.append(f"{keys['edit']}  edits the command first; only the edited command runs, once.")
     if request.can_try:
-        found.append(f"{key_of('try')}  runs it in an overlay, where it cannot change your files, and asks about its effect.")
-    found.append(f"{key_of('no')}  denies it. {key_of('because')}  denies it and tells the model why.")
+        found.append(f"{keys['try']}  runs it in an overlay, where it cannot change your files, and asks about its effect.")
+    found.append(f"{keys['no']}  denies it. {keys['because']}  denies it and tells the model why.")
     if request.digest:
         found.append(f"Exactly what is shown is what happens; its SHA-256 is {sanitize_line(request.digest)}.")
     return found
 
 
 def _effect_explanation(request: ApprovalRequested) -> list[str]:
-    keys, why = {each.id.partition(".")[2]: first_key(each) for each in of_scope(Scope.EFFECT)}, why_text(request)
+    keys, why = (
+        {each.id.partition(".")[2]: first_key(each) for each in of_scope(Scope.EFFECT, Scope.REQUEST)},
+        why_text(request),
+    )
     found = [
         f"{why[:1].upper()}{why[1:]}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",

@@ -18,7 +18,8 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.tui.commands import Command, Scope, bindings, first_key
+from lmtui.tui.commands import Command, Scope, bindings, command, first_key, of_scope
+from lmtui.tui.key_bindings import bindings_of
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.timing import call_after
@@ -63,8 +64,9 @@ class Question(Generic[Result]):
     """What a dialog asks: a body of lines, the words around it, and what each answer does.
 
     Answers whose ids are `guarded` allow something: they count only after the body's end was seen where it `needs_reading`.
-    Those of `decisions` are drawn as buttons, in this order; the others are hints.  `moves` says what the arrow keys do,
-    `at_once` are answers whose letter waits for no other one.  A `page` fills the screen above the question, the body in it.
+    Those of `decisions` are drawn as buttons, in this order; the others are hints.  `also` are answers that other questions
+    have too.  `moves` says what the arrow keys do, `at_once` are answers whose letter waits for no other one.  A `page` fills
+    the screen above the question, the body in it.
     """
 
     scope: ClassVar[Scope]
@@ -72,6 +74,7 @@ class Question(Generic[Result]):
     decisions: ClassVar[tuple[str, ...]] = ()
     at_once: ClassVar[tuple[str, ...]] = ()
     needs_reading: ClassVar[bool] = True
+    also: ClassVar[tuple[str, ...]] = ()
     page: Widget | None = None
     moves = "scroll"
     takes_side = False
@@ -100,6 +103,10 @@ class Question(Generic[Result]):
     @abstractmethod
     def close(self) -> None:
         """Close the dialog without an answer."""
+
+    def keys(self) -> Sequence[Command]:
+        """Return the answers that have a key, whether they mean something now or not."""
+        return *of_scope(self.scope), *map(command, self.also)
 
     def begin(self) -> None:
         """Fill the body; called once the dialog is on screen."""
@@ -391,7 +398,7 @@ class ConsentDialog(ModalScreen[Result]):
         self._box = Vertical(classes="box consent -danger" if question.is_danger else "box consent")
         self.letters = TypedLetters(self)
         self.fit = BodyFit(self, self._box, self._more, ChatBehind(panes))
-        own = [*bindings(question.scope), *bindings(Scope.QUESTION), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+        own = [*bindings_of(question.keys()), *bindings(Scope.QUESTION), *bindings(Scope.APP), *bindings(Scope.MOVING)]
         self._bindings = BindingsMap.from_keys({**self._bindings.key_to_bindings, **BindingsMap(own).key_to_bindings})
 
     def compose(self) -> ComposeResult:

@@ -14,7 +14,7 @@ from lmtui.core.look_alikes import approval_warning
 from lmtui.core.sanitize import escape_invisible_line, sanitize, sanitize_line
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EffectKind
-from lmtui.tui.commands import Command, Scope, closing, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, closing, first_key
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.modals import approval_text as texts
 from lmtui.tui.modals.approval import Approval, RequestQuestion, worded
@@ -56,9 +56,12 @@ class EffectApproval(RequestQuestion):
     scope: ClassVar[Scope] = Scope.EFFECT
     guarded: ClassVar[tuple[str, ...]] = ("effect.apply",)
     decisions: ClassVar[tuple[str, ...]] = (
-        "effect.apply", "effect.no", "effect.toggle", "effect.deletions", "effect.everything", "effect.because",
+        "effect.apply", "effect.no", "effect.toggle", "effect.deletions", "effect.everything", "request.because",
     )  # fmt: skip
     at_once: ClassVar[tuple[str, ...]] = ("effect.toggle", "effect.next", "effect.previous")
+    also: ClassVar[tuple[str, ...]] = tuple(
+        each for each in RequestQuestion.also if each not in ("request.session", "request.always")
+    )
     needs_reading: ClassVar[bool] = False
 
     def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
@@ -105,17 +108,18 @@ class EffectApproval(RequestQuestion):
         """Return what can be answered now, with how much would be applied."""
         decisions = self._parts.decisions
         undecided = decisions.count(UNDECIDED)
-        left_out = {"effect.mode", "effect.zoom"} | (set() if undecided else {"effect.deletions"})
+        left_out = {"request.mode", "effect.zoom"} | (set() if undecided else {"effect.deletions"})
         left_out |= {"effect.everything"} if decisions.is_all_applied or undecided else set()
         left_out |= set() if self._output() else {"effect.output"}
-        left_out |= set() if self._parts.diff.source.can_split else {"effect.split"}
-        left_out |= set() if len(self._whole.state.approvals) > 1 else {"effect.batch"}
-        found = [worded(each, self._parts.diff) for each in of_scope(self.scope) if each.id not in left_out]
+        left_out |= set() if self._parts.diff.source.can_split else {"request.split"}
+        left_out |= set() if len(self._whole.state.approvals) > 1 else {"request.batch"}
+        found = [worded(each, self._parts.diff) for each in self.keys() if each.id not in left_out]
         deletions = sum(part.kind is EffectKind.DELETED for part in decisions.parts)
         words = {
             "effect.apply": decisions.verb(),
             "effect.deletions": f"delete all {deletions}",
             "effect.toggle": self._parts.toggle_word(),
+            "request.because": "discard with reason…",
         }
         return [
             *(replace(each, hint=words.get(each.id, each.hint)) for each in found),
@@ -124,11 +128,12 @@ class EffectApproval(RequestQuestion):
 
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does: those about parts, and those about the whole effect."""
-        whole = self._whole.handlers()
+        whole, parts = self._whole.handlers(), self._parts.handlers()
         return {
-            **{f"effect.{name}": act for name, act in self._parts.handlers().items()},
-            **{f"effect.{name}": whole[f"approve.{name}"] for name in ("no", "because", "later", "why", "mode")},
-            "effect.batch": whole["approve.all"],
+            **{name: act for name, act in whole.items() if name in self.also},
+            **{f"effect.{name}": act for name, act in parts.items()},
+            "request.split": parts["split"],
+            "effect.no": whole["approve.no"],
             "effect.apply": self._apply,
             "effect.output": self._show_output,
         }

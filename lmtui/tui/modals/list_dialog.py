@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize
-from lmtui.tui.commands import Command, Scope, bindings, closing
+from lmtui.tui.commands import Command, Scope, bindings, choosing, closing, command, of_scope
 from lmtui.tui.lines.styled_text import Line, plain
 from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.results import LEAST_ROWS, VeiledScreen
@@ -146,26 +146,20 @@ class ListBox(Vertical):
             self.filter.value = ""
         (self.filter if is_open else self.table).focus()
 
-    @on(Input.Submitted)
-    def _filtered(self) -> None:
-        if self.acts_from_filter:
-            self.table.action_select()
-        else:
-            self.table.focus()
-
 
 class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
     """Lists rows; the marked one stays marked, or the one in its place, when they are shown again.
 
-    `NAME` is the first part of the ids of its parts.  `FILTER` is what an empty filter says; without it there is none.
-    `noun` names a row where none matches.
+    `NAME` is the first part of the ids of its parts, `CHOOSING` what enter does to a row, if anything.  `FILTER` is what an
+    empty filter says; without it there is none.  `noun` names a row where none matches.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.PICKER), *bindings(Scope.APP), *bindings(Scope.MOVING)]
     VERTICAL_BREAKPOINTS = HEIGHTS_OF_LISTS
     NAME: ClassVar[str]
     HEADING: ClassVar[str]
-    SCOPE: ClassVar[str]
+    SCOPE: ClassVar[str] = Scope.PICKER
+    CHOOSING: ClassVar[str] = "choose"
     CLOSING: ClassVar[str] = "close"
     FILTER: ClassVar[str] = ""
     FILTERS_AT_ONCE: ClassVar[bool] = False
@@ -221,6 +215,13 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
 
     # -- showing --------------------------------------------------------------------------------------------------------
 
+    def verbs(self, *left_out: str) -> list[Command]:
+        """Return what can be done in this list, but for commands that mean nothing now."""
+        has_key = bool(self.FILTER) and not self.FILTERS_AT_ONCE
+        own = of_scope(self.SCOPE) if self.SCOPE not in (Scope.PICKER, Scope.HELP) else ()
+        found = [*([choosing(self.CHOOSING)] if self.CHOOSING else ()), *own, *([command("picker.filter")] if has_key else ())]
+        return [each for each in found if each.id not in left_out]
+
     @property
     def current(self) -> Row | None:
         """Return the marked row."""
@@ -263,17 +264,24 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
     # -- keys -----------------------------------------------------------------------------------------------------------
 
     @on(Table.Chosen)
-    def action_list_choose(self) -> None:
-        """Act on the marked row."""
+    def _act_on_row(self) -> None:
         self.act()
+
+    def action_list_choose(self) -> None:
+        """Act on the marked row, or leave the filter for it."""
+        if self.box.filter.has_focus and not self.box.acts_from_filter:
+            self.table.focus()
+        else:
+            self.act()
 
     def action_list_move(self, step: str) -> None:
         """Mark another row."""
         self.table.action_move(step)
 
     def action_list_filter(self) -> None:
-        """Show the filter."""
-        self.box.open_filter(is_open=True)
+        """Show the filter, where there is one."""
+        if self.FILTER:
+            self.box.open_filter(is_open=True)
 
     def action_close_or_stop(self) -> None:
         """Leave the filter, or close."""

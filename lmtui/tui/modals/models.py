@@ -34,7 +34,7 @@ from lmtui.core.servers import (
     model_details,
     profile_details,
 )
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.model_rows import ModelRow, count_text, head_row, list_row, with_pool
@@ -144,7 +144,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     """Lists servers and models; what is loaded continues when the list is left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MODELS)]
-    NAME, HEADING, SCOPE = "models", "Models", Scope.MODELS
+    NAME, HEADING, SCOPE, CHOOSING = "models", "Models", Scope.MODELS, "use"
     FILTER = "Type to filter"
 
     def __init__(self, actions: ModelController) -> None:
@@ -183,12 +183,12 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     def about(self, row: ModelRow | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what is known of a model, or how far its load is."""
         if row is None or row.model is None or row.server.url == PROFILES_URL:
-            return "", of_scope(Scope.MODELS)
+            return "", self.verbs()
         step = self._actions.loads.progress.get(row.id)
         known = self._actions.known(row.server.url, row.model)
         details = [step.text] if step else [*model_details(row.model), *profile_details(known)]
         name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, details))
-        return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), of_scope(Scope.MODELS)
+        return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), self.verbs()
 
     async def _look(self) -> None:
         servers = await self._actions.find()

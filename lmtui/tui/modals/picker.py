@@ -128,7 +128,7 @@ WIDE_ROW, MOST_GROUP, LEAST_NOTE = 60, 16, 36
 class Picker(ListDialog[Choice, str | None]):
     """Shows choices; the result is the id of the chosen one, or None.  `marked` is called with the id under the cursor."""
 
-    NAME, HEADING, SCOPE = "picker", "", Scope.PICKER
+    NAME, HEADING = "picker", ""
     FILTER, FILTERS_AT_ONCE = "Type to filter", True
     REPEATED: ClassVar[tuple[str, ...]] = (RECENT,)  # groups whose rows are in other groups too
 
@@ -202,7 +202,7 @@ class Picker(ListDialog[Choice, str | None]):
         width = self.table.scrollable_content_region.width - BAR_CELLS
         is_described = bool(row and not self._note and self._leaves_notes_out(width))
         self.box.set_class(is_described, "describes")
-        return row.note if row is not None and is_described else self._note, of_scope(Scope.PICKER)
+        return row.note if row is not None and is_described else self._note, self.verbs()
 
     def act(self) -> None:
         """Choose the marked line."""

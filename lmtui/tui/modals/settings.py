@@ -22,7 +22,7 @@ from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session, SettingRow, SettingsControls
 from lmtui.core.window import WindowItem, WindowPart
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
@@ -324,7 +324,7 @@ class Grouped(ListDialog[GroupRow, None]):
 
     def about(self, row: GroupRow | None) -> tuple[str, Sequence[Command]]:
         """Return what can be said of a row."""
-        return self.row_text(row) if row is not None else "", of_scope(self.SCOPE)
+        return self.row_text(row) if row is not None else "", self.verbs()
 
     def act(self) -> None:
         """Fold the marked group, or unfold it."""
@@ -340,7 +340,7 @@ class WindowScreen(Grouped):
     """Shows each part of the next request and lets single ones be folded, left out, brought back and pinned."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONTEXT)]
-    NAME, HEADING, SCOPE = "window", "Context", Scope.CONTEXT
+    NAME, HEADING, SCOPE, CHOOSING = "window", "Context", Scope.CONTEXT, "group"
 
     def __init__(self, session: Session, state: SessionState) -> None:
         self._use, self._calls, self._session_state = session.window_use, session.calls, state
@@ -405,8 +405,7 @@ class WindowScreen(Grouped):
 class CacheScreen(Grouped):
     """Shows, by turn and request, what of each prompt was reused, read again and new."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CACHE)]
-    NAME, HEADING, SCOPE = "cache", "Prompt cache", Scope.CACHE
+    NAME, HEADING, CHOOSING = "cache", "Prompt cache", "turn"
 
     def __init__(self, history: Sequence[Envelope]) -> None:
         self._turns = turns_spent(history)
@@ -441,7 +440,7 @@ class SettingsScreen(ListDialog[SettingRow, None]):
     """Lists the settings and changes them; calls `changed` with each one that was changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SETTINGS)]
-    NAME, HEADING, SCOPE = "settings", "Settings", Scope.SETTINGS
+    NAME, HEADING, SCOPE, CHOOSING = "settings", "Settings", Scope.SETTINGS, "change"
     FILTER, FILTERS_AT_ONCE = "Type to filter", True
 
     def __init__(self, settings: SettingsControls, changed: Callable[[SettingRow], None]) -> None:
@@ -469,7 +468,7 @@ class SettingsScreen(ListDialog[SettingRow, None]):
 
     def about(self, row: SettingRow | None) -> tuple[str, Sequence[Command]]:
         """Return what a setting is for."""
-        return help_text(row) if row is not None else "", of_scope(Scope.SETTINGS)
+        return help_text(row) if row is not None else "", self.verbs()
 
     def act(self) -> None:
         """Ask for another value of the marked setting."""

@@ -21,7 +21,7 @@ from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionHost, SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Command, Scope, bindings, of_scope
+from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad, plain, restyle
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
@@ -204,7 +204,7 @@ class Switcher(ListDialog[SessionSummary, Picked | None]):
     """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SWITCHER)]
-    NAME, HEADING, SCOPE = "switcher", "Sessions", Scope.SWITCHER
+    NAME, HEADING, SCOPE, CHOOSING = "switcher", "Sessions", Scope.SWITCHER, "open"
     FILTER = "Search titles and messages"
 
     def __init__(self, sessions: OpenSessions, actions: SessionActions, *, now: Callable[[], datetime]) -> None:
@@ -247,7 +247,7 @@ class Switcher(ListDialog[SessionSummary, Picked | None]):
 
     def about(self, row: SessionSummary | None) -> tuple[str | Content, Sequence[Command]]:
         """Return what the marked session is about, where there is room, and what can be done."""
-        verbs = of_scope(Scope.SWITCHER)
+        verbs = self.verbs()
         if row is None or self.app.size.height < PREVIEW_ROWS:
             return "", verbs
         view = self._sessions.views.get(row.id)
