@@ -147,7 +147,7 @@ def _filled(name: str) -> Path:
 async def _host(url: str) -> AsyncIterator[_Host]:
     with tempfile.TemporaryDirectory() as name:
         folder = _filled(name)
-        config = dataclasses.replace(Config(sandbox="process", mode="auto", max_same_tool_streak=0), url=url)
+        config = dataclasses.replace(Config(sandbox="process", mode="auto"), url=url)
 
         def open_one(at: Path, given: GivenSettings) -> Runtime:
             del given

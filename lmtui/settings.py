@@ -20,9 +20,14 @@ SIGHTS = ("auto", "true", "false")
 ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
-RETIRED = frozenset(
-    {"critic_models", "critics", "language_servers", "plan_contracts"}
-)  # settings of earlier versions, which are named and left out
+# Settings of earlier versions, which are named and left out.
+RETIRED = frozenset({
+    "agent_max_iterations", "agent_max_tokens", "agent_timeout_s", "command_cores", "command_file_mb",
+    "command_max_timeout_s", "critic_models", "critics", "host_approval_wait_s", "host_idle_s",
+    "language_servers", "lint_command", "max_empty_iterations", "max_errors", "max_no_progress_iters",
+    "max_same_tool_streak", "memory_gate_ratio", "memory_gate_swap_mb", "memory_gate_timeout_s",
+    "memory_index_tokens", "plan_contracts",
+})  # fmt: skip
 
 
 def _setting(
@@ -95,17 +100,6 @@ class Config:
         "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some",
         choices=ONE_MODEL, label="One model at a time",
     )  # fmt: skip
-    memory_gate_ratio: float = _setting(
-        0.75, "share of an unloaded model's size that must be free again before the next one is loaded; 0: do not wait",
-        at_least=0, at_most=1, label="Memory to free",
-    )  # fmt: skip
-    memory_gate_timeout_s: float = _setting(
-        60.0, "maximum wait for this memory in seconds; it also ends after 10 s without progress", at_least=0,
-        label="Memory wait limit",
-    )  # fmt: skip
-    memory_gate_swap_mb: int = _setting(
-        512, "end this wait if swap use grows by more than this many MB; 0: ignore swap", at_least=0, label="Swap growth limit",
-    )  # fmt: skip
     context_tokens: int = _setting(
         0, "the model's context window in tokens if the server reports none; 0: found when a request is refused", at_least=0,
         label="Context size",
@@ -131,22 +125,6 @@ class Config:
         label="First retry delay",
     )  # fmt: skip
     max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1, label="Requests per turn")
-    max_same_tool_streak: int = _setting(
-        8, "stop the turn when most of the last N calls are identical, with the same result; 0: never",
-        "MAX_SAME_TOOL_STREAK", at_least=0, label="Stop after identical calls",
-    )  # fmt: skip
-    max_no_progress_iters: int = _setting(
-        15, "stop the turn after this many steps in a row without progress; 0: never", "MAX_NO_PROGRESS_ITERS", at_least=0,
-        label="Stop without progress",
-    )  # fmt: skip
-    max_errors: int = _setting(
-        5, "stop the turn after this many steps in a row in which every call fails; 0: never", "MAX_ERRORS", at_least=0,
-        label="Stop after failed steps",
-    )  # fmt: skip
-    max_empty_iterations: int = _setting(
-        5, "stop the turn after this many empty answers in a row; 0: never", "MAX_EMPTY_ITERATIONS", at_least=0,
-        label="Stop after empty answers",
-    )  # fmt: skip
     sub_agents: str = _setting(
         "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
     )
@@ -160,15 +138,6 @@ class Config:
     )
     agent_max_depth: int = _setting(
         3, "how many levels of sub-agents are allowed", "AGENT_MAX_DEPTH", at_least=0, at_most=5, label="Sub-agent levels"
-    )
-    agent_max_iterations: int = _setting(
-        60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1, label="Sub-agent requests"
-    )
-    agent_max_tokens: int = _setting(
-        0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0, label="Sub-agent tokens"
-    )
-    agent_timeout_s: float = _setting(
-        0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0, label="Sub-agent time limit"
     )
     keep_agents: str = _setting(
         "off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"),
@@ -195,10 +164,6 @@ class Config:
         (), "named sets of commands, such as full: make test, full build: make, full lint: ruff check {files}", feature="checks"
     )
     goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
-    lint_command: str = _setting(
-        "", "lint command for changed files ({files}); empty: as the project is configured", feature="checks",
-        label="Lint command",
-    )  # fmt: skip
     gate: str = _setting(
         "standard", "findings that block the end of a turn; standard: critical and major ones, strict: all",
         choices=("off", "standard", "strict"), feature="checks", label="Gate",
@@ -248,18 +213,13 @@ class Config:
     )
     pass_env: tuple[str, ...] = _setting((), "environment variables that are passed to commands", label="Passed variables")
     command_timeout_s: int = _setting(120, "default time limit of a command in seconds", at_least=1, label="Command time limit")
-    command_max_timeout_s: int = _setting(
-        600, "longest time limit in seconds that the model may request", at_least=1, label="Longest time limit"
-    )
     command_memory_mb: int = _setting(
         0, "memory of a command in MB; 0: half of the machine's", at_least=0, label="Command memory (MB)"
     )
-    command_cores: int = _setting(0, "processor cores for commands; 0: all", at_least=0, label="Command cores")
     command_processes: int = _setting(1024, "processes and threads of all commands together", at_least=16)
     command_tmp_mb: int = _setting(
         0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0, label="Size of /tmp (MB)"
     )
-    command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1, label="Largest file (MB)")
     image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE", label="Sandbox image")
     scheduler_interval_s: float = _setting(
         60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1, feature="jobs",
@@ -276,10 +236,6 @@ class Config:
     memory: str = _setting(
         "on", "keep, recall and search notes across sessions", "ENABLE_MEMORY", choices=("on", "off"), feature="memory"
     )
-    memory_index_tokens: int = _setting(
-        500, "maximum tokens of notes at the start of a session, at most 1/32 of the window; 0: only recalled notes",
-        at_least=0, at_most=4000, feature="memory", label="Notes at the start",
-    )  # fmt: skip
     memory_recall: str = _setting(
         "on", "attach notes that match a message", choices=("on", "off"), feature="memory", label="Recall notes"
     )
@@ -292,10 +248,6 @@ class Config:
         "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",
         choices=NOTIFY_WAYS, label="Notifications",
     )  # fmt: skip
-    host_idle_s: float = _setting(
-        600.0, "seconds until a host without work and clients exits; 0: never", at_least=0,
-        label="Host idle limit",
-    )  # fmt: skip
     host_folders: tuple[str, ...] = _setting(
         (), "folders that clients of the HTTP API may use, in addition to those opened on this machine", label="API folders"
     )
@@ -307,10 +259,6 @@ class Config:
         (), "web pages that may use the API, such as https://chat.example", label="API origins"
     )
     host_certificate: str = _setting("", "PEM file with the certificate and key of the API", label="API certificate")
-    host_approval_wait_s: float = _setting(
-        300.0, "seconds that an approval in a chat client's session waits before it is denied", at_least=0,
-        label="API approval limit",
-    )  # fmt: skip
     host_notify: str = _setting(
         "auto", "command to run when a session without clients needs you or ends; auto: notify-send if available",
         label="Host notifications",

@@ -339,7 +339,6 @@ def test_a_folder_with_an_inbox_is_asked_about_and_its_tasks_run_only_once_it_is
     ("ENABLE_SUB_AGENTS", "false", "sub_agents", "off"),
     ("ENABLE_SUB_AGENTS", "1", "sub_agents", "on"),
     ("AGENT_MAX_TOKENS", "4096", "max_tokens", 4096),
-    ("SUB_AGENT_MAX_TOKENS", "9000", "agent_max_tokens", 9000),
 ])  # fmt: skip
 def test_a_variable_of_an_earlier_program_means_what_it_meant_there(
     workspace: Path, name: str, given: str, setting: str, value: object

@@ -372,8 +372,7 @@ class Servers:
         return self._embedded.key_for(url) or self._connection.key_for(url)
 
     def _loader(self, url: str) -> Loader:
-        config = self._config()
-        return Loader(url, self.key_for(url), gate=memory_gate(config), one_model=is_one_model(config))
+        return Loader(url, self.key_for(url), gate=MemoryGate(), one_model=is_one_model(self._config()))
 
 
 def _first_model(server: ServerFound) -> str:
@@ -384,12 +383,6 @@ def _first_model(server: ServerFound) -> str:
 
 async def _nothing(_: str) -> None:
     pass
-
-
-def memory_gate(config: Config) -> MemoryGate:
-    """Return how long a load waits for memory, as the settings say."""
-    swap_bytes = config.memory_gate_swap_mb * 1024**2
-    return MemoryGate(limit_s=config.memory_gate_timeout_s, share=config.memory_gate_ratio, swap_bytes=swap_bytes)
 
 
 class OnDemandLoader:

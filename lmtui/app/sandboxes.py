@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.app.connection import ModelConnection
@@ -27,28 +27,13 @@ from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
 
 _LEAST_MEMORY_MB = 512
 _MOST_TMP_MB = 4096
+_MOST_TIMEOUT_S = 600
+CHILD_LIMITS = Limits(max_iterations=60)  # of a sub-agent
 
 
 def limits_of(config: Config) -> Limits:
     """Return the limits of the session's own agent."""
-    return Limits(
-        max_iterations=config.max_iterations,
-        timeout_s=config.timeout_s,
-        max_same_tool_streak=config.max_same_tool_streak,
-        max_no_progress_iters=config.max_no_progress_iters,
-        max_errors=config.max_errors,
-        max_empty_iterations=config.max_empty_iterations,
-    )
-
-
-def child_limits(config: Config) -> Limits:
-    """Return the limits of a sub-agent: its own budget, loops as the user wants them seen."""
-    return replace(
-        limits_of(config),
-        max_iterations=config.agent_max_iterations,
-        max_tokens=config.agent_max_tokens,
-        timeout_s=config.agent_timeout_s,
-    )
+    return Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s)
 
 
 def command_limits(config: Config) -> CommandLimits:
@@ -56,12 +41,10 @@ def command_limits(config: Config) -> CommandLimits:
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     return CommandLimits(
         timeout_s=config.command_timeout_s,
-        max_timeout_s=max(config.command_timeout_s, config.command_max_timeout_s),
+        max_timeout_s=max(config.command_timeout_s, _MOST_TIMEOUT_S),
         memory_mb=config.command_memory_mb or max(_LEAST_MEMORY_MB, memory_mb // 2),
-        cores=config.command_cores,
         processes=config.command_processes,
         tmp_mb=config.command_tmp_mb or min(_MOST_TMP_MB, memory_mb // 4),
-        file_mb=config.command_file_mb,
     )
 
 
@@ -88,7 +71,7 @@ def team_of(
 
     return TeamParts(
         toolbox=toolbox,
-        limits=child_limits(config),
+        limits=CHILD_LIMITS,
         parallel=connection.slot_count,
         max_depth=config.agent_max_depth if config.has_sub_agents else 0,
         definitions=definitions,

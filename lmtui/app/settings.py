@@ -16,15 +16,12 @@ from lmtui.paths import config_dir, theme_files
 
 _GROUPS = {
     "Model": "url model api_key profiles profile temperature seed top_p repeat_penalty call_form tools roles vision one_model "
-    "memory_gate_ratio memory_gate_timeout_s memory_gate_swap_mb context_tokens "
-    "slots kv_cache_gb titles max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
-    "Limits": "budget timeout_s max_iterations max_same_tool_streak max_no_progress_iters max_errors max_empty_iterations "
-    "compact_at summaries",
+    "context_tokens slots kv_cache_gb titles max_tokens stall_timeout_s max_retries retry_delay_s append_system_prompt",
+    "Limits": "budget timeout_s max_iterations compact_at summaries",
     "Permissions": "mode allow ask deny",
     "Sandbox": "sandbox network network_hosts web web_search web_search_key sandbox_runtime toolchains add_dirs pass_env "
-    "command_timeout_s command_max_timeout_s command_memory_mb command_cores command_processes command_tmp_mb "
-    "command_file_mb image",
-    "Sub-agents": "sub_agents agent_max_depth agent_max_iterations agent_max_tokens agent_timeout_s keep_agents",
+    "command_timeout_s command_memory_mb command_processes command_tmp_mb image",
+    "Sub-agents": "sub_agents agent_max_depth keep_agents",
     "Screen": "theme notify",
 }
 

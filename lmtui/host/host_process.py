@@ -28,7 +28,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.host import rpc
 from lmtui.host.access import ApiAccess, ensure_token
 from lmtui.host.api import build_app
-from lmtui.host.api_context import ApiOptions
 from lmtui.host.attach import AttachEndpoint, is_unix
 from lmtui.host.connect import ATTACH, STATUS, HostInfo, check_socket_folder, host_folder, socket_file, write_info
 from lmtui.host.http_server import open_tcp, serve
@@ -152,10 +151,10 @@ class HostProcess:
 
     Args:
         hub: the sessions.
-        idle_s: how long it stays when nobody is attached and nothing is left to do; 0 for ever.
+        idle_s: how long it stays when nobody is attached and nothing is left to do.
     """
 
-    def __init__(self, hub: SessionHub, idle_s: float) -> None:
+    def __init__(self, hub: SessionHub, idle_s: float = 600.0) -> None:
         self._hub, self._idle_s = hub, idle_s
         self.attach = AttachEndpoint(hub)
         self.attach.when_left = self._look_soon
@@ -190,7 +189,7 @@ class HostProcess:
                 idle_since = None
                 continue
             idle_since = monotonic() if idle_since is None else idle_since
-            if self._idle_s and monotonic() - idle_since >= self._idle_s:
+            if monotonic() - idle_since >= self._idle_s:
                 self.stop.set()
 
 
@@ -227,11 +226,11 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     certificate = _user_path(config.host_certificate) if config.host_certificate else None
     access = ApiAccess(ensure_token(host_folder()), names=config.host_names, origins=config.host_origins)
     hub = SessionHub(map(Path, config.host_folders))
-    process = HostProcess(hub, config.host_idle_s)
+    process = HostProcess(hub)
     tcp = [open_tcp(http, has_certificate=certificate is not None, allows_plain=allows_plain)] if http else []
     leave = hub.follow(Notifier(hub, config.host_notify).listen)
     own = [WebSocketRoute(ATTACH, process.attach), Route(STATUS, process.status, methods=["GET", "DELETE"])]
-    app = build_app(hub, access, routes=own, options=ApiOptions(approval_wait_s=config.host_approval_wait_s))
+    app = build_app(hub, access, routes=own)
     async with _signals(process.stop):
         watching = asyncio.create_task(process.watch())
         listening = [local_socket(), *tcp]

@@ -83,9 +83,7 @@ _LIMITS_MET = {
     re.compile(r"can't start new thread|Resource temporarily unavailable|EAGAIN"): (
         "[at most {limits.processes:,} processes and threads (the setting command_processes)]"
     ),
-    re.compile(r"File too large|EFBIG|File size limit"): (
-        "[at most {limits.file_mb:,} MB a file (the setting command_file_mb)]"
-    ),
+    re.compile(r"File too large|EFBIG|File size limit"): ("[at most {limits.file_mb:,} MB a file]"),
     re.compile(r"No space left on device|ENOSPC"): "[/tmp holds {limits.tmp_mb:,} MB (the setting command_tmp_mb)]",
 }
 

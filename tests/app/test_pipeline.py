@@ -78,7 +78,7 @@ async def test_a_phase_of_tasks_loads_each_model_once(open_one: Open, start: Sta
     server = await start({**machine.lm_studio(), CHAT: asked})
     names = [f"f{n}.txt" for n in range(8)]
     roles = ("coder: small", "reviewer: big")
-    settings = {"model": "small", "roles": roles, "memory_gate_ratio": 0.0, "phase_batch": 4}
+    settings = {"model": "small", "roles": roles, "phase_batch": 4}
     service, plan = await worked(open_one, server.url, workspace, plan_of(*names), **settings)
     assert (plan.is_done, states(plan)) == (True, ["done"] * 8), plan
     loads = [path for path, _ in server.posted if path.endswith("/load")]

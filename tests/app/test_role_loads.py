@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -9,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.model_servers import memory_gate
-from lmtui.config import Config
 from lmtui.core.events import Event, ModelChanged, Notice, TurnEnded
 from lmtui.core.model_events import ModelLoaded, ModelLoading, Swaps, swaps_of
 from lmtui.core.permissions.rules import Mode
+from lmtui.models.servers.server_client import MemoryGate
 from tests.app.conftest import Open
 from tests.models.fake_server import FakeServer, Reply, failed, listening, listing, ok
 from tests.models.servers.answers import ROUTER_PROPS, router_item
@@ -94,6 +94,11 @@ class Machine:
 Start = Callable[..., Any]
 
 
+@pytest.fixture(autouse=True)
+def _no_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmtui.app.model_servers.MemoryGate", functools.partial(MemoryGate, share=0.0))
+
+
 @pytest.fixture
 async def start() -> AsyncIterator[Start]:
     async with AsyncExitStack() as stack:
@@ -106,7 +111,7 @@ async def start() -> AsyncIterator[Start]:
 
 async def turns(open_one: Open, server: FakeServer, *modes: Mode, **settings: Any) -> list[Event]:
     """Run a turn in each mode and return what was published."""
-    given = {"model": "small", "roles": ROLES, "memory_gate_ratio": 0.0, "titles": "off"} | settings
+    given = {"model": "small", "roles": ROLES, "titles": "off"} | settings
     session = await open_one(server.url, **given).new_session()
     found: list[Event] = []
     unsubscribe = session.subscribe(lambda envelope: found.append(envelope.event))
@@ -175,7 +180,7 @@ async def test_a_load_that_does_not_end_is_given_up(open_one: Open, start: Start
 async def test_a_load_that_the_user_stops_is_begun_again(open_one: Open, start: Start) -> None:
     machine = Machine()
     server = await start(machine.lm_studio() | {"/api/v1/models/load": None})
-    session = await open_one(server.url, model="small", roles=ROLES, memory_gate_ratio=0.0, titles="off").new_session()
+    session = await open_one(server.url, model="small", roles=ROLES, titles="off").new_session()
     session.set_mode(Mode.PLAN)
     session.submit("do it")
     async with asyncio.timeout(10):
@@ -238,7 +243,7 @@ async def test_a_server_that_cannot_load_or_whose_models_have_no_role_is_only_as
 async def test_changes_loads_and_unloads_are_counted_from_a_place_in_the_log(open_one: Open, start: Start) -> None:
     machine = Machine()
     server = await start(machine.lm_studio())
-    settings = {"model": "small", "roles": ROLES, "memory_gate_ratio": 0.0, "titles": "off", "one_model": "on"}
+    settings = {"model": "small", "roles": ROLES, "titles": "off", "one_model": "on"}
     session = await open_one(server.url, **settings).new_session()
     since = []
     for mode in (Mode.PLAN, Mode.AUTO):
@@ -250,10 +255,3 @@ async def test_changes_loads_and_unloads_are_counted_from_a_place_in_the_log(ope
     assert swaps_of(session.history(), since[1]) == Swaps(1, 1, 1)
     assert str(Swaps(2, 1, 0)) == "2 model changes, 1 load"
     assert not str(Swaps())
-
-
-def test_the_settings_decide_how_long_memory_is_waited_for() -> None:
-    usual = memory_gate(Config())
-    assert (usual.share, usual.limit_s, usual.swap_bytes) == (0.75, 60.0, 512 * 1024**2)
-    own = memory_gate(Config(memory_gate_ratio=0.5, memory_gate_timeout_s=7, memory_gate_swap_mb=0))
-    assert (own.share, own.limit_s, own.swap_bytes) == (0.5, 7, 0)

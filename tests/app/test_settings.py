@@ -43,7 +43,6 @@ def test_every_setting_is_shown_with_its_value_source_and_help(tmp_path: Path) -
     assert [row.name for row in book.settings.rows()] == list(SETTINGS)
     assert all(row.doc for row in book.settings.rows())
     rows = {row.name: (row.group, row.label) for row in book.settings.rows()}
-    assert rows["max_same_tool_streak"] == ("Limits", "Stop after identical calls")
     assert rows["command_processes"] == ("Sandbox", "Command processes")
     assert not any("_" in label for _, label in rows.values())
     assert book.row("model") == ("from-env", "environment")

@@ -39,8 +39,8 @@ SETTINGS = {
     "jobs": ("scheduler_interval_s", "inbox"),
     "otel": ("otel_endpoint",),
     "web_tools": ("web_search", "web_search_key"),
-    "memory": ("memory", "memory_index_tokens", "memory_recall", "memory_reflection"),
-    "checks": ("verify", "check_profiles", "goal", "lint_command", "gate", "review", "check_timeout_s"),
+    "memory": ("memory", "memory_recall", "memory_reflection"),
+    "checks": ("verify", "check_profiles", "goal", "gate", "review", "check_timeout_s"),
 }
 SLASH = {
     "instructions": ("instructions", "soul", "init"),

@@ -26,7 +26,7 @@ async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox:
 async def test_files_and_cores_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
     result = await sandbox.run_command("head -c 300M /dev/zero > big; ls; truncate -s 5G sparse", timeout_s=20)
     assert "File size limit exceeded" in result.text or "File too large" in result.text
-    assert result.text.endswith("[at most 256 MB a file (the setting command_file_mb)]")
+    assert result.text.endswith("[at most 256 MB a file]")
     assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
     if (await sandbox.status()).backend != "docker":  # which has a share of the time instead
         more = "import os; print(len(os.sched_getaffinity(0)), flush=True); os.sched_setaffinity(0, range(os.cpu_count()))"

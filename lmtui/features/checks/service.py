@@ -185,7 +185,7 @@ class ChecksService(WorkspaceFeature):
         return FixingLadder(
             is_on=bool(self._chosen) or config.verify != "off",
             command=_joined(commands) or command,
-            lint=commands.get("lint", config.lint_command),
+            lint=commands.get("lint", ""),
             source=f"profile {name}" if commands else "settings",
             limit_s=config.check_timeout_s,
             policy=self.policy(config),

@@ -33,6 +33,7 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 _log = logging.getLogger(__name__)
 _MOST_RECALLED = 5
 _WINDOW_SHARE = 32
+_MOST_INDEX_TOKENS = 500  # of the notes at the start of a session
 _RECALL_S = 2.0
 _UNDATED = "9999"  # written by the user: as new as can be
 _TAG = re.compile(r"<(?=[\s/]*memory\b)", re.IGNORECASE)
@@ -98,7 +99,7 @@ class MemoryService(WorkspaceFeature):
         except (LmtuiError, OSError, TimeoutError) as error:
             _log.warning("nothing was recalled: %s", error)
             return Recalled()
-        budget = min(self.host.config.memory_index_tokens, window_tokens // _WINDOW_SHARE)
+        budget = min(_MOST_INDEX_TOKENS, window_tokens // _WINDOW_SHARE)
         fits_all = not has_index and budget > 0
         text, told = self._index(notes, budget) if fits_all else ("", [])
         if self.host.config.memory_recall == "on":

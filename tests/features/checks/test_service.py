@@ -68,7 +68,7 @@ async def test_what_is_no_profile_is_a_command_and_an_unknown_one_is_said(make: 
 
 
 async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
-    checks = make(verify="off", lint_command="own {files}", check_profiles=PROFILES)
+    checks = make(verify="off", check_profiles=PROFILES)
     session = SessionServices("s", checks.host.config, cast("Any", None), cast("Any", None), FeatureServices())
     checks.equip(session, cast("Any", None))
     ladder = cast("Any", session.features.checks)
@@ -76,7 +76,7 @@ async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_setting
     checks.choose("full")
     assert (ladder.is_on, ladder.command, ladder.lint) == (True, "make && make test", "ruff {files}")
     checks.choose("quick")
-    assert (ladder.command, ladder.lint) == ("make lint", "own {files}")
+    assert (ladder.command, ladder.lint) == ("make lint", "")
     with pytest.raises(UsageError, match="'other'"):
         checks.choose("other")
     checks.choose("auto")
