@@ -16,11 +16,8 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.sandbox.backend import ProcessBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.images import find_socket
-from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.select import choose, select_sandbox
-from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, LANDLOCK, OpenSandbox, unavailable
-from tests.sandbox.fake_link import FakeLink
 
 # Takes a system call with one value of one argument away from this process and all of its children, then selects.
 _WITHOUT = """
@@ -209,28 +206,6 @@ async def test_a_workspace_that_is_read_only_is_refused_at_once(mounted: Path) -
     subprocess.run(["mount", "-o", "remount,ro", str(mounted)], check=True)
     with pytest.raises(UsageError, match="cannot be written"):
         await select_sandbox(mounted)
-
-
-class _Babbling(ProcessBackend):
-    """A supervisor that greets well and then talks nonsense."""
-
-    is_isolated = True
-
-    async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
-        link = FakeLink()
-        link.greet()
-        link.reader.feed_data(b"\xff" * 64)
-        return link
-
-
-async def test_garbage_on_the_wire_is_a_refusal_and_the_next_tier_is_named(workspace: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="does not start"):
-        await choose([_Babbling(workspace)], workspace, make=lambda _, folder, __: _Babbling(folder))
-    candidates = [_Babbling(workspace), ProcessBackend(workspace)]
-    chosen = await choose(candidates, workspace, make=lambda _, folder, __: _Babbling(folder))
-    await chosen.client.close()
-    await chosen.guard.close()
-    assert "does not start" in chosen.status.reason
 
 
 _OTHER = """

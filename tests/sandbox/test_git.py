@@ -69,7 +69,7 @@ EVIL_CONFIG = """
 
 
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
-async def test_a_hostile_configuration_runs_nothing(sandbox: Sandbox, workspace: Path) -> None:
+async def test_a_hostile_configuration_runs_nothing(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     await sandbox.run_git(["init"], writes=True)
     mark = workspace / "ran"
     target = "/workspace/ran" if (await sandbox.status()).backend != "process" else str(mark)
@@ -87,12 +87,14 @@ async def test_a_hostile_configuration_runs_nothing(sandbox: Sandbox, workspace:
     (workspace / "README.md").write_text("changed\n")
     for arguments in (["status"], ["diff"], ["log", "-p"], ["show"], ["branch"]):
         assert (await sandbox.run_git(arguments)).exit_code == 0
+    await sandbox.listing.git_status()
+    assert "src/main.py" in (await sandbox.listing.paths(100))[0]
     await sandbox.run_git(["checkout", "-b", "other"], writes=True)
     assert not mark.exists()
 
 
 @pytest.mark.parametrize("sandbox", ["bubblewrap"], indirect=True)
-async def test_a_submodule_s_own_drivers_run_nothing(sandbox: Sandbox, workspace: Path) -> None:
+async def test_a_submodule_s_own_drivers_run_nothing(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     inner = workspace / "libs/inner"
     inner.mkdir(parents=True)
     fill(inner, {"code.txt": "1\n", ".gitattributes": "*.txt diff=evil filter=evil\n"})
@@ -104,10 +106,12 @@ async def test_a_submodule_s_own_drivers_run_nothing(sandbox: Sandbox, workspace
     git(inner, "commit", "--quiet", "-am", "two")
     git(inner, "config", "diff.evil.command", "touch /workspace/ran; echo DIFF-RAN; true")
     git(inner, "config", "filter.evil.clean", "touch /workspace/ran; cat")
+    git(inner, "config", "core.fsmonitor", "touch /workspace/ran; false")
     git(workspace, "config", "diff.submodule", "diff")
     (inner / "code.txt").write_text("3\n")
     shown = await sandbox.run_git(["diff"])
     assert "+Subproject commit" in shown.output
+    await sandbox.listing.git_status()
     for _ in range(2):  # git looks for changes in it once its commit is the one that is recorded
         added = await sandbox.run_git(["add", "."], writes=True)
         assert added.exit_code == 0, added.output

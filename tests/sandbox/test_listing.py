@@ -81,21 +81,6 @@ async def test_a_repository_tells_every_state(backend: str, open_sandbox: OpenSa
     assert not {"build/x.py", "new/a.o", "src/b.o"} & set(paths)
 
 
-@pytest.mark.git
-@pytest.mark.parametrize("backend", CONFINED)
-async def test_a_repository_that_would_run_a_program_runs_none(
-    backend: str, open_sandbox: OpenSandbox, workspace: Path
-) -> None:
-    git(workspace, "init", "-q")
-    mark = workspace / "ran"
-    with (workspace / ".git" / "config").open("a") as config:
-        config.write(f'[core]\n\tfsmonitor = "touch {mark}; false"\n\thooksPath = /tmp\n\tpager = "touch {mark}"\n')
-    sandbox = await open_sandbox(backend)
-    assert "src/main.py" in (await sandbox.listing.paths(100))[0]
-    await sandbox.listing.git_status()
-    assert not mark.exists()
-
-
 @pytest.mark.full
 async def test_twenty_thousand_long_names_travel_whole(open_sandbox: OpenSandbox, workspace: Path) -> None:
     folder = workspace / "many"

@@ -102,6 +102,7 @@ async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, works
         assert "+three" in next(each.diff for each in effect.changes if each.path == "a.txt")
         kept = await overlay.keep(effect, None, ())
         assert kept.notes == ()
+        assert kept.before is not None
         assert await sandbox.checkpoints.read(kept.before.id, "a.txt") == b"one\ntwo\n"
     finally:
         await overlay.close()
