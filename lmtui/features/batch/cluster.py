@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import importlib
 import io
 import json
 import logging
 import os
 import platform
+import secrets
 import signal
 import tarfile
 import threading
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from lmtui import __version__
 from lmtui.core.budgets import SessionBudget
@@ -38,10 +36,7 @@ from lmtui.features.batch.cluster_worker import (
     WorkerAnswer,
     WorkerTask,
     check_worker,
-    digest_of,
-    has_files,
     run_task,
-    store_files,
 )
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.paths import PROTECTED_NAMES, install_hint
@@ -57,8 +52,8 @@ _ASK_S, _TASK_S, _SPARE_S = 600.0, 86_400.0, 300.0
 _MOST_DEATHS, _MOST_SENDS = 3, 3
 
 
-def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
-    """Return the files of a workspace as an archive, and the digest of their names and contents.
+def pack(workspace: Path, paths: Sequence[str]) -> bytes:
+    """Return the files of a workspace as an archive.
 
     Leaves out files with secrets and those of git and lmtui.  Blocks.
 
@@ -68,7 +63,6 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
     if len(paths) > MOST_FILES:
         raise UsageError(f"the workspace has more than {MOST_FILES:,} files", "Have git ignore those that no task needs.")
     packed, total = io.BytesIO(), 0
-    found: list[tuple[str, bool, bytes]] = []
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=3) as archive:
         for path in sorted(paths):
             if is_secret_path(path) or path.partition("/")[0] in PROTECTED_NAMES:
@@ -86,8 +80,7 @@ def pack(workspace: Path, paths: Sequence[str]) -> tuple[bytes, str]:
             about = tarfile.TarInfo(path)
             about.size, about.mode = len(data), 0o755 if can_run else 0o644
             archive.addfile(about, io.BytesIO(data))
-            found.append((path, can_run, hashlib.sha256(data).digest()))
-    return packed.getvalue(), digest_of(found)
+    return packed.getvalue()
 
 
 def config_flags(config: Config) -> tuple[str, ...]:
@@ -115,9 +108,13 @@ def validate_result(task: BatchTask, answer: WorkerAnswer) -> tuple[TaskResult, 
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker that gets tasks, with its slots and how many are in use; `gone` is set when it has left the scheduler."""
+    """A worker that gets tasks, with the files that it has, its slots and how many are in use.
+
+    `gone` is set when it has left the scheduler.
+    """
 
     address: str
+    files: Any  # a future of the SDK
     slots: int
     has_resource: bool
     running: int = 0
@@ -129,7 +126,7 @@ class Cluster:
 
     Args:
         client: an asynchronous `distributed.Client`.
-        packed: the workspace files, from `pack`.
+        archive: the workspace files, from `pack`.
         config: the settings of this process.
         tries: tries for each task.
         budget: of each task.
@@ -139,23 +136,22 @@ class Cluster:
     def __init__(
         self,
         client: Any,  # an SDK without types
-        packed: tuple[bytes, str],
+        archive: bytes,
         config: Config,
         *,
         tries: int,
         budget: SessionBudget,
         tell: Callable[[str], None],
     ) -> None:
-        self._client, (self._archive, self._digest), self._tell = client, packed, tell
+        self._client, self._archive, self._tell = client, archive, tell
+        self._name = f"lmtui-{secrets.token_hex(4)}"
         flags = (*config_flags(config), "--tries", str(tries), *_budget_flags(budget))
         limit_s = tries * 1.2 * budget.seconds + _SPARE_S if budget.seconds else _TASK_S
-        self._task = WorkerTask(
-            __version__, platform.python_version(), config.sandbox, self._digest, limit_s, flags, BatchTask("", "")
-        )
+        self._machine = (__version__, platform.python_version(), config.sandbox)
+        self._task = WorkerTask(limit_s, flags, BatchTask("", ""))
         self._workers: dict[str, _Worker] = {}
         self._refused: set[str] = set()
         self._joining: dict[str, asyncio.Task[None]] = {}
-        self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._watcher: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._taken = 0
@@ -207,12 +203,17 @@ class Cluster:
         """Remove workers that have left, and add new ones."""
         found: Mapping[str, int] = await self._asked(self._client.scheduler.ncores())
         for address in self._workers.keys() - found.keys():
-            self._tell(f"worker {address} was lost")
-            self._workers.pop(address).gone.set()
+            self._drop(address)
         self._refused &= found.keys()
         for address in found.keys() - self._workers.keys() - self._refused - self._joining.keys():
             self._joining[address] = asyncio.create_task(self._take(address))
         self._notify()
+
+    def _drop(self, address: str) -> None:
+        """Forget a worker that left, or lost the files; if it is there still, it is taken again."""
+        if (worker := self._workers.pop(address, None)) is not None:
+            self._tell(f"worker {address} was lost")
+            worker.gone.set()
 
     async def _asked(self, question: Awaitable[Any]) -> Any:
         """Return the scheduler's answer to a request.
@@ -228,16 +229,17 @@ class Cluster:
     async def _take(self, address: str) -> None:
         """Check a worker, send it the files, and use it."""
         try:
-            why = await self._ask(address, check_worker, self._task.version, self._task.python, self._task.sandbox)
-            why = why or await self._send_files(address)
+            why = await self._ask(address, check_worker, *self._machine)
             info: Mapping[str, Any] = (await self._asked(self._client.scheduler.identity(n_workers=-1)))["workers"]
             if address not in info:
                 return
             if why:
                 self._refuse(address, why)
                 return
+            async with asyncio.timeout(_ASK_S):
+                files = await self._client.scatter(self._archive, workers=[address], hash=False)
             slots = int(info[address].get("resources", {}).get(SLOT, 0))
-            self._workers[address] = _Worker(address, slots or int(info[address]["nthreads"]), bool(slots))
+            self._workers[address] = _Worker(address, files, slots or int(info[address]["nthreads"]), bool(slots))
         except OSError as error:
             self._lose(str(error))
         finally:
@@ -260,13 +262,6 @@ class Cluster:
             return f"it does not answer: {error}"
         answer = found.get(address, "it does not answer")
         return f"{type(answer).__name__}: {answer}" if isinstance(answer, Exception) else answer
-
-    async def _send_files(self, address: str) -> str:
-        """Send the files to a worker, unless its machine has them; return an error, empty on success."""
-        async with self._sending[urlsplit(address).hostname or address]:  # one transfer per machine
-            if await self._ask(address, has_files, self._digest) is True:
-                return ""
-            return str(await self._ask(address, store_files, self._digest, self._archive))
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -302,13 +297,13 @@ class Cluster:
         Raises:
             LmtuiError: no worker is left, or the scheduler is lost.
         """
-        deaths = sends = 0
+        deaths = 0
         while deaths < _MOST_DEATHS:
             await self._until(lambda: any(worker.running < worker.slots for worker in self._workers.values()))
             worker = min(self._workers.values(), key=lambda each: (each.running / each.slots, each.address))
             worker.running += 1
             try:
-                answer = await self._answer(worker, task, f"lmtui-{self._digest[:8]}-{task.id}-{number}-{deaths}-{sends}")
+                answer = await self._answer(worker, task, f"{self._name}-{task.id}-{number}-{deaths}-{worker.address}")
             finally:
                 worker.running -= 1
                 self._notify()
@@ -317,11 +312,6 @@ class Cluster:
             elif isinstance(answer, Exception):
                 why = sanitize_line(f"{type(answer).__name__}: {answer}")[:300]
                 return TaskResult(task.id, "failed", task.title, error=f"the worker failed: {why}"), b""
-            elif answer.missing_files:
-                sends += 1
-                why = await self._send_files(worker.address) if sends < _MOST_SENDS else "it keeps losing the files"
-                if why and not worker.gone.is_set():
-                    self._refuse(worker.address, why)
             elif answer.refused:
                 self._refuse(worker.address, answer.refused)
             elif answer.result:
@@ -339,7 +329,7 @@ class Cluster:
         """
         options = {"resources": {SLOT: 1}} if worker.has_resource else {}
         future = self._client.submit(
-            run_task, replace(self._task, task=task), key=key, pure=False, workers=[worker.address], **options
+            run_task, replace(self._task, task=task), worker.files, key=key, pure=False, workers=[worker.address], **options
         )
         waiting, gone = asyncio.ensure_future(_outcome(future)), asyncio.ensure_future(worker.gone.wait())
         try:
@@ -349,6 +339,7 @@ class Cluster:
             if self._client.status != "running":
                 self._lose(str(error) if isinstance(error, OSError) else "lost the connection to the scheduler")
                 raise LmtuiError(self._lost, RESUME) from error
+            self._drop(worker.address)
             return None
         finally:
             waiting.cancel()
@@ -391,7 +382,7 @@ def _ignoring_interrupts() -> Iterator[None]:
 async def open_cluster(
     address: str,
     workers: int,
-    packed: tuple[bytes, str],
+    archive: bytes,
     config: Config,
     *,
     tries: int,
@@ -427,7 +418,7 @@ async def open_cluster(
         except (OSError, TimeoutError, ValueError) as error:
             hint = "Start one with `dask scheduler`, and name it like tcp://10.0.0.1:8786."
             raise UsageError(f"no Dask scheduler answers at {sanitize_line(address)}", hint) from error
-        cluster = Cluster(client, packed, config, tries=tries, budget=budget, tell=tell)
+        cluster = Cluster(client, archive, config, tries=tries, budget=budget, tell=tell)
         stack.push_async_callback(cluster.close)
         await cluster.begin()
         yield cluster

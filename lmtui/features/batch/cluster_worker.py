@@ -1,4 +1,4 @@
-"""What runs on cluster workers: checks of the machine, the cache of workspace files, and tasks.
+"""What runs on cluster workers: checks of the machine, and tasks.
 
 A task is `lmtui batch` in a copy of the files.  It is stopped when the worker, the scheduler or the head dies.  The head
 imports this module for the functions that it sends; nothing here imports Dask before a task runs.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import importlib
 import io
 import json
@@ -23,7 +22,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -37,22 +36,14 @@ from lmtui.paths import state_dir, without_keys, workspace_state_dir
 MAX_PATCH_BYTES = 64_000_000
 _CHECK_S, _GIT_S, _LOOK_S, _STOP_S = 300, 300, 0.5, 20
 _LEAST_FREE_BYTES = 50_000_000
-_KEPT_FOLDERS, _KEPT_S = 8, 7 * 86_400
 _STRONG = ("docker", "podman", "bubblewrap")
 _GIT = ("git", "-c", "user.name=lmtui", "-c", "user.email=lmtui@localhost", "-c", "core.hooksPath=/dev/null")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """What a worker gets with each task.  `version` and `python` come first, so that any version of lmtui can read them.
+    """What a worker gets with each task; `limit_s` is the time limit."""
 
-    `limit_s` is the time limit.
-    """
-
-    version: str
-    python: str
-    sandbox: str
-    digest: str
     limit_s: float
     flags: tuple[str, ...]
     task: BatchTask
@@ -60,31 +51,16 @@ class WorkerTask:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker returns: a result as JSON with its patch, why it refuses tasks, or that it lacks the files."""
+    """What a worker returns: a result as JSON with its patch, or why it refuses tasks."""
 
     result: str = ""
     patch: bytes = b""
     refused: str = ""
-    missing_files: bool = False
-
-
-def digest_of(files: Iterable[tuple[str, bool, bytes]]) -> str:
-    """Return the digest of files sorted by path: each path, whether it is executable, and the SHA-256 of its content."""
-    digest = hashlib.sha256()
-    for path, can_run, content in files:
-        digest.update(f"{path}\0{int(can_run)}\0{content.hex()}\n".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()[:32]
 
 
 async def check_worker(version: str, python: str, sandbox: str) -> str:
     """Return why this worker cannot run tasks, empty if it can."""
-    why = await asyncio.to_thread(_check, version, python, sandbox)
-    if not why:
-        _CHECKED.add((version, python, sandbox))
-    return why
-
-
-_CHECKED: set[tuple[str, str, str]] = set()  # checks that passed in this process
+    return await asyncio.to_thread(_check, version, python, sandbox)
 
 
 def _check(version: str, python: str, sandbox: str) -> str:
@@ -107,119 +83,33 @@ def _check(version: str, python: str, sandbox: str) -> str:
 
 def _full_disk() -> str:
     """Return which disk is full, empty if none is."""
-    for folder in (Path(tempfile.gettempdir()), _ensure_folder(state_dir())):
+    state_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in (Path(tempfile.gettempdir()), state_dir()):
         free = shutil.disk_usage(folder).free
         if free < _LEAST_FREE_BYTES:
             return f"its disk is full: {free // 1_000_000} MB free in {folder}, {_LEAST_FREE_BYTES // 1_000_000} MB needed"
     return ""
 
 
-def _ensure_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
-
-
-def _files_dir() -> Path:
-    return state_dir() / "cluster"
-
-
-async def has_files(digest: str) -> bool:
-    """Tell whether this machine has cached the files with this digest."""
-    return await asyncio.to_thread((_files_dir() / digest).is_dir)
-
-
-async def store_files(digest: str, archive: bytes) -> str:
-    """Unpack workspace files, shared by all workers of this machine; return an error, empty on success."""
-    return await asyncio.to_thread(_keep, digest, archive)
-
-
-def _keep(digest: str, archive: bytes) -> str:
-    try:
-        root = _ensure_folder(_files_dir())
-        _clean(root, digest)
-        if (root / digest).is_dir():
-            return ""
-        with tempfile.TemporaryDirectory(prefix=f".{digest}-", dir=root, ignore_cleanup_errors=True) as name:
-            draft = Path(name) / "files"
-            draft.mkdir()
-            with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as files:
-                files.extractall(draft, filter="data")
-            if _digest_below(draft) != digest:
-                return "the files arrived damaged"
-            with contextlib.suppress(FileExistsError, OSError):  # another worker of this machine was faster
-                draft.rename(root / digest)
-        return "" if (root / digest).is_dir() else "its disk: cannot store the files"
-    except (OSError, tarfile.TarError, EOFError) as error:
-        return f"its disk: {getattr(error, 'strerror', None) or error}"
-
-
-def _clean(root: Path, keep: str) -> None:
-    """Remove old files, and incomplete ones that a kill left."""
-    used: list[tuple[float, Path]] = []
-    for folder in root.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            used.append((folder.stat().st_mtime, folder))
-    now, kept = time.time(), 0
-    for used_s, folder in sorted(used, reverse=True):
-        is_draft = folder.name.startswith(".")
-        kept += not is_draft
-        is_old = now - used_s > (86_400 if is_draft else _KEPT_S) or (not is_draft and kept > _KEPT_FOLDERS)
-        if is_old and folder.name != keep:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _digest_below(folder: Path) -> str:
-    """Return the digest of all files below a folder, empty if there are links or special files."""
-    found: list[tuple[str, bool, bytes]] = []
-    for place, folders, names in os.walk(folder):
-        for path in (Path(place) / name for name in names):
-            if path.is_symlink() or not path.is_file():
-                return ""
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").digest()
-            found.append((path.relative_to(folder).as_posix(), bool(path.stat().st_mode & 0o100), content))
-        if any((Path(place) / name).is_symlink() for name in folders):
-            return ""
-    return digest_of(sorted(found))
-
-
-def _copy_files(digest: str, work: Path) -> bool:
-    """Copy the files with a digest; if the cache is damaged, delete it and return False."""
-    files = _files_dir() / digest
-    try:
-        os.utime(files)  # marks them as recently used
-        shutil.copytree(files, work, symlinks=True)
-    except (FileNotFoundError, shutil.Error):
-        return False
-    if _digest_below(work) == digest:
-        return True
-    shutil.rmtree(files, ignore_errors=True)
-    return False
-
-
-def run_task(sent: WorkerTask) -> WorkerAnswer:
+def run_task(sent: WorkerTask, archive: bytes) -> WorkerAnswer:
     """Run one task in a copy of the workspace.  Blocks; returns early without a result if it is cancelled."""
-    key = (sent.version, sent.python, sent.sandbox)
-    if key not in _CHECKED:
-        if refused := _check(*key):
-            return WorkerAnswer(refused=refused)
-        _CHECKED.add(key)
     try:
         if full := _full_disk():
             return WorkerAnswer(refused=full)
         with tempfile.TemporaryDirectory(prefix="lmtui-batch-", ignore_cleanup_errors=True) as place:
-            answer = _do(sent, Path(place))
-            if answer.missing_files or '"failed"' in answer.result:
+            answer = _do(sent, archive, Path(place))
+            if '"failed"' in answer.result:
                 answer = WorkerAnswer(refused=full) if (full := _full_disk()) else answer
             return answer
-    except OSError as error:
-        return WorkerAnswer(refused=f"its disk: {error.strerror or error}")
+    except (OSError, tarfile.TarError, EOFError) as error:
+        return WorkerAnswer(refused=f"its disk: {getattr(error, 'strerror', None) or error}")
 
 
-def _do(sent: WorkerTask, place: Path) -> WorkerAnswer:
+def _do(sent: WorkerTask, archive: bytes, place: Path) -> WorkerAnswer:
     work, tasks, log, environ = place / "work", place / "task.jsonl", place / "log", without_keys(os.environ)
-    if not _copy_files(sent.digest, work):
-        return WorkerAnswer(missing_files=True)
+    work.mkdir()
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as files:
+        files.extractall(work, filter="data")
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "the workspace")):
         with contextlib.suppress(FileNotFoundError, subprocess.TimeoutExpired):  # git is optional
             _ = subprocess.run((*_GIT, *command), cwd=work, capture_output=True, check=False, timeout=_GIT_S, env=environ)

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
-import os
 import platform
 import shutil
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
+import tarfile
+from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -20,10 +20,10 @@ import pytest
 from lmtui import __version__
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.features.batch import cluster, cluster_worker
+from lmtui.features.batch import cluster
 from lmtui.features.batch.batch_folder import TaskResult
 from lmtui.features.batch.cluster import Cluster, pack, validate_result
-from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, check_worker, has_files, run_task, store_files
+from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, check_worker, run_task
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
@@ -35,7 +35,7 @@ GOOD = TaskResult("a-1", "green", "Fix a.py", ("a.py",), 1, 0, "diffs/a-1.patch"
 
 
 @pytest.fixture
-def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, str]:
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
     work = tmp_path / "work"
     (work / "bin").mkdir(parents=True)
@@ -48,61 +48,15 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, str]
     return pack(work, ["ü.txt", "bin/run.sh", "a.py", ".env", "link", ".lmagent/x"])
 
 
-def kept(tmp_path: Path, digest: str) -> Path:
-    return tmp_path / "home" / "state" / "cluster" / digest
-
-
-async def test_files_that_were_changed_are_removed_and_not_used(packed: tuple[bytes, str], tmp_path: Path) -> None:
-    archive, digest = packed
-    files = kept(tmp_path, digest)
-    changes: dict[str, Callable[[], object]] = {
-        "content": lambda: (files / "a.py").write_text("x = 2\n"), "mode": lambda: (files / "a.py").chmod(0o755),
-        "missing": (files / "a.py").unlink, "more": (files / "conftest.py").touch,
-        "link": lambda: (files / "more").symlink_to("/etc"),
-    }  # fmt: skip
-    for name, change in changes.items():
-        await store_files(digest, archive)
-        change()
-        assert not cluster_worker._copy_files(digest, tmp_path / f"copy of {name}"), name
-        assert not await has_files(digest), name
-
-
-async def test_files_are_kept_by_their_digest_without_secrets_and_links_and_a_damaged_archive_is_refused(
-    packed: tuple[bytes, str], tmp_path: Path
-) -> None:
-    archive, digest = packed
-    assert "its disk" in await store_files(digest, archive[: len(archive) // 2])
-    assert await store_files("f" * 32, archive) == "the files arrived damaged"
-    assert [*kept(tmp_path, "").iterdir()] == []
-    archive, digest = packed
-    assert not await has_files(digest)
-    assert await store_files(digest, archive) == ""
-    assert await has_files(digest)
-    assert await store_files(digest, b"not read again") == ""
-    files = kept(tmp_path, digest)
-    assert sorted(path.name for path in files.rglob("*")) == ["a.py", "bin", "run.sh", "ü.txt"]
-    assert os.access(files / "bin" / "run.sh", os.X_OK)
-    assert cluster_worker._copy_files(digest, tmp_path / "copy")
-    assert [path.name for path in kept(tmp_path, "").iterdir()] == [digest]
-
-
-async def test_files_of_long_ago_and_more_than_eight_are_removed(packed: tuple[bytes, str], tmp_path: Path) -> None:
-    archive, digest = packed
-    now = time.time()
-    ages_s = {f"{number:032}": number * 60 for number in range(1, 11)} | {
-        "e" * 32: 8 * 86_400, ".draft": 2 * 86_400, ".new": 60,
-    }  # fmt: skip
-    for name, age_s in ages_s.items():
-        folder = kept(tmp_path, name)
-        folder.mkdir(parents=True)
-        os.utime(folder, (now - age_s, now - age_s))
-    assert await store_files(digest, archive) == ""
-    left = {path.name for path in kept(tmp_path, "").iterdir()}
-    assert left == {f"{number:032}" for number in range(1, 9)} | {digest, ".new"}
+def test_files_are_sent_without_secrets_and_links_and_a_damaged_archive_is_refused(archive: bytes) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        sent_files = {each.name: each.mode for each in files}
+    assert sent_files == {"a.py": 0o644, "bin/run.sh": 0o755, "ü.txt": 0o644}
+    assert "its disk" in run_task(sent(), archive[: len(archive) // 2]).refused
 
 
 async def test_another_version_another_python_and_a_full_disk_are_named(
-    packed: tuple[bytes, str], monkeypatch: pytest.MonkeyPatch
+    archive: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = platform.python_version()
     assert await check_worker("0.1", python, "auto") == f"it has lmtui {__version__}, the head has 0.1"
@@ -112,41 +66,29 @@ async def test_another_version_another_python_and_a_full_disk_are_named(
     assert "its disk is full: 1 MB free in" in await check_worker(__version__, python, "auto")
 
 
-def sent(digest: str, *flags: str, limit_s: float = 60.0) -> WorkerTask:
-    return WorkerTask(__version__, platform.python_version(), "bubblewrap", digest, limit_s, flags, TASK)
+def sent(*flags: str, limit_s: float = 60.0) -> WorkerTask:
+    return WorkerTask(limit_s, flags, TASK)
 
 
-@pytest.fixture
-def checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_worker, "_CHECKED", {(__version__, platform.python_version(), "bubblewrap")})
-
-
-@pytest.mark.usefixtures("checked")
 async def test_a_program_that_dies_says_why_and_a_disk_that_fills_up_is_the_workers_fault_not_the_tasks(
-    packed: tuple[bytes, str], monkeypatch: pytest.MonkeyPatch
+    archive: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive, digest = packed
-    assert run_task(sent(digest)).missing_files
-    await store_files(digest, archive)
     monkeypatch.setattr("lmtui.features.batch.cluster_worker.sys.executable", str(shutil.which("false")))
-    assert json.loads(run_task(sent(digest)).result)["status"] == "failed"
+    assert json.loads(run_task(sent(), archive).result)["status"] == "failed"
     real = shutil.disk_usage("/")
     free = iter([real.free, real.free, 0])
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=next(free)))
-    answer = run_task(sent(digest))
+    answer = run_task(sent(), archive)
     assert "its disk is full" in answer.refused
     assert not answer.result
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.usefixtures("checked")
 @pytest.mark.full
-async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_processes(packed: tuple[bytes, str]) -> None:
-    archive, digest = packed
-    await store_files(digest, archive)
+async def test_a_task_that_never_ends_is_stopped_at_its_limit_with_all_its_processes(archive: bytes) -> None:
     async with ScriptedServer(Scenario((ScriptedTurn("word " * 500, rate=0.2),))) as server:
         flags = ("--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]', "--tries", "1")
-        answer = await asyncio.to_thread(run_task, sent(digest, *flags, limit_s=6.0))
+        answer = await asyncio.to_thread(run_task, sent(*flags, limit_s=6.0), archive)
     result = json.loads(answer.result)
     assert (result["status"], result["error"]) == ("failed", "timed out after 6 s")
 
@@ -182,7 +124,7 @@ def test_an_invalid_answer_is_a_failed_task(change: dict[str, Any]) -> None:
 
 def test_the_budget_of_the_head_goes_to_the_workers_and_limits_a_task() -> None:
     def made(budget: SessionBudget) -> WorkerTask:
-        return Cluster(None, (b"", "d"), Config(), tries=2, budget=budget, tell=print)._task
+        return Cluster(None, b"", Config(), tries=2, budget=budget, tell=print)._task
 
     task = made(SessionBudget(50_000, 20, 600.0))
     assert task.flags[-4:] == ("--tries", "2", "--budget", "600s 20 steps 50000 tokens")
@@ -207,13 +149,17 @@ class FakeClient:
     async def run(self, function: Any, *arguments: object, workers: list[str], on_error: str) -> dict[str, Any]:
         (name,) = workers
         self.asked.append((name, function.__name__))
-        answers = {"check_worker": self.refusing.get(name, ""), "has_files": False, "store_files": ""}
-        return {name: answers[function.__name__]}
+        return {name: self.refusing.get(name, "")}
+
+    async def scatter(self, archive: bytes, *, workers: list[str], **_: object) -> str:
+        (name,) = workers
+        self.asked.append((name, "scatter"))
+        return f"files on {name}"
 
     def submit(
-        self, function: Any, sent: WorkerTask, *, key: str, pure: bool, workers: list[str], resources: Any
+        self, function: Any, sent: WorkerTask, files: str, *, key: str, pure: bool, workers: list[str], resources: Any
     ) -> FakeFuture:
-        assert resources == {"slot": 1}
+        assert (resources, files) == ({"slot": 1}, f"files on {workers[0]}")
         return FakeFuture(key, self.does[workers[0]], workers[0], self)
 
     async def cancel(self, futures: list[FakeFuture]) -> None:
@@ -248,7 +194,7 @@ DONE = WorkerAnswer(json.dumps(asdict(GOOD)), b"patch")
 async def cluster_of(does: dict[str, Any], **refusing: str) -> AsyncIterator[tuple[Cluster, FakeClient, list[str]]]:
     client, told = FakeClient(does), list[str]()
     client.refusing = refusing
-    cluster = Cluster(client, (b"archive", "d" * 32), Config(), tries=1, budget=SessionBudget(), tell=told.append)
+    cluster = Cluster(client, b"archive", Config(), tries=1, budget=SessionBudget(), tell=told.append)
     try:
         await cluster.begin()
         yield cluster, client, told
@@ -292,18 +238,11 @@ async def test_a_worker_that_refuses_gets_no_more_tasks() -> None:
         assert (cluster.slots, len(client.cancelled)) == (1, 3)
 
 
-async def test_files_are_sent_again_only_to_a_worker_that_lost_them() -> None:
+async def test_files_are_sent_once_to_each_worker() -> None:
     async with cluster_of({"a": DONE}) as (cluster, client, _):
         for number in range(3):
             await cluster.run(TASK, number)
-        assert [name for _, name in client.asked] == ["check_worker", "has_files", "store_files"]
-        client.does["a"] = WorkerAnswer(missing_files=True)
-        working = asyncio.ensure_future(cluster.run(TASK, 4))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0.005)
-        client.does["b"] = DONE
-        assert (await working)[0].status == "green"
-        assert [name for worker, name in client.asked if worker == "a"].count("store_files") == 3
+        assert [name for _, name in client.asked] == ["check_worker", "scatter"]
 
 
 async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +260,7 @@ async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatc
 
 @pytest.mark.bubblewrap
 @pytest.mark.full
-async def test_lmtui_under_a_worker_stops_when_its_standard_input_closes(packed: tuple[bytes, str], tmp_path: Path) -> None:
+async def test_lmtui_under_a_worker_stops_when_its_standard_input_closes(archive: bytes, tmp_path: Path) -> None:
     (tmp_path / "tasks.txt").write_text("do it\n")
     async with ScriptedServer(Scenario((ScriptedTurn("word " * 500, rate=0.2),))) as server:
         process = await asyncio.create_subprocess_exec(
