@@ -142,11 +142,11 @@ async def test_a_change_of_the_users_own_is_never_overwritten(tried: Tried, work
 
 async def test_what_no_state_holds_is_named_and_stays(tried: Tried, workspace: Path) -> None:
     fill(workspace, {"large": bytes(17 << 20), "changed": bytes(17 << 20)})
-    touched = "rm large; echo 1 > changed; touch git~1; ln -s x .gitmodules"
+    touched = "rm large; echo 1 > changed; touch git~1; ln -s x .gitmodules; mkdir d; echo x > d/.lmagent"
     overlay, effect = await tried(
         f"{touched}; mkfifo pipe; mkdir sub; git init -q sub; truncate -s 200M sparse; printf x > 'a\nb'"
     )
-    assert set(effect.special) == {"pipe", "sub/.git/", "sparse", "large", "changed", "git~1", ".gitmodules"}
+    assert set(effect.special) == {"pipe", "sub/.git/", "sparse", "large", "changed", "git~1", ".gitmodules", "d/.lmagent"}
     assert kinds(effect) == {"a\nb": "added"}
     await overlay.keep(effect, None, ())
     assert (workspace / "a\nb").read_text() == "x"
