@@ -58,7 +58,14 @@ class FileFilter(OnFiles):
         if self._workbench.pane != "files" and not tree.is_on_screen:
             self._workbench.go_to("files")
         self._float(is_over=True)
-        self._line.ask(self, "find a file", self._words, move=tree.cursor.move)
+        self._line.ask(
+            "find a file",
+            lambda _: tree.action_select(),
+            self.given_up,
+            text=self._words,
+            typed=self.typed,
+            move=tree.cursor.move,
+        )
         if self._index is None:
             self._work(self._read_paths())
 
@@ -73,10 +80,6 @@ class FileFilter(OnFiles):
         self._words = text
         if self._index is not None:
             self._searches.want(text)
-
-    def done(self, _: str) -> None:
-        """Open the file that is marked."""
-        self._tree.action_select()
 
     def given_up(self) -> None:
         """Show the tree again, at the file that was marked last."""

@@ -51,14 +51,15 @@ class ChatController:
         if self._line.parent is None:
             await self._workbench.panes.query_one("#chat-pane").mount(self._line)
         self._searched, self._before = transcript, before
-        self._line.ask(self, "search in the whole session", transcript.search.words)
+        words = transcript.search.words
+        self._line.ask("search in the whole session", self._search, self._end_search, text=words, typed=self._mark)
 
-    def typed(self, text: str) -> None:
+    def _mark(self, text: str) -> None:
         """Mark what is looked for at once."""
         if self._searched is not None and text != self._searched.search.words:
             self._searched.search.find(text)
 
-    def done(self, text: str) -> None:
+    def _search(self, text: str) -> None:
         """Go to a match; without words, end the search."""
         if self._searched is None or not text.strip():
             self._line.action_give_up()
@@ -67,9 +68,9 @@ class ChatController:
         self._searched.focus()
         self._searched.search.go()
 
-    def given_up(self) -> None:
+    def _end_search(self) -> None:
         """End the search and go back to where it began."""
-        self.typed("")
+        self._mark("")
         if self._before is not None:
             self._before.focus()
 
@@ -207,24 +208,25 @@ class PaneController:
         if self._filter.parent is None:
             await panes.log_pane.mount(self._filter, after=0)
         log = panes.current.log
-        self._filter.ask(self, "words  tool:  agent:  state:", move=log.cursor.move)
+        what = "words  tool:  agent:  state:"
+        self._filter.ask(what, self._filtered, self._end_filter, typed=self._narrow, move=log.cursor.move)
 
-    def typed(self, text: str) -> None:
+    def _narrow(self, text: str) -> None:
         """Narrow the log down to what was typed."""
         panes = self._workbench.panes
         if panes.current is not None:
             panes.current.log.narrow(text)
             panes.draw_titles()
 
-    def done(self, text: str) -> None:
+    def _filtered(self, text: str) -> None:
         """Go to the log; an empty filter is put away."""
         if not text.strip():
             self._filter.close()
         self._focus_log()
 
-    def given_up(self) -> None:
+    def _end_filter(self) -> None:
         """Show all of the log again."""
-        self.typed("")
+        self._narrow("")
         self._focus_log()
 
     def _focus_log(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -14,16 +13,15 @@ from lmtui.tui.commands import Command
 from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm
-from lmtui.tui.modals.switcher import STATE_WORDS, STATES
+from lmtui.tui.modals.switcher import head_row, session_row
 from lmtui.tui.options import ReadAgents
 from lmtui.tui.terminal_app import ThemedApp
-from lmtui.tui.wording import age_text, folder_text, tokens_text
+from lmtui.tui.wording import folder_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 NO_AGENTS = 'No session runs in the background. Start one with: lmtui run --detach "TASK"'
 _REFRESH_S = 2.0
-_FOLDER_CELLS, _STATE_CELLS, _AGE_CELLS, _TOKENS_CELLS = 16, 13, 7, 8
-_LEAST_TITLE, _MOST_TITLE, _LAST_FROM, _TIGHT_WIDTH = 14, 44, 84, 64
+_FOLDER_CELLS = 14
 _NEED = ("need", "needs")
 _RANKS = {"waits": 0, "writing": 1}
 
@@ -71,26 +69,12 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
-        cells = _widths(width)
-        tokens = f"{'tokens':>{cells.tokens}}" if cells.tokens else ""
-        names = f"   {'folder':<{cells.folder}}{'title':<{cells.title}}{'state':<{_STATE_CELLS}}"
-        return ((f"{names}{fit('last line', cells.last):<{cells.last}}{'age':>{_AGE_CELLS}}{tokens}", "muted"),)
+        return ((f"{'folder':<{_FOLDER_CELLS}}", "muted"), *head_row(width - _FOLDER_CELLS))
 
     def line(self, row: AgentRow, width: int) -> Line:
-        """Return a session in aligned columns."""
-        session, cells = row.session, _widths(width)
-        sign, role = STATES.get(session.state, STATES["new"])
-        state = STATE_WORDS.get(session.state, session.state)
-        tokens = f"{tokens_text(session.tokens) if session.tokens else '–':>{cells.tokens}}" if cells.tokens else ""
-        title = fit(sanitize_line(session.title) or "New session", cells.title - 1)
-        return (
-            (f" {sign} ", role),
-            (pad(fit(sanitize_line(row.folder.name), cells.folder - 1), cells.folder), "muted"),
-            (pad(title, cells.title), "strong" if session.is_open else ""),
-            (pad(fit(state, _STATE_CELLS - 1), _STATE_CELLS), role if session.state == "waits" else "muted"),
-            (pad(fit(sanitize_line(session.last_line), max(0, cells.last - 1)), cells.last), "muted"),
-            (f"{age_text(session.updated, self._now()):>{_AGE_CELLS}}{tokens}", "muted"),
-        )
+        """Return a session in columns, behind its folder."""
+        folder = pad(fit(sanitize_line(row.folder.name), _FOLDER_CELLS - 1), _FOLDER_CELLS)
+        return ((folder, "muted"), *session_row(row.session, self._now(), width - _FOLDER_CELLS))
 
     def about(self, row: AgentRow | None) -> tuple[str, Sequence[Command]]:
         """Return all there is to know of a session."""
@@ -109,24 +93,6 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
         """Go to the marked session."""
         if self.current is not None:
             _ = self.dismiss(self.current)
-
-
-class _Cells(NamedTuple):
-    """How wide each column is, 0 where it is left out."""
-
-    folder: int
-    title: int
-    last: int
-    tokens: int
-
-
-def _widths(width: int) -> _Cells:
-    """Return the columns for a width: where there is little room, the title keeps most of it."""
-    is_tight = width < _TIGHT_WIDTH
-    folder, tokens = (_FOLDER_CELLS - 4, 0) if is_tight else (_FOLDER_CELLS, _TOKENS_CELLS)
-    rest = max(_LEAST_TITLE, width - 3 - folder - _STATE_CELLS - _AGE_CELLS - tokens)
-    title = rest if width < _LAST_FROM else min(_MOST_TITLE, max(_LEAST_TITLE, rest // 2))
-    return _Cells(folder, title, rest - title, tokens)
 
 
 class AgentController:

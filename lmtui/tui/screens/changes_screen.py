@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
+from functools import partial
 from typing import ClassVar
 
 from textual import on, work
@@ -244,66 +245,6 @@ VIEWS = {"changes.steps": "STEPS", "changes.turns": "TURNS", "changes.session": 
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
 
-class DiffSearch:
-    """Looks for words in a difference; `drawn` is called when there is another match to tell of."""
-
-    def __init__(self, diff: DiffView, drawn: Callable[[], None]) -> None:
-        self.line = AskLine("changes-ask")
-        self._diff, self._drawn = diff, drawn
-
-    def ask(self) -> None:
-        """Ask what to look for."""
-        self.line.ask(self, "search in this difference", move=self.step)
-
-    def step(self, step: int) -> None:
-        """Go to the next match, or the one before."""
-        self._diff.step_match(step)
-        self._drawn()
-
-    def typed(self, text: str) -> None:
-        """Look for what was typed."""
-        self._diff.search(text)
-        self._drawn()
-
-    def done(self, _: str) -> None:
-        """Stay at the match."""
-        self.line.close()
-        self._diff.focus()
-
-    def given_up(self) -> None:
-        """Look for nothing any more."""
-        self.typed("")
-        self._diff.focus()
-
-
-class DiffComment:
-    """Asks for words about the current hunk of a difference; `send` gets them with the file and its lines."""
-
-    def __init__(self, line: AskLine, diff: DiffView, send: Callable[[str], object]) -> None:
-        self._line, self._diff, self._send = line, diff, send
-        self._about = ""
-
-    def ask(self) -> None:
-        """Ask what to say."""
-        self._about = self._diff.source.mention_of(self._diff.scroller.hunk)
-        if self._about:
-            self._line.ask(self, f"comment on {sanitize_line(self._about)}")
-
-    def typed(self, _: str) -> None:
-        """Wait for all of it."""
-
-    def done(self, text: str) -> None:
-        """Send it."""
-        self._line.close()
-        self._diff.focus()
-        if text.strip():
-            self._send(f"{self._about} {text.strip()}")
-
-    def given_up(self) -> None:
-        """Send nothing."""
-        self._diff.focus()
-
-
 def restoration(
     sources: ChangeSources, view: ChangeView, row: StepRow, hunk: int | None
 ) -> tuple[Awaitable[Restoration], str] | str:
@@ -354,8 +295,7 @@ class ChangesScreen(BesideChat):
     ) -> None:
         super().__init__(panes)
         self.diff = DiffView(id="changes-diff")
-        self.search = DiffSearch(self.diff, self.draw_head)
-        self.comment = DiffComment(self.search.line, self.diff, comment)
+        self._line, self._comment = AskLine("changes-ask"), comment
         self._read, self._restore, self._path, self._listen = read, restore, path, listen
         self._sources = read()
         self._view = view or (ChangeView.SESSION if self._sources.changes is None else ChangeView.TURNS)
@@ -368,7 +308,7 @@ class ChangesScreen(BesideChat):
 
     def content(self) -> Iterable[Widget]:
         """Return the list, the difference and what is said."""
-        return self._head, Horizontal(self._list, self.diff, id="changes-body"), self.search.line, self._said
+        return self._head, Horizontal(self._list, self.diff, id="changes-body"), self._line, self._said
 
     def on_mount(self) -> None:
         self._say(NO_CHANGES if self._sources.changes is None else "")
@@ -432,7 +372,8 @@ class ChangesScreen(BesideChat):
         elif what == "hunk":
             self.diff.scroller.go_to_hunk(self.diff.scroller.hunk + step)
         else:
-            self.search.step(step)
+            self.diff.step_match(step)
+            self.draw_head()
 
     def action_side_step(self, step: int) -> None:
         """Go to the next file of the difference, or the one before; of one file alone, to the next row of the list."""
@@ -443,7 +384,30 @@ class ChangesScreen(BesideChat):
 
     def action_changes_ask(self, what: str) -> None:
         """Ask what to look for in the difference, or what to say about the current hunk."""
-        (self.search if what == "search" else self.comment).ask()
+        about = self.diff.source.mention_of(self.diff.scroller.hunk)
+        if what == "search":
+            move = partial(self.action_changes_go, "match")
+            self._line.ask("search in this difference", self._leave_line, self._end_search, typed=self._search, move=move)
+        elif about:
+            send = partial(self._send_comment, about)
+            self._line.ask(f"comment on {sanitize_line(about)}", send, self.diff.focus)
+
+    def _search(self, words: str) -> None:
+        self.diff.search(words)
+        self.draw_head()
+
+    def _end_search(self) -> None:
+        self._search("")
+        self.diff.focus()
+
+    def _leave_line(self, _: str = "") -> None:
+        self._line.close()
+        self.diff.focus()
+
+    def _send_comment(self, about: str, text: str) -> None:
+        self._leave_line()
+        if text.strip():
+            self._comment(f"{about} {text.strip()}")
 
     def action_changes_split(self) -> None:
         """Show side by side, or one column."""

@@ -116,7 +116,6 @@ class Viewer(BesideChat):
         self._picture = PageView(lambda _: [], id="viewer-picture")
         self._picture.display = False
         self._ask = AskLine("viewer-ask")
-        self._asks_for_line = False
         self._searches = LatestOnly[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
         self._note = self._lasting_note = ""
         self._size_bytes = 0
@@ -158,13 +157,12 @@ class Viewer(BesideChat):
 
     def action_viewer_search(self) -> None:
         """Ask what to look for."""
-        self._asks_for_line = False
-        self._ask.ask(self, "search in this file", move=self.action_viewer_step)
+        want, move = self._searches.want, self.action_viewer_step
+        self._ask.ask("search in this file", self._leave_line, self._end_search, typed=want, move=move)
 
     def action_viewer_line(self) -> None:
         """Ask which line to go to."""
-        self._asks_for_line = True
-        self._ask.ask(self, f"line, 1 to {self._file.source.line_count:,}")
+        self._ask.ask(f"line, 1 to {self._file.source.line_count:,}", self._go_to_line, self._leave_line)
 
     def action_viewer_step(self, step: int) -> None:
         """Go to the next match, or the one before."""
@@ -189,24 +187,19 @@ class Viewer(BesideChat):
         """Open the file in the user's editor, at the line."""
         self.run_worker(self._edit(), group="editor")
 
-    def typed(self, text: str) -> None:
-        """Look for what was typed."""
-        if not self._asks_for_line:
-            self._searches.want(text)
-
-    def done(self, text: str) -> None:
-        """Go to the line, or stay at the match."""
+    def _leave_line(self, _: str = "") -> None:
         self._ask.close()
         self._file.focus()
-        if self._asks_for_line and text.strip().isdecimal():
+
+    def _go_to_line(self, text: str) -> None:
+        self._leave_line()
+        if text.strip().isdecimal():
             self._file.go_to_line(int(text.strip()[:12]))
-        elif self._asks_for_line and text.strip():
+        elif text.strip():
             self._say("a line is a number")
 
-    def given_up(self) -> None:
-        """Look for nothing any more."""
-        if not self._asks_for_line:
-            self._file.show_matches("", ())
+    def _end_search(self) -> None:
+        self._file.show_matches("", ())
         self._file.focus()
         self._draw_title()
 
