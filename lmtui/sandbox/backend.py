@@ -10,7 +10,6 @@ import asyncio
 import compileall
 import contextlib
 import os
-import platform
 import secrets
 import sys
 import tempfile
@@ -359,11 +358,12 @@ class LandlockBackend:
         self.network = options.own_network
         self.tools = NO_TOOLS
         self._folders: list[Path] = []
+        self._abi = confinement.landlock_abi() if sys.platform == "linux" else 0
         limits = options.limits
         self.isolation = isolation_of(
             options,
             f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
-            _about_processes(confinement.landlock_abi() if sys.platform == "linux" else 0, limits.processes),
+            _about_processes(self._abi, limits.processes),
             network="no sockets at all" if self.network == "none" else "",
             memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
             git="settings and hooks of .git are put back after each command; the rest of .git and .lmagent is not guarded",
@@ -372,8 +372,7 @@ class LandlockBackend:
     async def open(self, kind: InstanceKind, layout: SandboxLayout) -> Link:
         """Start a supervisor that confines itself; it has no mounts, so `layout` means nothing here."""
         del layout
-        version = await asyncio.to_thread(_abi)
-        if (why := refusal(version)) is not None:
+        if (why := refusal(self._abi)) is not None:
             raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._options.toolchains), str(GUEST), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown if each.is_shown_in(kind)]
@@ -431,12 +430,6 @@ def refusal(version: int) -> SandboxUnavailable | None:
         return None
     what = f"its version is {version}, {confinement.OLDEST_ABI} is needed" if version else "the kernel has none, or it is off"
     return SandboxUnavailable(f"Landlock cannot be used: {what}", _HINT)
-
-
-def _abi() -> int:
-    if sys.platform != "linux":
-        raise SandboxUnavailable(f"Landlock exists only on Linux, this is {platform.system()}", "Use Docker.")
-    return confinement.landlock_abi()
 
 
 def _about_metadata(workspace: Path) -> str:

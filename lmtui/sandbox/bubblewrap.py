@@ -142,14 +142,20 @@ class BubblewrapBackend:
         owner = str(self._workspace.stat().st_uid if kind.runs_git else 1000)
         share = ["--share-net"] if self.network != "none" and kind.has_network else []
         link = ["--symlink", self._root, MOUNT_POINT] if self._root != MOUNT_POINT else []
+        masked = [part for path in _MASKED if Path(path).exists() for part in ("--ro-bind", "/dev/null", path)]
+        own = _scratch(SCRATCH[0], self._options.limits.tmp_mb << 20)
+        temporary = ["--bind", layout.scratch, SCRATCH[0]] if layout.scratch else own
+        found = mounts(self._workspace, kind, layout)
+        mounted = [part for source, path in found for part in _read_only(source, str(Path(self._root, path)))]
+        store = ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if kind is InstanceKind.CHECKPOINT else []
         return [
             "--unshare-all", *share, "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session",
             "--clearenv", "--uid", owner, "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
             *_system(), *_etc(with_network=bool(share)),
-            "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
-            *self._temporary(layout), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
+            "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *masked, "--dev", "/dev", *temporary,
+            "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
             *_read_only(GUEST, f"{FOLDER_INSIDE}/guest"), *_tools(self._workspace, python),
-            *self._at_own_paths(kind, layout, bound, copies=copies), *link, *self._mounts(kind, layout), *self._store(kind),
+            *self._at_own_paths(kind, layout, bound, copies=copies), *link, *mounted, *store,
         ]  # fmt: skip
 
     def _at_own_paths(self, kind: InstanceKind, layout: SandboxLayout, bound: Path | None, *, copies: bool) -> list[str]:
@@ -167,10 +173,6 @@ class BubblewrapBackend:
             *(part for parent in parents for part in ("--remount-ro", parent)),
         ]
 
-    def _temporary(self, layout: SandboxLayout) -> list[str]:
-        own = _scratch(SCRATCH[0], self._options.limits.tmp_mb << 20)
-        return ["--bind", layout.scratch, SCRATCH[0]] if layout.scratch else own
-
     def _workspace_mount(self, kind: InstanceKind, layout: SandboxLayout) -> list[str]:
         workspace = str(self._workspace)
         if not layout.overlay:
@@ -181,13 +183,6 @@ class BubblewrapBackend:
             shown = sides if kind is InstanceKind.CHECKPOINT else []
             return ["--overlay-src", workspace, "--overlay-src", upper, "--ro-overlay", self._root, *shown]
         return ["--overlay-src", workspace, "--overlay", upper, f"{layout.overlay}/work", self._root]
-
-    def _store(self, kind: InstanceKind) -> list[str]:
-        return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if kind is InstanceKind.CHECKPOINT else []
-
-    def _mounts(self, kind: InstanceKind, layout: SandboxLayout) -> list[str]:
-        found = mounts(self._workspace, kind, layout)
-        return [part for source, path in found for part in _read_only(source, str(Path(self._root, path)))]
 
 
 async def _can(program: str, *more: str, outer: tuple[str, ...] = ()) -> bool:
@@ -277,10 +272,6 @@ def _etc(*, with_network: bool) -> list[str]:
     for source in sorted((GUEST / "etc").iterdir()):
         arguments += _read_only(source, f"/etc/{source.name}")
     return arguments
-
-
-def _masked() -> list[str]:
-    return [part for path in _MASKED if Path(path).exists() for part in ("--ro-bind", "/dev/null", path)]
 
 
 def _tools(workspace: Path, python: Path | None) -> list[str]:

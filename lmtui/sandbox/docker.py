@@ -207,7 +207,9 @@ class DockerBackend:
         if self._engine is None:
             self._engine = connect(socket_path, _ENGINE_S)
             reap_dead(self._engine)
-            self._take_project_image(self._engine)
+            name = image_name(self._workspace)  # what the user built for this project, unless the settings name another
+            if self.image == DEFAULT_IMAGE and (digest := built_from(self._engine, name)) is not None:
+                self.image, self.image_digest = name, digest
         with self._explained("the Docker engine refuses the container", self._image_of(kind)):
             runtime = self._options.runtime
             if runtime and runtime not in (self._engine.info().get("Runtimes") or {}):
@@ -238,12 +240,6 @@ class DockerBackend:
     def _image_of(self, kind: InstanceKind) -> str:
         """Return the image of an instance: what guards the workspace and runs git is never a project's own."""
         return DEFAULT_IMAGE if self.image_digest and not kind.is_masked else self.image
-
-    def _take_project_image(self, engine: DockerClient) -> None:
-        """Take the image that the user built for this project, unless the settings name another."""
-        name = image_name(self._workspace)
-        if self.image == DEFAULT_IMAGE and (digest := built_from(engine, name)) is not None:
-            self.image, self.image_digest = name, digest
 
     def _attached(self, container_id: str) -> socket.socket:
         """Return a connection to the streams of a container that was created but not started yet."""

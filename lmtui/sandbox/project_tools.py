@@ -212,9 +212,10 @@ class _Finder:
 
     def add_environment(self, text: str, why: str) -> bool:
         """Show the Python that an environment was made by; the text of its `pyvenv.cfg` is anybody's."""
-        home = _home_of(text)
-        if home is None:
+        found = re.search(r"^home\s*=\s*(/.*?)\s*$", text, re.MULTILINE)
+        if found is None or ".." in found[1].split("/") or "\0" in found[1]:
             return False
+        home = Path(found[1])
         real = list(_names(home, self.workspace))[-1]
         if _is_there(real):
             version = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", text, re.MULTILINE)
@@ -489,12 +490,6 @@ def _add_poetry_environment(finder: _Finder) -> None:
             finder.add_environment(read_beginning(environment / "pyvenv.cfg"), "the Python of poetry's environment")
             finder.path[str(environment / "bin")] = None
             finder.variables["VIRTUAL_ENV"] = str(environment)
-
-
-def _home_of(text: str) -> Path | None:
-    """Return the folder of programs that a `pyvenv.cfg` names."""
-    found = re.search(r"^home\s*=\s*(/.*?)\s*$", text, re.MULTILINE)
-    return Path(found[1]) if found and ".." not in found[1].split("/") and "\0" not in found[1] else None
 
 
 def _names(path: Path, workspace: Path) -> Iterator[Path]:

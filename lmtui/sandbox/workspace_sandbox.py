@@ -9,6 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
@@ -131,7 +132,8 @@ class WorkspaceSandbox:
         status = await (self._pool.read_status() if self._instance_kind is InstanceKind.READ else self._pool.status())
         if status.has_overlays and self._overlay is None and not self._pool.instances.was_asked:
             self._pool.instances.was_asked = True
-            finished = await finish_interrupted(self._pool.workspace, self, self._states, self._adopt)
+            adopt = partial(self.overlay, stays=True)
+            finished = await finish_interrupted(self._pool.workspace, self, self._states, adopt)
             self._pool.notice = finished or self._pool.notice
         return replace(status, is_overlay=self._overlay is not None)
 
@@ -166,13 +168,10 @@ class WorkspaceSandbox:
         view.checkpoints = checkpoints
         return view
 
-    def overlay(self, *, stays: bool = False) -> WorkspaceOverlay[WorkspaceSandbox]:
+    def overlay(self, folder: Path | None = None, *, stays: bool = False) -> WorkspaceOverlay[WorkspaceSandbox]:
         if self._overlay is not None:
             raise SandboxUnavailable("there is no overlay over an overlay")
-        return WorkspaceOverlay(self._pool, self, self._states, self._over, stays=stays)
-
-    def _adopt(self, folder: Path) -> WorkspaceOverlay[WorkspaceSandbox]:
-        return WorkspaceOverlay(self._pool, self, self._states, self._over, stays=True, folder=folder)
+        return WorkspaceOverlay(self._pool, self, self._states, self._over, stays=stays, folder=folder)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         self._pool.mask(owner, expressions)

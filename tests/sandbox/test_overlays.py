@@ -7,6 +7,7 @@ import itertools
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,8 @@ async def tried(sandbox: WorkspaceSandbox) -> AsyncIterator[Tried]:
     """Return what runs a command in an overlay, which is closed at the end, and looks at its effect."""
     opened: list[WorkspaceOverlay[WorkspaceSandbox]] = []
 
-    async def run(command: str, **more: bool) -> tuple[WorkspaceOverlay[WorkspaceSandbox], CommandEffect]:
-        opened.append(sandbox.overlay(**more))
+    async def run(command: str) -> tuple[WorkspaceOverlay[WorkspaceSandbox], CommandEffect]:
+        opened.append(sandbox.overlay())
         await opened[-1].sandbox.run_command(command)
         return opened[-1], await opened[-1].effect()
 
@@ -48,7 +49,8 @@ async def restarted(sandbox: WorkspaceSandbox, folder: Path) -> str:
     """Return what the next start says of an overlay whose process was killed."""
     gone = folder.with_name("dead")
     folder.rename(gone)
-    told = await overlays.finish_interrupted(sandbox._pool.workspace, sandbox, sandbox._states, sandbox._adopt)
+    adopt = partial(sandbox.overlay, stays=True)
+    told = await overlays.finish_interrupted(sandbox._pool.workspace, sandbox, sandbox._states, adopt)
     assert not gone.exists()
     return told
 

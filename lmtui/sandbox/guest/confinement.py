@@ -108,8 +108,11 @@ def build_filter(
     program += [_step(_JUMP_GE, _FIRST_UNKNOWN, 0, 1), _refuse(errno.ENOSYS)]
     for number in _REFUSED[machine]:
         program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
-    if is_shared:
-        program += _unshared(machine)
+    if is_shared:  # what namespaces would keep apart, and a signal to everybody or limits for another process
+        for number in _SHARED[machine]:
+            program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
+        program += _on(_KILL_CALL[machine], [_load(0), *_refuse_if_equal(_EVERYBODY)])
+        program += _on(_PRLIMIT[machine], [_load(0), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
     if keeps_metadata:
         for number in _METADATA[machine]:
             program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
@@ -128,13 +131,6 @@ def build_filter(
     program += _on(socketpair, [_load(0), *_allow_only((_AF_UNIX,))])
     program.append(_step(_RETURN, _ALLOW))
     return b"".join(program)
-
-
-def _unshared(machine: str) -> list[bytes]:
-    """Refuse what namespaces would keep apart, and a signal to everybody or limits for another process."""
-    program = [step for number in _SHARED[machine] for step in (_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM))]
-    program += _on(_KILL_CALL[machine], [_load(0), *_refuse_if_equal(_EVERYBODY)])
-    return program + _on(_PRLIMIT[machine], [_load(0), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -96,7 +96,8 @@ def run(command: Command, output_fd: int, settings: Settings) -> Message:
     if reason != "exit":
         process_tree.kill_group(child)  # before anything else: the child leads its own session
     is_clean = process_tree.kill_below(os.getpid(), time.monotonic() + _CLEANING_S)
-    exit_code = {"exit": _exit_code(status), "timeout": 124}.get(reason, 137)
+    code = os.waitstatus_to_exitcode(status)
+    exit_code = {"exit": 128 - code if code < 0 else code, "timeout": 124}.get(reason, 137)
     if command.is_read and exit_code:
         os.sendfile(output_fd, apart, 0, _MOST_ERRORS_BYTES)
     return {"exit": exit_code, "reason": reason, "clean": is_clean}
@@ -117,11 +118,6 @@ def _wait(child: int, deadline: float) -> tuple[str, int]:
         caught = signal.sigtimedwait(wanted, left)
         if caught is not None and caught.si_signo in _REASONS:
             return _REASONS[signal.Signals(caught.si_signo)], 0
-
-
-def _exit_code(status: int) -> int:
-    code = os.waitstatus_to_exitcode(status)
-    return 128 - code if code < 0 else code
 
 
 def _become(command: Command, output_fd: int, settings: Settings, apart: int) -> None:

@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -52,6 +51,7 @@ _SWITCHED_OFF = {
     ("merge", "driver"): "false", ("diff", "textconv"): "cat", ("diff", "command"): "false", ("http", "savecookies"): "false",
     ("remote", "uploadpack"): "git-upload-pack", ("remote", "receivepack"): "git-receive-pack",
 }  # fmt: skip
+_TODO_LISTS = ("rebase-merge/git-rebase-todo", "rebase-apply/git-rebase-todo", "sequencer/todo")
 _CONFIG_S = 5.0
 _SUBMODULE = "160000 "  # the mode of one in git's index
 _MOST_REPOSITORIES = 200
@@ -161,8 +161,11 @@ def _check_settings(
                 f"{name} is set and gpg cannot run in the sandbox: run git {subcommand} in a terminal, "
                 f"or do not sign in this repository (git config {name} false)"
             )
-    if words & {"--continue", "--skip"} and any(map(_runs_commands, _todo_lists(settings))):
-        raise Refused(f"git {subcommand}: the work under way runs commands (exec): go on in a terminal")
+    for name in _TODO_LISTS if words & {"--continue", "--skip"} else ():
+        with suppress(OSError):
+            todo = Path(settings.git_dir or f"{settings.root}/.git", name).read_text(encoding="utf-8", errors="replace")
+            if re.search(r"^\s*(?:x|exec)\b", todo, re.MULTILINE):
+                raise Refused(f"git {subcommand}: the work under way runs commands (exec): go on in a terminal")
     if place(settings):
         _check_part(environment, program, arguments, settings)
     for name in filters if _changes_files(arguments) else ():
@@ -207,16 +210,6 @@ def _changes_files(arguments: list[str]) -> bool:
         case "checkout" | "switch" if words & {"-b", "-c", "--create"}:
             return sum(not word.startswith("-") for word in words) != 1  # else a branch from here
     return subcommand in _CHECKS_OUT
-
-
-def _todo_lists(settings: Settings) -> Iterator[str]:
-    for name in ("rebase-merge/git-rebase-todo", "rebase-apply/git-rebase-todo", "sequencer/todo"):
-        with suppress(OSError):
-            yield Path(settings.git_dir or f"{settings.root}/.git", name).read_text(encoding="utf-8", errors="replace")
-
-
-def _runs_commands(todo: str) -> bool:
-    return re.search(r"^\s*(?:x|exec)\b", todo, re.MULTILINE) is not None
 
 
 def skipped_hooks(environment: dict[str, str], program: str, subcommand: str, settings: Settings) -> list[str]:

@@ -96,7 +96,8 @@ class Supervisor:
         self._spool = Spool()
         self._uploads: dict[int, bytearray] = {}
         self._program = _filter(options)
-        self._shell = _find_shell()
+        shells = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
+        self._shell = next((shell for shell in shells if os.access(shell, os.X_OK)), "/bin/sh")
         guarded = {"": options.root} | {each: each for each in options.writable} if options.guards else {}
         self._guards = {name: _module("guard").Guard(folder, is_added=name != "") for name, folder in guarded.items()}
         self._service = Service(self._selector, self._jobs, options, lambda frame: self._stream.send(protocol.encode(frame)))
@@ -394,11 +395,6 @@ def _import_the_rest() -> None:
         import_module(name)
     for name in ("checkpoints", "effects", "guard", "listing", "restore"):
         _module(name)
-
-
-def _find_shell() -> str:
-    places = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
-    return next((place for place in places if os.access(place, os.X_OK)), "/bin/sh")
 
 
 def _filter(options: settings.Settings) -> bytes:
