@@ -1,4 +1,4 @@
-"""All paths of a workspace, ready to be searched while somebody types: in slices, so that no key waits.
+"""All paths of a workspace, ready to be searched while somebody types.
 
 Ranks: the name begins so, a word of the name begins so, the name holds it, the path holds it, its letters are in order;
 within a rank what was used lately, then what is short.
@@ -6,11 +6,8 @@ within a rank what was used lately, then what is short.
 
 from __future__ import annotations
 
-import asyncio
-import heapq
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 MAX_FUZZY = 500
 _MAX_RANKED = 2_000
@@ -28,15 +25,18 @@ class FuzzyPaths:
         self._all = sorted(range(len(paths)), key=lambda at: len(self._folded[at]))  # the short ones first, once for all
         self._last: tuple[str, list[int]] = ("", self._all)
 
-    def search(self, text: str) -> tuple[list[str], int]:
-        """Return the best paths for a text, best first, and how many there are in all; an empty text finds all."""
+    def search(self, text: str, recent: Collection[str] = ()) -> tuple[list[str], int]:
+        """Return the best paths for a text, best first, and how many there are in all; an empty text finds all.
+
+        Of those that fit alike, the `recent` ones come first.  Takes a while where there are many: call it in a thread.
+        """
         wanted = "".join(text.casefold().split())
         before, among = self._last
         if not wanted.startswith(before):
             among = self._all
         found = self._having(wanted, among)
         self._last = (wanted, found)
-        return [self.paths[at] for at in self._best(wanted, found)], len(found)
+        return [self.paths[at] for at in self._best(wanted, found, recent)], len(found)
 
     def _having(self, wanted: str, among: list[int]) -> list[int]:
         if not wanted:
@@ -47,12 +47,17 @@ class FuzzyPaths:
         is_match = _in_order(wanted).match
         return [at for at in among if is_match(folded[at])]
 
-    def _best(self, wanted: str, found: list[int]) -> list[int]:
+    def _best(self, wanted: str, found: list[int], recent: Collection[str]) -> list[int]:
         folded = self._folded
         if len(found) > _MAX_RANKED:
             whole = [at for at in found if wanted in folded[at]]
             found = (whole if len(whole) >= MAX_FUZZY else found)[:_MAX_RANKED]
-        return sorted(found, key=lambda at: _rank(wanted, folded[at]))[:MAX_FUZZY]
+
+        def key(at: int) -> tuple[int, bool, int, int, str]:
+            rank, apart, length = _rank(wanted, folded[at])
+            return rank, self.paths[at] not in recent, apart, length, folded[at]
+
+        return sorted(found, key=key)[:MAX_FUZZY]
 
 
 def _in_order(wanted: str) -> re.Pattern[str]:
@@ -60,21 +65,19 @@ def _in_order(wanted: str) -> re.Pattern[str]:
     return re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in wanted), re.DOTALL)
 
 
-def _rank(wanted: str, path: str) -> tuple[int, int, str]:
-    name = path.rpartition("/")[2]
-    if name.startswith(wanted):
-        return 0, len(path), path
-    if wanted in name:
-        return 1, len(path), path
+def _rank(wanted: str, path: str) -> tuple[int, int, int]:
+    """Return how well a path fits, folded: its kind of fit, how far its characters are apart, and its length."""
+    name = path[path.rfind("/", 0, len(path) - 1) + 1 :]
+    length = len(path) + (1000 * path.count("/", 0, -1) if wanted.endswith("/") else 0)
+    if "/" in wanted and wanted in path:
+        return 0 if path.startswith(wanted) else 1 if f"/{wanted}" in path else 3, 0, length
+    at = name.find(wanted)
+    if at >= 0:
+        return 0 if not at else 2 if name[at - 1].isalnum() else 1, 0, length
     if wanted in path:
-        return 2, len(path), path
-    first, last = _span(wanted, path)
-    return 3, last - first, path
-
-
-def _span(wanted: str, path: str) -> tuple[int, int]:
+        return 3, 0, length
     places = positions(wanted, path)
-    return (places[0], places[-1]) if places else (0, len(path))
+    return 4, places[-1] - places[0] if places else len(path), length
 
 
 def positions(text: str, path: str) -> list[int]:
@@ -95,12 +98,6 @@ def positions(text: str, path: str) -> list[int]:
     return found[::-1]
 
 
-MAX_FOUND = 8
-_SLICE = 1000
-_LOOSE = 4
-Rank = tuple[int, bool, int, str]
-
-
 def with_folders(paths: Iterable[str]) -> list[str]:
     """Return files with the folders they are in, which end in `/`."""
     files = list(paths)
@@ -113,67 +110,14 @@ def with_folders(paths: Iterable[str]) -> list[str]:
     return sorted(folders) + files
 
 
-@dataclass(frozen=True, slots=True)
-class PathIndex:
-    """Paths next to their lower-case forms, and those at the top of the workspace."""
-
-    paths: Sequence[str]
-    lowered: Sequence[str]
-    known: Collection[str]
-    top: Sequence[str]
-
-    @classmethod
-    def of(cls, files: Iterable[str]) -> PathIndex:
-        """Prepare files for searching; takes a while where there are many, so call it in a thread."""
-        paths = with_folders(files)
-        top = [path for path in paths if path.find("/") in (-1, len(path) - 1)]
-        return cls(paths, [path.lower() for path in paths], frozenset(paths), top)
+MAX_FOUND = 8
 
 
-class PathSearch:
-    """Searches one index; a query that grows looks only at what fitted before."""
-
-    def __init__(self, index: PathIndex) -> None:
-        self._index = index
-        self._query = ""
-        self._fitting: Sequence[int] | None = None
-
-    async def find(self, query: str, recent: Collection[str] = ()) -> list[str]:
-        """Return the best paths; lets others run every millisecond or so.  May be cancelled: nothing is kept then."""
-        if not query:
-            return self._first(recent)
-        wanted = query.lower()
-        is_narrower = self._fitting is not None and self._query != "" and wanted.startswith(self._query)
-        candidates = self._fitting if is_narrower and self._fitting is not None else range(len(self._index.paths))
-        pattern = re.compile("".join(f"[^{re.escape(char)}]*{re.escape(char)}" for char in wanted), re.DOTALL)
-        folder = wanted if wanted.endswith("/") else None
-        best: list[Rank] = []
-        fitting: list[int] = []
-        for start in range(0, len(candidates), _SLICE):
-            for i in candidates[start : start + _SLICE]:
-                lower = self._index.lowered[i]
-                if (wanted in lower or pattern.match(lower)) and lower != folder:
-                    fitting.append(i)
-                    best.append(self._rank(i, wanted, recent))
-            best = heapq.nsmallest(MAX_FOUND, best)
-            await asyncio.sleep(0)
-        self._query, self._fitting = wanted, fitting
-        return [path for _, _, _, path in best]
-
-    def _first(self, recent: Collection[str]) -> list[str]:
-        """Return what to offer where nothing is typed: what was used lately, then the top of the workspace."""
-        lately = [path for path in recent if path in self._index.known]
-        return list(dict.fromkeys((*lately[:MAX_FOUND], *self._index.top[:MAX_FOUND])))[:MAX_FOUND]
-
-    def _rank(self, i: int, wanted: str, recent: Collection[str]) -> Rank:
-        path, lower = self._index.paths[i], self._index.lowered[i]
-        name = lower[lower.rfind("/", 0, len(lower) - 1) + 1 :]
-        if "/" in wanted:
-            rank = 0 if lower.startswith(wanted) else 1 if f"/{wanted}" in lower else 3 if wanted in lower else _LOOSE
-        elif wanted in name:
-            at = name.find(wanted)
-            rank = 0 if at == 0 else 1 if not name[at - 1].isalnum() else 2
-        else:
-            rank = 3 if wanted in lower else _LOOSE
-        depth = path.count("/", 0, -1) * 1000 if wanted.endswith("/") else 0
-        return rank, path not in recent, depth + len(path), path
+def offered_paths(index: FuzzyPaths, query: str, recent: Sequence[str]) -> list[str]:
+    """Return a few paths to complete what is typed; for nothing, what was used lately and the top of the workspace."""
+    if query:
+        return [path for path in index.search(query, recent)[0] if path.casefold() != query.casefold()][:MAX_FOUND]
+    known = frozenset(index.paths)
+    lately = [path for path in recent if path in known]
+    top = (path for path in index.paths if path.find("/") in (-1, len(path) - 1))
+    return list(dict.fromkeys((*lately, *top)))[:MAX_FOUND]

@@ -1,65 +1,55 @@
 from __future__ import annotations
 
-import asyncio
-import time
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lmtui.tui.path_index import PathIndex, PathSearch, with_folders
+from lmtui.tui.path_index import FuzzyPaths, offered_paths, positions, with_folders
 from tests.sets import for_each
 
 FILES = [
     "src/lexer.py", "src/my_lexer.py", "src/relexer.py", "lexer/other.py", "src/deep/down/lexer_notes.md", "docs/a b.md",
     "README.md", "src/l_e_x.txt",
 ]  # fmt: skip
-
-
-def search() -> PathSearch:
-    return PathSearch(PathIndex.of(FILES))
+LATELY = "src/deep/down/lexer_notes.md"
+TEXTS = st.text("ab/.é漢ẞ", max_size=6)
 
 
 def test_folders_are_known_by_what_is_in_them() -> None:
     assert with_folders(["a/b/c.py", "d.py"]) == ["a/", "a/b/", "a/b/c.py", "d.py"]
 
 
-async def test_names_that_begin_so_come_first_then_words_then_the_rest() -> None:
-    assert await search().find("lexer") == [
-        "lexer/", "src/lexer.py", "src/deep/down/lexer_notes.md", "src/my_lexer.py", "src/relexer.py", "lexer/other.py",
-    ]  # fmt: skip
+@for_each(
+    ("query", "recent", "first"),
+    [
+        ("lexer", [], ["lexer/", "src/lexer.py", LATELY, "src/my_lexer.py", "src/relexer.py", "lexer/other.py"]),
+        ("md", [LATELY], [LATELY]),
+        ("", ["src/lexer.py", "gone.py"], ["src/lexer.py", "docs/", "lexer/", "src/", "README.md"]),
+        ("src/", [], ["src/deep/"]),
+        ("lxtxt", [], ["src/l_e_x.txt"]),
+    ],
+)
+def test_names_that_begin_so_come_first_then_words_then_the_rest(query: str, recent: list[str], first: list[str]) -> None:
+    found = offered_paths(FuzzyPaths(with_folders(FILES)), query, recent)
+    assert found[: len(first)] == first
+    assert query not in found
 
 
-async def test_what_was_used_lately_comes_first_in_its_rank() -> None:
-    found = await search().find("md", {"src/deep/down/lexer_notes.md"})
-    assert found[0] == "src/deep/down/lexer_notes.md"
-    assert (await search().find("", ["src/lexer.py", "gone.py"]))[0] == "src/lexer.py"
+def test_the_characters_found_are_a_run_in_the_name_where_there_is_one() -> None:
+    assert positions("lex", "lex/lexer.py") == [4, 5, 6]
+    assert positions("lpy", "parser/lexer.py") == [7, 13, 14]
+    assert positions("zz", "parser/lexer.py") == []
 
 
-async def test_a_folder_shows_what_is_directly_in_it_first_and_not_itself() -> None:
-    found = await search().find("src/")
-    assert found[0] == "src/deep/"
-    assert "src/" not in found
+@given(st.lists(TEXTS, max_size=20), TEXTS, TEXTS)
+def test_narrowing_finds_what_a_fresh_search_finds(paths: list[str], text: str, more: str) -> None:
+    index = FuzzyPaths(paths)
+    index.search(text)
+    assert index.search(text + more) == FuzzyPaths(paths).search(text + more)
+    assert index.search("")[1] == len(paths)
 
 
-async def test_a_query_that_grows_and_shrinks_finds_what_a_fresh_one_finds() -> None:
-    used = search()
-    for query in ("l", "le", "lex", "le", "src/le", "zzz", "r", "README"):
-        assert await used.find(query) == await search().find(query)
-
-
-@for_each("query", ["p", "zq"])
-async def test_many_thousand_paths_never_hold_the_loop_for_long(query: str) -> None:
-    files = [f"core/pkg{i % 97}/sub{i % 13}/module_{i}.py" for i in range(20_000)]
-    used = PathSearch(PathIndex.of(files))
-    blocks: list[float] = []
-    is_done = False
-
-    async def beat() -> None:
-        while not is_done:
-            started = time.thread_time()
-            await asyncio.sleep(0)
-            blocks.append(time.thread_time() - started)
-
-    watcher = asyncio.create_task(beat())
-    await used.find(query)
-    is_done = True
-    await watcher
-    blocks.sort()
-    assert blocks[len(blocks) * 9 // 10] < 0.05
+@given(TEXTS, TEXTS)
+def test_positions_are_those_of_the_characters(text: str, path: str) -> None:
+    found = positions(text, path)
+    assert [path[at].casefold() for at in found] == (list(text.casefold()) if found else [])
+    assert found == sorted(set(found))

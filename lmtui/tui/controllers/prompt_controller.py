@@ -30,7 +30,7 @@ from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
 from lmtui.tui.editor import open_editor
-from lmtui.tui.path_index import PathIndex, PathSearch
+from lmtui.tui.path_index import FuzzyPaths, offered_paths, with_folders
 from lmtui.tui.widgets.start_page import suggested_prompts
 from lmtui.tui.wording import window_text
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
@@ -231,7 +231,7 @@ class CompletionController:
 
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
-        self._search: PathSearch | None = None
+        self._search: FuzzyPaths | None = None
         self._known_at = float("-inf")
         self._mentioned: dict[str, None] = {}
         workbench.prompt.completing.values["modes"] = [(mode.value, MODE_NOTES[mode]) for mode in Mode]
@@ -285,13 +285,13 @@ class CompletionController:
             return
         changed = list(self._workbench.active.state.changes) if self._workbench.active is not None else []
         recent = list(dict.fromkeys((*reversed(changed), *self._mentioned)))
-        found = await search.find(wanted.query, recent)
+        found = await asyncio.to_thread(offered_paths, search, wanted.query, recent)
         notes = dict.fromkeys(changed, "changed")
         host = self._workbench.sessions.host
         resources = resource_offers(wanted.query, host.extensions.mcp.resources()) if host is not None else []
         self._workbench.prompt.offer(wanted, [*(path_offer(path, notes) for path in found), *resources])
 
-    async def _known_paths(self, *, is_begun: bool) -> PathSearch | None:
+    async def _known_paths(self, *, is_begun: bool) -> FuzzyPaths | None:
         """Return the paths; those that are old are asked for again when a new path is begun."""
         host = self._workbench.sessions.host
         is_old = is_begun and time.monotonic() - self._known_at > FRESH_S
@@ -302,7 +302,7 @@ class CompletionController:
             except LmtuiError as error:
                 self._workbench.say(error.full_text(), "warning")
                 return self._search
-            self._search = PathSearch(await asyncio.to_thread(PathIndex.of, paths))
+            self._search = await asyncio.to_thread(lambda: FuzzyPaths(with_folders(paths)))
         return self._search
 
 
