@@ -110,8 +110,4 @@ COMMANDS: tuple[Command, ...] = (
     Command("pipeline.stop", SCOPE, "Stop", "Stop the work on this plan; asks first.", ("x",), "stop"),
     Command("pipeline.plans", SCOPE, "Plans", "Choose which plan is shown.", ("l",), "plans…"),
     Command("pipeline.new", SCOPE, "New plan", "Work through another plan file.", ("n",), "new plan…"),
-    Command("pipeline.board", SCOPE, "Board", "Show the tasks in columns by state.", ("1",), runs="pipeline_tab('Board')"),
-    Command("pipeline.list", SCOPE, "List", "Show the tasks in a list by state.", ("2",), runs="pipeline_tab('List')"),
-    Command("pipeline.findings", SCOPE, "Findings", "Show the findings of all tasks, the newest first.", ("3",),
-        runs="pipeline_tab('Findings')"),
 )  # fmt: skip

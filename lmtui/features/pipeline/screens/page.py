@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +24,6 @@ from lmtui.core.pipeline import (
     PipelinePlan,
     PipelineTask,
     TaskAction,
-    TaskAttempt,
     WorkspacePipeline,
     is_planning,
 )
@@ -52,11 +51,11 @@ from lmtui.tui.commands import Scope, bindings, command, first_key
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import parse_patch
-from lmtui.tui.lines.styled_text import Line, Span, crop, fit, join_roles, pad, width_of
+from lmtui.tui.lines.styled_text import Line, crop, fit, join_roles, width_of
 from lmtui.tui.lines.table import BAR_CELLS, Table
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.screens.beside import BesideChat, tab_part
+from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
 from lmtui.tui.summary import SHORT_CELLS
 from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Part, Verbs
@@ -85,15 +84,6 @@ class Group:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class FindingRow:
-    """What an attempt at a task did not get right."""
-
-    task: PipelineTask
-    attempt: TaskAttempt
-    text: str
-
-
 class TaskTable(Table[Group | Card]):
     """Lists the tasks by state, one line each."""
 
@@ -113,44 +103,26 @@ class TaskTable(Table[Group | Card]):
         return crop(((" ", ""), *shown, (" " * (cells - width_of(shown)), ""), *notes), width)
 
 
-class FindingTable(Table[FindingRow]):
-    """Lists findings, the newest attempt first."""
-
-    def __init__(self) -> None:
-        super().__init__(_finding_line, lambda each: (each.task.id, each.attempt.number, each.text), id="pipeline-findings")
-        self.empty_text = "No findings."
-
-
 class PlanPanes(Vertical):
-    """The tasks of a plan: on the board, in the list, or by their findings; `current` is the same in all three."""
+    """The tasks of a plan: on the board, or on a narrow screen in a list; `current` is the same in both."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        self.board, self.list, self.findings = Board(now, id="pipeline-board"), TaskTable(now), FindingTable()
+        self.board, self.list = Board(now, id="pipeline-board"), TaskTable(now)
         self.head = Static("", id="pipeline-head", markup=False)
-        super().__init__(self.head, self.board, self.list, self.findings, id="pipeline-panes")
-        self.tab = "Board"
+        super().__init__(self.head, self.board, self.list, id="pipeline-panes")
         self._columns: Sequence[Sequence[Card]] = ()
 
     @property
-    def shown(self) -> str:
-        """Return the tab that is shown: a narrow screen has no board."""
-        return "List" if self.tab == "Board" and self.app.size.width < WIDE_CELLS else self.tab
-
-    @property
-    def pane(self) -> Board | TaskTable | FindingTable:
+    def pane(self) -> Board | TaskTable:
         """Return what is shown."""
-        return self.board if self.shown == "Board" else self.list if self.shown == "List" else self.findings
+        return self.board if self.app.size.width >= WIDE_CELLS else self.list
 
     @property
     def current(self) -> Item | None:
         """Return the task or question under the cursor."""
-        match self.pane:
-            case Board() as board:
-                return board.current
-            case TaskTable() as table:
-                return table.current.item if isinstance(table.current, Card) else None
-            case FindingTable() as table:
-                return table.current.task if table.current is not None else None
+        if self.pane is self.board:
+            return self.board.current
+        return self.list.current.item if isinstance(self.list.current, Card) else None
 
     def chosen_task(self, say: Say) -> PipelineTask | None:
         """Return the task under the cursor; `say` so where it is a question."""
@@ -169,19 +141,11 @@ class PlanPanes(Vertical):
         at = self.current
         self.board.show(self._columns, at)
         self.list.show(rows, _key_of_row(Card(at)) if at is not None else None)
-        self.findings.show(_findings_of(plan) if plan is not None else [])
         self.place()
-
-    def switch(self, tab: str) -> None:
-        """Show another tab, with the same task."""
-        at = self.current
-        self.tab = tab
-        self.place(at)
-        self.pane.focus()
 
     def place(self, at: Item | None = None) -> None:
         """Show the pane that there is room for, and the names of the columns."""
-        for each in (self.board, self.list, self.findings):
+        for each in (self.board, self.list):
             each.display = each is self.pane
         self.styles.padding = (int(self.app.size.height >= TALL_ROWS), 1, 0, 1)
         self.head.display = self.pane is self.board and bool(self.board.source.total())
@@ -220,25 +184,6 @@ class PlanPanes(Vertical):
 
 def _key_of_row(row_: Group | Card) -> object:
     return key_of_item(row_.item) if isinstance(row_, Card) else row_.column
-
-
-def _findings_of(plan: PipelinePlan) -> list[FindingRow]:
-    attempts = [(task, attempt) for task in plan.tasks for attempt in task.attempts if attempt.findings]
-    oldest = datetime.min.replace(tzinfo=UTC)
-    attempts.sort(key=lambda each: (each[1].started or oldest, each[1].number), reverse=True)
-    return [FindingRow(task, attempt, text) for task, attempt in attempts for text in attempt.findings]
-
-
-def _finding_line(finding: FindingRow, width: int) -> Line:
-    task, attempt = finding.task, finding.attempt
-    is_open = task.state not in OVER and attempt is task.attempts[-1]
-    lead: Line = (
-        (f"#{task.id:<4} ", "muted"),
-        (pad(f"attempt {attempt.number}", 11), "muted"),
-        (pad(fit(sanitize_line(attempt.stage), 11), 11), "muted"),
-    )
-    sign: Span = ("! ", "bad") if is_open else ("✓ ", "muted")
-    return crop((*lead, sign, (sanitize_line(" ".join(finding.text.split())), "" if is_open else "muted")), width)
 
 
 class PipelineScreen(BesideChat):
@@ -301,13 +246,8 @@ class PipelineScreen(BesideChat):
         self._about()
 
     def tab_parts(self) -> list[Part]:
-        """Return the title and the tabs; a narrow screen has no board."""
-        shown = self._panes_of_plan.shown
-        tabs = ("Board", "List", "Findings")[self.app.size.width < WIDE_CELLS :]
-        return [
-            Part("Pipeline", "bold", 4),
-            *(tab_part(each, command(f"pipeline.{each.lower()}"), is_here=each == shown) for each in tabs),
-        ]
+        """Return the title."""
+        return [Part("Pipeline", "bold", 4)]
 
     # -- showing --------------------------------------------------------------------------------------------------------
 
@@ -355,7 +295,7 @@ class PipelineScreen(BesideChat):
         _show_detail(self._detail, plan, item, self._now)
         usable = _usable(plan, item) | ({"stop"} if self._plans.is_running else set())
         usable |= {"plans"} if len(self._plans.known) > 1 else set()
-        usable |= {"next_column"} if self._panes_of_plan.shown == "Board" else set()
+        usable |= {"next_column"} if self._panes_of_plan.pane is self._panes_of_plan.board else set()
         verbs = [command(f"pipeline.{each}") for each in _VERBS if each in usable]
         is_paused = isinstance(item, PipelineTask) and item.is_paused
         self._verbs.show(
@@ -383,14 +323,6 @@ class PipelineScreen(BesideChat):
         _ = self.run_worker(done(), group="pipeline")
 
     # -- actions --------------------------------------------------------------------------------------------------------
-
-    def action_pipeline_tab(self, tab: str) -> None:
-        """Show the board, the list or the findings."""
-        if tab == "Board" and self.app.size.width < WIDE_CELLS:
-            self._say(f"The board needs {WIDE_CELLS} columns; this is the list.")
-        self._panes_of_plan.switch(tab)
-        self.draw_tabs(self._tab_note)
-        self._about()
 
     def action_pipeline_column(self, step: int) -> None:
         """Go to the next column, or the one before."""
