@@ -49,6 +49,7 @@ def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
     assert gc.get_freeze_count() >= before + len(kept)
 
 
+@pytest.mark.full
 def test_what_was_set_aside_is_looked_at_again_once_it_is_much_and_nobody_types() -> None:
     is_quiet = True
     collector = GcPolicy(lambda: is_quiet)

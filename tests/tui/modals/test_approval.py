@@ -58,11 +58,9 @@ async def an_approval_says_what_where_and_what_no_rule_covers_and_counts_after_a
     assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
 
 
-@cases.each(("size", "uncovered"), [((50, 16), ("x" * 6000,)), (WIDE, tuple(f"make target-{number}" for number in range(500)))])
-async def uncovered_parts_of_any_length_leave_room_for_the_command_and_the_choices(
-    driver: Driver, size: tuple[int, int], uncovered: tuple[str, ...]
-) -> None:
-    await ask(driver, LONG, uncovered=uncovered)
+@cases.at((50, 16))
+async def uncovered_parts_of_any_length_leave_room_for_the_command_and_the_choices(driver: Driver) -> None:
+    await ask(driver, LONG, uncovered=("x" * 6000, *(f"make target-{number}" for number in range(500))))
     shown = driver.text()
     assert "y Allow once" in shown
     assert "More below" in shown
@@ -82,16 +80,11 @@ async def always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked(drive
     driver.host.clock.forward(0.3)
     await driver.press("enter")
     assert driver.host.session.answers["a1"] == Answer(Outcome.ALWAYS, rule=0, scope=GrantScope.WORKSPACE)
-
-
-@cases
-async def always_may_mean_another_rule_everywhere(driver: Driver) -> None:
-    await ask(driver)
-    await driver.press("a")
-    await driver.press("end")
+    await ask(driver, approval_id="a2")
+    await driver.press("a", "end")
     driver.host.clock.forward(0.3)
     await driver.press("enter")
-    assert driver.host.session.answers["a1"] == Answer(Outcome.ALWAYS, rule=2, scope=GrantScope.USER)
+    assert driver.host.session.answers["a2"] == Answer(Outcome.ALWAYS, rule=2, scope=GrantScope.USER)
 
 
 @cases.at(SMALL)
@@ -136,7 +129,7 @@ async def nothing_is_granted_where_no_rule_is_offered_and_a_reason_is_no_answer_
 
 
 @cases
-async def what_is_written_into_a_command_stays_after_going_back_and_unchanged_it_is_a_plain_yes(driver: Driver) -> None:
+async def what_is_written_into_a_command_stays_runs_in_its_place_and_unchanged_is_a_plain_yes(driver: Driver) -> None:
     await ask(driver)
     await driver.press("e", "enter")
     assert driver.host.session.answers == {}
@@ -149,26 +142,13 @@ async def what_is_written_into_a_command_stays_after_going_back_and_unchanged_it
     driver.host.clock.forward(0.3)
     await driver.press("enter")
     assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
-
-
-@cases
-async def an_edited_command_runs_in_place_of_the_one_asked_about_and_an_empty_one_not(driver: Driver) -> None:
-    await ask(driver, "ls")
+    await ask(driver, "ls", "a2")
     await driver.press("e", "backspace", "backspace")
     driver.host.clock.forward(0.3)
     await driver.press("enter")
-    assert driver.host.session.answers == {}
+    assert "a2" not in driver.host.session.answers
     await driver.press(*"pwd", "enter")
-    assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE, edited="pwd")
-
-
-@cases
-async def a_change_shows_both_sides_and_cannot_be_edited(driver: Driver) -> None:
-    await ask(driver, "edit", tool="edit", diff=DIFF, path="a.py")
-    assert "depth = 1" in next(line for line in driver.text().splitlines() if "self.peek(2)" in line)
-    assert "e edit command" not in driver.text()
-    await driver.press("e")
-    assert driver.screen_name == "Approval"
+    assert driver.host.session.answers["a2"] == Answer(Outcome.ONCE, edited="pwd")
 
 
 @cases
@@ -191,17 +171,6 @@ async def an_approval_resolved_elsewhere_takes_what_stands_over_it_along(driver:
     assert driver.screen_name != "Approval"
     driver.host.session.end_turn(TurnReason.INTERRUPTED)
     await driver.until_screen("Workbench")
-
-
-@cases
-async def several_that_wait_are_counted(driver: Driver) -> None:
-    await ask(driver)
-    assert "of 2" not in driver.text()
-    driver.host.session.ask("a2", "make")
-    await driver.until(lambda: "1 of 2" in driver.text())
-    assert "b review all…" in driver.text()
-    await driver.press("y", to="Approval")
-    await driver.until(lambda: "1 of 2" not in driver.text())
 
 
 @cases.at(WIDE)
@@ -247,17 +216,6 @@ async def a_choice_is_under_the_mouse_too_and_not_in_the_first_moment(driver: Dr
     assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
 
 
-@cases
-async def a_page_that_lmtui_would_fetch_is_shown_with_its_whole_address(driver: Driver) -> None:
-    url = f"https://docs.example.com/{'a' * 90}/end?token=abc"
-    own = "sent by lmtui itself, not by a command"
-    await ask(driver, f"docs.example.com:443\nGET {url}", tool="network", commands=0, sandbox=own)
-    text = driver.text()
-    assert "Let lmtui reach docs.example.com?" in text
-    assert own in text
-    assert "/end?token=abc" in text
-
-
 @for_each(
     ("text", "words"),
     [
@@ -265,10 +223,12 @@ async def a_page_that_lmtui_would_fetch_is_shown_with_its_whole_address(driver: 
         ("pypi.org:8080", "Let a command reach pypi.org:8080?"),
         ("pypi.org", "Let a command reach pypi.org?"),
         ("x\u202e.org:443", "Let a command reach x<U+202E>.org?"),
+        ("docs.example.com:443\nGET https://docs.example.com/a", "Let lmtui reach docs.example.com?"),
     ],
 )
 def test_a_host_is_named_with_an_unusual_port_only(text: str, words: str) -> None:
-    assert question(request("network", text), SessionState()) == words
+    commands = 0 if "GET" in text else 1
+    assert question(request("network", text, commands=commands), SessionState()) == words
 
 
 @for_each("char", ["\u200d", "\ufe0f", "\u00a0", "\u2800", "\U0001d173"])

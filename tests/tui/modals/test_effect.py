@@ -27,21 +27,6 @@ def given(driver: Driver) -> Answer:
     return driver.host.session.answers["a1"]
 
 
-@cases.at((160, 45))
-async def the_question_says_what_ran_how_it_ended_and_what_it_did(driver: Driver) -> None:
-    await ask(driver)
-    shown = driver.text()
-    for text in (
-        "Try first  make clean && make dist",
-        "✓ exit 0 in 8.4 s",
-        "nothing has changed in your folder",
-        "Apply these effects?   apply 6 · 2 deletions undecided, their files stay",
-        "y Apply 6",
-        "cannot be kept: run/server.sock",
-    ):
-        assert text in shown
-
-
 @cases.each(
     ("keys", "answer"),
     [
@@ -151,28 +136,14 @@ async def a_click_on_the_mark_of_a_deletion_deletes_the_file_and_one_on_the_head
 
 
 @cases.at(WIDE)
-async def with_others_it_is_numbered_and_not_allowed_together_with_them(driver: Driver) -> None:
+async def with_others_it_is_numbered_not_allowed_together_with_them_and_says_why_it_is_asked(driver: Driver) -> None:
     await ask(driver)
     driver.host.session.ask("a2", "make")
     await driver.until(lambda: "1 of 2" in driver.text())
     await driver.press("b", to="Batch")
     assert "allow all" not in driver.text().lower()
     assert "Deny all" in driver.text()
-
-
-@cases.at(WIDE)
-async def why_says_what_each_answer_does(driver: Driver) -> None:
-    await ask(driver)
-    await driver.press("question_mark", to="Explanation")
+    await driver.press("escape", "question_mark", to="Explanation")
     shown = " ".join(driver.text().split())
-    assert "It ran in an overlay" in shown
-    assert "Nothing has changed" in shown
-    assert "o shows the output. l asks later" in shown
-    assert "D deletes every file" in shown
-
-
-@cases
-async def a_key_of_the_page_and_another_soon_after_are_no_text(driver: Driver) -> None:
-    await ask(driver)
-    await driver.press("down", "down", "down", "right_square_bracket", "space", "y")
-    assert given(driver).hunks == UNDELETED[:1] + UNDELETED[2:]
+    for words in ("It ran in an overlay", "Nothing has changed", "o shows the output. l asks later", "D deletes every file"):
+        assert words in shown

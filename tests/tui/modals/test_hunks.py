@@ -48,15 +48,6 @@ async def hunks_are_decided_one_by_one_and_then_applied_by_enter(driver: Driver)
     assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
 
 
-@cases.at(WIDE)
-async def what_has_no_answer_is_left_out_and_said_before(driver: Driver) -> None:
-    await ask(driver)
-    await press(driver, "right_square_bracket", "y")
-    assert "Apply 1 of 3" in driver.text()
-    await press(driver, "left", "enter")
-    assert given(driver) == Answer(Outcome.ONCE, hunks=(1,))
-
-
 @cases.each(
     ("keys", "answer"),
     [
@@ -69,6 +60,7 @@ async def what_has_no_answer_is_left_out_and_said_before(driver: Driver) -> None
             Answer(Outcome.ONCE, hunks=(1,)),
         ),
         (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
+        (("right_square_bracket", "y", "left", "enter"), Answer(Outcome.ONCE, hunks=(1,))),
         (("s",), Answer(Outcome.SESSION)),
     ],
     size=(160, 60),

@@ -103,40 +103,36 @@ async def going_to_a_hidden_pane_shows_it_and_the_column_goes_when_both_its_pane
     assert width(driver, "chat") > before + 30
 
 
-@cases.each(
-    ("focus", "column", "key", "change"),
-    [
+async def focused(driver: Driver, key: str) -> None:
+    driver.app.workbench.prompt.focus()
+    await driver.press(key)
+
+
+@cases
+async def columns_are_resized_and_zoomed_by_key(driver: Driver) -> None:
+    await begin(driver)
+    panes = driver.app.workbench.panes
+    for focus, column, key, change in (
         ("f6", "files", "alt+comma", -4),
         ("f8", "log", "alt+full_stop", 4),
         ("f9", "files", "alt+full_stop", 4),
-    ],
-)
-async def a_column_is_resized(driver: Driver, focus: str, column: str, key: str, change: int) -> None:
-    await begin(driver)
-    await driver.press(focus)
-    before = width(driver, column)
-    await driver.press(key)
-    assert width(driver, column) == before + change
-
-
-@cases.each(("focus", "key", "sign"), [("f7", "alt+equals_sign", 1), ("f7", "alt+minus", -1), ("f8", "alt+equals_sign", -1)])
-async def the_plan_gets_more_or_less_of_its_column(driver: Driver, focus: str, key: str, sign: int) -> None:
-    await begin(driver)
-    panes = driver.app.workbench.panes
-    before = panes.plan_pane.outer_size.height
-    await driver.press(focus, key)
-    assert (panes.plan_pane.outer_size.height - before) * sign > 0
-
-
-@cases.each(("focus", "pane"), [("f6", "files"), ("f7", "plan"), ("f8", "log"), ("f9", "chat")])
-async def a_zoomed_pane_fills_the_screen_and_goes_back(driver: Driver, focus: str, pane: str) -> None:
-    await begin(driver)
-    await driver.press(focus)
-    before = width(driver, pane)
-    await driver.press("alt+z")
-    assert width(driver, pane) == 160
-    await driver.press("alt+z")
-    assert width(driver, pane) == before
+    ):
+        await focused(driver, focus)
+        before = width(driver, column)
+        await driver.press(key)
+        assert width(driver, column) == before + change, key
+    for focus, key, sign in (("f7", "alt+equals_sign", 1), ("f7", "alt+minus", -1), ("f8", "alt+equals_sign", -1)):
+        await focused(driver, focus)
+        height = panes.plan_pane.outer_size.height
+        await driver.press(key)
+        assert (panes.plan_pane.outer_size.height - height) * sign > 0, (focus, key)
+    for focus, pane in (("f6", "files"), ("f7", "plan"), ("f8", "log"), ("f9", "chat")):
+        await focused(driver, focus)
+        before = width(driver, pane)
+        await driver.press("alt+z")
+        assert width(driver, pane) == 160
+        await driver.press("alt+z")
+        assert width(driver, pane) == before
 
 
 async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
