@@ -15,7 +15,7 @@ from lmtui.sandbox.pool import SandboxPool
 from lmtui.sandbox.select import choose
 from lmtui.sandbox.supervisor_client import InstanceKind, Link
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
 
 CHANGES = (
     "echo x > new",
@@ -63,7 +63,7 @@ async def test_commands_run_and_change_nothing(sandbox: Sandbox, workspace: Path
     assert scratch.output == "x\n"
 
 
-@pytest.mark.parametrize("sandbox", ALL, indirect=True)
+@pytest.mark.parametrize("sandbox", [*CONFINED, "process"], indirect=True)
 async def test_file_tools_read_and_change_nothing(sandbox: Sandbox, workspace: Path) -> None:
     reader = sandbox.read_only()
     before = content(workspace)
