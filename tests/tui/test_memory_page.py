@@ -45,7 +45,7 @@ async def nothing_is_kept_by_enter_or_a_click_nor_where_that_fails_and_what_chan
     await show(driver, "enter", "down")
     assert driver.app.screen.focused is driver.app.screen.query_one("#memory-detail")
     await driver.press("tab")
-    _ = await driver.pilot.click("#memory-list", offset=(5, 4))
+    _ = await driver.pilot.click("#memory-list", offset=(5, 1))
     assert not memory_of(driver).done
     assert "implementations allow" in driver.text("#memory-detail")
     await driver.press("/", *"zebra")

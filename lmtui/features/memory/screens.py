@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.patch import SIGN_ROLES
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fill, fit, fit_path, indent, pad, row, wrap
-from lmtui.tui.lines.table import RowCursor, Table
+from lmtui.tui.lines.table import Table
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm
 from lmtui.tui.screens.beside import BesideChat, tab_part
@@ -65,79 +65,25 @@ _OTHER = {MemoryScope.PROJECT: MemoryScope.USER, MemoryScope.USER: MemoryScope.P
 Item = MemoryProposal | Note
 
 
-@dataclass(frozen=True, slots=True)
-class ItemLine:
-    """A row of the list: what it is of, and which of its rows; the first one says it, the second one where it is from."""
-
-    item: Item
-    part: int = 0
-
-
-class ItemCursor(RowCursor):
-    """A cursor on all rows of an item."""
-
-    def put(self, row: int) -> None:
-        """Go to an item, by any of its rows."""
-        before = self.row
-        super().put(row)
-        for each in {before, self.row}:
-            self._view.strips.forget(each + 1)
-
-    def click(self, line: int) -> None:
-        """Go to the item of a row; nothing is done with it."""
-        rows = self._view.rows if isinstance(self._view, ItemTable) else ()
-        self.put(line - rows[line].part if line < len(rows) else line)
-
-    def mark(self, line: int, content: Line) -> Line:
-        """Return a row, on the cursor's ground if it is of the item under it."""
-        rows = self._view.rows if isinstance(self._view, ItemTable) else ()
-        is_of_item = line == self.row + 1 < len(rows) and rows[line].part == 1
-        if not is_of_item:
-            return super().mark(line, content)
-        is_seen = self._view.has_focus or self.is_always_shown
-        return fill(super().mark(self.row, content), self._view.content_width, "cursor") if is_seen else content
-
-
-class ItemTable(Table[ItemLine]):
-    """Lists proposals or notes.  `is_roomy`: with where they are from below, else at the right."""
+class ItemTable(Table[Item]):
+    """Lists proposals or notes, each with where it is from at the right."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        super().__init__(self._line, lambda each: key_of(each.item), can_mark=lambda each: each.part == 0, id="memory-list")
-        moved, can_click = (lambda: self.post_message(self.Marked())), (lambda at: self.rows[at].part == 0)
-        self.cursor = ItemCursor(self, moved, can_click)
+        super().__init__(self._line, key_of, id="memory-list")
         self.cursor.is_always_shown = True
         self.empty_text = ""
-        self.is_roomy = False
         self._now = now
 
-    @property
-    def item(self) -> Item | None:
-        """Return the item under the cursor."""
-        return self.current.item if self.current is not None else None
-
-    def show_items(self, items: Sequence[Item], *, is_roomy: bool) -> None:
-        self.is_roomy = is_roomy
-        self.show([ItemLine(each, part) for each in items for part in range(3 if is_roomy else 1)])
-
-    def _line(self, each: ItemLine, width: int) -> Line:
-        style: StyleRole
-        item, age = each.item, _age(each.item.date, self._now)
+    def _line(self, item: Item, width: int) -> Line:
+        style: StyleRole = "muted"
         if isinstance(item, Note):
-            source, style, title, end = item.source, "muted", sanitize_line(item.text), KIND_NAMES[item.kind].lower()
+            source, title = item.source, item.text
         else:
             source, style = item.source_text, "warn" if item.origins - {"you"} else "muted"
             title = item.claim if item.kind in NOTE_KINDS else f"{KIND_NAMES[item.kind]}: {item.claim}"
-            end = SCOPE_NAMES[item.scope]
-        dated = " · ".join(filter(None, (sanitize_line(source), age)))
-        match each.part:
-            case 0 if self.is_roomy:
-                return ((fit(f" {title}", width), "strong" if item == self.item else ""),)
-            case 0:
-                return row(((f" {title}", ""),), ((f"{dated if width >= _DATED_FROM else source} ", style),), width)
-            case 1:
-                return row(((f" {dated}", style),), ((f"{end} ", "muted"),), width)
-            case _:
-                return ()
+        age = _age(item.date, self._now) if width >= _DATED_FROM else ""
+        about = " · ".join(filter(None, (sanitize_line(source), age)))
+        return row(((f" {sanitize_line(title)}", ""),), ((f"{about} ", style),), width)
 
 
 def key_of(item: Item) -> object:
@@ -237,7 +183,7 @@ class MemoryScreen(BesideChat):
             return
         found, every = self._listed, self._items.get(self._shown, ())
         is_split = self.has_class("-split")
-        self._table.show_items(found, is_roomy=is_split and self.app.size.height >= ONE_ROW_BELOW)
+        self._table.show(found)
         self._table.styles.height = "1fr" if is_split else max(1, len(found))
         text = self._problem or (UNSEEN if self._is_inbox and self.app.size.height >= ONE_ROW_BELOW else "")
         if not found and self._items and (every or not self._problem):
@@ -253,7 +199,7 @@ class MemoryScreen(BesideChat):
     @on(Table.Marked)
     def _about(self) -> None:
         """Show what is known of the marked item, and what can be done."""
-        item, is_split = self._table.item, self.has_class("-split")
+        item, is_split = self._table.current, self.has_class("-split")
         folder = sanitize_line(folder_text(self._folder, Path.home()))
         self._detail.show(
             lambda width: details(item, folder, max(20, width - 1), is_split=is_split) if item is not None else []
@@ -290,7 +236,7 @@ class MemoryScreen(BesideChat):
     def action_memory_do(self, what: str) -> None:
         """Do something with the marked item, or all that are listed."""
         scope = MemoryScope.USER if self._shown == EVERYWHERE else MemoryScope.PROJECT
-        item, listed = self._table.item, [each for each in self._listed if isinstance(each, MemoryProposal)]
+        item, listed = self._table.current, [each for each in self._listed if isinstance(each, MemoryProposal)]
         self._do(lambda: self._actions.do(what, item, listed, scope), self._read)
 
     def action_memory_tab(self, tab: str) -> None:
