@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.events import CallProgress, Envelope, Event, PrefillProgress, TextDelta, ThinkingDelta, ToolOutputDelta
+from lmtui.core.events import Envelope, Event, PrefillProgress, TextDelta, ThinkingDelta, ToolOutputDelta
 from lmtui.tui.router import MAX_PIECE_CHARS, Router, SessionView, merge_into
 from tests.tui.fakes import START, FakeSession
 
@@ -64,16 +64,6 @@ def test_many_events_arm_one_timer_and_draw_merged() -> None:
     assert panel.seen == [TextDelta(text="hello")]
 
 
-def test_the_frame_after_a_frame_waits() -> None:
-    stage, session = Stage(), FakeSession()
-    stage.router.show(stage.router.add(session))
-    session.emit(TextDelta(text="a"))
-    assert stage.due[0][0] == 0.0
-    stage.turn()
-    session.emit(TextDelta(text="b"))
-    assert 0.0 < stage.due[0][0] <= 1.0
-
-
 def test_a_session_in_the_background_draws_only_when_it_is_shown() -> None:
     stage, first, second = Stage(), FakeSession("20260314_140200_aaaaaa"), FakeSession("20260314_140200_bbbbbb")
     stage.router.show(stage.router.add(first))
@@ -124,13 +114,6 @@ def test_merging_keeps_every_text_in_its_order(pieces: list[Event]) -> None:
             assert "".join(text for *own, text in before if tuple(own) == key) == "".join(
                 text for *own, text in after if tuple(own) == key
             )
-
-
-def test_progress_keeps_only_the_newest() -> None:
-    merged: list[Envelope] = []
-    for size in (1, 2, 3):
-        merge_into(merged, Envelope(size, START, "s", CallProgress(tool="edit", size_chars=size)))
-    assert [each.event for each in merged] == [CallProgress(tool="edit", size_chars=3)]
 
 
 def test_a_flood_of_output_is_not_joined_without_end() -> None:

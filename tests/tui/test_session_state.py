@@ -4,14 +4,14 @@ from datetime import timedelta
 
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
-from lmtui.core.messages import Role, Usage
+from lmtui.core.messages import Role
 from lmtui.core.model_events import ModelLoaded, ModelLoading
 from lmtui.core.project_checks import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
 from tests.sets import for_each
-from tests.tui.fakes import START, FakeSession
+from tests.tui.fakes import START
 
 
 def state_of(*happened: Event) -> SessionState:
@@ -71,14 +71,6 @@ def test_the_first_task_names_a_session_until_it_is_renamed() -> None:
     assert "\x1b" not in state_of(events.SessionRenamed(title="a\x1b[31mb\n")).title
 
 
-def test_the_window_that_the_server_told_last_counts() -> None:
-    state = state_of(
-        events.ModelChanged(model="m", url="u", window_tokens=32768),
-        events.UsageUpdated(usage=Usage(10, 1), window_tokens=8192),
-    )
-    assert state.model.window_tokens == 8192
-
-
 def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
     changes = [
         events.FilesChanged(call_id="c", files=("a",), changes=(FileChange("a", kind, 2, 1, "d\n"),))
@@ -103,17 +95,6 @@ def test_the_sandbox_is_said_in_words_and_a_weak_one_in_colour(backend: str, net
     assert (sandbox_text(state), sandbox_style(state)) == (words, style)
     bare = state_of(events.SandboxSelected(backend=backend, network=network, text="", has_overlays=False))
     assert sandbox_text(bare) == f"{words}, no overlays" if backend in ("docker", "bubblewrap") else words
-
-
-def test_an_approval_is_open_until_it_is_resolved() -> None:
-    session = FakeSession()
-    session.begin_turn("go")
-    session.ask("a1", "make")
-    state = state_of(*(envelope.event for envelope in session.history()))
-    assert list(state.approvals) == ["a1"]
-    session.end_turn()
-    state = state_of(*(envelope.event for envelope in session.history()))
-    assert state.approvals == {}
 
 
 def test_a_check_that_runs_is_what_the_session_does() -> None:

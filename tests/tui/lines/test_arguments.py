@@ -11,14 +11,6 @@ def shown(arguments: dict[str, object], *, is_all: bool = False, width: int = 40
     return [plain(line) for line in argument_lines(arguments, width, is_all=is_all)]
 
 
-def test_each_argument_stands_behind_its_name() -> None:
-    assert shown({"path": "a.py", "limit": 3, "flags": ["x", True]}) == [
-        "path   a.py",
-        "limit  3",
-        'flags  ["x", true]',
-    ]
-
-
 def test_a_long_one_is_cut_and_says_how_much_is_left() -> None:
     lines = shown({"new_text": LONG})
     assert len(lines) == 3

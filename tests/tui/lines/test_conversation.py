@@ -212,14 +212,6 @@ def test_after_a_failure_the_failing_tests_are_shown() -> None:
     assert lines[:2] == ["✗ Run  pytest -q  1 failed, 2 passed  1.9 s ▸", "  │ FAILED tests/test_a.py::test_b - assert 1"]
 
 
-def test_after_an_edit_that_failed_its_reason_is_shown_not_the_end_of_the_file() -> None:
-    result = "The text to search for is not in a.py. The whole file:\n" + "".join(f"{n}  line {n}\n" for n in range(9))
-    edit = replace(STARTED, tool="edit", title="a.py")
-    failed = replace(FINISHED, tool="edit", ok=False, result=result, summary="failed")
-    lines = squeezed(drawn([edit, failed]))[1:]
-    assert lines == ["  │ The text to search for is not in a.py. The whole file:", "  │ ▸ 9 more lines"]
-
-
 def test_a_command_of_ones_own_looks_like_a_message_and_shows_its_output() -> None:
     result = "\n".join(f"line {number}" for number in range(25))
     own = replace(STARTED, by="user")
@@ -313,13 +305,6 @@ def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
 def test_what_the_user_must_know_is_a_line_and_what_other_panes_show_is_none(event: Event, line: str) -> None:
     usual = SandboxSelected(backend="docker", network="none", text="docker")
     assert drawn([SessionOpened(workspace="/w", version="1"), ModeChanged(mode="auto"), usual, event]) == [line]
-
-
-def test_the_sandbox_is_told_again_only_when_it_is_another() -> None:
-    weak = SandboxSelected(backend="process", network="open", text="process: not isolated", is_weaker=True)
-    docker = SandboxSelected(backend="docker", network="none", text="docker")
-    assert drawn([weak, weak, weak]) == ["! sandbox: process: not isolated"]
-    assert len(squeezed(drawn([weak, docker, weak]))) == 2
 
 
 def test_thinking_is_live_then_folded() -> None:

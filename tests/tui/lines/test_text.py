@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_middle, fold, plain, restyle, row, slice_line, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, crop, fit, fit_middle, fold, plain, restyle, row, slice_line, width_of, wrap
 
 WORDS = st.text(alphabet="ab c—漢字🙂é \t", max_size=60)
 LINES = st.lists(st.tuples(WORDS, st.sampled_from(["", "strong", "code"])), max_size=5).map(tuple)
@@ -49,21 +49,8 @@ def test_restyle_changes_no_character(line: Line, start: int, end: int) -> None:
     assert plain(slice_line(line, start, end)) == plain(line)[start:end]
 
 
-def test_wrap_breaks_at_spaces_and_keeps_roles() -> None:
-    assert wrap((("one two ", ""), ("three", "strong")), 8) == [(("one two", ""),), (("three", "strong"),)]
-    assert [plain(part) for part in wrap((("see abcdefghij", ""),), 6)] == ["see", "abcdef", "ghij"]
-
-
-def test_fit_middle_leaves_more_of_the_end_of_a_path() -> None:
-    assert fit_middle("lmtui/tui/lines/transcript.py", 16) == "lmtui…anscript.py"[:5] + "…" + "anscript.py"[-10:]
-
-
 def test_row_puts_the_right_side_at_the_end() -> None:
     line = row((("left", ""),), (("12 ms", "muted"),), 20)
     assert plain(line) == "left           12 ms"
     line = row((("a long left side", ""),), (("12 ms", ""),), 14)
     assert plain(line) == "a long…  12 ms"
-
-
-def test_fill_reaches_the_width_with_the_role_under_all() -> None:
-    assert fill((("ab", "code"),), 4, "block") == (("ab", "block code"), ("  ", "block"))

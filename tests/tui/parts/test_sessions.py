@@ -11,6 +11,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
+from tests.sets import depth
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost, FakeSession, play_work
 from tests.tui.modals.test_switcher import host_with_sessions
@@ -147,7 +148,7 @@ async def closing_the_session_on_screen_shows_another_that_is_open(driver: Drive
 
 
 async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on() -> None:
-    for size in ((160, 40), (100, 30)):
+    for size in depth([(160, 40)], [(160, 40), (100, 30)]):
         async with running(host_with_sessions(), size=size) as driver:
             send_agents(driver.host.session)
             await driver.until_screen("Approval")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
-from lmtui.tui.options import StartOptions
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
@@ -102,17 +101,6 @@ async def test_what_was_typed_in_the_demo_stays_out_of_the_folder_one_came_from(
     async with running(FakeHost(workspace=Path("/w"))) as driver:
         assert driver.app.workbench.prompt.text == ""
         assert driver.app.workbench.prompt.history_texts.texts == []
-
-
-async def test_what_was_typed_before_is_sent_after_the_choice() -> None:
-    host = FakeHost(setup_note=NOTE)
-    async with running(host, is_ready=False, options=StartOptions(task="hello")) as driver:
-        await at_first_run(driver)
-        await driver.until(lambda: "LM Studio" in driver.text())
-        await driver.press("enter")
-        await driver.until(lambda: driver.app.workbench.active is not None)
-        await driver.settle()
-        assert host.session.submitted == ["hello"]
 
 
 async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() -> None:
