@@ -34,16 +34,13 @@ async def what_is_not_merged_is_in_the_foot_and_the_header(driver: Driver, size:
     assert "not merged" not in driver.text()
 
 
-@cases.each("way", ["key", "mouse", "slash"])
+@cases.each("way", ["key", "mouse"])
 async def the_review_opens_and_keeps(driver: Driver, way: str) -> None:
     await tried(driver)
     if way == "key":
         await driver.press("alt+j")
-    elif way == "mouse":
-        await driver.pilot.click("#foot", offset=(3, 0))
     else:
-        await driver.type("/merge")
-        await driver.press("enter")
+        await driver.pilot.click("#foot", offset=(3, 0))
     await driver.until_screen("EffectReviewScreen")
     await driver.press("y")
     await driver.until(lambda: driver.host.session.trial.done == [None])

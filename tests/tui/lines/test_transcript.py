@@ -170,6 +170,9 @@ async def test_only_blocks_in_view_are_drawn() -> None:
             drawn.append(width)
             return [(("x", ""),)]
 
+        def copy_text(self) -> str:
+            return "x"
+
     view = DocumentView()
     async with Stage(view).run_test(size=(60, 12)) as pilot:
         for _ in range(5000):

@@ -56,7 +56,9 @@ async def a_session_of_this_folder_is_opened_in_the_attached_app(driver: Driver)
     driver.app.options = replace(driver.app.options, is_attached=True)
     await listed(driver)
     await driver.until(lambda: "Build the contact form" in driver.text())
-    await driver.press("home", "enter", to="Workbench")
+    await driver.press("slash", *"zzz")
+    await driver.until(lambda: 'No session matches "zzz"' in driver.text())
+    await driver.press("escape", "home", "enter", to="Workbench")
     assert not driver.app.is_leaving
 
 
