@@ -19,9 +19,8 @@ from lmtui.acp.editor_client import FIND_SERVER, Editor
 from lmtui.acp.editor_session import EditorSession, trust_note
 from lmtui.acp.prompt_blocks import read_blocks
 from lmtui.acp.session_options import mode_state, set_mode
-from lmtui.app.archive import archive_of
+from lmtui.app.archive import archive_of, known_folders
 from lmtui.app.connection import ModelConnection
-from lmtui.app.extensions import idle_features
 from lmtui.app.host import Runtime
 from lmtui.app.model_servers import Servers
 from lmtui.config import load_config
@@ -250,8 +249,7 @@ class AcpAgent:
     async def _known_folders(self) -> list[Path]:
         """Return the folders that are open here and those that the user works in, the open ones first."""
         found = [each.workspace for each in self._hub.runtimes]
-        features = await asyncio.to_thread(idle_features, Path.cwd())
-        found += [Path(each.path) for each in await features.extensions.projects.read()]
+        found += await asyncio.to_thread(known_folders)
         return list(dict.fromkeys(found))
 
 

@@ -26,6 +26,7 @@ from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.session import EngineSession
 from lmtui.paths import state_dir
 from lmtui.plain_files import open_own
+from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionFile, SessionStore, encode, load, new_session_id
 from lmtui.store.summaries import Summaries
 
@@ -269,6 +270,11 @@ def _inherited(event: events.Event, waits: Collection[str], *, is_ours: bool) ->
 
 FORMS = ("md", "html", "jsonl")
 _MOST_NAMES = 1000
+
+
+def known_folders() -> list[Path]:
+    """Return the folders that the user works in.  Blocks."""
+    return [Path(each.path) for each in ProjectStore().read()[0]]
 
 
 def archive_of(folder: Path) -> SessionArchive:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.batch_values import WorkspaceBatches
@@ -21,7 +21,6 @@ from lmtui.core.permissions.rules import GrantScope, Mode, Rule
 from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.plan_mode import PlanApprovals
 from lmtui.core.project_checks import Goals, WorkspaceChecks
-from lmtui.core.project_values import Projects
 from lmtui.core.prompt_text import PromptFiles, PromptsInUse
 from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_network
 from lmtui.core.roles import ModelRole, Roles
@@ -29,7 +28,6 @@ from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
 from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.trust import Trust
-from lmtui.core.usage_values import UsageReports
 from lmtui.core.window import WindowUse
 from lmtui.core.workspace import BackgroundCommands, Changes, EffectReview, Files, kept_text
 
@@ -57,8 +55,21 @@ def refusal_words(event: ApprovalResolved) -> str:
     return _NOBODY_THERE if event.by == NOBODY else f"you: {event.feedback}"
 
 
+Offered = TypeVar("Offered")
+
+
 class Extensions(Protocol):
-    """What a workspace and its user bring to every session."""
+    """What a workspace and its user bring to every session; what a feature offers is under the port that it declares."""
+
+    def __contains__(self, port: type) -> bool:
+        """Tell whether a feature offers a port."""
+
+    def __getitem__(self, port: type[Offered]) -> Offered:
+        """Return what a feature offers under its port.
+
+        Raises:
+            KeyError: the feature is not there.
+        """
 
     @property
     def mcp(self) -> McpServers:
@@ -79,14 +90,6 @@ class Extensions(Protocol):
     @property
     def pipeline(self) -> WorkspacePipeline:
         """Return the plans whose tasks agents work on."""
-
-    @property
-    def projects(self) -> Projects:
-        """Return the folders that the user works in."""
-
-    @property
-    def usage(self) -> UsageReports:
-        """Return what the user's sessions cost."""
 
     @property
     def batches(self) -> WorkspaceBatches:

@@ -25,15 +25,13 @@ from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.ports import FeatureServices, KeptChanges, Policy, TokenCounter, Toolbox
 from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
-from lmtui.core.project_values import NoProjects, Projects
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, ServerFound
-from lmtui.core.sessions import Extensions
+from lmtui.core.sessions import Extensions, Offered
 from lmtui.core.skills import NoSkills, Skills
 from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions, SessionAgentRunner
 from lmtui.core.trust import Trust
-from lmtui.core.usage_values import NoUsage, UsageReports
 from lmtui.core.workspace import EffectReview
 from lmtui.engine.session import EngineSession
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -187,7 +185,7 @@ class WorkspaceExtensions:
     """Implements `core.sessions.Extensions`; a feature puts what it brings in the place of nothing.
 
     `guide` reads the instructions, `agents` are the sub-agents that are defined, `prompts` the slash commands of files and
-    servers.
+    servers; `offered` is the rest, by port.
     """
 
     guide: InstructionSource = field(default_factory=NoInstructions)
@@ -198,10 +196,16 @@ class WorkspaceExtensions:
     jobs: Jobs = field(default_factory=NoJobs)
     checks: WorkspaceChecks = field(default_factory=NoWorkspaceChecks)
     pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
-    projects: Projects = field(default_factory=NoProjects)
-    usage: UsageReports = field(default_factory=NoUsage)
     memory: WorkspaceMemory = field(default_factory=NoMemory)
     batches: WorkspaceBatches = field(default_factory=NoBatches)
+    offered: dict[type, Any] = field(default_factory=dict)
+
+    def __contains__(self, port: type) -> bool:
+        return port in self.offered
+
+    def __getitem__(self, port: type[Offered]) -> Offered:
+        found: Offered = self.offered[port]
+        return found
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from lmtui.host.chat_routes import CHAT_BYTES, chat
 from lmtui.host.endpoints import Endpoint, openapi_page, routes_of, tell_error
 from lmtui.host.hub import SessionHub
 from lmtui.host.websocket import serve_websocket
+from lmtui.registry import features, load
 
 _SSE = "text/event-stream"
 _ONE = "/v1/sessions/{id}"
@@ -174,7 +175,7 @@ ENDPOINTS: tuple[_E, ...] = (
         )
         for verb in ("run", "pause", "resume")
     ),
-    _E("GET", "/v1/usage", "Totals over sessions", workspace_routes.usage, wire.UsageQuery, answer=wire.UsageTotals),
+    *(each for feature in features() if feature.routes for each in load(feature.routes)),
     _E(
         "POST",
         "/v1/chat/completions",

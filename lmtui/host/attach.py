@@ -33,6 +33,7 @@ from lmtui.core.workspace import EffectReview, Restoration
 from lmtui.host import rpc
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.host.rpc import Kind, Member
+from lmtui.registry import port_named
 
 _LOG = logging.getLogger(__name__)
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
@@ -307,7 +308,8 @@ class Attachment:
             raise UsageError(f"{sanitize_line(on)[:60]} is not open", "Open it again.")
         port = rpc.resolve(root, path)
         for name in path.split(".") if path else ():
-            target = getattr(target, name) if target is not None else None
+            offered = port_named(name)
+            target = target[offered] if offered else getattr(target, name) if target is not None else None
         if target is None:
             raise UsageError(f"{sanitize_line(path)[:60]} is not available here")
         return target, port

@@ -18,10 +18,11 @@ from lmtui.app.event_lines import decode_event
 from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
-from lmtui.core.sessions import Session, SessionHost, Subscriber
+from lmtui.core.sessions import Extensions, Session, SessionHost, Subscriber
 from lmtui.host import rpc
 from lmtui.host.link import HostLink, Open, PassingNotice, bound_event
 from lmtui.host.rpc import Kind, Member
+from lmtui.registry import port_named
 
 # -- the ports -----------------------------------------------------------------------------------------------------------
 
@@ -37,6 +38,16 @@ class RemotePort:
         self._link, self._on, self._path = link, on, path
 
 
+class RemoteExtensions(RemotePort):
+    """What a workspace brings; the host has the same features."""
+
+    def __contains__(self, port: type) -> bool:
+        return port_named(port.__name__) is port
+
+    def __getitem__(self, port: type) -> Any:
+        return remote_port(self._link, self._on, f"{self._path}.{port.__name__}", port)
+
+
 _CLASSES: dict[type, type[RemotePort]] = {}
 
 
@@ -48,7 +59,8 @@ def remote_port(link: HostLink, on: str, path: str, port: type) -> Any:  # Any: 
 def _class_of(port: type) -> type[RemotePort]:
     if port not in _CLASSES:
         own = {name: _implemented(member) for name, member in rpc.members(port).items()}
-        _CLASSES[port] = type(f"Remote{port.__name__}", (RemotePort,), own)
+        base = RemoteExtensions if port is Extensions else RemotePort
+        _CLASSES[port] = type(f"Remote{port.__name__}", (base,), own)
     return _CLASSES[port]
 
 

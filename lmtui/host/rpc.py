@@ -36,7 +36,8 @@ from lmtui.core.errors import ClosedToNetwork, LmtuiError, UsageError
 from lmtui.core.events import Envelope, Outcome
 from lmtui.core.remote_marks import marks_of
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import Answer, Session, SessionHost
+from lmtui.core.sessions import Answer, Extensions, Session, SessionHost
+from lmtui.registry import port_named
 
 PROTOCOL = 1
 """The version of the messages; a host and a client with different ones do not understand each other."""
@@ -133,7 +134,7 @@ def _port_in(hint: Any) -> type | None:
 
 
 def resolve(root: type, path: str) -> type:
-    """Return the port at a path such as `extensions.mcp` below a root port.
+    """Return the port at a path such as `extensions.mcp` below a root port; a feature's is named as its type.
 
     Raises:
         UsageError: there is none.
@@ -141,9 +142,10 @@ def resolve(root: type, path: str) -> type:
     port = root
     for name in path.split(".") if path else ():
         member = members(port).get(name)
-        if member is None or member.kind is not Kind.PORT or member.returns is None:
+        found = member.returns if member and member.kind is Kind.PORT else port_named(name) if port is Extensions else None
+        if found is None:
             raise UsageError(f"no {sanitize_line(path)[:60]} in {root.__name__}")
-        port = member.returns
+        port = found
     return port
 
 

@@ -90,12 +90,6 @@ class FilesQuery(FolderQuery):
     path: _Words = ""
 
 
-class UsageQuery(Wire):
-    """The days that are counted."""
-
-    range: Literal["today", "7d", "30d", "all"] = "today"
-
-
 class ModelsQuery(Wire):
     """Which models: those whose name has these words."""
 
@@ -316,20 +310,6 @@ class SessionUsage(Wire):
     cached_tokens: int
     requests: int
     turns: int
-
-
-class UsageTotals(Wire):
-    """Totals over sessions, in the form of `lmtui usage --json`."""
-
-    range: str
-    first: str | None
-    last: str
-    total: dict[str, Any]
-    days: list[dict[str, Any]]
-    models: list[dict[str, Any]]
-    folders: list[dict[str, Any]]
-    sessions: list[dict[str, Any]]
-    problems: list[str]
 
 
 class EventPage(Wire):

@@ -1,4 +1,4 @@
-"""The routes of folders and of the host: files, tools, models, jobs, uploads, usage."""
+"""The routes of folders and of the host: files, tools, models, jobs, uploads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.jobs import JobRecord, Jobs, NewJob, shown_schedule
 from lmtui.core.messages import Image, sniff
 from lmtui.core.servers import ServerFound
-from lmtui.core.usage_values import usage_json, usage_range
 from lmtui.host import wire
 from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded
 from lmtui.host.endpoints import ApiCall, ApiError
@@ -219,13 +218,3 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise ApiError(415, "this is neither a picture (PNG, JPEG, GIF, WebP) nor text in UTF-8") from error
-
-
-async def usage(api: ApiContext, call: ApiCall) -> wire.UsageTotals:
-    """Return the totals over sessions; folders that clients may not use are counted and not named."""
-    runtime = await api.runtime()
-    found = usage_json(await runtime.extensions.usage.report(usage_range(call.query.range)))
-    folders = {str(each) for each in api.hub.folders}
-    for table in ("folders", "sessions"):
-        found[table] = [row for row in found[table] if row["folder"] in folders]
-    return wire.UsageTotals.model_validate(found)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeGuard
 
 from lmtui.core.errors import JobsError, UsageError
+from lmtui.core.folders import KnownProject
 from lmtui.core.pipeline import PipelineState
-from lmtui.core.project_values import KnownProject
 from lmtui.core.sanitize import pluralize
 from lmtui.paths import WORKSPACE_FOLDER, state_dir
 from lmtui.store.model_profiles import write_whole

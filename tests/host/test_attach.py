@@ -49,7 +49,7 @@ CLOSED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("extensions.mcp", "bring", {"entries": _MCP, "source": "x"}), ("extensions.mcp", "accept", {"name": "x"}),
     ("settings", "change", {"name": "host_notify", "text": "touch /tmp/x"}), ("settings", "rows", {}),
     ("extensions.skills", "add", {"text": _SKILL, "is_for_all": True}), ("extensions.memory", "forget", {"words": "x"}),
-    ("extensions.projects", "read", {}), ("extensions.batches", "open", {"words": "tasks.jsonl", "session_id": ""}),
+    ("extensions.Projects", "read", {}), ("extensions.batches", "open", {"words": "tasks.jsonl", "session_id": ""}),
     ("extensions.checks", "run", {}), ("trust", "revoke", {}), ("archive", "export", {"session_id": "", "form": "md"}),
     ("servers", "use", {"url": "http://127.0.0.1:9", "model": "x"}), ("servers", "look", {"url": "http://127.0.0.1:9"}),
 )  # fmt: skip

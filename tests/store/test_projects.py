@@ -9,7 +9,7 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, SessionOpened, TurnStarted
 from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
-from lmtui.core.project_values import project_lines
+from lmtui.features.projects.values import project_lines
 from lmtui.paths import workspace_state_dir
 from lmtui.store import projects
 from lmtui.store.pipeline_queue import PipelineFile

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from lmtui.core.folders import KnownProject
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
 from lmtui.core.project_checks import NoWorkspaceChecks
-from lmtui.core.project_values import KnownProject
-from lmtui.core.usage_values import LogUsage, UsageRange, UsageReport, usage_report
+from lmtui.features.projects.values import Projects
+from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
 from tests.tui.fake_batches import FakeBatches
 from tests.tui.fake_memory import FakeMemory
 from tests.tui.fake_pipeline import FakePipeline
@@ -89,7 +91,7 @@ class FakeMcp:
 
 
 class FakeProjects:
-    """Implements `core.project_values.Projects`."""
+    """Implements `Projects`."""
 
     def __init__(self) -> None:
         self.found: list[KnownProject] = []
@@ -99,7 +101,7 @@ class FakeProjects:
 
 
 class FakeUsage:
-    """Implements `core.usage_values.UsageReports`."""
+    """Implements `UsageReports`."""
 
     def __init__(self) -> None:
         self.logs: list[LogUsage] = []
@@ -121,6 +123,13 @@ class FakeExtensions:
         self.usage = FakeUsage()
         self.memory = FakeMemory()
         self.batches = FakeBatches()
+
+    def __contains__(self, port: type) -> bool:
+        return port in (Projects, UsageReports)
+
+    def __getitem__(self, port: type) -> Any:
+        offered: dict[type, Any] = {Projects: self.projects, UsageReports: self.usage}
+        return offered[port]
 
 
 def some_servers() -> list[McpServer]:

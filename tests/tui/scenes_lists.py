@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from lmtui.core.folders import KnownProject
 from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord
 from lmtui.core.mcp import Form
-from lmtui.core.project_values import KnownProject
 from lmtui.core.sessions import AgentRow, SessionSummary
-from lmtui.core.usage_values import SLOT_S, LogUsage, UsageSum
+from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
 from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
 from tests.tui.fake_mcp import NOW, some_servers

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Scope
-from lmtui.core.project_values import NO_PROJECTS, project_lines
+from lmtui.features.projects.values import NO_PROJECTS, Projects, project_lines
 
 
 async def show_projects(context: CommandContext, _: str) -> OpenView:
     """List the projects."""
 
     async def lines() -> Iterable[str]:
-        found = [*project_lines(await context.host.extensions.projects.read(), context.now())]
+        found = [*project_lines(await context.host.extensions[Projects].read(), context.now())]
         return (*found, "open one with `lmtui projects use NAME` in a shell") if found else (NO_PROJECTS,)
 
     return OpenView("projects.show", text=lines)

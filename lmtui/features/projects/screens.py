@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from lmtui.core.project_values import NO_PROJECTS, KnownProject, Projects
+from lmtui.core.folders import KnownProject
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.projects.values import NO_PROJECTS, Projects
 from lmtui.tui.commands import Command
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -79,7 +80,7 @@ class ProjectsController(FeatureController):
         return {"projects.show": lambda _: self._show()}
 
     def _show(self) -> None:
-        dialog = ProjectList(self.host.extensions.projects, self.host.workspace, self.workbench.now)
+        dialog = ProjectList(self.host.extensions[Projects], self.host.workspace, self.workbench.now)
         _ = self.workbench.app.push_screen(dialog, self._chosen)
 
     def _chosen(self, path: str | None) -> None:

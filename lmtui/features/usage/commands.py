@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Scope
-from lmtui.core.usage_values import UsageRange, usage_lines, usage_range
+from lmtui.features.usage.values import UsageRange, UsageReports, usage_lines, usage_range
 
 SCOPE = "usage"
 
@@ -15,7 +15,7 @@ async def show_usage(context: CommandContext, argument: str) -> OpenView:
     chosen = usage_range(argument) if argument.strip() else UsageRange.WEEK
 
     async def lines() -> Iterable[str]:
-        return usage_lines(await context.host.extensions.usage.report(chosen))
+        return usage_lines(await context.host.extensions[UsageReports].report(chosen))
 
     return OpenView("usage.show", str(chosen), text=lines)
 

@@ -12,7 +12,8 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.usage_values import (
+from lmtui.features.usage.commands import SCOPE
+from lmtui.features.usage.values import (
     RANGE_NAMES,
     UsageRange,
     UsageReport,
@@ -26,7 +27,6 @@ from lmtui.core.usage_values import (
     time_text,
     total_text,
 )
-from lmtui.features.usage.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -202,5 +202,5 @@ class UsageController(FeatureController):
         return {"usage.show": self._show}
 
     def _show(self, chosen: str) -> None:
-        dialog = UsageList(self.host.extensions.usage, UsageRange(chosen))
+        dialog = UsageList(self.host.extensions[UsageReports], UsageRange(chosen))
         _ = self.workbench.app.push_screen(dialog)

@@ -8,18 +8,27 @@ from datetime import UTC, datetime
 
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.times import LocalZone
-from lmtui.core.usage_values import TABLES, UsageRange, UsageReport, usage_json, usage_lines, usage_range, usage_report
 from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions, WorkspaceFeature
-from lmtui.store.usage_logs import UsageLogs
+from lmtui.features.usage.usage_logs import UsageLogs
+from lmtui.features.usage.values import (
+    TABLES,
+    UsageRange,
+    UsageReport,
+    UsageReports,
+    usage_json,
+    usage_lines,
+    usage_range,
+    usage_report,
+)
 
 
 class UsageService(WorkspaceFeature):
-    """Implements `core.usage_values.UsageReports`."""
+    """Implements `UsageReports`."""
 
     def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
         super().__init__(host, extensions)
         self._logs = UsageLogs()
-        extensions.usage = self
+        extensions.offered[UsageReports] = self
 
     async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
         return await asyncio.to_thread(_report, self._logs, chosen)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 
-from lmtui.core.usage_values import SLOT_S, LogUsage, UsageRange, UsageSum, usage_report
 from lmtui.features.usage.screens import chart_rows, day_bars
+from lmtui.features.usage.values import SLOT_S, LogUsage, UsageRange, UsageSum, usage_report
 from tests.tui.driving import Driver
 from tests.tui.fake_mcp import NOW
 from tests.tui.fakes import FakeHost

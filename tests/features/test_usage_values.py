@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.usage_values import (
+from lmtui.features.usage.values import (
     SLOT_S,
     LogUsage,
     UsageRange,

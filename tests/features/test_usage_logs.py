@@ -10,16 +10,16 @@ import pytest
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import Envelope, Event, ModelChanged, SessionOpened, SessionRenamed, TurnEnded, TurnReason, UsageUpdated
 from lmtui.core.messages import Usage
-from lmtui.core.usage_values import SLOT_S, UsageRange, UsageSum, usage_report
+from lmtui.features.usage.usage_logs import UsageLogs
+from lmtui.features.usage.values import SLOT_S, UsageRange, UsageSum, usage_report
 from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionStore, encode
-from lmtui.store.usage_logs import UsageLogs
 from tests.sets import for_each
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OPENED = SessionOpened(workspace="/w", version="1")
 USED = UsageUpdated(usage=Usage(1000, 24, 600), model="m", elapsed_s=2.5)
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parents[1] / "store" / "recorded"
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from lmtui.core.events import ROOT
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.usage_values import SLOT_S, LogUsage, UsageSum
+from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
 from lmtui.paths import state_dir
 from lmtui.plain_files import open_own
 from lmtui.store.model_profiles import write_whole

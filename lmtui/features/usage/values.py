@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.times import LocalZone
 
 NO_USAGE = "No usage yet. Tokens, requests and time appear here after the first answer of a model."
 SLOT_S = 900  # a quarter of an hour: in every zone the days begin between two of them
@@ -191,13 +190,6 @@ class UsageReports(Protocol):
 
     async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
         """Return what the days of a range cost until now."""
-
-
-class NoUsage:
-    """Knows of none."""
-
-    async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
-        return usage_report((), chosen, datetime.now(UTC), LocalZone())
 
 
 def amount_text(count: int) -> str:

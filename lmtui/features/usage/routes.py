@@ -1,0 +1,43 @@
+"""What the host's API tells of usage."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from lmtui.features.usage.values import UsageReports, usage_json, usage_range
+from lmtui.host.api_context import ApiContext
+from lmtui.host.endpoints import ApiCall, Endpoint
+from lmtui.host.wire import Wire
+
+
+class UsageQuery(Wire):
+    """The days that are counted."""
+
+    range: Literal["today", "7d", "30d", "all"] = "today"
+
+
+class UsageTotals(Wire):
+    """Totals over sessions, in the form of `lmtui usage --json`."""
+
+    range: str
+    first: str | None
+    last: str
+    total: dict[str, Any]
+    days: list[dict[str, Any]]
+    models: list[dict[str, Any]]
+    folders: list[dict[str, Any]]
+    sessions: list[dict[str, Any]]
+    problems: list[str]
+
+
+async def usage(api: ApiContext, call: ApiCall) -> UsageTotals:
+    """Return the totals over sessions; folders that clients may not use are counted and not named."""
+    runtime = await api.runtime()
+    found = usage_json(await runtime.extensions[UsageReports].report(usage_range(call.query.range)))
+    folders = {str(each) for each in api.hub.folders}
+    for table in ("folders", "sessions"):
+        found[table] = [row for row in found[table] if row["folder"] in folders]
+    return UsageTotals.model_validate(found)
+
+
+ROUTES = (Endpoint("GET", "/v1/usage", "Totals over sessions", usage, UsageQuery, answer=UsageTotals),)
