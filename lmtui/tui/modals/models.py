@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
@@ -44,75 +44,7 @@ from lmtui.tui.path_index import FuzzyPaths
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 ModelId = tuple[str, str]
-_Ending = tuple[str, LmtuiError | None]
-Ended = Callable[[ModelId, str, LmtuiError | None], None]
-
-
-class ModelLoads:
-    """Knows what is being loaded, unloaded or tested.
-
-    Args:
-        ended: called at each end with the model, a text, and the error if it failed.
-    """
-
-    def __init__(self, ended: Ended) -> None:
-        self._ended = ended
-        self.progress: dict[ModelId, LoadProgress] = {}
-        self.changed: Callable[[], None] = lambda: None
-
-    async def load(self, servers: ModelServers, model: ModelId, window_tokens: int) -> None:
-        """Load a model; one that is being loaded already is left to that."""
-
-        async def work() -> _Ending:
-            said = ""
-            async with aclosing(servers.load(*model, window_tokens)) as steps:
-                async for step in steps:
-                    said = step.text
-                    self._put(model, step)
-            return f"{model[1]}: {said}", None
-
-        await self._to_the_end(model, work)
-
-    async def unload(self, servers: ModelServers, model: ModelId) -> None:
-        """Let a model go."""
-
-        async def work() -> _Ending:
-            self._put(model, LoadProgress("unloading"))
-            await servers.unload(*model)
-            return f"{model[1]}: unloaded", None
-
-        await self._to_the_end(model, work)
-
-    async def examine(self, servers: ModelServers, model: ModelId) -> None:
-        """Find out how a model calls tools."""
-
-        async def work() -> _Ending:
-            self._put(model, LoadProgress("testing its tool calls"))
-            result = await servers.examine(*model)
-            said = f"{model[1]}: {exam_text(result)}"
-            return said, None if result.call_form else LmtuiError(said)
-
-        await self._to_the_end(model, work)
-
-    async def _to_the_end(self, model: ModelId, work: Callable[[], Awaitable[_Ending]]) -> None:
-        """Do something with a model that nothing is done with yet, and tell how it ended."""
-        if model in self.progress:
-            return
-        try:
-            said, problem = await work()
-        except LmtuiError as error:
-            said, problem = error.full_text(), error
-        finally:
-            self._take(model)
-        self._ended(model, said, problem)
-
-    def _put(self, model: ModelId, step: LoadProgress) -> None:
-        self.progress[model] = step
-        self.changed()
-
-    def _take(self, model: ModelId) -> None:
-        if self.progress.pop(model, None) is not None:
-            self.changed()
+Work = Callable[[ModelServers], Awaitable[str]]
 
 
 ROLE_NOTES = {
@@ -153,13 +85,13 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         self.table.empty_text = "Looking for model servers…"
 
     def on_mount(self) -> None:
-        self._actions.loads.changed = self._progressed
+        self._actions.changed = self._progressed
         self.set_interval(_POOL_S, partial(_show_pool, self, self._actions))
         self.show()
         self.action_models_again()
 
     def on_unmount(self) -> None:
-        self._actions.loads.changed = lambda: None
+        self._actions.changed = lambda: None
 
     def key(self, row: ModelRow) -> ModelId | None:
         """Return what a model is known by; a server's line is a heading."""
@@ -167,7 +99,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
 
     def line(self, row: ModelRow, width: int) -> Line:
         """Return a server's line or a model's."""
-        return list_row(row, width, self._actions.loads.progress)
+        return list_row(row, width, self._actions.progress)
 
     def columns(self, width: int) -> Line:
         """Return the names of the columns."""
@@ -184,7 +116,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         """Return what is known of a model, or how far its load is."""
         if row is None or row.model is None or row.server.url == PROFILES_URL:
             return "", self.verbs()
-        step = self._actions.loads.progress.get(row.id)
+        step = self._actions.progress.get(row.id)
         known = self._actions.known(row.server.url, row.model)
         details = [step.text] if step else [*model_details(row.model), *profile_details(known)]
         name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, details))
@@ -276,7 +208,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         current = self.current
         if current is None:
             return
-        if current.id in self._actions.loads.progress:
+        if current.id in self._actions.progress:
             self._actions.give_up(current.id)
         elif current.server.can_load:
             self._actions.unload(current.id)
@@ -325,7 +257,8 @@ class ModelController:
 
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
-        self.loads = ModelLoads(self._ended)
+        self.progress: dict[ModelId, LoadProgress] = {}
+        self.changed: Callable[[], None] = lambda: None
         self._workers: dict[ModelId, Worker[None]] = {}
 
     def handlers(self) -> dict[str, Handler]:
@@ -429,20 +362,63 @@ class ModelController:
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""
-        self._begin(model, lambda servers: self.loads.load(servers, model, window_tokens))
+
+        async def work(servers: ModelServers) -> str:
+            said = ""
+            async with aclosing(servers.load(*model, window_tokens)) as steps:
+                async for step in steps:
+                    said = step.text
+                    self._put(model, step)
+            return said
+
+        self._begin(model, work)
 
     def unload(self, model: ModelId) -> None:
         """Begin to unload a model."""
-        self._begin(model, lambda servers: self.loads.unload(servers, model))
+
+        async def work(servers: ModelServers) -> str:
+            self._put(model, LoadProgress("unloading"))
+            await servers.unload(*model)
+            return "unloaded"
+
+        self._begin(model, work)
 
     def examine(self, model: ModelId) -> None:
-        """Begin to test a model."""
-        self._begin(model, lambda servers: self.loads.examine(servers, model))
+        """Begin to test how a model calls tools."""
 
-    def _begin(self, model: ModelId, work: Callable[[ModelServers], Coroutine[Any, Any, None]]) -> None:
+        async def work(servers: ModelServers) -> str:
+            self._put(model, LoadProgress("testing its tool calls"))
+            result = await servers.examine(*model)
+            if not result.call_form:
+                raise LmtuiError(f"{model[1]}: {exam_text(result)}")
+            return exam_text(result)
+
+        self._begin(model, work)
+
+    def _begin(self, model: ModelId, work: Work) -> None:
         host = self._workbench.sessions.host
-        if host is not None and model not in self.loads.progress:
-            self._workers[model] = self._workbench.app.run_worker(work(host.servers), group="model-loads")
+        if host is not None and model not in self._workers:
+            self._workers[model] = self._workbench.app.run_worker(self._do(model, work, host.servers), group="model-loads")
+
+    async def _do(self, model: ModelId, work: Work, servers: ModelServers) -> None:
+        """Do something with a model and say how it ended."""
+        is_done = False
+        try:
+            said, is_done = f"{model[1]}: {await work(servers)}", True
+        except LmtuiError as error:
+            said = error.full_text()
+        finally:
+            self._workers.pop(model, None)
+            if self.progress.pop(model, None) is not None:
+                self.changed()
+        self._tell(said, is_error=not is_done)
+        active = self._workbench.active
+        if is_done and active is not None and not active.state.model.role and self.is_in_use(*model):
+            active.session.set_model(model[1])  # the window that is served now is asked for again
+
+    def _put(self, model: ModelId, step: LoadProgress) -> None:
+        self.progress[model] = step
+        self.changed()
 
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model before."""
@@ -451,17 +427,10 @@ class ModelController:
 
     def give_up(self, model: ModelId) -> None:
         """Give up a load or a test."""
-        worker = self._workers.pop(model, None)
+        worker = self._workers.get(model)
         if worker is not None:
             worker.cancel()
             self._tell(f"{model[1]}: given up", is_error=False)
-
-    def _ended(self, model: ModelId, text: str, error: LmtuiError | None) -> None:
-        self._workers.pop(model, None)
-        self._tell(text, is_error=error is not None)
-        active = self._workbench.active
-        if error is None and active is not None and not active.state.model.role and self.is_in_use(*model):
-            active.session.set_model(model[1])  # the window that is served now is asked for again
 
     def _tell(self, text: str, *, is_error: bool) -> None:
         screen = self._workbench.app.screen

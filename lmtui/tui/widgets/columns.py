@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,25 +89,15 @@ def save_layout(folder: Path, layout: PaneLayout) -> None:
 
 def _checked(file: Path, data: Any) -> PaneLayout:
     text = file.read_text("utf-8")
-
-    def fail(name: str, problem: str) -> LayoutError:
-        at = text.find(f'"{name}"')
-        return LayoutError(f"{file}: line {text.count(chr(10), 0, max(at, 0)) + 1}: {problem}; the usual layout is used")
-
-    if not isinstance(data, dict):
-        raise fail("", "this is no layout")
-    known = {each.name for each in fields(PaneLayout)}
-    for name, value in data.items():
-        if name not in known:
-            raise fail(name, f"there is no {name!r}")
+    given = data if isinstance(data, dict) else {"": data}
+    for name, value in given.items():
         is_panes = isinstance(value, list) and all(each in HIDEABLE for each in value)
-        if (name == "hidden" and not is_panes) or (name != "hidden" and type(value) is not int):
-            raise fail(name, f"{name} cannot be {value!r}")
-    found = PaneLayout(**{**data, "hidden": tuple(dict.fromkeys(data.get("hidden", ())))})
-    if found.files_cells:
-        found = found.with_width("files", found.files_cells)
-    if found.side_cells:
-        found = found.with_width("side", found.side_cells)
+        if name not in PaneLayout.__dataclass_fields__ or (not is_panes if name == "hidden" else type(value) is not int):
+            line = text.count("\n", 0, max(text.find(f'"{name}"'), 0)) + 1
+            raise LayoutError(f"{file}: line {line}: {name} cannot be {value!r}; the usual layout is used")
+    found = PaneLayout(**{**given, "hidden": tuple(dict.fromkeys(given.get("hidden", ())))})
+    for column, cells in (("files", found.files_cells), ("side", found.side_cells)):
+        found = found.with_width(column, cells) if cells else found
     return found.with_plan(found.plan_percent)
 
 

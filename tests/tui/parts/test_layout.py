@@ -51,11 +51,11 @@ def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: PaneLayout) -> No
     ("text", "line", "words"),
     [
         ('{\n  "hidden": [\n}', 3, "Expecting value"),
-        ('{\n  "hiden": []\n}', 2, "there is no 'hiden'"),
+        ('{\n  "hiden": []\n}', 2, "hiden cannot be []"),
         ('{\n  "files_cells": 20,\n  "hidden": ["chat"]\n}', 3, "hidden cannot be"),
         ('{\n  "files_cells": true\n}', 2, "files_cells cannot be"),
         ('{"plan_percent": "x"}', 1, "plan_percent cannot be"),
-        ("[]", 1, "no layout"),
+        ("[]", 1, "cannot be []"),
     ],
 )
 def test_an_error_in_the_file_names_the_line(tmp_path: Path, text: str, line: int, words: str) -> None:
