@@ -187,7 +187,7 @@ class MemoryProposal:
 
     `text` is the line of a note, a whole SKILL.md, or a unified diff of AGENTS.md, by `kind`; `name` is that of the skill, or
     the line that is added.  `similar` are notes that are kept already and say much the same; `result` is the file as it would
-    be, as a unified diff.  `base` is the SHA-256 of the file that a diff is of, empty where there is none.
+    be, as a unified diff.
     """
 
     id: str
@@ -201,7 +201,6 @@ class MemoryProposal:
     similar: tuple[str, ...] = ()
     file: str = ""
     result: str = ""
-    base: str = ""
 
     @property
     def origins(self) -> frozenset[str]:

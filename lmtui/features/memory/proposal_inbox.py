@@ -33,7 +33,6 @@ from lmtui.plain_files import NotPlain, read_plain
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 _MAX_BYTES = 262_144
 _CONTEXT = 3
-_CHANGED = "{} has changed since this was proposed"
 
 
 class ProposalInbox:
@@ -92,10 +91,8 @@ class ProposalInbox:
                 return replace(proposal, similar=near)
             case ProposalKind.INSTRUCTIONS:
                 with contextlib.suppress(UsageError):  # keeping it says why
-                    fresh = self._with_diff(proposal)
-                    if fresh != proposal:
-                        self._inbox.renew(fresh)
-                    return replace(fresh, similar=near, result=fresh.text)
+                    name, _, text = self._difference(proposal.name)
+                    return replace(proposal, similar=near, text=text, file=name, result=text)
                 return replace(proposal, similar=near)
             case _:
                 file, note = self._files.file(proposal.scope), note_of(proposal)
@@ -103,11 +100,10 @@ class ProposalInbox:
                 shown = sanitize_path(str(file.path))
                 return replace(proposal, similar=near, file=shown, result=unified(name, old, with_note(old, note)))
 
-    def _with_diff(self, proposal: MemoryProposal) -> MemoryProposal:
-        """Return a proposal of an instruction as the difference that it makes to the file as it is."""
+    def _difference(self, line: str) -> tuple[str, bytes, str]:
+        """Return the file that a line of instructions goes to, what is in it, and the difference that the line makes."""
         name, old = self._instructions()
-        text = unified(name, *(each.decode("utf-8", "replace") for each in (old, with_line(old, proposal.name))))
-        return replace(proposal, text=text, file=name, base=hashlib.sha256(old).hexdigest() if old else "")
+        return name, old, unified(name, *(each.decode("utf-8", "replace") for each in (old, with_line(old, line))))
 
     def _instructions(self) -> tuple[str, bytes]:
         """Return the file that instructions of the folder go to, and what is in it.
@@ -147,19 +143,17 @@ class ProposalInbox:
 
     async def _instruct(self, proposal: MemoryProposal, text: str) -> str:
         """Add a line to the instructions; `text` is the difference that was shown, or another line."""
-        if text and not text.startswith("--- "):
-            proposal = await asyncio.to_thread(self._with_diff, replace(proposal, name=check_note(text)))
-        fresh = await asyncio.to_thread(self._with_diff, proposal)
-        if (fresh.base, fresh.text) != (proposal.base, proposal.text) or (text.startswith("--- ") and text != fresh.text):
-            await asyncio.to_thread(self._inbox.renew, fresh)
-            raise UsageError(_CHANGED.format(fresh.file), "Look at the proposal again.")
-        _, old = await asyncio.to_thread(self._instructions)
-        data = with_line(old, fresh.name)
+        is_line = bool(text) and not text.startswith("--- ")
+        line = check_note(text) if is_line else proposal.name
+        name, old, difference = await asyncio.to_thread(self._difference, line)
+        if not is_line and text != difference:
+            raise UsageError(f"{name} has changed since this was proposed", "Look at the proposal again.")
+        sha256 = hashlib.sha256(old).hexdigest() if old else ""
         try:
-            await (await self._host.sandbox()).write_file(fresh.file, data, expect_sha256=fresh.base)
+            await (await self._host.sandbox()).write_file(name, with_line(old, line), expect_sha256=sha256)
         except SandboxError as error:
-            raise UsageError(f"could not change {fresh.file}: {error}", "Look at the proposal again.") from error
-        return fresh.file
+            raise UsageError(f"could not change {name}: {error}", "Look at the proposal again.") from error
+        return name
 
     async def discard(self, proposal_id: str) -> None:
         """Drop a proposal; it is not made again."""

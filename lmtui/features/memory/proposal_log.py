@@ -193,11 +193,6 @@ class ProposalLog:
             _append(fd, lines)
         return tuple(added.values())
 
-    def renew(self, proposal: MemoryProposal) -> None:
-        """Put a proposal in the place of the one with its id.  Raises `UsageError`."""
-        with self._open() as fd:
-            _append(fd, [{"do": _PROPOSED, "proposal": _PROPOSAL.dump_python(proposal, mode="json")}])
-
     def find(self, proposal_id: str) -> MemoryProposal:
         """Return what waits under an id.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.memory_values import SearchHit, SearchSource
+from lmtui.core.memory_values import MemoryReader, SearchHit, SearchSource
 from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.memory.chunks import words_of
+from lmtui.features.memory.tools import as_tool_error
 from lmtui.tools.tool import Arguments, Told, Tool, always, argument
 
 _SOURCES = (SearchSource.DOC, SearchSource.CODE)
@@ -23,10 +23,8 @@ class FindArguments(Arguments):
 
 
 async def _find(arguments: FindArguments, context: ToolContext) -> ToolResult:
-    try:
-        hits = await context.features.memory.search(arguments.query, 2 * arguments.top_k, _SOURCES)
-    except UsageError as error:
-        raise ToolError(str(error), error.hint) from error
+    with as_tool_error():
+        hits = await context.features[MemoryReader].search(arguments.query, 2 * arguments.top_k, _SOURCES)
     shown = [hit for hit in hits if context.on_reading(hit.place.rpartition(":")[0]) is Verdict.ALLOW][: arguments.top_k]
     if not shown:
         return ToolResult("Nothing was found. Use grep for exact text, or other words.", "none")

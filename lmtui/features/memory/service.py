@@ -13,6 +13,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.memory_values import (
     MAX_NOTE_CHARS,
     MemoryProposal,
+    MemoryReader,
     MemoryScope,
     Note,
     Recalled,
@@ -70,7 +71,7 @@ class MemoryService(WorkspaceFeature):
         """Let the session recall notes, and its tools keep some."""
         del sandbox
         if self._is_on:
-            session.features = replace(session.features, memory=self)
+            session.features.add(MemoryReader, self)
             session.toolbox = MemoryToolbox(session.toolbox)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:

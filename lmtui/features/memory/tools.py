@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.memory_values import (
+    MemoryReader,
     MemoryScope,
     Note,
     NoteKind,
@@ -76,8 +78,17 @@ class OperationArguments(Arguments):
     content: str = argument(also=("text", "query", "fact"))
 
 
+@contextlib.contextmanager
+def as_tool_error() -> Iterator[None]:
+    """Tell the model what it asked for wrongly."""
+    try:
+        yield
+    except UsageError as error:
+        raise ToolError(str(error), error.hint) from error
+
+
 async def _read(arguments: NoteFilterArguments, context: ToolContext) -> ToolResult:
-    notes = [each for each in await context.features.memory.notes() if arguments.scope in ("", "all", each.scope)]
+    notes = [each for each in await context.features[MemoryReader].notes() if arguments.scope in ("", "all", each.scope)]
     return ToolResult("\n".join(note_lines(notes)) or "Nothing is remembered.", pluralize(len(notes), "note"))
 
 
@@ -87,10 +98,8 @@ def _note(arguments: NoteArguments, context: ToolContext) -> Note:
     Raises:
         ToolError: it has no words, or too many.
     """
-    try:
+    with as_tool_error():
         return Note(check_note(arguments.fact), arguments.scope, context.features.session, kind=arguments.kind)
-    except UsageError as error:
-        raise ToolError(str(error), error.hint) from error
 
 
 async def _preview_note(arguments: NoteArguments, context: ToolContext) -> Preview:
@@ -102,28 +111,22 @@ async def _preview_note(arguments: NoteArguments, context: ToolContext) -> Previ
 
 async def _append(arguments: NoteArguments, context: ToolContext) -> ToolResult:
     note = _note(arguments, context)
-    try:
-        is_new = await context.features.memory.add(note)
-    except UsageError as error:
-        raise ToolError(str(error), error.hint) from error
+    with as_tool_error():
+        is_new = await context.features[MemoryReader].add(note)
     return ToolResult("Remembered." if is_new else "This is remembered already.", note.text[:60])
 
 
 async def _forget(arguments: ForgetArguments, context: ToolContext) -> ToolResult:
-    try:
-        gone = await context.features.memory.forget(arguments.substring, arguments.scope)
-    except UsageError as error:
-        raise ToolError(str(error), error.hint) from error
+    with as_tool_error():
+        gone = await context.features[MemoryReader].forget(arguments.substring, arguments.scope)
     lines = "\n".join(note_lines(gone))
     return ToolResult(f"{pluralize(len(gone), 'note')} forgotten.\n{lines}".strip(), pluralize(len(gone), "note"))
 
 
 async def _preview_forget(arguments: ForgetArguments, context: ToolContext) -> Preview:
-    try:
+    with as_tool_error():
         is_meant = has_words(arguments.substring)
-    except UsageError as error:
-        raise ToolError(str(error), error.hint) from error
-    notes = await context.features.memory.notes()
+    notes = await context.features[MemoryReader].notes()
     gone = [each for each in notes if is_meant(each) and arguments.scope in (None, each.scope)]
     if not gone:
         raise ToolError(f"no note contains {arguments.substring[:80]!r}", "memory_search finds notes by meaning.")
@@ -131,10 +134,8 @@ async def _preview_forget(arguments: ForgetArguments, context: ToolContext) -> P
 
 
 async def _search(arguments: SearchArguments, context: ToolContext) -> ToolResult:
-    try:
-        hits = await context.features.memory.search(arguments.query, arguments.top_k, _SOURCES)
-    except UsageError as error:
-        raise ToolError(str(error), error.hint) from error
+    with as_tool_error():
+        hits = await context.features[MemoryReader].search(arguments.query, arguments.top_k, _SOURCES)
     lines = [f"- [{hit.source} {hit.place}{f' “{hit.title}”' if hit.title else ''}] {hit.text}" for hit in hits]
     return ToolResult("\n".join((_FOUND, *lines)) if lines else "Nothing was found.", pluralize(len(hits), "hit"))
 
