@@ -12,7 +12,6 @@ from lmtui.tui.modals.approval import (
     HunkApproval,
     RequestQuestion,
     is_divisible,
-    request_asked,
 )
 from lmtui.tui.modals.approval_text import dangers_of
 from lmtui.tui.modals.consent import ConsentDialog, question_of
@@ -43,7 +42,7 @@ class ApprovalController:
 
     @property
     def _shown(self) -> RequestQuestion | None:
-        found = map(request_asked, self._workbench.app.screen_stack)
+        found = (question_of(each, RequestQuestion) for each in self._workbench.app.screen_stack)
         return next((each for each in found if each is not None), None)
 
     @property

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import ClassVar
 
 from textual.content import Content
@@ -16,7 +14,7 @@ from lmtui.core.events import Envelope
 from lmtui.core.look_alikes import plan_warning
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import PlanStep
-from lmtui.core.plan_mode import Grants
+from lmtui.core.plan_mode import Grants, PlanApprovals
 from lmtui.core.proposals import STEP_RISKS, Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
@@ -35,23 +33,8 @@ _RISK_ROLES: dict[str, StyleRole] = {"low": "muted", "medium": "warn", "high": "
 _LABEL_CELLS = 7
 
 
-class PlanVerb(StrEnum):
-    """What was decided."""
-
-    APPROVE = "approve"
-    REVISE = "revise"
-    REJECT = "reject"
-    LATER = "later"
-
-
-@dataclass(frozen=True, slots=True)
-class PlanAnswer:
-    """An answer: the plan as the user changed it (None: as it was), the rules that go with a yes, the words of a change."""
-
-    verb: PlanVerb
-    edited: Proposal | None = None
-    rules: tuple[str, ...] = ()
-    words: str = ""
+PlanAnswer = tuple[Callable[[PlanApprovals], None], str]
+"""What gives an answer to the plan that was asked about, and what is said then."""
 
 
 class PlanGrants(Question[bool]):
@@ -92,8 +75,11 @@ class PlanGrants(Question[bool]):
             _ = self.dialog.dismiss(result=True)
 
 
-class PlanQuestion(Question[PlanAnswer]):
-    """Shows a plan and asks what is to become of it.  `grants_of` tells what a plan would be allowed."""
+class PlanQuestion(Question[PlanAnswer | None]):
+    """Shows a plan and asks what is to become of it.  `grants_of` tells what a plan would be allowed.
+
+    The result is None where it was left for later.
+    """
 
     scope: ClassVar[Scope] = Scope.PLAN
     guarded: ClassVar[tuple[str, ...]] = ("plan.approve", "plan.grant")
@@ -135,12 +121,12 @@ class PlanQuestion(Question[PlanAnswer]):
             "plan.grant": self._list_grants,
             "plan.edit": lambda: self.dialog.run_worker(self._edit(), group="edit-plan", exclusive=True),
             "plan.revise": self._revise,
-            "plan.reject": lambda: self.dialog.dismiss(PlanAnswer(PlanVerb.REJECT)),
+            "plan.reject": self._reject,
         }
 
     def close(self) -> None:
         """Leave it waiting."""
-        _ = self.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
+        _ = self.dialog.dismiss(None)
 
     def leave_to_type(self) -> None:
         """Make room for words."""
@@ -149,7 +135,18 @@ class PlanQuestion(Question[PlanAnswer]):
     def _approve(self) -> None:
         """Approve it; nothing is allowed beyond what the mode allows."""
         if self.dialog.is_live:
-            _ = self.dialog.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited))
+            self._answer_yes(())
+
+    def _answer_yes(self, rules: tuple[str, ...]) -> None:
+        edited = self._edited
+        self._answer(lambda plans: plans.approve(self.asked.proposal_id, edited, rules=rules))
+
+    def _reject(self) -> None:
+        said = f"plan rejected; {first_key(command('mode.choose'))} leaves plan mode"
+        self._answer(lambda plans: plans.reject(self.asked.proposal_id), said)
+
+    def _answer(self, give: Callable[[PlanApprovals], None], said: str = "") -> None:
+        _ = self.dialog.dismiss((give, said))
 
     def _list_grants(self) -> None:
         """List what would be allowed."""
@@ -158,7 +155,7 @@ class PlanQuestion(Question[PlanAnswer]):
 
             def answered(is_sure: bool | None) -> None:
                 if is_sure:
-                    _ = self.dialog.dismiss(PlanAnswer(PlanVerb.APPROVE, self._edited, grants.rules))
+                    self._answer_yes(grants.rules)
 
             _ = self.dialog.app.push_screen(ConsentDialog(PlanGrants(grants), self._now, self.dialog.fit.chat.panes), answered)
 
@@ -188,7 +185,7 @@ class PlanQuestion(Question[PlanAnswer]):
 
         def answered(words: str | None) -> None:
             if words:
-                _ = self.dialog.dismiss(PlanAnswer(PlanVerb.REVISE, words=words))
+                self._answer(lambda plans: plans.revise(self.asked.proposal_id, words))
 
         _ = self.dialog.app.push_screen(ask, answered)
 
@@ -280,7 +277,7 @@ class PlanController:
             views = self._workbench.sessions.views.values()
             is_open = any(shown.asked is view.state.proposal for view in views)
             if not is_open and app.screen is shown.dialog:
-                _ = shown.dialog.dismiss(PlanAnswer(PlanVerb.LATER))
+                _ = shown.dialog.dismiss(None)
             return
         is_chat_seen = all(each.has_class("-docked") for each in app.screen_stack[1:])
         if active is None or not is_chat_seen or active.state.approvals or active.state.proposal is None:
@@ -321,19 +318,15 @@ class PlanController:
         _ = self._workbench.app.push_screen(question, lambda answer: self._decide(view, asked.proposal_id, answer))
 
     def _decide(self, view: SessionView, proposal_id: str, answer: PlanAnswer | None) -> None:
-        plans = view.session.plans
         self._workbench.panes.follow_chat()
+        if answer is None:
+            self._left.add((view.session.id, proposal_id))
+            self._workbench.say(f"Set aside · {first_key(command('plan.ask'))} to return")
+            return
+        give, said = answer
         try:
-            match answer.verb if answer is not None else PlanVerb.LATER:
-                case PlanVerb.APPROVE if answer is not None:
-                    plans.approve(proposal_id, answer.edited, rules=answer.rules)
-                case PlanVerb.REVISE if answer is not None:
-                    plans.revise(proposal_id, answer.words)
-                case PlanVerb.REJECT:
-                    plans.reject(proposal_id)
-                    self._workbench.say(f"plan rejected; {first_key(command('mode.choose'))} leaves plan mode")
-                case _:
-                    self._left.add((view.session.id, proposal_id))
-                    self._workbench.say(f"Set aside · {first_key(command('plan.ask'))} to return")
+            give(view.session.plans)
+            if said:
+                self._workbench.say(said)
         except ToolError as error:
             self._workbench.say(error.full_text(), "error")

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static, TextArea
 
 from lmtui.core.events import ApprovalRequested, Outcome
@@ -380,12 +379,6 @@ def worded(each: Command, diff: DiffView | None) -> Command:
     """Return a choice with the word for what it would do now."""
     is_split = diff is not None and diff.source.is_split
     return replace(each, hint="one column" if is_split else "two columns") if each.id.endswith(".split") else each
-
-
-def request_asked(screen: Screen[Any]) -> RequestQuestion | None:
-    """Return the question about a request that a screen asks, None for another screen."""
-    question = screen.question if isinstance(screen, ConsentDialog) else None
-    return question if isinstance(question, RequestQuestion) else None
 
 
 _MORE = "More of this hunk below: Space scrolls"
