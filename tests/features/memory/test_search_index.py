@@ -3,7 +3,6 @@ from __future__ import annotations
 import sqlite3
 import stat
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -134,34 +133,6 @@ def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_pat
     with pytest.raises(JobsError):
         index.search(IndexQuery("words"), 5)
     assert (index.search(IndexQuery("words"), 5), len(said)) == ([], 1)
-    index.close()
-
-
-def test_a_file_that_was_deleted_is_begun_again(tmp_path: Path) -> None:
-    index, other = make(tmp_path), make(tmp_path)
-    put(index, "a.py", "words")
-    assert names(other, "words") == ["a.py"]
-    index.path.unlink()
-    put(index, "b.py", "words")
-    assert names(other, "words") == ["b.py"]
-    index.close()
-    other.close()
-
-
-def test_two_index_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "search" / "index.db"
-
-    def fill(first: int) -> None:
-        index = SearchIndex(path)
-        for number in range(first, first + 40):
-            put(index, f"{number % 50}.py", f"words number{number % 50}", read_ns=number)
-        index.close()
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(fill, (0, 30)))
-    index = SearchIndex(path)
-    assert index.counts()["chunks"] == 50
-    assert {names(index, f"number{number}")[0] for number in range(50)} == {f"{number}.py" for number in range(50)}
     index.close()
 
 
