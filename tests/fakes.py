@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Any
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
-from lmtui.core.hooks import Hooks, NoHooks
+from lmtui.core.hooks import Hooks
 from lmtui.core.hosts import HostApproval
-from lmtui.core.instruction_values import InstructionSource, NoInstructions
-from lmtui.core.memory_values import MemoryReader, NoMemory
+from lmtui.core.instruction_values import InstructionSource
+from lmtui.core.memory_values import MemoryReader
 from lmtui.core.messages import (
     Completion,
     FinishReason,
@@ -30,11 +30,11 @@ from lmtui.core.messages import (
     ToolCallFormat,
     Usage,
 )
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import MaskExpressions, Mode, Rule
 from lmtui.core.ports import (
     Checkpoints,
     CommandOverlay,
-    FeatureServices,
     Images,
     KeptChanges,
     Limits,
@@ -43,11 +43,11 @@ from lmtui.core.ports import (
     Sandbox,
     Snapshot,
 )
-from lmtui.core.project_checks import Checks, NoChecks
+from lmtui.core.project_checks import Checks
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import Profiles, ServedModel
-from lmtui.core.skills import NoSkills, SkillReader
+from lmtui.core.skills import SkillReader
 from lmtui.core.workspace import (
     BackgroundCommand,
     CommandEffect,
@@ -485,6 +485,15 @@ class Ticking:
         return self.seconds
 
 
+def offers(found: Mapping[type, object]) -> Offers:
+    """Return what features offer in a test; None stands for one that is not there."""
+    offered = Offers()
+    for port, offer in found.items():
+        if offer is not None:
+            offered.add(port, offer)
+    return offered
+
+
 class Rig:
     """A session on fakes, everything it published, and the means to wait for something in it."""
 
@@ -549,12 +558,8 @@ class Rig:
                 asks_for_summaries=asks_for_summaries,
                 asks_for_title=asks_for_title,
             ),
-            features=FeatureServices(
-                instructions=guide or NoInstructions(),
-                skills=skills or NoSkills(),
-                hooks=hooks or NoHooks(),
-                checks=checks or NoChecks(),
-                memory=memory or NoMemory(),
+            features=offers(
+                {InstructionSource: guide, SkillReader: skills, Hooks: hooks, Checks: checks, MemoryReader: memory}
             ),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)

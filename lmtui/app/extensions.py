@@ -8,8 +8,11 @@ from pathlib import Path
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.app.sandboxes import CurrentSandbox
 from lmtui.config import Config
+from lmtui.core.instruction_values import InstructionSource
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
-from lmtui.core.ports import FeatureServices, TokenCounter, Toolbox
+from lmtui.core.ports import TokenCounter, Toolbox
+from lmtui.core.skills import SkillReader
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceExtensions, WorkspaceFeature
@@ -76,7 +79,9 @@ class WorkspaceFeatures:
 
     def equip(self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:
         """Return what a session gets."""
-        services = FeatureServices(instructions=self.extensions.guide, skills=self.extensions.skills, session=session_id)
+        services = Offers(session_id)
+        services.add(InstructionSource, self.extensions.guide)
+        services.add(SkillReader, self.extensions.skills)
         session = SessionServices(session_id, config, own, own, services)
         for each in self._all:
             each.equip(session, sandbox)

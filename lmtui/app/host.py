@@ -35,12 +35,16 @@ from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
-from lmtui.core.hooks import HookEvent
+from lmtui.core.hooks import HookEvent, Hooks
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
+from lmtui.core.memory_values import MemoryReader
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Rule
-from lmtui.core.ports import FeatureServices, Policy, SessionLog
+from lmtui.core.ports import Policy, SessionLog
+from lmtui.core.programs import Interpreter
+from lmtui.core.project_checks import Checks
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
@@ -443,10 +447,9 @@ class Runtime:
         config, sandbox = own.config, own.sandbox
         policy = policy or Policy(is_attended=self.is_attended)
         given = self._features.equip(session_id, config, tools_of(config, self._workspace), sandbox)
-        features = replace(given.features, interpreter=interpreter_of(config, sandbox))
-        if is_apart:
-            features = _apart(features)
-        elif config.kv_cache_gb > 0:
+        features = _apart(given.features) if is_apart else given.features
+        features.add(Interpreter, interpreter_of(config, sandbox))
+        if config.kv_cache_gb > 0 and not is_apart:
             asked.provider.cache = SessionPromptCache(self._models.caches, session_id)
         return SessionParts(
             id=session_id,
@@ -530,15 +533,15 @@ class Runtime:
             await session.close()
 
 
-def _apart(features: FeatureServices) -> FeatureServices:
+def _apart(features: Offers) -> Offers:
     """Return those that act in the session's sandbox alone.
 
     Raises:
         UsageError: hooks would not run, and they may be there to forbid something.
     """
-    if any(map(features.hooks.wants, HookEvent)):
+    if (hooks := features.get(Hooks)) is not None and any(map(hooks.wants, HookEvent)):
         raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
-    return FeatureServices(instructions=features.instructions, checks=features.checks, memory=features.memory)
+    return features.only(InstructionSource, Checks, MemoryReader)
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

@@ -102,21 +102,6 @@ class Hooks(Protocol):
         """
 
 
-class NoHooks:
-    """Has none."""
-
-    def wants(self, event: HookEvent) -> bool:
-        del event
-        return False
-
-    def problems(self) -> Sequence[str]:
-        return ()
-
-    async def run(self, call: HookCall) -> HookVerdict:
-        del call
-        return HookVerdict()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRan(Event):
     """A hook ran.  `event` is what it was called for, `call_id` the tool call where it was one, `source` the file.

@@ -285,18 +285,6 @@ class Web(Protocol):
         """
 
 
-class NoWeb:
-    """Stands where there is none."""
-
-    async def get(self, address: PageAddress, gate: HostApproval | None, *, selector: str = "") -> Page:
-        del gate, selector
-        raise ToolError(f"{address.host} cannot be reached from here")
-
-    async def search(self, query: str, most: int, gate: HostApproval | None) -> tuple[str, Sequence[WebResult]]:
-        del query, most, gate
-        raise ToolError("the web cannot be reached from here")
-
-
 def read_address(text: str) -> PageAddress:
     """Return a web address.
 

@@ -13,19 +13,14 @@ from typing import Protocol
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
-from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.core.hosts import NoWeb, ToolGate, Web
-from lmtui.core.instruction_values import InstructionSource, NoInstructions
-from lmtui.core.memory_values import MemoryReader, NoMemory
+from lmtui.core.hosts import ToolGate
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Access, MaskExpressions, Mode, Rule, Verdict
-from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.plan import Plan, StepWork
-from lmtui.core.programs import Interpreter, NoInterpreter
-from lmtui.core.project_checks import Checks, NoChecks
 from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
-from lmtui.core.skills import NoSkills, SkillReader, SkillUse
+from lmtui.core.skills import SkillUse
 from lmtui.core.subagents import Children, Report
 from lmtui.core.workspace import (
     BackgroundCommands,
@@ -320,24 +315,6 @@ def no_wait(_: datetime, __: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureServices:
-    """What features do for an agent: a Python that keeps values, web, instructions, skills, hooks, checks, plans, memory.
-
-    `session` is the id of its session.
-    """
-
-    interpreter: Interpreter = field(default_factory=NoInterpreter)
-    web: Web = field(default_factory=NoWeb)
-    instructions: InstructionSource = field(default_factory=NoInstructions)
-    skills: SkillReader = field(default_factory=NoSkills)
-    hooks: Hooks = field(default_factory=NoHooks)
-    checks: Checks = field(default_factory=NoChecks)
-    pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
-    memory: MemoryReader = field(default_factory=NoMemory)
-    session: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class AgentActions:
     """What a tool may have its agent do.
 
@@ -386,7 +363,7 @@ class ToolContext:
     faults: Callable[[str, bytes], str] | None = None
     step_work: StepWork = field(default_factory=StepWork)
     agent: AgentActions = field(default_factory=AgentActions)
-    features: FeatureServices = field(default_factory=FeatureServices)
+    features: Offers = field(default_factory=Offers)
 
     @property
     def is_doubted(self) -> bool:

@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.messages import Image
 
 
@@ -42,17 +41,6 @@ class Interpreter(Protocol):
 
     async def close(self) -> None:
         """End it; the next code gets a fresh one."""
-
-
-class NoInterpreter:
-    """Stands where there is none."""
-
-    async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> CodeResult:
-        del code, timeout_s, on_output
-        raise SandboxUnavailable("no Python here", "Use shell.")
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 # Programs that fetch what they then run.

@@ -471,42 +471,6 @@ class NoWorkspaceChecks:
         return False
 
 
-class NoChecks:
-    """Checks nothing."""
-
-    policy = CheckPolicy()
-    is_on = False
-
-    async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
-        del runner, changed, task
-        return ()
-
-    async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
-        del runner, files
-        return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.NOT_RUN, command=command)
-
-    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
-        del runner, goal, ask
-        none: tuple[DefinitionEdit, ...] = ()
-        for edit in none:
-            yield edit
-
-    async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
-        del runner, changed
-
-    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
-        del runner, changed, passed
-        return None
-
-    async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
-        del runner
-        return ()
-
-    async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
-        del runner, may_write
-        return CheckRan(rung=Rung.GOAL, outcome=CheckOutcome.NOT_RUN, command=goal, text="checks are not part of this program")
-
-
 def bounded(lines: Sequence[str]) -> str:
     """Return at most ten lines of at most 200 characters each, cleaned."""
     return "\n".join(sanitize_line(line)[:_LINE_CHARS] for line in lines[:MOST_LINES])

@@ -19,10 +19,11 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
 from lmtui.core.messages import Priority, Role, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.model_events import CallFormChanged, Reminder, ToolSetChanged, VisionChanged
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, FileEffect, Mode, Rule, traits_of
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
-from lmtui.core.ports import Checkpoints, FeatureServices, Images, Limits, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, SessionLog, Toolbox
 from lmtui.core.project_checks import VerificationTracker
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import Redactor
@@ -290,7 +291,7 @@ class AgentServices:
     start_sandbox: Callable[[], None]
     spending: Spending
     images: Images | None = None
-    features: FeatureServices = field(default_factory=FeatureServices)
+    features: Offers = field(default_factory=Offers)
     call_ids: set[str] = field(default_factory=set)
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lmtui.core import events
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
-from lmtui.core.instruction_values import GuidanceRead, Instructions, cut_sources
+from lmtui.core.instruction_values import GuidanceRead, Instructions, InstructionSource, cut_sources
 from lmtui.core.messages import (
     Completion,
     Message,
@@ -60,8 +60,11 @@ async def take_guidance(agent: Agent) -> None:
     if agent.id != events.ROOT or agent.turn.has_read_instructions:
         return
     agent.turn.has_read_instructions = True
+    source = agent.services.features.get(InstructionSource)
+    if source is None:
+        return
     known = agent.conversation.prompt.newest
-    found = await agent.services.features.instructions.read(guidance_chars(agent.state.model.window_tokens))
+    found = await source.read(guidance_chars(agent.state.model.window_tokens))
     if _told(found) == _told(known):
         return
     agent.emit(GuidanceRead(agent=agent.id, guidance=found))

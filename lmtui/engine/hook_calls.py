@@ -53,7 +53,7 @@ async def call_hooks(
     call = HookCall(event, facts, subject, mode=str(agent.state.mode), agent=agent.id)
     if prepared is not None:
         call = replace(call, subject=prepared.tool, arguments=dict(prepared.arguments), subjects=prepared.subjects)
-    verdict = await agent.hooks.hooks.run(call)
+    verdict = await agent.hooks.run(call)
     tell_runs(agent.emit, event, verdict, agent=agent.id, call_id=call_id)
     if verdict.ends_turn:
         agent.hooks.ended_by = f"{_END}: {verdict.end_reason}" if verdict.end_reason else _END
@@ -186,7 +186,7 @@ class SessionHookCalls:
     def start(self) -> None:
         """Say what does not hold, and call the hooks of the session's start; the first turn waits for them."""
         agent = self._agent
-        for problem in agent.hooks.hooks.problems():
+        for problem in agent.hooks.problems():
             self._emit(Notice(level=Level.WARNING, text=f"Hooks: {problem}"))
         if agent.hooks.wants(HookEvent.SESSION_START):
             self._start = self._spawn(self._started())
@@ -231,7 +231,7 @@ class SessionHookCalls:
     async def _call(self, event: HookEvent, facts: dict[str, object], subject: str, limit_s: float = 0.0) -> HookVerdict:
         agent = self._agent
         call = HookCall(event, facts, subject, mode=str(agent.state.mode), agent=ROOT, limit_s=limit_s)
-        verdict = await agent.hooks.hooks.run(call)
+        verdict = await agent.hooks.run(call)
         tell_runs(self._emit, event, verdict, agent=ROOT)
         return verdict
 

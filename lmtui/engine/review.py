@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
 from lmtui.core.messages import Message, ModelRequest, Priority, Role, SchemaRequest
-from lmtui.core.project_checks import CheckRunner, Finding, Gate, ReviewUse, ReviewWritten, Severity, bounded
+from lmtui.core.project_checks import CheckRunner, Checks, Finding, Gate, ReviewUse, ReviewWritten, Severity, bounded
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.agent import Agent
@@ -41,8 +41,8 @@ async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]
 
     The reviewer is asked only if the validators block nothing.  What blocks and is not followed by a change is unfinished work.
     """
-    checks, tracker, turn = agent.services.features.checks, agent.state.verification, agent.turn.checking
-    if turn.reviewed == tracker.version or not tracker.touched:
+    checks, tracker, turn = agent.services.features.get(Checks), agent.state.verification, agent.turn.checking
+    if checks is None or turn.reviewed == tracker.version or not tracker.touched:
         return "", turn.left
     turn.reviewed = tracker.version
     found = tuple(await checks.findings(runner, tuple(tracker.touched), agent.conversation.last_task))
@@ -60,7 +60,7 @@ async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]
 
 async def _review(agent: Agent) -> list[Finding]:
     """Have the turn's changes reviewed, twice at most; return the findings that block it."""
-    policy, named = agent.services.features.checks.policy, agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
+    policy, named = agent.services.features[Checks].policy, agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
     if not named or policy.review is ReviewUse.OFF or agent.turn.checking.reviews >= MOST_ROUNDS:
         return []
     diff = await _diff(agent)

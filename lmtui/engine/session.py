@@ -9,13 +9,14 @@ from datetime import datetime
 from lmtui.core import events
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
+from lmtui.core.hooks import Hooks
 from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import (
     Checkpoints,
-    FeatureServices,
     Images,
     Limits,
     Policy,
@@ -25,6 +26,7 @@ from lmtui.core.ports import (
     TokenCounter,
     Toolbox,
 )
+from lmtui.core.programs import Interpreter
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor, pluralize
 from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
@@ -266,7 +268,7 @@ class SessionParts:
     images: Images | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     team: TeamParts = field(default_factory=TeamParts)
-    features: FeatureServices = field(default_factory=FeatureServices)
+    features: Offers = field(default_factory=Offers)
 
 
 class EngineSession:
@@ -343,7 +345,7 @@ class EngineSession:
             planning=PlanMode.starting(parts.policy.mode),
             model=ModelInUse(settings=parts.model.main, main=parts.model.main),
         )
-        hooks = TurnHooks(parts.features.hooks)
+        hooks = TurnHooks(parts.features.get(Hooks))
         agent = Agent(state, services, Conversation(events.ROOT, picture=picture), parts.model.access(), hooks)
         agent.children = SubAgents(self._team, agent) if self._team.can_send(0) else None
         mask_files(agent)
@@ -514,7 +516,8 @@ class EngineSession:
         await self.trial.close()
         await self._hook_calls.close()
         await self._background.close()
-        await self._parts.features.interpreter.close()
+        if (interpreter := self._parts.features.get(Interpreter)) is not None:
+            await interpreter.close()
         await self._parts.sandbox.background.close()
         self._parts.sandbox.mask(id(self._agent.services.approvals), None)
         await self._parts.provider.close()

@@ -14,6 +14,7 @@ from functools import partial
 from importlib import resources
 from typing import Protocol
 
+from lmtui.core.hosts import Web
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
@@ -21,7 +22,7 @@ from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import SkillScope, decide_all
 from lmtui.core.permissions.rules import MCP, Access, Effect, Rule, Verdict, parse_rule
-from lmtui.core.ports import FeatureServices, Limits, PreparedCall, Toolbox
+from lmtui.core.ports import Limits, PreparedCall, Toolbox
 from lmtui.core.sessions import AgentRunner, run_in_place
 from lmtui.core.subagents import (
     AgentDefinition,
@@ -319,7 +320,7 @@ class Team:
             parent.services,
             toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
             limits=self.parts.limits,
-            features=FeatureServices(web=parent.services.features.web),
+            features=parent.services.features.only(Web),
         )
         agent = Agent(
             state,

@@ -14,7 +14,7 @@ from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sen
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.core.mcp import READ_RESOURCE
-from lmtui.core.memory_values import MemoryRecalled, note_source
+from lmtui.core.memory_values import MemoryReader, MemoryRecalled, note_source
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import decide_all
@@ -99,9 +99,12 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
 
 async def _recall(agent: Agent, words: str, turn_id: str) -> None:
     """Put the notes that the user's words call to mind behind them; what was sent before stays as it is."""
+    memory = agent.services.features.get(MemoryReader)
+    if memory is None:
+        return
     given, has_index = agent.conversation.recalled
     window = agent.state.model.window_tokens
-    found = await agent.services.features.memory.recall(words, given, has_index=has_index, window_tokens=window)
+    found = await memory.recall(words, given, has_index=has_index, window_tokens=window)
     if found.text:
         recalled = MemoryRecalled(
             agent=agent.id,

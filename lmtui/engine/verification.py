@@ -21,6 +21,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.core.project_checks import (
     CheckOutcome,
     CheckRan,
+    Checks,
     CheckStarted,
     CommandEnded,
     GoalChanged,
@@ -212,9 +213,9 @@ async def begin_goal(agent: Agent) -> str:
     """
     is_set = bool(agent.state.verification.goal)
     goal = agent.state.verification.goal or _named(agent)
-    if not goal or agent.state.depth or agent.state.only_reads:
+    if not goal or agent.state.depth or agent.state.only_reads or Checks not in agent.services.features:
         return ""
-    runner, checks = AgentCheckRunner(agent), agent.services.features.checks
+    runner, checks = AgentCheckRunner(agent), agent.services.features[Checks]
     check = await checks.meets(runner, goal, may_write=is_set)
     runner.tell(check)
     if check.outcome is CheckOutcome.FAILED and agent.is_weak and await _fix(agent, runner, goal):
@@ -250,7 +251,8 @@ def _goal_off(agent: Agent) -> str:
 
 def _named(agent: Agent) -> str:
     """Return the command that the task says has to pass; it runs only where it can change nothing."""
-    return must_pass(agent.conversation.last_task) if agent.services.features.checks.is_on else ""
+    checks = agent.services.features.get(Checks)
+    return must_pass(agent.conversation.last_task) if checks is not None and checks.is_on else ""
 
 
 def pause_goal(agent: Agent, reason: TurnReason) -> None:
@@ -266,7 +268,7 @@ async def _fix(agent: Agent, runner: AgentCheckRunner, goal: str) -> bool:
     async def ask(text: str) -> str:
         return await _draw(agent, text)
 
-    async with contextlib.aclosing(agent.services.features.checks.fixes(runner, goal, ask)) as edits:
+    async with contextlib.aclosing(agent.services.features[Checks].fixes(runner, goal, ask)) as edits:
         async for edit in edits:
             words = json.dumps({"path": edit.path, "search": edit.old, "replace": edit.new})
             result = await run_call(
@@ -299,10 +301,10 @@ async def check_step(agent: Agent) -> None:
     tracker, first = agent.state.verification, agent.turn.checking.checked
     agent.turn.checking.checked = tracker.version
     changed = [path for path, version in tracker.touched.items() if version > first]
-    if not changed or agent.state.depth or agent.state.only_reads:
+    if not changed or agent.state.depth or agent.state.only_reads or Checks not in agent.services.features:
         return
     runner = AgentCheckRunner(agent)
-    await agent.services.features.checks.after_step(runner, changed)
+    await agent.services.features[Checks].after_step(runner, changed)
     for check in runner.failed[:1]:
         if check.text != agent.turn.checking.red_told:
             agent.turn.checking.red_told = check.text
@@ -338,7 +340,7 @@ def _is_unchecked(agent: Agent, text: str) -> bool:
 
 async def _verify(agent: Agent, text: str) -> tuple[str, str]:
     """Check the whole of a turn that would end, and the goal: what the model is told, else what the user is told."""
-    if _is_unchecked(agent, text):
+    if _is_unchecked(agent, text) or Checks not in agent.services.features:
         return "", ""
     if goal := agent.state.verification.goal:
         return await _pursue(agent, goal)
@@ -350,7 +352,7 @@ async def _verify(agent: Agent, text: str) -> tuple[str, str]:
 
 async def _check_all(agent: Agent, named: str) -> tuple[str, str]:
     """Run the command that decides: the one that the task names as having to pass, else the project's own."""
-    runner, tracker, checks = AgentCheckRunner(agent), agent.state.verification, agent.services.features.checks
+    runner, tracker, checks = AgentCheckRunner(agent), agent.state.verification, agent.services.features[Checks]
     is_parse = tracker.red is not None and tracker.red.rung is Rung.PARSE
     if is_parse and not await unparsed(agent.services.sandbox, tracker.touched):  # what a command deleted is not always known
         runner.tell(parse_check({}))
@@ -418,7 +420,7 @@ async def _meets(agent: Agent, runner: AgentCheckRunner, command: str, *, may_wr
     known = agent.state.verification.known(command)
     if known is not None and known.outcome is CheckOutcome.FAILED:
         return known
-    checks = agent.services.features.checks
+    checks = agent.services.features[Checks]
     return await _with_old_tests(agent, runner, known or await checks.meets(runner, command, may_write=may_write))
 
 
@@ -433,7 +435,7 @@ async def _with_old_tests(agent: Agent, runner: AgentCheckRunner, check: CheckRa
     before = {path: data for path, data in (await runner.before(tests) or {}).items() if data is not None}
     if not before:
         return check  # new tests are welcome
-    again = await agent.services.features.checks.holds_with(runner, check.command, before)
+    again = await agent.services.features[Checks].holds_with(runner, check.command, before)
     if again.outcome is not CheckOutcome.FAILED:
         return check
     named = ", ".join(before)

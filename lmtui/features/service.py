@@ -21,9 +21,10 @@ from lmtui.core.instruction_values import InstructionSource, NoInstructions
 from lmtui.core.jobs import Jobs, NoJobs
 from lmtui.core.mcp import McpServers, NoMcpServers
 from lmtui.core.memory_values import NoMemory, WorkspaceMemory
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
-from lmtui.core.ports import FeatureServices, KeptChanges, Policy, TokenCounter, Toolbox
+from lmtui.core.ports import KeptChanges, Policy, TokenCounter, Toolbox
 from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
 from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
 from lmtui.core.sanitize import sanitize_line
@@ -219,7 +220,7 @@ class SessionServices:
     config: Config
     own: ToolRegistry
     toolbox: Toolbox
-    features: FeatureServices
+    features: Offers
 
 
 class WorkspaceFeature:

@@ -13,7 +13,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.programs import CodeResult
+from lmtui.core.programs import CodeResult, Interpreter
 from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult
 from lmtui.paths import MOUNT_POINT
@@ -33,11 +33,11 @@ class PythonArguments(Arguments):
 
 async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResult:
     if arguments.reset:
-        await context.features.interpreter.close()
+        await context.features[Interpreter].close()
         if not arguments.code.strip():
             return ToolResult("The interpreter is a fresh one.", "reset")
     timeout_s = min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
-    ran = await context.features.interpreter.run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
+    ran = await context.features[Interpreter].run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
     text = "\n".join(part for part in (ran.output.rstrip("\n"), *_notes(ran, timeout_s), *ran.left) if part) or "(no output)"
     return ToolResult(text, _background_summary(ran), ok=ran.is_ok, images=ran.images if context.sees else ())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +14,16 @@ from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.ports import Sandbox
 from lmtui.core.project_checks import (
+    Ask,
     CheckOutcome,
     CheckPolicy,
     CheckRan,
     CheckRunner,
+    DefinitionEdit,
     Finding,
     Gate,
     GoalChanged,
     GoalState,
-    NoChecks,
     ProjectCheck,
     ReviewUse,
     ReviewWritten,
@@ -43,7 +44,34 @@ SUITE = ProjectCheck(Rung.SUITE, "make test", "Makefile")
 PASSED, FAILED, NOT_RUN = CheckOutcome.PASSED, CheckOutcome.FAILED, CheckOutcome.NOT_RUN
 
 
-class Scripted(NoChecks):
+class Silent:
+    """Checks nothing."""
+
+    policy = CheckPolicy()
+    is_on = False
+
+    async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
+        return ()
+
+    async def holds_with(self, runner: CheckRunner, command: str, files: Mapping[str, bytes | None]) -> CheckRan:
+        return CheckRan(rung=Rung.GOAL, outcome=NOT_RUN, command=command)
+
+    async def fixes(self, runner: CheckRunner, goal: str, ask: Ask) -> AsyncGenerator[DefinitionEdit, None]:
+        none: tuple[DefinitionEdit, ...] = ()
+        for edit in none:
+            yield edit
+
+    async def after_step(self, runner: CheckRunner, changed: Sequence[str]) -> None:
+        pass
+
+    async def at_end(self, runner: CheckRunner, changed: Sequence[str], passed: frozenset[str]) -> ProjectCheck | None:
+        return None
+
+    async def commands(self, runner: CheckRunner) -> Sequence[ProjectCheck]:
+        return ()
+
+
+class Scripted(Silent):
     """Says what it is told to: `steps` after steps, `ends` at the end, `goals` of the goal."""
 
     def __init__(self, *ends: CheckRan | None, steps: Sequence[CheckRan] = (), goals: Sequence[CheckRan] = ()) -> None:
@@ -230,7 +258,7 @@ async def test_goals_wait_in_a_row_survive_a_restart_and_are_paused_resumed_and_
 async def test_a_goal_is_run_where_nothing_can_be_changed_and_else_as_a_call_that_is_shown() -> None:
     sandbox = FakeSandbox(commands={"make": ExecResult(0, "ok", 2, 1)})
 
-    class Running(NoChecks):
+    class Running(Silent):
         async def meets(self, runner: CheckRunner, goal: str, *, may_write: bool = True) -> CheckRan:
             ended = await runner.run(goal, limit_s=9)
             return CheckRan(rung=Rung.GOAL, outcome=PASSED if ended.exit_code == 0 else FAILED, command=goal, decides=True)

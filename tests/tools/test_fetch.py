@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import HostApproval, NoWeb, Page, PageAddress
+from lmtui.core.hosts import HostApproval, Page, PageAddress, Web
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
-from lmtui.core.ports import FeatureServices, ToolResult
+from lmtui.core.ports import ToolResult
 from lmtui.tools.registry import ToolRegistry
+from tests.fakes import offers
 from tests.sets import for_each
 from tests.tools.test_files import Bench
 
@@ -18,7 +19,7 @@ REGISTRY = ToolRegistry()
 URL = "https://docs.example.com/a"
 
 
-class FakeWeb(NoWeb):
+class FakeWeb:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.asked: list[PageAddress] = []
@@ -31,7 +32,7 @@ class FakeWeb(NoWeb):
 
 
 async def fetched(page: Page, *, sees: bool = True, **arguments: object) -> ToolResult:
-    context = replace(Bench().context(), features=FeatureServices(web=FakeWeb(page)), sees=sees)
+    context = replace(Bench().context(), features=offers({Web: FakeWeb(page)}), sees=sees)
     return await REGISTRY.prepare("fetch", json.dumps({"url": URL, **arguments})).run(context)
 
 
@@ -96,7 +97,7 @@ def test_who_decides(access: Access, mode: Mode, texts: tuple[str, ...], verdict
 
 async def test_a_selector_is_passed_on_and_missed_where_the_page_is_not_html() -> None:
     web = FakeWeb(Page(URL, "text/html", "# A", is_selected=True))
-    context = replace(Bench().context(), features=FeatureServices(web=web))
+    context = replace(Bench().context(), features=offers({Web: web}))
     result = await REGISTRY.prepare("fetch", json.dumps({"url": URL, "css_selector": " h1 "})).run(context)
     assert (web.selector, "no effect" in result.text) == ("h1", False)
     assert "css_selector has no effect" in (await fetched(Page(URL, "text/plain", "a"), selector="h1")).text

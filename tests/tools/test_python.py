@@ -7,9 +7,9 @@ from dataclasses import replace
 from lmtui.core.messages import Image
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Effect, Mode, Verdict, parse_rule
-from lmtui.core.ports import FeatureServices
-from lmtui.core.programs import CodeResult
+from lmtui.core.programs import CodeResult, Interpreter
 from lmtui.tools.registry import ToolRegistry
+from tests.fakes import offers
 from tests.sets import for_each
 from tests.tools.test_files import Bench
 
@@ -34,7 +34,7 @@ class FakeInterpreter:
 
 async def told(ran: CodeResult, *, sees: bool = True, **arguments: object) -> tuple[FakeInterpreter, str, str, bool, int]:
     interpreter = FakeInterpreter(ran)
-    context = replace(Bench().context(), features=FeatureServices(interpreter=interpreter), sees=sees)
+    context = replace(Bench().context(), features=offers({Interpreter: interpreter}), sees=sees)
     result = await REGISTRY.prepare("python", json.dumps(arguments)).run(context)
     return interpreter, result.text, result.summary, result.ok, len(result.images)
 

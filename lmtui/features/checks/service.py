@@ -6,7 +6,6 @@ import asyncio
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from lmtui.config import Config, load_config
 from lmtui.core.errors import SandboxError, UsageError
@@ -18,6 +17,7 @@ from lmtui.core.project_checks import (
     CheckOutcome,
     CheckPolicy,
     CheckRan,
+    Checks,
     CheckStarted,
     CommandEnded,
     Gate,
@@ -164,7 +164,7 @@ class ChecksService(WorkspaceFeature):
         del sandbox
         self._given.append(self.ladder())
         self._given[-1].policy = self.policy(session.config)
-        session.features = replace(session.features, checks=self._given[-1])
+        session.features.add(Checks, self._given[-1])
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Set the goal of a new session."""

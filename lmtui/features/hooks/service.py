@@ -20,7 +20,7 @@ import psutil
 
 from lmtui.command_line import FAILURE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import SandboxError
-from lmtui.core.hooks import HookCall, HookEvent, HookVerdict
+from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
 from lmtui.core.permissions.rules import Mode, Verdict
 from lmtui.core.permissions.shell_grammar import outline, unquoted, word_set
 from lmtui.core.programs import Launch, Launcher, Served
@@ -425,7 +425,7 @@ class HooksService(WorkspaceFeature):
         around = HookEnvironment(session.session_id, str(log), str(workspace))
         found = SessionHooks(workspace, around, instance, os.environ, tools=ToolRegistry().names())
         if found.problems() or found.has_any:
-            session.features = replace(session.features, hooks=found)
+            session.features.add(Hooks, found)
 
     def problems(self) -> Sequence[str]:
         """Return what of the files cannot be read."""

@@ -29,6 +29,7 @@ from lmtui.core.pipeline import (
     PipelineTask,
     TaskAction,
     TaskSpec,
+    WorkspacePipeline,
     added_task,
     after_action,
     next_due,
@@ -93,7 +94,7 @@ class PipelineService(WorkspaceFeature):
         del sandbox
         with contextlib.suppress(JobsError):  # it is said where the queue is used
             self.known = self.known or self._file.peek()
-        session.features = replace(session.features, pipeline=self)
+        session.features.add(WorkspacePipeline, self)
         session.toolbox = PipelineToolbox(session.toolbox, self, self.host.workspace)
 
     @property

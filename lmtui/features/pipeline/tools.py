@@ -74,9 +74,9 @@ def _stem(path: str) -> str:
 
 async def _target(given: PipelineArguments, context: ToolContext) -> tuple[str, PipelinePlan | None, str, str]:
     """Return the plan that is named, else the newest, else a new one: its path, itself if it was begun, its text and hash."""
-    if isinstance(context.features.pipeline, pipeline.NoPipeline):
+    if pipeline.WorkspacePipeline not in context.features:
         raise ToolError("there is no pipeline here: you work on one task. Do that task.")
-    plans, wanted = await context.features.pipeline.read(), given.plan.strip()
+    plans, wanted = await context.features[pipeline.WorkspacePipeline].read(), given.plan.strip()
     paths = [*(each.path for each in plans), *await _files(plans, context)]
     new = wanted if wanted.lower().endswith(".md") and not pipeline.is_outside(wanted) else f"{PLANS_FOLDER}/{_stem(wanted)}.md"
     path = next((each for each in paths if wanted in ("", each) or _stem(wanted) == _stem(each)), new)
@@ -100,7 +100,7 @@ async def _add(given: PipelineArguments, context: ToolContext, *, is_real: bool)
     (path, plan, old, sha256), spec = await _target(given, context), given.spec()
     if plan is not None:
         number = pipeline.added_task(plan, spec).id
-        _ = await context.features.pipeline.add_task(plan.id, spec) if is_real else None
+        _ = await context.features[pipeline.WorkspacePipeline].add_task(plan.id, spec) if is_real else None
     else:
         text = (f"{old.rstrip()}\n" if old else f"# {_stem(path)}\n\n") + task_item(spec)
         before, specs = read_task_list(old) if old else [], read_task_list(text) or []
@@ -124,7 +124,7 @@ def _is_like(one: TaskSpec, other: TaskSpec) -> bool:
 async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
     """Begin or go on with a plan, or only say what would be done."""
     path, plan, shown, sha256 = await _target(given, context)
-    if context.features.pipeline.is_running:
+    if context.features[pipeline.WorkspacePipeline].is_running:
         raise UsageError("a plan is running already")
     if not shown.strip() or context.seen.setdefault(path, sha256) != sha256:
         raise UsageError(f"{sanitize_line(path)} is not there, or has changed: add a task first with {_ADD}")
@@ -133,11 +133,11 @@ async def _run(given: PipelineArguments, context: ToolContext, *, is_real: bool)
             raise UsageError(f"only failed tasks are left: first {_form('retry')} or {_form('skip')}")
         shown = "\n".join(task_item(each.spec) for each in plan.queue if each.state not in OVER)
         if is_real and plan.is_paused:
-            await context.features.pipeline.pause(plan.id, is_paused=False)
+            await context.features[pipeline.WorkspacePipeline].pause(plan.id, is_paused=False)
     if not is_real:
         return f"work on {sanitize_line(path)} in the background, unattended: what passes its checks is kept\n\n{shown}"
-    if not context.features.pipeline.is_running:  # a plan that was paused goes on already
-        await context.features.pipeline.begin(path)
+    if not context.features[pipeline.WorkspacePipeline].is_running:  # a plan that was paused goes on already
+        await context.features[pipeline.WorkspacePipeline].begin(path)
     return f"{sanitize_line(path)} runs in the background while lmtui is open. Do not do its tasks yourself. Tell the user."
 
 
@@ -151,18 +151,18 @@ async def _change(given: PipelineArguments, context: ToolContext, *, is_real: bo
     if not is_real:
         return " ".join((given.action, *map(str, tasks), f"in the plan {plan.name}"))
     if given.action == "pause":
-        await context.features.pipeline.pause(plan.id, is_paused=True)
+        await context.features[pipeline.WorkspacePipeline].pause(plan.id, is_paused=True)
     for each in tasks:
-        await context.features.pipeline.do(plan.id, each, TaskAction(given.action))
+        await context.features[pipeline.WorkspacePipeline].do(plan.id, each, TaskAction(given.action))
     return f"ok: {given.action} {', '.join(map(str, tasks))}. To go on: {_form('run')}."
 
 
 async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bool) -> str:
-    (_, plan, *_), plans = await _target(given, context), await context.features.pipeline.read()
+    (_, plan, *_), plans = await _target(given, context), await context.features[pipeline.WorkspacePipeline].read()
     lines = [
         f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in plans if plan is None or each.id != plan.id
     ][:5]
-    is_running = context.features.pipeline.is_running
+    is_running = context.features[pipeline.WorkspacePipeline].is_running
     how = "Not begun, or being planned: {}" if is_running else 'Not begun: {{"action": "run", "plan": "{}"}}'
     lines += [how.format(sanitize_line(each)) for each in await _files(plans, context)][:5]
     if plan is None or not is_real:

@@ -27,6 +27,7 @@ from lmtui.core.hosts import (
     Page,
     PageAddress,
     SearchBackend,
+    Web,
     WebResult,
     is_covered,
     is_public,
@@ -329,7 +330,7 @@ class WebService(WorkspaceFeature):
         web = WebClient(
             config.network, config.network_hosts, to_markdown, is_on=is_on, search=search, key=config.web_search_key
         )
-        session.features = replace(session.features, web=web)
+        session.features.add(Web, web)
         session.toolbox = WebToolbox(session.toolbox, is_on=is_on, can_search=search is not None)
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:

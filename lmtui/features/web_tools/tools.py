@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.hosts import Page, read_address
+from lmtui.core.hosts import Page, Web, read_address
 from lmtui.core.messages import Image, sniff
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
@@ -29,7 +29,7 @@ class FetchArguments(Arguments):
 
 async def _fetch(arguments: FetchArguments, context: ToolContext) -> ToolResult:
     selector = arguments.css_selector.strip()
-    page = await context.features.web.get(read_address(arguments.url), context.gate, selector=selector)
+    page = await context.features[Web].get(read_address(arguments.url), context.gate, selector=selector)
     if page.data:
         return _picture(page, sees=context.sees)
     text = sanitize(page.text)
@@ -101,7 +101,7 @@ class WebSearchArguments(Arguments):
 
 
 async def _search(arguments: WebSearchArguments, context: ToolContext) -> ToolResult:
-    who, hits = await context.features.web.search(arguments.query, arguments.max_results, context.gate)
+    who, hits = await context.features[Web].search(arguments.query, arguments.max_results, context.gate)
     query = sanitize_line(arguments.query)[:100]
     if not hits:
         return ToolResult(f"No results for {query!r} from {who}. Try other words.", "no results")

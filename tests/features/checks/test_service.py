@@ -15,9 +15,9 @@ import pytest
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, parse_rule
-from lmtui.core.ports import FeatureServices
-from lmtui.core.project_checks import CheckOutcome, Gate, ReviewUse, Rung
+from lmtui.core.project_checks import CheckOutcome, Checks, Gate, ReviewUse, Rung
 from lmtui.core.workspace import ExecResult
 from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
@@ -69,9 +69,9 @@ async def test_what_is_no_profile_is_a_command_and_an_unknown_one_is_said(make: 
 
 async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
     checks = make(verify="off", check_profiles=PROFILES)
-    session = SessionServices("s", checks.host.config, cast("Any", None), cast("Any", None), FeatureServices())
+    session = SessionServices("s", checks.host.config, cast("Any", None), cast("Any", None), Offers())
     checks.equip(session, cast("Any", None))
-    ladder = cast("Any", session.features.checks)
+    ladder = cast("Any", session.features[Checks])
     assert not ladder.is_on
     checks.choose("full")
     assert (ladder.is_on, ladder.command, ladder.lint) == (True, "make && make test", "ruff {files}")

@@ -13,16 +13,16 @@ import pytest
 
 from lmtui.core.errors import SandboxError, ToolError, UsageError
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed
-from lmtui.core.memory_values import MemoryScope, NoMemory, Note, SearchHit, SearchSource
+from lmtui.core.memory_values import MemoryReader, MemoryScope, Note, SearchHit, SearchSource
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.plan import Plan
-from lmtui.core.ports import FeatureServices, ToolContext, ToolResult
+from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch
 from lmtui.paths import kept_dir
 from lmtui.store.session_logs import SessionStore, new_session_id
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
-from tests.fakes import FakeSandbox
+from tests.fakes import FakeSandbox, offers
 from tests.sets import for_each
 
 
@@ -256,7 +256,7 @@ HITS = tuple(
 )
 
 
-class Memory(NoMemory):
+class Memory:
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
 
@@ -268,12 +268,12 @@ class Memory(NoMemory):
         return HITS[:limit] if "nothing" not in query else ()
 
 
-async def call(name: str, memory: NoMemory | None = None, **arguments: object) -> ToolResult:
+async def call(name: str, memory: Memory | None = None, **arguments: object) -> ToolResult:
     verdicts = {"private": Verdict.DENY, "asked": Verdict.ASK}
     context = ToolContext(
         FakeSandbox(), Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC),
         on_reading=lambda path: verdicts.get(Path(path).parts[0], Verdict.ALLOW),
-        features=FeatureServices(memory=memory or Memory()),
+        features=offers({MemoryReader: memory or Memory()}),
     )  # fmt: skip
     return await ToolRegistry("/work", ALL_TOOLS).prepare(name, json.dumps(arguments)).run(context)
 
@@ -287,5 +287,3 @@ async def test_places_are_cited_with_the_lines_that_have_the_words_and_what_must
     assert "grep" in (await call("find_relevant_files", query="nothing here")).text
     with pytest.raises(ToolError, match="needs words"):
         await call("find_relevant_files", query=" ")
-    with pytest.raises(ToolError, match="memory is off"):
-        await call("find_relevant_files", NoMemory(), query="cache")

@@ -1,0 +1,45 @@
+"""What features bring to a workspace or a session, each under a port: what is not there is not offered."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from lmtui.core.errors import ToolError
+
+Offered = TypeVar("Offered")
+
+
+class Offers:
+    """What is offered, by port: the protocol that it implements; `session` is the id of the session that it is for, if any."""
+
+    def __init__(self, session: str = "") -> None:
+        self.session = session
+        self._found: dict[type, Any] = {}
+
+    def add(self, port: type[Offered], offer: Offered) -> None:
+        """Offer something; the last one for a port counts."""
+        self._found[port] = offer
+
+    def get(self, port: type[Offered]) -> Offered | None:
+        """Return what is offered, None where nothing is."""
+        return self._found.get(port)
+
+    def __contains__(self, port: type) -> bool:
+        return port in self._found
+
+    def __getitem__(self, port: type[Offered]) -> Offered:
+        """Return what is offered.
+
+        Raises:
+            ToolError: nothing is: it is turned off, or not for this agent.
+        """
+        if port not in self._found:
+            raise ToolError("This is turned off or not available here.")
+        found: Offered = self._found[port]
+        return found
+
+    def only(self, *ports: type) -> Offers:
+        """Return some of it."""
+        found = Offers(self.session)
+        found._found = {port: offer for port, offer in self._found.items() if port in ports}
+        return found
