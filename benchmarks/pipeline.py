@@ -18,6 +18,7 @@ from time import process_time
 from benchmarks.report import Figure
 from lmtui.app.host import open_runtime
 from lmtui.config import Config
+from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
@@ -49,7 +50,7 @@ async def _work(*, fails: bool) -> tuple[float, dict[str, str]]:
         (folder / "PLAN.md").write_text(plan, encoding="utf-8")
         with _server(scenarios) as url:
             runtime = open_runtime(folder, Config(url=url, verify="off", titles="off"), is_attended=False)
-            service = runtime.extensions.pipeline
+            service = runtime.extensions[WorkspacePipeline]
             assert isinstance(service, PipelineService)
             try:
                 await (await runtime.sandbox()).status()

@@ -523,9 +523,9 @@ class Rig:
         tools: str = "auto",
         guide: InstructionSource | None = None,
         hooks: Hooks | None = None,
-        skills: SkillReader | None = None,
+        skills: Any = None,
         checks: Checks | None = None,
-        memory: MemoryReader | None = None,
+        memory: Any = None,
     ) -> None:
         clock = self.clock = Ticking()
         self.provider = provider

@@ -26,6 +26,7 @@ from lmtui.app.model_servers import Servers
 from lmtui.config import load_config
 from lmtui.core.errors import LmtuiError, ProviderError, SessionFileError, UsageError
 from lmtui.core.mcp import Form
+from lmtui.core.mcp import McpServers as ServersInUse
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.servers import short_details
 from lmtui.core.sessions import SessionSummary
@@ -203,7 +204,9 @@ class AcpAgent:
             flags["add_dirs"] = (*(given if isinstance(given, tuple) else ()), *more)
         environment = {"LMTUI_EDITOR_SERVERS": json.dumps(entries, sort_keys=True)} if entries else {}
         runtime = await self._hub.runtime(folder, GivenSettings(flags, environment))
-        mcp = runtime.extensions.mcp
+        if ServersInUse not in runtime.extensions:
+            return runtime
+        mcp = runtime.extensions[ServersInUse]
         mcp.answer_with(lambda form: self._elicit(runtime, form))
         if entries:
             mcp.bring(entries, "your editor")

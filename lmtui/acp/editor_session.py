@@ -19,7 +19,7 @@ from lmtui.acp.session_options import SessionOptions
 from lmtui.acp.slash_commands import SlashCommands, Started
 from lmtui.core import events
 from lmtui.core.errors import ToolError
-from lmtui.core.mcp import Form, fields_of, is_web_address
+from lmtui.core.mcp import Form, McpServers, fields_of, is_web_address
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session, SessionHost
 from lmtui.core.trust import kinds_text
@@ -70,10 +70,9 @@ class EditorSession:
             for update in self._projection.updates(envelope):
                 if replays:
                     self._update(update)
-        self._leave = [
-            self.session.subscribe(self._take),
-            self.host.extensions.mcp.listen(self.tell_after_answer),
-        ]
+        self._leave = [self.session.subscribe(self._take)]
+        if McpServers in self.host.extensions:
+            self._leave.append(self.host.extensions[McpServers].listen(self.tell_after_answer))
         _ = self._start(self._watch_commands())
 
     @property

@@ -24,10 +24,10 @@ from lmtui.commands.command import (
 )
 from lmtui.commands.table import command_table, run_typed
 from lmtui.commands.work_commands import changes_text
-from lmtui.core.prompt_text import TextPart, slash_call
+from lmtui.core.prompt_text import PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, SessionHost
-from lmtui.core.skills import SkillState
+from lmtui.core.skills import Skills, SkillState
 
 Say = Callable[[str], None]
 Started = Callable[[Session], None] | None
@@ -57,10 +57,11 @@ class SlashCommands:
         """Return the commands as they are now."""
         table = self._context.commands
         found: dict[str, AvailableCommand] = {}
-        for file in await asyncio.to_thread(self._host.extensions.prompts.found):
+        offers = self._host.extensions
+        for file in await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ():
             if not file.problem:
                 found[file.name] = _command(file.name, file.description or f"from {file.source}", file.argument_hint)
-        skills = [each for each in await self._host.extensions.skills.found() if each.state is SkillState.READY]
+        skills = [each for each in (await offers[Skills].found() if Skills in offers else ()) if each.state is SkillState.READY]
         names = {each.name for each in skills if each.name not in found and each.name not in table.names}
         self._skills = frozenset(names)
         for skill in skills:
@@ -86,7 +87,7 @@ class SlashCommands:
         """
         text, beside = prompt.typed, [part for part in (prompt.named.removeprefix(prompt.typed), *prompt.documents) if part]
         name, argument = slash_call(text) or ("", "")
-        file = await self._host.extensions.prompts.read(text)
+        file = await self._host.extensions[PromptFiles].read(text) if PromptFiles in self._host.extensions else None
         if file is not None:
             more = tuple(TextPart(f"\n\n{each}", is_foreign=True) for each in beside)
             file = replace(file, pieces=(*file.pieces, *more), images=(*file.images, *prompt.images))

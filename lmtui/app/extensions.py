@@ -12,10 +12,10 @@ from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import TokenCounter, Toolbox
-from lmtui.core.skills import SkillReader
+from lmtui.core.skills import SkillReader, Skills
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
-from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
 from lmtui.models.tokens import count_tokens
 from lmtui.registry import features, load
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -67,7 +67,7 @@ class WorkspaceFeatures:
     """
 
     def __init__(self, host: FeatureHost | Workspace) -> None:
-        self.extensions = WorkspaceExtensions()
+        self.extensions = Offers()
         self._all: list[WorkspaceFeature] = [
             load(feature.service)(host, self.extensions) for feature in features() if feature.service
         ]
@@ -80,8 +80,10 @@ class WorkspaceFeatures:
     def equip(self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:
         """Return what a session gets."""
         services = Offers(session_id)
-        services.add(InstructionSource, self.extensions.guide)
-        services.add(SkillReader, self.extensions.skills)
+        if (guide := self.extensions.get(InstructionSource)) is not None:
+            services.add(InstructionSource, guide)
+        if (skills := self.extensions.get(Skills)) is not None:
+            services.add(SkillReader, skills)
         session = SessionServices(session_id, config, own, own, services)
         for each in self._all:
             each.equip(session, sandbox)

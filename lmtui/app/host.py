@@ -48,6 +48,7 @@ from lmtui.core.project_checks import Checks
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
+from lmtui.core.subagents import AgentDefinitions
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.features.service import CommandCall
@@ -240,11 +241,11 @@ class Runtime:
 
     @property
     def guide(self) -> InstructionSource:
-        return self._features.extensions.guide
+        return self._features.extensions[InstructionSource]
 
     @property
     def jobs(self) -> Jobs:
-        return self._features.extensions.jobs
+        return self._features.extensions[Jobs]
 
     @property
     def sessions(self) -> Sequence[EngineSession]:
@@ -461,7 +462,7 @@ class Runtime:
                 session_id,
                 self._connection,
                 add_tools=self._features.child_toolbox,
-                definitions=self._features.extensions.agents,
+                definitions=self._features.extensions.get(AgentDefinitions),
             ),
             sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,

@@ -61,7 +61,7 @@ def team_of(
     connection: ModelConnection,
     *,
     add_tools: Callable[[ToolRegistry, ChildKind], Toolbox],
-    definitions: AgentDefinitions,
+    definitions: AgentDefinitions | None,
 ) -> TeamParts:
     """Return what the sub-agents of a session are made of; `add_tools` returns their tools with those of features."""
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, Leave, OpenView, Scope
+from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sanitize import sanitize_line
 
 
@@ -28,7 +29,8 @@ async def show_help(context: CommandContext, _: str) -> OpenView:
 async def prompt_file_lines(context: CommandContext) -> list[str]:
     """Return the commands that are Markdown files or prompts of MCP servers."""
     lines = []
-    for file in await asyncio.to_thread(context.host.extensions.prompts.found):
+    offers = context.host.extensions
+    for file in await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ():
         runs = "" if file.may_run else " (its commands need trust: `lmtui config trust`)"
         words = sanitize_line(file.problem or file.description)
         lines.append(f"{sanitize_line(file.label)}: {words}{runs}, from {sanitize_line(file.source)}")

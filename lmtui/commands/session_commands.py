@@ -9,6 +9,8 @@ from lmtui.commands.command import Ask, Choose, Command, CommandContext, OpenSes
 from lmtui.core.errors import UsageError
 from lmtui.core.event_text import budget_words
 from lmtui.core.events import MessageAdded, ModelChanged, SandboxSelected, SessionRenamed
+from lmtui.core.jobs import Jobs
+from lmtui.core.mcp import McpServers
 from lmtui.core.messages import Role
 from lmtui.core.model_events import swaps_of
 from lmtui.core.permissions.rules import Mode
@@ -91,7 +93,8 @@ async def show_status(context: CommandContext, _: str) -> Output:
     place = f"{sandbox.text}  {sandbox.reason}" if isinstance(sandbox, SandboxSelected) else "not started"
     tokens = sum(part.tokens for part in session.window_use.parts())
     window = f" of {model.window_tokens:,}" if isinstance(model, ModelChanged) and model.window_tokens else ""
-    servers, jobs = host.extensions.mcp.servers(), (await host.jobs.read()).records
+    servers = host.extensions[McpServers].servers() if McpServers in host.extensions else ()
+    jobs = (await host.jobs.read()).records if Jobs in host.extensions else ()
     rows = {
         "session": session.id,
         "folder": str(host.workspace),

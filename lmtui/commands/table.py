@@ -10,7 +10,7 @@ from lmtui.commands.command import Begin, CommandContext, CommandTable, OpenView
 from lmtui.commands.session_commands import MORE_SESSIONS, SESSIONS
 from lmtui.commands.work_commands import PANES_AND_CHANGES, PLAN_AND_MODEL, SCREEN_ONLY, WINDOW
 from lmtui.core.errors import UsageError
-from lmtui.core.prompt_text import AS_WORDS, nearest
+from lmtui.core.prompt_text import AS_WORDS, PromptFiles, nearest
 from lmtui.core.sanitize import sanitize_line
 from lmtui.registry import features, load
 
@@ -46,11 +46,12 @@ async def run_prompt_file(context: CommandContext, text: str) -> Begin:
         UsageError: the command is unknown, or cannot be used.
         LmtuiError: it is a server's, and lacks an argument, or the server does not give it.
     """
-    prompt = await context.host.extensions.prompts.read(text)
+    offers = context.host.extensions
+    prompt = await offers[PromptFiles].read(text) if PromptFiles in offers else None
     if prompt is not None:
         return Begin(lambda session: session.prompts.begin(prompt, text.strip()))
     name = text.split(maxsplit=1)[0][1:]
-    files = await asyncio.to_thread(context.host.extensions.prompts.found)
+    files = await asyncio.to_thread(offers[PromptFiles].found) if PromptFiles in offers else ()
     broken = next((file for file in files if file.name == name), None)
     if broken is not None:
         why = sanitize_line(f"{broken.source}: {broken.problem}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NoReturn, Protocol
+from typing import Protocol
 
-from lmtui.core.errors import UsageError
 from lmtui.core.workspace import EffectReview
 
 NO_BATCH = (
@@ -148,18 +147,3 @@ class WorkspaceBatches(Protocol):
         Raises:
             UsageError: it is not running here.
         """
-
-
-class NoBatches:
-    """Implements `WorkspaceBatches` without any batch."""
-
-    async def read(self, path: str = "") -> BatchState:
-        return BatchState(path)
-
-    def review(self, *_: object) -> NoReturn:
-        raise UsageError("no batch")
-
-    async def _refuse(self, *_: object) -> NoReturn:
-        raise UsageError("no batch")
-
-    open = reject = resume = halt = _refuse

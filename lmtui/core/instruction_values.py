@@ -55,14 +55,6 @@ class InstructionSource(Protocol):
         """Return it as it is now, cut to about `limit_chars`; what cannot be read is named, never raised."""
 
 
-class NoInstructions:
-    """Has nothing."""
-
-    async def read(self, limit_chars: int) -> Instructions:
-        del limit_chars
-        return Instructions()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidanceRead(Event):
     """Instructions, persona or skills were read, or are others than before.

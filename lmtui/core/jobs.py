@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, NoReturn, Protocol
+from typing import ClassVar, Protocol
 
-from lmtui.core.errors import JobsError
 from lmtui.core.events import Event
 from lmtui.core.remote_marks import in_thread, kept_back, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -199,29 +198,6 @@ class Jobs(Protocol):
         While another process serves the folder, only jobs of sessions that are open here are run.  `interval_s` is how long it
         relies on being told of changes (0: the setting).  Cancelled, what runs is stopped and saved, and run again by the next.
         """
-
-
-class NoJobs:
-    """Has none, and takes none."""
-
-    known: Sequence[JobRecord] = ()
-
-    async def read(self) -> JobsRead:
-        return JobsRead()
-
-    async def _refuse(self, *_: object) -> NoReturn:
-        raise JobsError("no jobs can run here")
-
-    add = run_now = pause = resume = remove = _refuse
-
-    def follow_changes(self, _: object, /) -> Callable[[], None]:
-        return lambda: None
-
-    def is_scheduled(self) -> bool:
-        return False
-
-    async def serve(self, **_: object) -> None:
-        """Run none."""
 
 
 def shown_schedule(job: JobRecord) -> str:

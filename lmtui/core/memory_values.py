@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
@@ -345,32 +345,6 @@ class WorkspaceMemory(MemoryReader, Protocol):
         Raises:
             UsageError: no model answers, or reading sessions is off.
         """
-
-
-class NoMemory:
-    """Remembers nothing."""
-
-    waiting = 0
-
-    async def recall(self, *_: Any, **__: Any) -> Recalled:
-        return Recalled()
-
-    async def notes(self) -> Sequence[Note]:
-        return ()
-
-    async def proposals(self) -> Sequence[MemoryProposal]:
-        return ()
-
-    async def warnings(self) -> Sequence[str]:
-        return (_OFF.full_text(),)
-
-    async def _refuse(self, *_: Any, **__: Any) -> Any:  # Any: of each of these
-        raise UsageError(str(_OFF), _OFF.hint)
-
-    search = add = forget = remove = change = keep = discard = reflect = _refuse
-
-
-_OFF = UsageError("memory is off", 'Turn it on with memory = "on" in the settings.')
 
 
 def note_lines(notes: Iterable[Note]) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from lmtui.core.errors import ToolError
+from lmtui.core.errors import LmtuiError, ToolError
 
 Offered = TypeVar("Offered")
 
@@ -15,10 +16,20 @@ class Offers:
     def __init__(self, session: str = "") -> None:
         self.session = session
         self._found: dict[type, Any] = {}
+        self._refused: dict[type, LmtuiError] = {}
 
     def add(self, port: type[Offered], offer: Offered) -> None:
         """Offer something; the last one for a port counts."""
         self._found[port] = offer
+
+    def refuse(self, port: type, why: LmtuiError) -> None:
+        """Say why something is not offered."""
+        self._refused[port] = why
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the names of the ports that something is offered for."""
+        return [port.__name__ for port in self._found]
 
     def get(self, port: type[Offered]) -> Offered | None:
         """Return what is offered, None where nothing is."""
@@ -31,10 +42,10 @@ class Offers:
         """Return what is offered.
 
         Raises:
-            ToolError: nothing is: it is turned off, or not for this agent.
+            LmtuiError: nothing is: it is turned off, or not for this agent.
         """
         if port not in self._found:
-            raise ToolError("This is turned off or not available here.")
+            raise self._refused.get(port) or ToolError("This is turned off or not available here.")
         found: Offered = self._found[port]
         return found
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.plan import cycle_of
@@ -443,31 +443,6 @@ class WorkspacePipeline(Protocol):
 
     async def answer(self, plan: str, number: int, text: str) -> None:
         """Answer a question of a plan, counted from 1."""
-
-
-class NoPipeline:
-    """Has no plans, and takes none."""
-
-    known: Sequence[PipelinePlan] = ()
-    is_running = False
-    most_attempts = 0
-
-    def follow_changes(self, _: object, /) -> Callable[[], None]:
-        return lambda: None
-
-    def run_agents_in(self, _: object, /) -> None:
-        """Run none."""
-
-    async def read(self) -> Sequence[PipelinePlan]:
-        return ()
-
-    async def stop(self) -> None:
-        """Do nothing."""
-
-    async def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise UsageError("no plan can be worked on here")
-
-    begin = pause = do = add_task = edit = answer = _refuse
 
 
 def is_planning(pipeline: WorkspacePipeline) -> bool:

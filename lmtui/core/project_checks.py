@@ -448,29 +448,6 @@ class WorkspaceChecks(Protocol):
         """Stop the checks that run; return whether there were any."""
 
 
-class NoWorkspaceChecks:
-    """Checks nothing."""
-
-    def choose(self, profile: str) -> None:
-        del profile
-
-    def rules(self) -> Sequence[tuple[str, str]]:
-        return ()
-
-    def why_nothing(self) -> str:
-        return "Nothing to check: checks are not part of this program."
-
-    async def listed(self) -> Sequence[ProjectCheck]:
-        return ()
-
-    async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
-        del on_event
-        return ()
-
-    def cancel(self) -> bool:
-        return False
-
-
 def bounded(lines: Sequence[str]) -> str:
     """Return at most ten lines of at most 200 characters each, cleaned."""
     return "\n".join(sanitize_line(line)[:_LINE_CHARS] for line in lines[:MOST_LINES])

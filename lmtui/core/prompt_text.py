@@ -254,17 +254,6 @@ class PromptFiles(Protocol):
         """
 
 
-class NoPromptFiles:
-    """Has none."""
-
-    def found(self) -> Sequence[PromptFile]:
-        return ()
-
-    async def read(self, text: str) -> FilledPrompt | None:
-        del text
-        return None
-
-
 class PromptsInUse(Protocol):
     """The way of such a command into a session."""
 

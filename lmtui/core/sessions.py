@@ -6,26 +6,23 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from lmtui.core.attempt_values import Attempt
-from lmtui.core.batch_values import WorkspaceBatches
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.jobs import Jobs
-from lmtui.core.mcp import McpServers
-from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.messages import Image, ToolCallFormat
+from lmtui.core.offers import Offered
 from lmtui.core.permissions.rules import GrantScope, Mode, Rule
-from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.plan_mode import PlanApprovals
-from lmtui.core.project_checks import Goals, WorkspaceChecks
-from lmtui.core.prompt_text import PromptFiles, PromptsInUse
+from lmtui.core.project_checks import Goals
+from lmtui.core.prompt_text import PromptsInUse
 from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_network
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
-from lmtui.core.skills import Skills, SkillsInUse
+from lmtui.core.skills import SkillsInUse
 from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
@@ -55,11 +52,13 @@ def refusal_words(event: ApprovalResolved) -> str:
     return _NOBODY_THERE if event.by == NOBODY else f"you: {event.feedback}"
 
 
-Offered = TypeVar("Offered")
-
-
 class Extensions(Protocol):
     """What a workspace and its user bring to every session; what a feature offers is under the port that it declares."""
+
+    @property
+    @open_to_network
+    def names(self) -> Sequence[str]:
+        """Return the names of the ports that are offered."""
 
     def __contains__(self, port: type) -> bool:
         """Tell whether a feature offers a port."""
@@ -68,36 +67,8 @@ class Extensions(Protocol):
         """Return what a feature offers under its port.
 
         Raises:
-            KeyError: the feature is not there.
+            LmtuiError: nothing is offered: the feature is turned off or not there.
         """
-
-    @property
-    def mcp(self) -> McpServers:
-        """Return the MCP servers."""
-
-    @property
-    def skills(self) -> Skills:
-        """Return the skills and the promoted tools."""
-
-    @property
-    def prompts(self) -> PromptFiles:
-        """Return the slash commands that are Markdown files or prompts of MCP servers."""
-
-    @property
-    def checks(self) -> WorkspaceChecks:
-        """Return the checks of the workspace."""
-
-    @property
-    def pipeline(self) -> WorkspacePipeline:
-        """Return the plans whose tasks agents work on."""
-
-    @property
-    def batches(self) -> WorkspaceBatches:
-        """Return the batches of many tasks."""
-
-    @property
-    def memory(self) -> WorkspaceMemory:
-        """Return the notes, and what sessions propose to note."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 from lmtui.core.remote_marks import in_thread, open_to_network
 from lmtui.core.sanitize import sanitize_line
@@ -178,40 +178,6 @@ class SkillsInUse(Protocol):
 
     def promote(self, path: str, function: str, name: str = "") -> None:
         """Ask whether a function of a file may become a tool, behind the running turn."""
-
-
-class NoSkills:
-    """Stands where there are none."""
-
-    async def listing(self) -> str:
-        return "No skills found."
-
-    async def use(self, name: str) -> SkillUse:
-        raise ToolError(f"no skill {name[:60]!r} here")
-
-    async def read_file(self, name: str, file: str) -> str:
-        del file
-        raise ToolError(f"no skill {name[:60]!r} here")
-
-    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
-        del path, text, function, name
-        raise ToolError("no tools can be promoted here")
-
-    def promote(self, tool: PromotedTool) -> None:
-        raise ToolError(f"{tool.name} cannot be promoted here")
-
-    async def found(self) -> Sequence[Skill]:
-        return ()
-
-    def promoted(self) -> Sequence[PromotedTool]:
-        return ()
-
-    def remove(self, name: str) -> bool:
-        return not name
-
-    async def add(self, text: str, *, is_for_all: bool) -> str:
-        del text, is_for_all
-        raise UsageError("no skills can be kept here")
 
 
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."

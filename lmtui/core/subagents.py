@@ -52,13 +52,6 @@ class AgentDefinitions(Protocol):
         """
 
 
-class NoAgentDefinitions:
-    """Has none."""
-
-    async def named(self, name: str) -> AgentDefinition:
-        raise ToolError(f"no sub-agent {name[:60]!r}: none is defined here", "Call it again without `agent`.")
-
-
 MOST_TASKS = 8
 MAX_TITLE_CHARS = 120
 

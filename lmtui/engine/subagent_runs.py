@@ -14,10 +14,10 @@ from functools import partial
 from importlib import resources
 from typing import Protocol
 
-from lmtui.core.hosts import Web
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
+from lmtui.core.hosts import Web
 from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import SkillScope, decide_all
@@ -30,7 +30,6 @@ from lmtui.core.subagents import (
     Brief,
     ChildKind,
     ChildResult,
-    NoAgentDefinitions,
     Report,
     ReportStatus,
     cut,
@@ -274,7 +273,7 @@ class TeamParts:
     parallel: Callable[[], int] = lambda: 1
     max_depth: int = 0
     papers: SubagentFiles = field(default_factory=NoPapers)
-    definitions: AgentDefinitions = field(default_factory=NoAgentDefinitions)
+    definitions: AgentDefinitions | None = None
 
 
 class Team:
@@ -364,7 +363,10 @@ class SubAgents:
 
     async def run(self, briefs: Sequence[Brief]) -> Sequence[ChildResult]:
         definitions = self._team.parts.definitions
-        named = {brief.agent: await definitions.named(brief.agent) for brief in briefs if brief.agent}
+        wanted = {brief.agent for brief in briefs if brief.agent}
+        if wanted and definitions is None:
+            raise ToolError("no sub-agents are defined here", "Call it again without `agent`.")
+        named = {name: await definitions.named(name) for name in wanted} if definitions is not None else {}
         done: dict[str, asyncio.Future[ChildResult]] = {
             brief.task_id: asyncio.get_running_loop().create_future() for brief in briefs
         }

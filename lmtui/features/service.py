@@ -8,30 +8,23 @@ import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt
-from lmtui.core.batch_values import NoBatches, WorkspaceBatches
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.instruction_values import InstructionSource, NoInstructions
-from lmtui.core.jobs import Jobs, NoJobs
-from lmtui.core.mcp import McpServers, NoMcpServers
-from lmtui.core.memory_values import NoMemory, WorkspaceMemory
+from lmtui.core.jobs import Jobs
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
-from lmtui.core.pipeline import NoPipeline, WorkspacePipeline
 from lmtui.core.ports import KeptChanges, Policy, TokenCounter, Toolbox
-from lmtui.core.project_checks import CheckRan, NoWorkspaceChecks, WorkspaceChecks
-from lmtui.core.prompt_text import NoPromptFiles, PromptFiles
+from lmtui.core.project_checks import CheckRan
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, ServerFound
-from lmtui.core.sessions import Extensions, Offered
-from lmtui.core.skills import NoSkills, Skills
-from lmtui.core.subagents import AgentDefinitions, ChildKind, NoAgentDefinitions, SessionAgentRunner
+from lmtui.core.sessions import Extensions
+from lmtui.core.subagents import ChildKind, SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.core.workspace import EffectReview
 from lmtui.engine.session import EngineSession
@@ -182,34 +175,6 @@ class FeatureHost(Workspace, Protocol):
 
 
 @dataclass(slots=True)
-class WorkspaceExtensions:
-    """Implements `core.sessions.Extensions`; a feature puts what it brings in the place of nothing.
-
-    `guide` reads the instructions, `agents` are the sub-agents that are defined, `prompts` the slash commands of files and
-    servers; `offered` is the rest, by port.
-    """
-
-    guide: InstructionSource = field(default_factory=NoInstructions)
-    skills: Skills = field(default_factory=NoSkills)
-    agents: AgentDefinitions = field(default_factory=NoAgentDefinitions)
-    prompts: PromptFiles = field(default_factory=NoPromptFiles)
-    mcp: McpServers = field(default_factory=NoMcpServers)
-    jobs: Jobs = field(default_factory=NoJobs)
-    checks: WorkspaceChecks = field(default_factory=NoWorkspaceChecks)
-    pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
-    memory: WorkspaceMemory = field(default_factory=NoMemory)
-    batches: WorkspaceBatches = field(default_factory=NoBatches)
-    offered: dict[type, Any] = field(default_factory=dict)
-
-    def __contains__(self, port: type) -> bool:
-        return port in self.offered
-
-    def __getitem__(self, port: type[Offered]) -> Offered:
-        found: Offered = self.offered[port]
-        return found
-
-
-@dataclass(slots=True)
 class SessionServices:
     """What one session gets: `toolbox` begins with its `own` tools, and each feature may put its own around it.
 
@@ -235,7 +200,7 @@ class WorkspaceFeature:
 
     trust: Sequence[Trust] = ()
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         self.host = host
         del extensions
 

@@ -18,7 +18,9 @@ from lmtui.config import MODEL_SETTINGS, Loaded, load_config
 from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from lmtui.core.hosts import is_same_server
-from lmtui.core.mcp import Form
+from lmtui.core.jobs import Jobs
+from lmtui.core.mcp import Form, McpServers
+from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import AgentRow, Session, SessionSummary
 
@@ -95,7 +97,8 @@ class SharedControls:
     def ask_with(self, client: object, ask: Ask) -> None:
         """Put forms before the client that came last."""
         self._forms[client] = ask
-        self._runtime.extensions.mcp.answer_with(self._ask)
+        if McpServers in self._runtime.extensions:
+            self._runtime.extensions[McpServers].answer_with(self._ask)
 
     async def _ask(self, form: Form) -> Mapping[str, object] | None:
         """Ask the clients, the newest first, until one answers; without any a form is declined."""
@@ -309,10 +312,11 @@ class SessionHub:
         found = [f"session {each.id}" for each in self.sessions if self.is_busy(each)]
         for runtime in self.runtimes:
             found += [f"attempts in {runtime.workspace}"] if runtime.attempts.is_running else []
-            found += [f"a plan in {runtime.workspace}"] if runtime.extensions.pipeline.is_running else []
+            plans, extensions = WorkspacePipeline, runtime.extensions
+            found += [f"a plan in {runtime.workspace}"] if plans in extensions and extensions[plans].is_running else []
             found += (
                 [f"jobs in {runtime.workspace}"]
-                if any(each.is_enabled and each.state != "done" for each in runtime.jobs.known)
+                if Jobs in extensions and any(each.is_enabled and each.state != "done" for each in runtime.jobs.known)
                 else []
             )
         return found
@@ -362,7 +366,8 @@ class SessionHub:
 
 async def _run_jobs(runtime: Runtime) -> None:
     """Run the folder's jobs until this is cancelled; what ends them is told in the log by the feature."""
-    await runtime.jobs.serve()
+    if Jobs in runtime.extensions:
+        await runtime.jobs.serve()
 
 
 def _real(folder: Path) -> Path:

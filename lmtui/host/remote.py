@@ -22,7 +22,6 @@ from lmtui.core.sessions import Extensions, Session, SessionHost, Subscriber
 from lmtui.host import rpc
 from lmtui.host.link import HostLink, Open, PassingNotice, bound_event
 from lmtui.host.rpc import Kind, Member
-from lmtui.registry import port_named
 
 # -- the ports -----------------------------------------------------------------------------------------------------------
 
@@ -39,10 +38,12 @@ class RemotePort:
 
 
 class RemoteExtensions(RemotePort):
-    """What a workspace brings; the host has the same features."""
+    """What a workspace brings, in the host."""
+
+    names: Sequence[str]
 
     def __contains__(self, port: type) -> bool:
-        return port_named(port.__name__) is port
+        return port.__name__ in self.names
 
     def __getitem__(self, port: type) -> Any:
         return remote_port(self._link, self._on, f"{self._path}.{port.__name__}", port)

@@ -134,7 +134,7 @@ def _port_in(hint: Any) -> type | None:
 
 
 def resolve(root: type, path: str) -> type:
-    """Return the port at a path such as `extensions.mcp` below a root port; a feature's is named as its type.
+    """Return the port at a path such as `extensions[McpServers]` below a root port; a feature's is named as its type.
 
     Raises:
         UsageError: there is none.

@@ -20,7 +20,9 @@ from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
+from lmtui.core.jobs import Jobs
 from lmtui.core.look_alikes import approval_warning, warning
+from lmtui.core.mcp import McpServers
 from lmtui.core.permissions.dangerous_commands import Danger, dangers
 from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.permissions.suggested_rules import grants
@@ -95,7 +97,7 @@ def ask_for_trust(plain: PlainSession) -> None:
     plain.terminal.drop_typed()
     typed = plain.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
     if typed == KEY and offer(waiting):
-        servers = plain.host.extensions.mcp
+        servers = plain.host.extensions[McpServers]
         choose_reach(
             waiting,
             lambda name, reach: plain.loop.do(lambda: servers.choose_reach(name, reach)),
@@ -393,7 +395,7 @@ class Console:
             self._plain = PlainSession(loop, host, self._terminal)
             self._commands = PlainCommands(self._plain)
             self._begin(start)
-            serving = loop.start(host.jobs.serve())
+            serving = loop.start(host.jobs.serve()) if Jobs in host.extensions else None
             if start.session_id:
                 self._follow()
             return self._talk(start.task)

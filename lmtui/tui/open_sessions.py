@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
+from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.messages import Image
-from lmtui.core.pipeline import WORKING, NoPipeline, WorkspacePipeline
+from lmtui.core.pipeline import WORKING, WorkspacePipeline
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -124,18 +125,21 @@ class OpenSessions:
     @property
     def proposed(self) -> int:
         """Return how many notes are proposed."""
-        return self.host.extensions.memory.waiting if self.host is not None else 0
+        memory = WorkspaceMemory
+        return self.host.extensions[memory].waiting if self.host is not None and memory in self.host.extensions else 0
 
     @property
-    def pipeline(self) -> WorkspacePipeline:
-        """Return the plans of the workspace."""
-        return self.host.extensions.pipeline if self.host is not None else NoPipeline()
+    def pipeline(self) -> WorkspacePipeline | None:
+        """Return the plans of the workspace, None without a host or plans."""
+        plans = WorkspacePipeline
+        return self.host.extensions[plans] if self.host is not None and plans in self.host.extensions else None
 
     @property
     def working(self) -> int:
         """Return how many agents work: in sessions that are open, on attempts, and on tasks of plans."""
         attempts = self.host.attempts.listed() if self.host is not None else ()
-        plans = self.pipeline.known if self.pipeline.is_running else ()
+        pipeline = self.pipeline
+        plans = pipeline.known if pipeline is not None and pipeline.is_running else ()
         tasks = sum(each.state in WORKING for plan in plans for each in plan.tasks)
         return len(self.running) + sum(not each.is_over for each in attempts) + tasks
 

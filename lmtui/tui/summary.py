@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 from pathlib import Path
@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.style import Style
 
 from lmtui.core.events import TurnReason
-from lmtui.core.pipeline import OVER, NoPipeline, PipelineState, WorkspacePipeline, is_planning
+from lmtui.core.pipeline import OVER, PipelineState, WorkspacePipeline, is_planning
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
@@ -173,7 +173,7 @@ class HeaderPlace:
     folder: Path
     branch: str
     cells: int
-    pipeline: WorkspacePipeline = field(default_factory=NoPipeline)
+    pipeline: WorkspacePipeline | None = None
 
 
 def header_parts(
@@ -205,10 +205,10 @@ def header_parts(
     return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [*right, Part(sandbox)]
 
 
-def pipeline_part(pipeline: WorkspacePipeline) -> Part:
+def pipeline_part(pipeline: WorkspacePipeline | None) -> Part:
     """Return how far the newest plan is, while it is worked on or needs the user; always as wide for the same plan."""
-    plan = next(iter(pipeline.known), None)
-    if not is_planning(pipeline) and (plan is None or plan.is_done):
+    plan = next(iter(pipeline.known), None) if pipeline is not None else None
+    if pipeline is None or (not is_planning(pipeline) and (plan is None or plan.is_done)):
         return Part("")
     opens = Style.from_meta({"verb": command("pipeline.show").action})
     if is_planning(pipeline) or plan is None:

@@ -13,7 +13,7 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.events import Envelope, Outcome, ToolCallFinished, ToolCallStarted, ToolOutputDelta
-from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Session
 from lmtui.features.mcp import service
@@ -72,7 +72,7 @@ def told(server: ScriptedServer, request: int = -1) -> list[str]:
 
 
 def the_server(runtime: Runtime, name: str = "paper") -> McpServer:
-    return next(server for server in runtime.extensions.mcp.servers() if server.name == name)
+    return next(server for server in runtime.extensions[McpServers].servers() if server.name == name)
 
 
 async def reach(runtime: Runtime, state: ServerState, name: str = "paper") -> McpServer:
@@ -205,7 +205,7 @@ async def test_a_broken_or_hanging_server_keeps_nobody_waiting_and_says_why(begi
     problems = {name: (await reach(runtime, ServerState.FAILED, name)).problem for name in ("missing", "hanging", "unset")}
     assert "within 1 s" in problems["hanging"]
     assert "NO_SUCH is not set" in problems["unset"]
-    said = {name: runtime.extensions.mcp.log_file(name).read_text() for name in ("missing", "paper")}
+    said = {name: runtime.extensions[McpServers].log_file(name).read_text() for name in ("missing", "paper")}
     assert "no-such-program is not there" in said["missing"]
     assert ("starting up" in said["paper"], "\x1b" in said["paper"]) == (True, False)
 
@@ -262,7 +262,7 @@ async def test_the_users_own_server_outside_the_sandbox_is_asked_about_once(begi
     runtime, *_ = await begin(servers={"paper": paper(sandbox="host")})
     assert the_server(runtime).state is ServerState.WAITING
     assert "outside the sandbox" in runtime.trust.waiting()[0].text
-    runtime.extensions.mcp.accept("paper")
+    runtime.extensions[McpServers].accept("paper")
     assert (await reach(runtime, ServerState.READY)).place == "this machine, no sandbox"
 
 
@@ -278,7 +278,7 @@ async def test_other_tools_than_were_accepted_are_held_back_until_a_yes(workspac
     (refused,) = results(await run(session))
     assert "server paper: its tools changed. The user can look: /mcp." in refused
     assert "put them into text" not in json.dumps(server.requests[-1].body)
-    runtime.extensions.mcp.accept("paper")
+    runtime.extensions[McpServers].accept("paper")
     await reach(runtime, ServerState.READY)
     assert results(await run(session, "again")) == ["x"]
 
@@ -289,9 +289,9 @@ async def test_tools_that_differ_with_the_sandbox_are_asked_about_once_in_each(w
     for sandbox in ("process", "bubblewrap", "process", "bubblewrap"):
         (workspace / "about.txt").write_text(f"Say it back, in {sandbox}.")
         runtime, *_ = await begin(servers={"paper": paper("describe=about.txt")}, sandbox=sandbox)
-        await runtime.extensions.mcp.settle(20)
+        await runtime.extensions[McpServers].settle(20)
         states.append(the_server(runtime).state)
-        runtime.extensions.mcp.accept("paper")
+        runtime.extensions[McpServers].accept("paper")
         await runtime.close()
     assert states == [ServerState.READY, ServerState.CHANGED, ServerState.READY, ServerState.READY]
 
@@ -299,8 +299,8 @@ async def test_tools_that_differ_with_the_sandbox_are_asked_about_once_in_each(w
 async def test_a_list_that_changes_while_it_runs_is_told_and_held_back_until_it_is_taken(begin: Begin) -> None:
     runtime, session, _ = await begin(calls("mcp__paper__more"))
     heard: list[ServerState] = []
-    leave: Callable[[], None] = runtime.extensions.mcp.listen(
-        lambda: heard.extend(server.state for server in runtime.extensions.mcp.servers())
+    leave: Callable[[], None] = runtime.extensions[McpServers].listen(
+        lambda: heard.extend(server.state for server in runtime.extensions[McpServers].servers())
     )
     await run(session)
     changed = await reach(runtime, ServerState.CHANGED)
@@ -308,7 +308,7 @@ async def test_a_list_that_changes_while_it_runs_is_told_and_held_back_until_it_
     assert (change.kind, change.name, len(changed.tools), heard[-1]) == ("added", "create_invoice", 12, ServerState.CHANGED)
     leave()
     count = len(heard)
-    runtime.extensions.mcp.accept("paper")
+    runtime.extensions[McpServers].accept("paper")
     ready = await reach(runtime, ServerState.READY)
     assert (ready.changes, len(ready.tools), len(heard)) == ((), 13, count)
 
@@ -316,11 +316,11 @@ async def test_a_list_that_changes_while_it_runs_is_told_and_held_back_until_it_
 async def test_switched_off_it_is_neither_started_nor_told(begin: Begin) -> None:
     runtime, session, server = await begin(servers={"paper": paper(), "off": paper(disabled=True)})
     assert the_server(runtime, "off").state is ServerState.OFF
-    runtime.extensions.mcp.enable("paper", is_on=False)
+    runtime.extensions[McpServers].enable("paper", is_on=False)
     await reach(runtime, ServerState.OFF)
     await run(session)
     assert not [name for name in told(server) if name.startswith("mcp")]
-    runtime.extensions.mcp.enable("off", is_on=True)
+    runtime.extensions[McpServers].enable("off", is_on=True)
     await reach(runtime, ServerState.READY, "off")
 
 
@@ -345,7 +345,7 @@ async def test_the_list_of_tools_is_the_same_in_every_request_of_a_conversation(
     servers = {"paper": paper(), "late": paper("hang=start", start_timeout_s=25)}
     runtime, session, server = await begin(ECHO, DONE, servers=servers)
     await run(session)
-    runtime.extensions.mcp.enable("paper", is_on=False)
+    runtime.extensions[McpServers].enable("paper", is_on=False)
     await reach(runtime, ServerState.OFF)
     await run(session, "more")
     assert len(server.requests) == 3
@@ -379,4 +379,4 @@ async def test_an_empty_configuration_changes_nothing(begin: Begin) -> None:
     runtime, session, server = await begin(servers={})
     await run(session)
     assert not [name for name in told(server) if name.startswith("mcp")]
-    assert runtime.extensions.mcp.servers() == []
+    assert runtime.extensions[McpServers].servers() == []

@@ -10,8 +10,17 @@ import pytest
 from lmtui.app.host import Runtime
 from lmtui.core.errors import UsageError
 from lmtui.core.events import MessageAdded, TurnStarted, UsageUpdated
-from lmtui.core.memory_values import MemoryProposal, MemoryScope, Note, NoteKind, ProposalKind, ProposalsChanged
+from lmtui.core.memory_values import (
+    MemoryProposal,
+    MemoryScope,
+    Note,
+    NoteKind,
+    ProposalKind,
+    ProposalsChanged,
+    WorkspaceMemory,
+)
 from lmtui.core.ports import Policy
+from lmtui.core.skills import Skills
 from lmtui.features.memory import reflection
 from lmtui.features.memory.proposal_log import FILE
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
@@ -46,8 +55,8 @@ async def reflected(runtime: Runtime) -> Sequence[MemoryProposal]:
     """Read what there is to read, with a session to ask in, and return what waits."""
     if not runtime.sessions:
         _ = await runtime.new_session()
-    await runtime.extensions.memory.reflect()
-    return await runtime.extensions.memory.proposals()
+    await runtime.extensions[WorkspaceMemory].reflect()
+    return await runtime.extensions[WorkspaceMemory].proposals()
 
 
 async def streaming(server: ScriptedServer) -> None:
@@ -69,11 +78,11 @@ async def test_a_correction_is_proposed_kept_and_recalled(open_one: Open) -> Non
         assert (found.kind, found.text, found.session) == (ProposalKind.MISTAKE, RULE, session_id)
         assert found.file.endswith(".lmagent/memory.md")
         assert f"+- {RULE}" in found.result
-        assert not await first.extensions.memory.notes()
-        assert await first.extensions.memory.keep(found.id) == "this folder"
-        (note,) = await first.extensions.memory.notes()
+        assert not await first.extensions[WorkspaceMemory].notes()
+        assert await first.extensions[WorkspaceMemory].keep(found.id) == "this folder"
+        (note,) = await first.extensions[WorkspaceMemory].notes()
         assert note == Note(RULE, MemoryScope.PROJECT, session_id, found.date, NoteKind.MISTAKE)
-        assert not await first.extensions.memory.proposals()
+        assert not await first.extensions[WorkspaceMemory].proposals()
         await first.close()
         second = await open_one(server.url).new_session()
         await run(second, "Test the parser again.")
@@ -100,7 +109,7 @@ async def test_reading_twice_asks_and_proposes_once(open_one: Open) -> None:
         await runtime.close()
         again = open_one(server.url)
         _ = await again.new_session()
-        assert again.extensions.memory.waiting == 1
+        assert again.extensions[WorkspaceMemory].waiting == 1
         assert len(await reflected(again)) == 1
         assert asked(server) == 1
 
@@ -111,14 +120,14 @@ async def test_what_was_discarded_does_not_come_back_in_other_words(open_one: Op
         runtime = open_one(server.url)
         await taught(runtime)
         (found,) = await reflected(runtime)
-        await runtime.extensions.memory.discard(found.id)
+        await runtime.extensions[WorkspaceMemory].discard(found.id)
         await runtime.close()
     async with ScriptedServer(reading({"corrections": [other]}), TALK) as server:
         runtime = open_one(server.url)
         await taught(runtime)
         assert not await reflected(runtime)
         assert asked(server) == 1
-        assert not await runtime.extensions.memory.notes()
+        assert not await runtime.extensions[WorkspaceMemory].notes()
 
 
 async def test_a_resumed_session_is_read_from_where_it_was_read(open_one: Open) -> None:
@@ -158,8 +167,10 @@ async def test_without_a_server_the_users_words_are_taken_and_the_session_is_rea
         await taught(runtime, *words)
         _ = await runtime.new_session()
     with pytest.raises(UsageError, match="no model answered"):
-        await runtime.extensions.memory.reflect()
-    assert [each.text for each in await runtime.extensions.memory.proposals()] == ["Use pytest -q tests, not make test"]
+        await runtime.extensions[WorkspaceMemory].reflect()
+    assert [each.text for each in await runtime.extensions[WorkspaceMemory].proposals()] == [
+        "Use pytest -q tests, not make test"
+    ]
     await runtime.close()
     item = {"trigger": "", "rule": "pytest -q tests, not make test", "quote": words[1]}
     async with ScriptedServer(
@@ -213,7 +224,7 @@ async def test_at_most_so_many_sessions_are_read_at_once(open_one: Open, monkeyp
 async def test_nothing_is_read_while_it_is_off(open_one: Open) -> None:
     runtime = open_one((await ScriptedServer(TALK).__aenter__()).url, memory_reflection="off")
     with pytest.raises(UsageError, match="is off"):
-        await runtime.extensions.memory.reflect()
+        await runtime.extensions[WorkspaceMemory].reflect()
 
 
 SLOW = Scenario((ScriptedTurn("word " * 200, rate=20.0),), "slow", match="slowly")
@@ -229,12 +240,12 @@ async def test_nothing_is_read_while_a_session_works_or_something_is_queued(open
         await streaming(server)
         for _ in range(2):
             with pytest.raises(UsageError, match="working"):
-                await runtime.extensions.memory.reflect()
+                await runtime.extensions[WorkspaceMemory].reflect()
             session.interrupt()
             await session.wait_idle()
         assert not asked(server)
         session.waiting.drop(0)
-        await runtime.extensions.memory.reflect()
+        await runtime.extensions[WorkspaceMemory].reflect()
         assert asked(server) == 1
 
 
@@ -248,7 +259,7 @@ async def test_nothing_is_read_while_a_session_of_another_folder_works(open_one:
         session.submit("work slowly")
         await streaming(server)
         with pytest.raises(UsageError, match="working"):
-            await runtime.extensions.memory.reflect()
+            await runtime.extensions[WorkspaceMemory].reflect()
         assert not asked(server)
 
 
@@ -258,7 +269,7 @@ async def test_a_turn_that_begins_stops_the_reading_at_once(open_one: Open) -> N
         runtime = open_one(server.url)
         await taught(runtime)
         session = await runtime.new_session()
-        reflecting = asyncio.ensure_future(runtime.extensions.memory.reflect())
+        reflecting = asyncio.ensure_future(runtime.extensions[WorkspaceMemory].reflect())
         await streaming(server)
         await run(session, "Test the parser.")
         with pytest.raises(UsageError, match="stopped"):
@@ -293,7 +304,7 @@ async def test_sessions_are_read_at_the_start_and_when_all_rest(
         async with asyncio.timeout(20):
             while told != [1, 2]:
                 await asyncio.sleep(0.01)
-        assert runtime.extensions.memory.waiting == 2
+        assert runtime.extensions[WorkspaceMemory].waiting == 2
 
 
 async def test_by_itself_only_so_many_earlier_sessions_are_read(
@@ -337,7 +348,9 @@ async def test_two_that_read_at_once_ask_once(open_one: Open) -> None:
         await taught(one)
         for each in (one, other):
             _ = await each.new_session()
-        results = await asyncio.gather(*(each.extensions.memory.reflect() for each in (one, other)), return_exceptions=True)
+        results = await asyncio.gather(
+            *(each.extensions[WorkspaceMemory].reflect() for each in (one, other)), return_exceptions=True
+        )
         assert sorted(type(each).__name__ for each in results) == ["UsageError", "int"]
         assert asked(server) == 1
 
@@ -358,14 +371,14 @@ async def test_an_instruction_is_added_to_the_file_as_it_was_shown(open_one: Ope
         (workspace / "AGENTS.md").write_text("# Other rules\n")
         for text in ("", found.text):
             with pytest.raises(UsageError, match="changed since"):
-                await runtime.extensions.memory.keep(found.id, text)
+                await runtime.extensions[WorkspaceMemory].keep(found.id, text)
         assert (workspace / "AGENTS.md").read_text() == "# Other rules\n"
-        (again,) = await runtime.extensions.memory.proposals()
+        (again,) = await runtime.extensions[WorkspaceMemory].proposals()
         assert again.id == found.id
         assert again.text != found.text
-        assert await runtime.extensions.memory.keep(again.id, again.text) == "AGENTS.md"
+        assert await runtime.extensions[WorkspaceMemory].keep(again.id, again.text) == "AGENTS.md"
         assert (workspace / "AGENTS.md").read_text() == f"# Other rules\n- {LINE}\n"
-        assert not await runtime.extensions.memory.proposals()
+        assert not await runtime.extensions[WorkspaceMemory].proposals()
 
 
 async def test_an_instruction_goes_to_the_file_that_is_read(open_one: Open, workspace: Path) -> None:
@@ -374,7 +387,7 @@ async def test_an_instruction_goes_to_the_file_that_is_read(open_one: Open, work
         runtime = open_one(server.url)
         await taught(runtime, *RULES)
         (found,) = await reflected(runtime)
-        assert await runtime.extensions.memory.keep(found.id, "Add a line to CHANGELOG.md") == "CLAUDE.md"
+        assert await runtime.extensions[WorkspaceMemory].keep(found.id, "Add a line to CHANGELOG.md") == "CLAUDE.md"
         assert (workspace / "CLAUDE.md").read_text().endswith("- Add a line to CHANGELOG.md\n")
 
 
@@ -386,9 +399,9 @@ async def test_instructions_behind_a_link_stay_as_they_are(open_one: Open, works
         await taught(runtime, *RULES)
         (found,) = await reflected(runtime)
         with pytest.raises(UsageError, match="link"):
-            await runtime.extensions.memory.keep(found.id)
+            await runtime.extensions[WorkspaceMemory].keep(found.id)
         assert (tmp_path / "outside.md").read_text() == "- Be short.\n"
-        assert len(await runtime.extensions.memory.proposals()) == 1
+        assert len(await runtime.extensions[WorkspaceMemory].proposals()) == 1
 
 
 async def test_a_skill_is_kept_in_the_folder_and_can_be_used(open_one: Open, workspace: Path) -> None:
@@ -399,9 +412,9 @@ async def test_a_skill_is_kept_in_the_folder_and_can_be_used(open_one: Open, wor
         await taught(runtime, "Test the parser.", f"By the way, {quote}.")
         (found,) = await reflected(runtime)
         assert found.kind is ProposalKind.SKILL
-        assert await runtime.extensions.memory.keep(found.id) == ".lmagent/skills/release/SKILL.md"
+        assert await runtime.extensions[WorkspaceMemory].keep(found.id) == ".lmagent/skills/release/SKILL.md"
         assert (workspace / ".lmagent/skills/release/SKILL.md").read_text() == found.text
-        assert "2. Push" in (await runtime.extensions.skills.use("release")).text
+        assert "2. Push" in (await runtime.extensions[Skills].use("release")).text
 
 
 async def test_what_is_kept_can_be_edited_and_moved_before(open_one: Open) -> None:
@@ -410,12 +423,12 @@ async def test_what_is_kept_can_be_edited_and_moved_before(open_one: Open) -> No
         await taught(runtime)
         (found,) = await reflected(runtime)
         with pytest.raises(UsageError, match="is empty"):
-            await runtime.extensions.memory.keep(found.id, "…")
-        assert await runtime.extensions.memory.keep(found.id, "Prefer pytest", MemoryScope.USER) == "all folders"
-        (note,) = await runtime.extensions.memory.notes()
+            await runtime.extensions[WorkspaceMemory].keep(found.id, "…")
+        assert await runtime.extensions[WorkspaceMemory].keep(found.id, "Prefer pytest", MemoryScope.USER) == "all folders"
+        (note,) = await runtime.extensions[WorkspaceMemory].notes()
         assert (note.text, note.scope, note.source) == ("Prefer pytest", MemoryScope.USER, found.session)
         with pytest.raises(UsageError, match="already been decided"):
-            await runtime.extensions.memory.keep(found.id)
+            await runtime.extensions[WorkspaceMemory].keep(found.id)
 
 
 async def test_a_correction_is_recalled_in_each_later_session_where_it_was_accepted(tmp_path: Path, open_one: Open) -> None:
@@ -428,7 +441,7 @@ async def test_a_correction_is_recalled_in_each_later_session_where_it_was_accep
             first = open_one(server.url, at=workspace)
             await taught(first, "Test the parser.", f"No, {rule[0].lower()}{rule[1:]}.")
             (found,) = await reflected(first)
-            memory = first.extensions.memory
+            memory = first.extensions[WorkspaceMemory]
             await (memory.keep(found.id) if is_accepted else memory.discard(found.id))
             await first.close()
             await run(await open_one(server.url, at=workspace).new_session(), "Test the parser.")

@@ -14,7 +14,7 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction
+from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction, WorkspacePipeline
 from lmtui.features.pipeline import runner
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.trace import CommitTrace
@@ -39,7 +39,7 @@ def write(name: str) -> ScriptedTurn:
 
 
 def service_of(runtime: Runtime) -> PipelineService:
-    found = runtime.extensions.pipeline
+    found = runtime.extensions[WorkspacePipeline]
     assert isinstance(found, PipelineService)
     return found
 

@@ -11,8 +11,10 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.events import MessageAdded, Notice, Outcome, ToolCallFinished
+from lmtui.core.mcp import McpServers
 from lmtui.core.messages import Role
 from lmtui.core.ports import Policy
+from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import Session
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.answering import answering
@@ -34,7 +36,7 @@ async def opened(workspace: Path, home: Path, open_one: Open, serve: Serve) -> A
         server = await serve(*(turns or (DONE,)))
         runtime = open_one(server.url, **{"mode": "normal", **settings})
         session = await runtime.new_session(Policy(is_attended=is_attended))
-        await runtime.extensions.mcp.settle(30)
+        await runtime.extensions[McpServers].settle(30)
         return runtime, session
 
     return start
@@ -94,7 +96,7 @@ async def test_the_model_reads_one_after_a_yes(opened: Any) -> None:
 
 
 async def begun(runtime: Runtime, session: Session, typed: str) -> list[Any]:
-    prompt = await runtime.extensions.prompts.read(typed)
+    prompt = await runtime.extensions[PromptFiles].read(typed)
     assert prompt is not None
     events: list[Any] = []
     leave = session.subscribe(lambda envelope: events.append(envelope.event))

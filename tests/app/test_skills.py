@@ -10,7 +10,7 @@ from lmtui.core.events import ApprovalRequested, Envelope, Event, MessageAdded, 
 from lmtui.core.messages import Role, ToolSet
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer
-from lmtui.core.skills import SkillUsed
+from lmtui.core.skills import Skills, SkillUsed
 from lmtui.features.skills.service import shelf_of
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.request_encoding import wire_tool
@@ -152,10 +152,10 @@ async def test_the_user_promotes_by_hand_and_is_asked_all_the_same(workspace: Pa
     session.skills.promote("words.py", "fails", "breaks")
     await session.wait_idle()
     assert [each.tool for each in asked] == ["promote_skill"]
-    assert [tool.name for tool in runtime.extensions.skills.promoted()] == ["skill__breaks"]
+    assert [tool.name for tool in runtime.extensions[Skills].promoted()] == ["skill__breaks"]
     assert server.requests == []
-    assert runtime.extensions.skills.remove("skill__breaks")
-    assert not runtime.extensions.skills.promoted()
+    assert runtime.extensions[Skills].remove("skill__breaks")
+    assert not runtime.extensions[Skills].promoted()
 
 
 async def test_what_goes_wrong_in_a_promoted_tool_is_told_as_a_failure(workspace: Path, serve: Serve, open_one: Open) -> None:
@@ -200,7 +200,7 @@ async def test_a_skill_that_the_user_names_holds_until_they_end_it(
     session = await runtime.new_session()
     events: list[Event] = []
     _ = session.subscribe(lambda envelope: events.append(envelope.event))
-    session.skills.begin(await runtime.extensions.skills.use("look"), "at the pond")
+    session.skills.begin(await runtime.extensions[Skills].use("look"), "at the pond")
     await session.wait_idle()
     said = next(event for event in events if isinstance(event, MessageAdded) and event.role is Role.USER)
     assert said.text.startswith("at the pond\n\n")

@@ -8,7 +8,7 @@ from typing import Any
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice, Rewound
 from lmtui.core.instruction_values import GuidanceSource, Instructions
-from lmtui.core.memory_values import MemoryRecalled, NoMemory, Note, Recalled
+from lmtui.core.memory_values import MemoryRecalled, Note, Recalled
 from lmtui.core.messages import Image, Message, Role
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
@@ -90,7 +90,7 @@ async def test_what_was_cut_or_not_read_is_said_once_and_they_get_a_share_of_the
     assert guidance_chars(1_000_000) == MAX_GUIDANCE_CHARS
 
 
-class Notes(NoMemory):
+class Notes:
     """Recalls the notes that share a word with a message, each once."""
 
     def __init__(self, *notes: str) -> None:

@@ -19,7 +19,7 @@ from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.servers import ServedModel
-from lmtui.core.skills import NoSkills, SkillEnded, SkillSource, SkillUse, SkillUsed
+from lmtui.core.skills import SkillEnded, SkillSource, SkillUse, SkillUsed
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.inbox import UserInput, read_said
 from lmtui.engine.skill_use import SkillControls, SkillTracker, _digest
@@ -30,7 +30,7 @@ LOOK = SkillUse("look", "Look twice.", SkillSource.USER, ("Read",))
 FREE = SkillUse("free", "As you like.", SkillSource.SHIPPED)
 
 
-class Shelf(NoSkills):
+class Shelf:
     """Two skills: one that limits, one that does not."""
 
     async def use(self, name: str) -> SkillUse:

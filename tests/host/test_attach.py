@@ -13,7 +13,7 @@ from lmtui import __version__
 from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView
 from lmtui.commands.table import command_table, run_typed
 from lmtui.core.errors import ClosedToNetwork, UsageError
-from lmtui.core.mcp import ServerState
+from lmtui.core.mcp import McpServers, ServerState
 from lmtui.core.sessions import SessionHost
 from lmtui.host import attach, rpc
 from lmtui.host.connect import Target
@@ -46,11 +46,12 @@ async def _greet(socket: ClientConnection, host: Host) -> None:
 
 
 CLOSED: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("extensions.mcp", "bring", {"entries": _MCP, "source": "x"}), ("extensions.mcp", "accept", {"name": "x"}),
+    ("extensions.McpServers", "bring", {"entries": _MCP, "source": "x"}), ("extensions.McpServers", "accept", {"name": "x"}),
     ("settings", "change", {"name": "host_notify", "text": "touch /tmp/x"}), ("settings", "rows", {}),
-    ("extensions.skills", "add", {"text": _SKILL, "is_for_all": True}), ("extensions.memory", "forget", {"words": "x"}),
-    ("extensions.Projects", "read", {}), ("extensions.batches", "open", {"words": "tasks.jsonl", "session_id": ""}),
-    ("extensions.checks", "run", {}), ("trust", "revoke", {}), ("archive", "export", {"session_id": "", "form": "md"}),
+    ("extensions.Skills", "add", {"text": _SKILL, "is_for_all": True}),
+    ("extensions.WorkspaceMemory", "forget", {"words": "x"}),
+    ("extensions.Projects", "read", {}), ("extensions.WorkspaceBatches", "open", {"words": "tasks.jsonl", "session_id": ""}),
+    ("extensions.WorkspaceChecks", "run", {}), ("trust", "revoke", {}), ("archive", "export", {"session_id": "", "form": "md"}),
     ("servers", "use", {"url": "http://127.0.0.1:9", "model": "x"}), ("servers", "look", {"url": "http://127.0.0.1:9"}),
 )  # fmt: skip
 
@@ -166,7 +167,7 @@ async def test_an_attached_screen_does_nothing_to_what_is_the_users_own(start: S
     session_id = await host.new_session()
     unanswered = await asyncio.to_thread(_typed_in_a_screen, host, session_id)
     (runtime,), session = host.hub.runtimes, await host.hub.session(session_id)
-    (known,) = runtime.extensions.mcp.servers()
+    (known,) = runtime.extensions[McpServers].servers()
     assert unanswered == {"/goal touch ran", "/mcp on evil", "/mcp yes evil", "/promote tool.py f"}
     assert (known.state, session.goals.listed(), (host.folder / "ran").exists()) == (ServerState.WAITING, (), False)
     assert runtime.jobs.known == ()

@@ -8,9 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lmtui.core.batch_values import WorkspaceBatches
 from lmtui.core.folders import KnownProject
-from lmtui.core.mcp import Ask, McpResource, McpServer, McpTool, Reach, ServerState, ToolChange, ask_nobody
-from lmtui.core.project_checks import NoWorkspaceChecks
+from lmtui.core.mcp import Ask, McpResource, McpServer, McpServers, McpTool, Reach, ServerState, ToolChange, ask_nobody
+from lmtui.core.memory_values import WorkspaceMemory
+from lmtui.core.pipeline import WorkspacePipeline
+from lmtui.core.project_checks import WorkspaceChecks
+from lmtui.core.prompt_text import PromptFiles
+from lmtui.core.skills import Skills
 from lmtui.features.projects.values import Projects
 from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
 from tests.tui.fake_batches import FakeBatches
@@ -117,19 +122,30 @@ class FakeExtensions:
         self.mcp = FakeMcp()
         self.skills = FakeSkills()
         self.prompts = FakePromptFiles()
-        self.checks = NoWorkspaceChecks()
+        self.checks: Any = None
         self.pipeline = FakePipeline()
         self.projects = FakeProjects()
         self.usage = FakeUsage()
         self.memory = FakeMemory()
         self.batches = FakeBatches()
 
+    @property
+    def offered(self) -> dict[type, Any]:
+        return {
+            McpServers: self.mcp, Skills: self.skills, PromptFiles: self.prompts, WorkspaceChecks: self.checks,
+            WorkspacePipeline: self.pipeline, Projects: self.projects, UsageReports: self.usage,
+            WorkspaceMemory: self.memory, WorkspaceBatches: self.batches,
+        }  # fmt: skip
+
+    @property
+    def names(self) -> list[str]:
+        return [port.__name__ for port in self.offered]
+
     def __contains__(self, port: type) -> bool:
-        return port in (Projects, UsageReports)
+        return port in self.offered
 
     def __getitem__(self, port: type) -> Any:
-        offered: dict[type, Any] = {Projects: self.projects, UsageReports: self.usage}
-        return offered[port]
+        return self.offered[port]
 
 
 def some_servers() -> list[McpServer]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from lmtui.core.errors import UsageError
 from lmtui.core.memory_values import (
     Evidence,
     MemoryProposal,
     MemoryScope,
-    NoMemory,
     Note,
     NoteKind,
     ProposalKind,
@@ -86,7 +86,7 @@ def some_notes() -> list[Note]:
     ]
 
 
-class FakeMemory(NoMemory):
+class FakeMemory:
     """Implements `core.memory_values.WorkspaceMemory`; `problem` is why the next call fails, `missing` its warnings."""
 
     def __init__(self) -> None:
@@ -110,6 +110,11 @@ class FakeMemory(NoMemory):
 
     async def notes(self) -> Sequence[Note]:
         return list(self.kept)
+
+    async def recall(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("an agent recalls, not a front end")
+
+    forget = recall
 
     async def warnings(self) -> Sequence[str]:
         return self.missing

@@ -6,7 +6,7 @@ from textual import events
 
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, Todo
-from lmtui.core.project_checks import CheckEvent, CheckRan, NoWorkspaceChecks
+from lmtui.core.project_checks import CheckEvent, CheckRan
 from lmtui.tui.commands import COMMANDS, Scope
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.one_app import Cases
@@ -149,7 +149,7 @@ async def several_lines_grow_the_prompt_and_are_sent_as_one(driver: Driver) -> N
     assert driver.app.workbench.prompt.region.height == 1
 
 
-class CountedChecks(NoWorkspaceChecks):
+class CountedChecks:
     """Takes note of each run."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Result, Scope
-from lmtui.core.batch_values import NO_BATCH, BatchRow
+from lmtui.core.batch_values import NO_BATCH, BatchRow, WorkspaceBatches
 from lmtui.core.sanitize import sanitize_line
 
 SCOPE = "batch"
@@ -18,12 +18,12 @@ async def show_batch(context: CommandContext, argument: str) -> Result:
     async def show() -> Result:
         return _shown(context, argument)
 
-    is_known = not argument.strip() or (await context.host.extensions.batches.read(argument.strip())).path
+    is_known = not argument.strip() or (await context.host.extensions[WorkspaceBatches].read(argument.strip())).path
     return await show() if is_known else AskYes("Start this batch?", f"{sanitize_line(argument)}\n{START}", show)
 
 
 def _shown(context: CommandContext, argument: str) -> OpenView:
-    batches = context.host.extensions.batches
+    batches = context.host.extensions[WorkspaceBatches]
 
     async def lines() -> Iterable[str]:
         folder = await batches.open(argument.strip(), context.active.id if context.active is not None else "")

@@ -245,7 +245,7 @@ class BatchController(FeatureController):
             return active.session.id if active is not None else ""
 
         _ = self.workbench.app.push_screen(
-            BatchList(self.host.extensions.batches, path.strip(), session_id, self.workbench.now, self.open_session)
+            BatchList(self.host.extensions[WorkspaceBatches], path.strip(), session_id, self.workbench.now, self.open_session)
         )
 
 

@@ -14,17 +14,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from lmtui.core.batch_values import BatchRow, BatchState, with_overlaps
+from lmtui.core.batch_values import BatchRow, BatchState, WorkspaceBatches, with_overlaps
 from lmtui.core.budgets import NO_BUDGET, whole_budget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Level, Notice
+from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch, new_folder
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.progress import ProgressReport
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
-from lmtui.features.service import FeatureHost, Workspace, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
 from lmtui.paths import batches_dir
 
 _FORMS = 'Give a file with one task per line, or a pattern and a task: --glob "src/*.py" "Fix {file}"'
@@ -34,9 +35,9 @@ _GLOB = re.compile(r"""--glob[ =]+(?:"([^"]+)"|'([^']+)'|(\S+))\s+(.+)""", re.DO
 class BatchService(WorkspaceFeature):
     """Reads and reviews batches, and runs one in the background."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        extensions.batches = self
+        extensions.add(WorkspaceBatches, self)
         self._reader: BatchReader | None = None
         self._working: tuple[Path, asyncio.Task[None]] | None = None
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmtui.command_line import Parser, add_common, make_parser, say
-from lmtui.core.batch_values import DONE, mergeable
+from lmtui.core.batch_values import DONE, WorkspaceBatches, mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
@@ -202,7 +202,7 @@ async def _apply(call: CommandCall, rest: Sequence[str]) -> int:
             try:
                 if row.decision == "accepted":
                     raise UsageError("already applied")
-                _ = await host.extensions.batches.review(str(path), row.id, session.id).keep(None)
+                _ = await host.extensions[WorkspaceBatches].review(str(path), row.id, session.id).keep(None)
             except LmtuiError as error:
                 now = await asyncio.to_thread(reader.read)
                 problem, failed = f"{error.full_text()} {now.why_not(row)}".rstrip(), failed + 1

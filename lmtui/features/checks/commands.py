@@ -14,6 +14,7 @@ from lmtui.core.project_checks import (
     GoalState,
     ProjectCheck,
     Rung,
+    WorkspaceChecks,
     check_goal,
     check_words,
 )
@@ -61,7 +62,7 @@ def started_line(event: CheckEvent, shown: set[str]) -> str:
 
 async def run_checks(context: CommandContext, _: str) -> Output:
     """Check what is changed in the workspace; stop that where it already runs."""
-    checks, shown = context.host.extensions.checks, set[str]()
+    checks, shown = context.host.extensions[WorkspaceChecks], set[str]()
     if checks.cancel():
         return Output(("The checks are stopped.",))
 
@@ -76,7 +77,7 @@ async def run_checks(context: CommandContext, _: str) -> Output:
 
 async def list_checks(context: CommandContext, words: str) -> Output:
     """List the commands that decide, before they have run; a word is the profile to use from now on."""
-    checks = context.host.extensions.checks
+    checks = context.host.extensions[WorkspaceChecks]
     if words.strip():
         checks.choose(words.strip())
     listed = await checks.listed()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from lmtui.config import Config, load_config
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import Level, Notice, TurnStarted
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import SETTINGS, Access, Mode, Rule, Verdict, exact_rule
 from lmtui.core.project_checks import (
@@ -24,6 +25,7 @@ from lmtui.core.project_checks import (
     ProjectCheck,
     ReviewUse,
     Rung,
+    WorkspaceChecks,
     bounded,
     parse_profiles,
     wants_to_write,
@@ -36,7 +38,7 @@ from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.verification import WorkspaceReader
 from lmtui.features.checks.fixing import FixingLadder
 from lmtui.features.checks.validators import validate
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _GATES = {
@@ -151,9 +153,9 @@ def _joined(commands: Mapping[str, str]) -> str:
 class ChecksService(WorkspaceFeature):
     """Implements `core.project_checks.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        extensions.checks = self
+        extensions.add(WorkspaceChecks, self)
         self._seconds: dict[str, float] = {}
         self._chosen = ""
         self._running: asyncio.Task[None] | None = None

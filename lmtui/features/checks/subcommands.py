@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from lmtui.command_line import Parser, add_common, make_parser, say
+from lmtui.core.offers import Offers
 from lmtui.core.project_checks import CheckEvent, CheckOutcome, CheckRan, ProjectCheck
 from lmtui.features.checks.commands import check_lines, command_lines, lacks_suite, started_line
 from lmtui.features.checks.service import ChecksService
-from lmtui.features.service import CommandCall, WorkspaceExtensions
+from lmtui.features.service import CommandCall
 
 _FINDINGS, _NOTHING = 1, 2
 
@@ -37,7 +38,7 @@ async def check(call: CommandCall) -> int:
             say("\n".join(lines), flush=True)
 
     async with call.open_host() as host:
-        checks = ChecksService(host, WorkspaceExtensions())
+        checks = ChecksService(host, Offers())
         checks.require_profile()
         if call.arguments.list:
             return _list(await checks.listed(), checks, has_json=has_json)

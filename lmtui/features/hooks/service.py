@@ -21,6 +21,7 @@ import psutil
 from lmtui.command_line import FAILURE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import SandboxError
 from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Verdict
 from lmtui.core.permissions.shell_grammar import outline, unquoted, word_set
 from lmtui.core.programs import Launch, Launcher, Served
@@ -39,7 +40,7 @@ from lmtui.features.hooks.hook_config import (
     payload,
     read_hooks,
 )
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.paths import sessions_dir
 from lmtui.plain_files import find_program
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -407,7 +408,7 @@ def _left_out(files: HookFiles) -> tuple[str, ...]:
 class HooksService(WorkspaceFeature):
     """Gives each session the hooks that the files name when it is opened."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self.trust = (hooks_trust(host.workspace),)
 

@@ -25,11 +25,13 @@ from lmtui.core.instruction_values import (
     WHOLE_CHARS,
     GuidanceSource,
     Instructions,
+    InstructionSource,
     without_tags,
 )
+from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.front_matter import read_front
-from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import config_dir
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, owner_of, read_plain
 from lmtui.tools.text import read_words
@@ -253,10 +255,10 @@ def _first(place: _Place, problems: list[str]) -> _FoundFile | None:
 class InstructionsService(WorkspaceFeature):
     """Reads the files for the sessions of a workspace."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self._files = InstructionFiles(host.workspace, config_dir(), host.count_tokens, own_instructions(host.config))
-        extensions.guide = self._files
+        extensions.add(InstructionSource, self._files)
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Return what is read, and what is not."""

@@ -21,12 +21,14 @@ from lmtui.core.jobs import (
     JobKind,
     JobPolicy,
     JobRecord,
+    Jobs,
     JobsChanged,
     JobsRead,
     NewJob,
     WaitingJob,
     shown_schedule,
 )
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.times import as_utc, zone_of
@@ -36,7 +38,7 @@ from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
 from lmtui.features.jobs.scheduler import Scheduler, SchedulerDeps
 from lmtui.features.jobs.schedules import first_time, read_schedule
-from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature, index_row
+from lmtui.features.service import FeatureHost, WorkspaceFeature, index_row
 from lmtui.paths import inbox_dir
 from lmtui.store.session_logs import SessionStore
 from lmtui.store.summaries import OpenWaits, open_wait
@@ -64,9 +66,9 @@ class WorkspaceJobs(WorkspaceFeature):
     `on_problem` gets a line for the user.
     """
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        extensions.jobs = self
+        extensions.add(Jobs, self)
         self.runs = JobRuns(host)
         self.on_problem: Callable[[str], None] = self._notice
         self._table = JobFile(host.workspace)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "MCP servers"
@@ -21,7 +21,7 @@ async def control_servers(context: CommandContext, argument: str) -> Result:
     Raises:
         UsageError: no such server, or no such verb.
     """
-    servers = context.host.extensions.mcp
+    servers = context.host.extensions[McpServers]
 
     async def lines() -> Iterable[str]:
         found = [*map(server_line, servers.servers()), *map(sanitize_line, servers.problems())]

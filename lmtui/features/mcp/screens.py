@@ -309,7 +309,7 @@ class McpController(FeatureController):
 
     def __init__(self, workbench: WorkbenchApi, host: SessionHost) -> None:
         super().__init__(workbench, host)
-        self._servers = host.extensions.mcp
+        self._servers = host.extensions[McpServers]
         self._one_form = asyncio.Lock()
         self._told: dict[str, ServerState] = {}
 

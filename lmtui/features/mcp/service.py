@@ -12,8 +12,10 @@ from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Level, Notice, TurnStarted
 from lmtui.core.mcp import McpServer, McpServers, ServerState, changes_text
+from lmtui.core.offers import Offers
 from lmtui.core.ports import Toolbox
 from lmtui.core.programs import GuardedLauncher
+from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import ChildKind
 from lmtui.engine.session import EngineSession
@@ -22,7 +24,7 @@ from lmtui.features.mcp.mcp_config import config_files, read_servers
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.server_trust import Memory, ServersTrust, resting_state
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
-from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
@@ -95,11 +97,12 @@ class McpService(WorkspaceFeature):
     Nothing starts before the first session is opened, and nothing here waits for a server, but for the one case that it says.
     """
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        self._room = extensions.mcp = _room_of(host)
+        self._room = _room_of(host)
+        extensions.add(McpServers, self._room)
         self._is_on = host.config.mcp == "on"
-        extensions.prompts = AllPrompts(extensions.prompts, self._room, is_on=self._is_on)
+        extensions.add(PromptFiles, AllPrompts(extensions.get(PromptFiles), self._room, is_on=self._is_on))
         self.trust = (ServersTrust(host.workspace, self._room.look_again),)
         self._toolboxes: dict[str, McpToolbox] = {}
 

@@ -187,7 +187,7 @@ class AllPrompts:
         is_on: servers are started.
     """
 
-    def __init__(self, files: PromptFiles, room: McpRoom, *, is_on: bool) -> None:
+    def __init__(self, files: PromptFiles | None, room: McpRoom, *, is_on: bool) -> None:
         self._files, self._room, self._is_on = files, room, is_on
 
     def found(self) -> Sequence[PromptFile]:
@@ -195,7 +195,7 @@ class AllPrompts:
         names = {prompt.name: prompt.source for prompt in prompts}
         files = [
             replace(each, problem=f"hidden by {names[each.name]}") if each.name in names else each
-            for each in self._files.found()
+            for each in (self._files.found() if self._files is not None else ())
         ]
         return sorted((*files, *prompts), key=lambda file: (file.name, bool(file.problem)))
 
@@ -207,7 +207,7 @@ class AllPrompts:
             prompt = next((prompt for prompt in self._room.prompts() if prompt.name == name), None)
             if prompt is not None:
                 return await self._filled(prompt, text.strip(), words)
-        return await self._files.read(text)
+        return await self._files.read(text) if self._files is not None else None
 
     async def _filled(self, prompt: McpPrompt, typed: str, words: str) -> FilledPrompt:
         said = await self._room.get_prompt(prompt, typed_arguments(prompt, words))

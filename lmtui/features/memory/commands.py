@@ -6,7 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import NO_NOTES, MemoryScope, Note, SearchHit, has_words, note_key, note_lines, proposal_lines
+from lmtui.core.memory_values import (
+    NO_NOTES,
+    MemoryScope,
+    Note,
+    SearchHit,
+    WorkspaceMemory,
+    has_words,
+    note_key,
+    note_lines,
+    proposal_lines,
+)
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "memory"
@@ -15,7 +25,7 @@ _EVERYWHERE = ("--all", "--user", "--global")
 
 async def show_memory(context: CommandContext, _: str) -> OpenView:
     """Show the notes."""
-    memory = context.host.extensions.memory
+    memory = context.host.extensions[WorkspaceMemory]
 
     async def lines() -> Iterable[str]:
         problems, proposed = list(await memory.warnings()), await memory.proposals()
@@ -32,14 +42,14 @@ async def remember(context: CommandContext, argument: str) -> Output:
     is_everywhere = words[:1] and words[0] in _EVERYWHERE
     scope = MemoryScope.USER if is_everywhere else MemoryScope.PROJECT
     note = Note(" ".join(words[1:] if is_everywhere else words), scope, "you")
-    is_new = await context.host.extensions.memory.add(note)
+    is_new = await context.host.extensions[WorkspaceMemory].add(note)
     where = "for all folders" if is_everywhere else "for this folder (/remember --all: for all folders)"
     return Output((f"remembered {where}" if is_new else "already remembered",))
 
 
 async def forget(context: CommandContext, argument: str) -> Result:
     """Take out notes, after a look at them."""
-    memory = context.host.extensions.memory
+    memory = context.host.extensions[WorkspaceMemory]
     is_meant = has_words(argument)
     found = [each for each in await memory.notes() if is_meant(each)]
     if not found:
@@ -58,7 +68,7 @@ async def find(context: CommandContext, argument: str) -> OpenView:
         raise UsageError("the search needs words", "Type what to look for: /find WORDS.")
 
     async def lines() -> Iterable[str]:
-        hits = await context.host.extensions.memory.search(argument, 12)
+        hits = await context.host.extensions[WorkspaceMemory].search(argument, 12)
         return hit_lines(hits) or [f"nothing found for {sanitize_line(argument.strip())[:60]!r}"]
 
     return OpenView("memory.find", argument.strip(), text=lines, instead="`lmtui memory search`")

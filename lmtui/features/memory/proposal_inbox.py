@@ -21,12 +21,14 @@ from lmtui.core.memory_values import (
     WorkspaceMemory,
     check_note,
 )
+from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.skills import Skills
 from lmtui.engine.session import EngineSession
 from lmtui.features.memory.memory_files import MemoryFiles, with_note
 from lmtui.features.memory.proposal_log import ProposalLog, similar
 from lmtui.features.memory.reflection import Reflection
-from lmtui.features.service import FeatureHost, WorkspaceExtensions
+from lmtui.features.service import FeatureHost
 from lmtui.paths import kept_dir
 from lmtui.plain_files import NotPlain, read_plain
 
@@ -48,7 +50,7 @@ class ProposalInbox:
     def __init__(
         self,
         host: FeatureHost,
-        extensions: WorkspaceExtensions,
+        extensions: Offers,
         memory: WorkspaceMemory,
         files: MemoryFiles,
     ) -> None:
@@ -129,7 +131,7 @@ class ProposalInbox:
             proposal = replace(proposal, scope=scope)
         match proposal.kind:
             case ProposalKind.SKILL:
-                skills = self._extensions.skills
+                skills = self._extensions[Skills]
                 where = await skills.add(text or proposal.text, is_for_all=proposal.scope is MemoryScope.USER)
             case ProposalKind.INSTRUCTIONS:
                 where = await self._instruct(proposal, text)

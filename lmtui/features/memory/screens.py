@@ -520,7 +520,7 @@ class MemoryController(FeatureController):
         return {"memory.show": lambda _: self._show(), "memory.find": self._find}
 
     def _find(self, words: str) -> None:
-        _ = self.workbench.app.push_screen(FindList(self.host.extensions.memory, words), self._chosen)
+        _ = self.workbench.app.push_screen(FindList(self.host.extensions[WorkspaceMemory], words), self._chosen)
 
     def _chosen(self, hit: SearchHit | None) -> None:
         """Open a session, write where a file is into the prompt, or show the notes."""
@@ -536,5 +536,5 @@ class MemoryController(FeatureController):
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, MemoryScreen):
-            memory = self.host.extensions.memory
+            memory = self.host.extensions[WorkspaceMemory]
             _ = self.workbench.app.push_screen(MemoryScreen(memory, self.host.workspace, self.workbench.now))

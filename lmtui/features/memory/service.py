@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.memory_values import (
     MAX_NOTE_CHARS,
     MemoryProposal,
@@ -19,8 +19,10 @@ from lmtui.core.memory_values import (
     Recalled,
     SearchHit,
     SearchSource,
+    WorkspaceMemory,
     has_words,
 )
+from lmtui.core.offers import Offers
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
@@ -28,7 +30,7 @@ from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.proposal_inbox import ProposalInbox
 from lmtui.features.memory.tools import MemoryToolbox
 from lmtui.features.memory.workspace_search import open_search
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _log = logging.getLogger(__name__)
@@ -40,12 +42,13 @@ _UNDATED = "9999"  # written by the user: as new as can be
 _TAG = re.compile(r"<(?=[\s/]*memory\b)", re.IGNORECASE)
 _HEAD = "<memory>\nNotes that the user keeps. Heed those that fit the task; they allow nothing.\n"
 _MORE = "[and {count} more: memory_search finds them]\n"
+_OFF = UsageError("memory is off", 'Turn it on with memory = "on" in the settings.')
 
 
 class MemoryService(WorkspaceFeature):
     """Implements `core.memory_values.WorkspaceMemory`."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self.files = MemoryFiles(host.workspace)
         self.trust = (self.files.trust,)
@@ -53,7 +56,9 @@ class MemoryService(WorkspaceFeature):
         self._is_on = host.config.memory == "on"
         self._search = open_search(host, self.notes, self._embed)
         if self._is_on:
-            extensions.memory = self
+            extensions.add(WorkspaceMemory, self)
+        else:
+            extensions.refuse(WorkspaceMemory, _OFF)
 
     async def _embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         return await self.host.servers.embed(model, texts)

@@ -77,7 +77,7 @@ async def memory(call: CommandCall) -> int:
             return 0 if gone else 1
         case "review":
             async with call.open_host() as host:
-                await review(host.extensions.memory, is_json=arguments.json)
+                await review(host.extensions[WorkspaceMemory], is_json=arguments.json)
         case _:
             await asyncio.to_thread(_show, files, scope, is_json=arguments.json)
     return 0

@@ -10,9 +10,10 @@ from typing import Protocol
 from lmtui.command_line import OK, WARNING, CheckRow
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Level, Notice
+from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize_line
 from lmtui.engine.session import EngineSession
-from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import install_hint
 from lmtui.registry import load
 
@@ -33,7 +34,7 @@ class Export(Protocol):
 class TelemetryService(WorkspaceFeature):
     """Sends the spans of sessions; an address that is changed in the settings holds for sessions opened later."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self._exports: dict[str, Export] = {}
 

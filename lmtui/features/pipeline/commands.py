@@ -17,7 +17,7 @@ _WITH_NUMBER = ("retry", "skip", "answer")
 
 async def pipeline(context: CommandContext, words: str) -> Result:
     """Work through a plan, do something with the newest one, or show it."""
-    plans = context.host.extensions.pipeline
+    plans = context.host.extensions[WorkspacePipeline]
     verb, _, rest = words.strip().partition(" ")
     match verb:
         case "status" if not rest:

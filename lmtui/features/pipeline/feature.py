@@ -6,6 +6,7 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     service="lmtui.features.pipeline.service:PipelineService",
+    ports=("lmtui.core.pipeline:WorkspacePipeline",),
     tools=("lmtui.features.pipeline.tools:PIPELINE",),
     subcommands=(
         Subcommand("pipeline run|status|…", "lmtui.features.pipeline.subcommands:pipeline"),

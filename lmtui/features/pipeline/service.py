@@ -19,6 +19,7 @@ from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Event, Level, Notice
 from lmtui.core.model_events import Swaps, swaps_of
+from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.pipeline import (
@@ -39,7 +40,7 @@ from lmtui.core.pipeline import (
     retried,
 )
 from lmtui.core.ports import Policy
-from lmtui.core.project_checks import Rung
+from lmtui.core.project_checks import Rung, WorkspaceChecks
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.subagents import SessionAgentRunner
@@ -60,7 +61,7 @@ from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
 from lmtui.features.pipeline.task_list import open_questions, read_task_list
 from lmtui.features.pipeline.tools import PipelineToolbox
 from lmtui.features.pipeline.trace import CommitTrace
-from lmtui.features.service import FeatureHost, SessionServices, TaskAttempts, WorkspaceExtensions, WorkspaceFeature, index_row
+from lmtui.features.service import FeatureHost, SessionServices, TaskAttempts, WorkspaceFeature, index_row
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.pipeline_queue import Change, PipelineFile, RunLock, changed_plan, find_plan
@@ -76,9 +77,9 @@ _MOST_SURVEYED, _EXCERPT_BYTES, _MOST_SURVEY_CHARS = 2_000, 4_000, 6_000
 class PipelineService(WorkspaceFeature):
     """Implements `core.pipeline.WorkspacePipeline`."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        extensions.pipeline = self
+        extensions.add(WorkspacePipeline, self)
         self.known: Sequence[PipelinePlan] = ()
         self._extensions = extensions
         self._file = PipelineFile(host.workspace)
@@ -232,7 +233,8 @@ class PipelineService(WorkspaceFeature):
                     await asyncio.sleep(WATCH_S)
 
     async def _suite(self) -> Sequence[str]:
-        listed = await self._extensions.checks.listed() if self.host.config.verify != "off" else ()
+        checks = self._extensions.get(WorkspaceChecks) if self.host.config.verify != "off" else None
+        listed = await checks.listed() if checks is not None else ()
         return [each.command for each in listed if each.rung is Rung.SUITE]
 
     async def stop(self) -> None:

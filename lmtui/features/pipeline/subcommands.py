@@ -14,7 +14,7 @@ from typing import Any
 
 from lmtui.command_line import Parser, add_common, make_parser, say
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
-from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, PipelineTask, TaskAction, status_lines, task_line
+from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, PipelineTask, TaskAction, WorkspacePipeline, status_lines, task_line
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import json_value
 from lmtui.features.pipeline.planner import preflight
@@ -92,7 +92,7 @@ async def pipeline(call: CommandCall) -> int:
 
 
 def _service(host: FeatureHost) -> PipelineService:
-    found = host.extensions.pipeline
+    found = host.extensions[WorkspacePipeline]
     assert isinstance(found, PipelineService)
     return found
 

@@ -8,6 +8,6 @@ FEATURE = Feature(
     service="lmtui.features.projects.service:ProjectsService",
     subcommands=(Subcommand("projects [scan|add|remove|needs-action|use]", "lmtui.features.projects.service:projects"),),
     commands="lmtui.features.projects.commands:COMMANDS",
-    port="lmtui.features.projects.values:Projects",
+    ports=("lmtui.features.projects.values:Projects",),
     controller="lmtui.features.projects.screens:ProjectsController",
 )

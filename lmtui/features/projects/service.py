@@ -16,10 +16,11 @@ from lmtui.command_line import Parser, make_parser, open_app, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ModelChanged
 from lmtui.core.folders import KnownProject
+from lmtui.core.offers import Offers
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.engine.session import EngineSession
 from lmtui.features.projects.values import NO_PROJECTS, Projects, project_lines
-from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import CommandCall, FeatureHost, WorkspaceFeature
 from lmtui.models.demo_scripts import DEMO_MODEL
 from lmtui.store.projects import MOST_ENTRIES, ProjectStore, find_project, look_at, scan
 
@@ -30,10 +31,10 @@ _log = logging.getLogger(__name__)
 class ProjectsService(WorkspaceFeature):
     """Implements `Projects`; the folder is registered once, with the first session of the user's own."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self._is_registered = False
-        extensions.offered[Projects] = self
+        extensions.add(Projects, self)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Register the folder of a session; the demo's is not one."""

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import UsageError
-from lmtui.core.skills import OFF, promote_call, skill_call, skill_lines
+from lmtui.core.skills import OFF, Skills, promote_call, skill_call, skill_lines
 
 SCOPE = "skills"
 
 
 async def use_skill(context: CommandContext, argument: str) -> Result:
     """List the skills, have one followed, or end those in use."""
-    skills = context.host.extensions.skills
+    skills = context.host.extensions[Skills]
     name, words = skill_call(argument)
     in_use = context.active.skills.in_use if context.active is not None else ()
     if name.lower() == OFF:

@@ -127,13 +127,13 @@ class SkillController(FeatureController):
         self.workbench.app.run_worker(self._offer(), group="skill-names", exclusive=True)
 
     async def _offer(self) -> None:
-        ready = [each for each in await self.host.extensions.skills.found() if each.state is SkillState.READY]
+        ready = [each for each in await self.host.extensions[Skills].found() if each.state is SkillState.READY]
         names = [(each.name, each.description) for each in ready]
         self.workbench.prompt.completing.values["skills"] = [*names, (OFF, "End the skills in use.")]
 
     def _show(self) -> None:
         in_use = self.workbench.active.session.skills.in_use if self.workbench.active is not None else ()
-        _ = self.workbench.app.push_screen(SkillList(self.host.extensions.skills, in_use), self._take)
+        _ = self.workbench.app.push_screen(SkillList(self.host.extensions[Skills], in_use), self._take)
 
     def _take(self, name: str | None) -> None:
         """Write the skill that was chosen into the prompt."""

@@ -16,14 +16,15 @@ from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import ToolError
 from lmtui.core.instruction_values import SKILLS, GuidanceSource, Instructions, InstructionSource
 from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.offers import Offers
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.skills import PROMOTE_TOOL, Skill, SkillSource, SkillState
-from lmtui.core.subagents import AgentDefinition
+from lmtui.core.skills import PROMOTE_TOOL, Skill, Skills, SkillSource, SkillState
+from lmtui.core.subagents import AgentDefinition, AgentDefinitions
 from lmtui.core.trust import TrustItem
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.features.skills import skill_folders
 from lmtui.features.skills.shelf import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, SkillShelf, SkillToolbox, list_text
 from lmtui.features.skills.skill_folders import SkillFolder
@@ -54,15 +55,17 @@ def _form_of(name: str) -> str:
 class SkillsService(WorkspaceFeature):
     """Gives sessions the skills, what the model is told about them, and the tools that they bring."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         workspace, count_tokens = host.workspace, host.count_tokens
         self._agents = AgentFiles(workspace, config_dir(), count_tokens, ToolRegistry().canonical)
         self._shelf = shelf_of(workspace, count_tokens)
         self.trust = (skill_folders.SkillsTrust(workspace), self._agents.trust)
-        extensions.skills, extensions.agents = self._shelf, self._agents
+        extensions.add(Skills, self._shelf)
+        extensions.add(AgentDefinitions, self._agents)
         told_agents = self._agents if host.config.has_sub_agents else None
-        extensions.guide = SkillsGuide(extensions.guide, self._shelf.told, told_agents)
+        guide = SkillsGuide(extensions.get(InstructionSource), self._shelf.told, told_agents)
+        extensions.add(InstructionSource, guide)
         self._toolboxes: dict[str, SkillToolbox] = {}
 
     async def prepare(self) -> None:
@@ -289,7 +292,10 @@ class SkillsGuide:
     """
 
     def __init__(
-        self, base: InstructionSource, told: Callable[[int], Awaitable[tuple[str, int]]], agents: AgentFiles | None = None
+        self,
+        base: InstructionSource | None,
+        told: Callable[[int], Awaitable[tuple[str, int]]],
+        agents: AgentFiles | None = None,
     ) -> None:
         self._base, self._told, self._agents = base, told, agents
 
@@ -297,7 +303,7 @@ class SkillsGuide:
         most_tokens = max(LEAST_TOLD_TOKENS, min(MOST_TOLD_TOKENS, int(limit_chars * _TOKENS_PER_CHAR)))
         agents, price = await self._agents.told(most_tokens // 2) if self._agents is not None else ("", 0)
         skills, tokens = await self._told(most_tokens - price)
-        found = await self._base.read(limit_chars)
+        found = await self._base.read(limit_chars) if self._base is not None else Instructions()
         lists = [(name, cost) for name, text, cost in (("skills", skills, tokens), (AGENTS, agents, price)) if text]
         return replace(
             found,

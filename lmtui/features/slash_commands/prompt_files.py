@@ -11,12 +11,13 @@ from pathlib import Path
 
 from lmtui.command_line import OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.commands.table import command_table
-from lmtui.core.prompt_text import FilledPrompt, PromptFile, find_prompt
+from lmtui.core.offers import Offers
+from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, find_prompt
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
 from lmtui.features.front_matter import allowed_rules, read_front
-from lmtui.features.service import FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import FeatureHost, WorkspaceFeature
 from lmtui.paths import config_dir
 from lmtui.plain_files import LINKED, NotPlain, is_linked, is_plain_folder, list_plain, read_plain
 from lmtui.tools.registry import ToolRegistry
@@ -161,9 +162,10 @@ def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
 class PromptFilesService(WorkspaceFeature):
     """The commands of a workspace's files and its user's."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
-        self._prompts = extensions.prompts = MarkdownPrompts(host.workspace, ToolRegistry().canonical)
+        self._prompts = MarkdownPrompts(host.workspace, ToolRegistry().canonical)
+        extensions.add(PromptFiles, self._prompts)
         self.trust = (commands_trust(host.workspace),)
 
     def trusted_folders(self) -> Mapping[str, Sequence[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lmtui.core.prompt_text import PromptFile
+from lmtui.core.prompt_text import PromptFile, PromptFiles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.tui.completing import PROMPT_FILES, prompt_values
 from lmtui.tui.modals.picker import Picker
@@ -23,7 +23,7 @@ class PromptFileController(FeatureController):
         return {"prompts.show": self._show}
 
     async def _show(self, _words: str) -> None:
-        files = await asyncio.to_thread(self.host.extensions.prompts.found)
+        files = await asyncio.to_thread(self.host.extensions[PromptFiles].found)
         self.workbench.prompt.completing.values[PROMPT_FILES] = prompt_values(files)
         if not files:
             self.workbench.say(_NONE)

@@ -7,8 +7,9 @@ import json
 from datetime import UTC, datetime
 
 from lmtui.command_line import Parser, make_parser, say, with_report
+from lmtui.core.offers import Offers
 from lmtui.core.times import LocalZone
-from lmtui.features.service import CommandCall, FeatureHost, WorkspaceExtensions, WorkspaceFeature
+from lmtui.features.service import CommandCall, FeatureHost, WorkspaceFeature
 from lmtui.features.usage.usage_logs import UsageLogs
 from lmtui.features.usage.values import (
     TABLES,
@@ -25,10 +26,10 @@ from lmtui.features.usage.values import (
 class UsageService(WorkspaceFeature):
     """Implements `UsageReports`."""
 
-    def __init__(self, host: FeatureHost, extensions: WorkspaceExtensions) -> None:
+    def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self._logs = UsageLogs()
-        extensions.offered[UsageReports] = self
+        extensions.add(UsageReports, self)
 
     async def report(self, chosen: UsageRange = UsageRange.WEEK) -> UsageReport:
         return await asyncio.to_thread(_report, self._logs, chosen)

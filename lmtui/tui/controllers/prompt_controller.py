@@ -19,9 +19,10 @@ from urllib.parse import unquote, urlsplit
 from lmtui.commands.session_commands import MODE_NOTES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import CALL_CHOICES
+from lmtui.core.mcp import McpServers
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.prompt_text import find_mentions, mention_text
+from lmtui.core.prompt_text import PromptFiles, find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Archive, SessionHost, SessionSummary
 from lmtui.core.workspace import GitState
@@ -243,16 +244,18 @@ class CompletionController:
         values = self._workbench.prompt.completing.values
         values["themes"] = [(name, themes.kind_text(file)) for name, file in files.items()]
         if (host := self._workbench.sessions.host) is not None:
-            values[PROMPT_FILES] = prompt_values(await asyncio.to_thread(host.extensions.prompts.found))
-            _ = host.extensions.mcp.listen(self._servers_changed)
+            await self._offer_prompts()
+            if McpServers in host.extensions:
+                _ = host.extensions[McpServers].listen(self._servers_changed)
 
     def _servers_changed(self) -> None:
         """Offer the prompts that servers have by now."""
         self._workbench.app.run_worker(self._offer_prompts(), group="prompt-commands", exclusive=True)
 
     async def _offer_prompts(self) -> None:
-        if (host := self._workbench.sessions.host) is not None:
-            found = await asyncio.to_thread(host.extensions.prompts.found)
+        host = self._workbench.sessions.host
+        if host is not None and PromptFiles in host.extensions:
+            found = await asyncio.to_thread(host.extensions[PromptFiles].found)
             self._workbench.prompt.completing.values[PROMPT_FILES] = prompt_values(found)
 
     def sent(self, text: str) -> None:
@@ -288,7 +291,8 @@ class CompletionController:
         found = await asyncio.to_thread(offered_paths, search, wanted.query, recent)
         notes = dict.fromkeys(changed, "changed")
         host = self._workbench.sessions.host
-        resources = resource_offers(wanted.query, host.extensions.mcp.resources()) if host is not None else []
+        servers = host.extensions[McpServers] if host is not None and McpServers in host.extensions else None
+        resources = resource_offers(wanted.query, servers.resources()) if servers is not None else []
         self._workbench.prompt.offer(wanted, [*(path_offer(path, notes) for path in found), *resources])
 
     async def _known_paths(self, *, is_begun: bool) -> FuzzyPaths | None:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import TurnReason
-from lmtui.core.memory_values import SearchSource
+from lmtui.core.memory_values import SearchSource, WorkspaceMemory
 from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionHost, SessionSummary
@@ -191,8 +191,10 @@ class SessionActions(Protocol):
 
 async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:
     """Return sessions that say much the same in other words, or some of them, as the index of memory knows them."""
+    if WorkspaceMemory not in host.extensions:
+        return {}
     try:
-        hits = await host.extensions.memory.search(words, _MOST_LIKE, (SearchSource.SESSION,))
+        hits = await host.extensions[WorkspaceMemory].search(words, _MOST_LIKE, (SearchSource.SESSION,))
     except UsageError:
         return {}  # no words yet, or no index
     said = {hit.place: " ".join(hit.text.split()) for hit in reversed(hits) if hit.place not in found}

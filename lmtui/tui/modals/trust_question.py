@@ -13,7 +13,7 @@ from textual.content import Content
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
-from lmtui.core.mcp import Reach
+from lmtui.core.mcp import McpServers, Reach
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
@@ -189,7 +189,7 @@ class TrustQuestion(Question[bool | None]):
         if (way := await self.dialog.app.push_screen_wait(Picker(title, ways, note="kept for you alone"))) is None:
             return
         try:
-            self._host.extensions.mcp.choose_reach(name, Reach[way])
+            self._host.extensions[McpServers].choose_reach(name, Reach[way])
         except LmtuiError as error:
             self._error = sanitize_line(error.full_text())
         self._items = _open_items(self._host)
@@ -253,7 +253,7 @@ class TrustController:
             _ = self._workbench.app.push_screen(question, lambda answer: self._answered(items, answer))
         elif trusted:
             _ = self._workbench.app.push_screen(Trusted(host), self._taken_back)
-        elif host.extensions.mcp.problems():
+        elif McpServers in host.extensions and host.extensions[McpServers].problems():
             self._workbench.say(
                 "nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning"
             )

@@ -21,7 +21,7 @@ from lmtui.core.project_checks import CheckOutcome, Checks, Gate, ReviewUse, Run
 from lmtui.core.workspace import ExecResult
 from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
-from lmtui.features.service import FeatureHost, SessionServices, WorkspaceExtensions
+from lmtui.features.service import FeatureHost, SessionServices
 from tests.sets import for_each
 
 PROFILES = ("quick: make lint", "full build: make", "full: make test", "full lint: ruff {files}")
@@ -34,7 +34,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
 
     def open_checks(folder: Path = tmp_path, **settings: Any) -> ChecksService:
         opened.append(IdleWorkspace(folder, replace(Config(), sandbox="bubblewrap", **settings)))
-        return ChecksService(cast("FeatureHost", opened[-1]), WorkspaceExtensions())
+        return ChecksService(cast("FeatureHost", opened[-1]), Offers())
 
     yield open_checks
     for each in opened:

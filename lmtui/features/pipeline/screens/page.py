@@ -513,19 +513,19 @@ class PipelineController(FeatureController):
 
     def start(self) -> None:
         """Run the agents of tasks in workers of the app, and follow the plans."""
-        self.host.extensions.pipeline.run_agents_in(self.workbench.sessions.run_agent)
-        _ = self.host.extensions.pipeline.follow_changes(self.workbench.draw)
+        self.host.extensions[WorkspacePipeline].run_agents_in(self.workbench.sessions.run_agent)
+        _ = self.host.extensions[WorkspacePipeline].follow_changes(self.workbench.draw)
         _ = self.workbench.app.run_worker(self._read(), group="pipeline")
 
     async def _read(self) -> None:
         try:
-            _ = await self.host.extensions.pipeline.read()
+            _ = await self.host.extensions[WorkspacePipeline].read()
         except LmtuiError as error:
             self.workbench.say(error.full_text(), "error")
         self.workbench.draw()
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, PipelineScreen):
-            plans, folder = self.host.extensions.pipeline, Path(self.host.workspace)
+            plans, folder = self.host.extensions[WorkspacePipeline], Path(self.host.workspace)
             screen = PipelineScreen(plans, self.workbench.now, open_session=self.open_session, folder=folder)
             _ = self.workbench.app.push_screen(screen)
