@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import fit_values, read_loose_json
@@ -76,6 +77,30 @@ WAITS = ("dependencies", "dependsOn", "blocked_by", "after")
 PARENT = ("parent_id", "parentId")
 ID = ("todo_id", "todoId", "task_id", "taskId")
 _SHOWN = 5
+_STATUS_WORDS = {
+    "done": "completed", "complete": "completed", "todo": "pending", "open": "pending", "doing": "in_progress",
+    "canceled": "cancelled",
+}  # fmt: skip
+MAX_TODOS = 200
+MAX_TEXT_CHARS = 500
+MAX_ID = 10**12
+
+
+def _status(value: object) -> str:
+    """Return our word for a status, where another program has one of its own."""
+    word = str(value).strip().lower().replace("-", "_").replace(" ", "_")
+    return _STATUS_WORDS.get(word, word)
+
+
+class TodoArguments(Arguments):
+    """Which todo, and what changes of it; None stays as it is.  What is not told to models is taken all the same."""
+
+    id: int = argument(0, also=ID)
+    status: Annotated[TodoStatus, BeforeValidator(_status)] | None = argument(None)
+    notes: str | None = argument(None)
+    description: str | None = argument(None, also=DESCRIPTION, is_told=False)
+    parent: int | None = argument(None, also=PARENT, is_told=False)
+    depends_on: tuple[int, ...] | None = argument(None, also=WAITS, is_told=False)
 
 
 class TodoAddArguments(Arguments):
@@ -93,14 +118,33 @@ class TodoIdArguments(Arguments):
     id: int = argument(also=ID)
 
 
-class TodoUpdateArguments(TodoIdArguments):
-    """Which todo, and what changes; what is not told to models is taken all the same."""
+class TodoUpdateArguments(TodoArguments):
+    """Which todo, and what changes."""
 
-    status: TodoStatus | None = argument(None)
-    notes: str | None = argument(None)
-    description: str | None = argument(None, also=DESCRIPTION, is_told=False)
-    parent: int | None = argument(None, also=PARENT, is_told=False)
-    depends_on: tuple[int, ...] | None = argument(None, also=WAITS, is_told=False)
+    id: int = argument(also=ID)
+
+
+class ManageArguments(TodoArguments):
+    """What is to be done with which todo."""
+
+    action: str = argument(also=("operation", "command"))
+
+
+class TodoItem(BaseModel):
+    """One todo of a whole list, in the words of other programs."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: int | str = 0
+    content: str = argument(also=("description", *DESCRIPTION))
+    status: str = "pending"
+    notes: str = ""
+
+
+class TodoSetArguments(Arguments):
+    """A whole list in place of the old one."""
+
+    items: tuple[TodoItem, ...] = argument(also=("todos", "tasks", "list"))
 
 
 class PlanStepArguments(Arguments):
@@ -111,31 +155,19 @@ class PlanStepArguments(Arguments):
 
 
 async def _add(arguments: TodoAddArguments, context: ToolContext) -> ToolResult:
-    plan = add_todo(
-        context.plan, arguments.description, arguments.notes, parent=arguments.parent, depends_on=arguments.depends_on
-    )
+    plan = put_todo(context.plan, TodoArguments(**arguments.model_dump()))
     context.set_plan(plan)
     return ToolResult(f"todo {plan.todos[-1].id} added", f"#{plan.todos[-1].id}")
 
 
-async def _complete(arguments: TodoIdArguments, context: ToolContext) -> ToolResult:
-    return _changed(context, change_todo(context.plan, arguments.id, TodoChange(TodoStatus.COMPLETED)), arguments.id)
-
-
-async def _update(arguments: TodoUpdateArguments, context: ToolContext) -> ToolResult:
-    change = TodoChange(arguments.status, arguments.notes, arguments.description, arguments.parent, arguments.depends_on)
-    plan = change_todo(context.plan, arguments.id, change)
-    if arguments.status is TodoStatus.COMPLETED:
-        return _changed(context, plan, arguments.id)
+async def _update(arguments: TodoArguments, context: ToolContext) -> ToolResult:
+    """Change a todo; of one that is completed the answer says how many are left."""
+    plan = put_todo(context.plan, arguments, find_todo(context.plan, arguments.id))
     context.set_plan(plan)
-    return ToolResult("ok", str(find_todo(plan, arguments.id).status))
-
-
-def _changed(context: ToolContext, plan: Plan, todo_id: int) -> ToolResult:
-    """Keep a plan in which a todo was completed, and say how many are left."""
-    context.set_plan(plan)
+    if arguments.status is not TodoStatus.COMPLETED:
+        return ToolResult("ok", str(find_todo(plan, arguments.id).status))
     left = plan.open_todos
-    freed = [str(todo.id) for todo in left if todo_id in todo.depends_on]
+    freed = [str(todo.id) for todo in left if arguments.id in todo.depends_on]
     is_all = all(todo.status is TodoStatus.COMPLETED for todo in plan.todos)
     over = "all todos are completed" if is_all else "no open todos left"
     told = f"{len(left)} todos open" if left else f"{over}: finish the task"
@@ -143,8 +175,55 @@ def _changed(context: ToolContext, plan: Plan, todo_id: int) -> ToolResult:
     return ToolResult("\n".join(filter(None, (told, todo_lines(left[:_SHOWN])))), f"{len(left)} open")
 
 
+async def _complete(arguments: TodoIdArguments, context: ToolContext) -> ToolResult:
+    return await _update(TodoArguments(id=arguments.id, status=TodoStatus.COMPLETED), context)
+
+
 async def _list(_: EmptyArguments, context: ToolContext) -> ToolResult:
-    return ToolResult(todo_lines(context.plan.todos) or "no todos", f"{len(context.plan.open_todos)} open")
+    return _listing(context.plan)
+
+
+def _listing(plan: Plan) -> ToolResult:
+    return ToolResult(todo_lines(plan.todos) or "no todos", f"{len(plan.open_todos)} open")
+
+
+async def _set(arguments: TodoSetArguments, context: ToolContext) -> ToolResult:
+    plan = set_todos(context.plan, [_listed(item) for item in arguments.items if _status(item.status) != "deleted"])
+    context.set_plan(plan)
+    listing = _listing(plan)
+    return replace(listing, text=f"{listing.text}\n{listing.summary}")
+
+
+def _listed(item: TodoItem) -> Todo:
+    """Return a todo of another program's list; an id that counts nothing and a status that says nothing are left out."""
+    number = str(item.id).strip()
+    status = _status(item.status)
+    return Todo(
+        int(number) if number.isdecimal() and len(number) < 20 else 0,
+        item.content,
+        TodoStatus(status) if status in tuple(TodoStatus) else TodoStatus.PENDING,
+        item.notes,
+    )
+
+
+_ACTIONS = {"complete": TodoStatus.COMPLETED, "done": TodoStatus.COMPLETED, "cancel": TodoStatus.CANCELLED, "update": None}
+
+
+async def _manage(arguments: ManageArguments, context: ToolContext) -> ToolResult:
+    match action := arguments.action.strip().lower():
+        case "create" | "add":
+            given = arguments.model_dump(include=set(TodoAddArguments.model_fields), exclude_none=True)
+            return await _add(TodoAddArguments(**{"description": ""} | given), context)
+        case "delete" | "remove":
+            plan = drop_todo(context.plan, arguments.id)
+            context.set_plan(plan)
+            return _listing(plan)
+        case "list" | "get":
+            return _listing(context.plan)
+        case _ if action in _ACTIONS:
+            return await _update(arguments.model_copy(update={"status": _ACTIONS[action] or arguments.status}), context)
+        case _:
+            raise ToolError(f"no action {action[:40]!r}", "Use one of: create, list, update, complete, cancel, delete.")
 
 
 async def _complete_step(arguments: PlanStepArguments, context: ToolContext) -> ToolResult:
@@ -201,93 +280,6 @@ PLAN_COMPLETE_STEP = SessionTool(
     title=lambda arguments: f"step {arguments.step_id}",
     aliases=("complete_plan_step", "complete_step"),
 )
-
-
-class TodoItem(BaseModel):
-    """One todo of a whole list, in the words of other programs."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    id: int | str = 0
-    content: str = argument(also=("description", *DESCRIPTION))
-    status: str = "pending"
-    notes: str = ""
-
-
-class TodoSetArguments(Arguments):
-    """A whole list in place of the old one."""
-
-    items: tuple[TodoItem, ...] = argument(also=("todos", "tasks", "list"))
-
-
-class TaskArguments(Arguments):
-    """What is to be done with which todo."""
-
-    action: str = argument(also=("operation", "command"))
-    id: int = argument(0, also=ID)
-    description: str = argument("", also=DESCRIPTION)
-    notes: str | None = argument(None)
-    status: str = argument("")
-    parent: int | None = argument(None, also=PARENT)
-    depends_on: tuple[int, ...] | None = argument(None, also=WAITS)
-
-
-_STATUS_WORDS = {
-    "done": "completed", "complete": "completed", "todo": "pending", "open": "pending", "doing": "in_progress",
-    "canceled": "cancelled",
-}  # fmt: skip
-
-
-def listed(item: TodoItem) -> Todo | None:
-    """Return a todo of another program's list, None for one that is deleted."""
-    status = _status(item.status)
-    if item.status.strip().lower() == "deleted":
-        return None
-    number = int(item.id) if isinstance(item.id, int) or (item.id.strip().isdecimal() and len(item.id) < 20) else 0
-    return Todo(max(0, number), item.content, status or TodoStatus.PENDING, item.notes)
-
-
-async def _set(arguments: TodoSetArguments, context: ToolContext) -> ToolResult:
-    plan = set_todos(context.plan, [todo for item in arguments.items if (todo := listed(item)) is not None])
-    context.set_plan(plan)
-    left = len(plan.open_todos)
-    return ToolResult(f"{todo_lines(plan.todos) or 'no todos'}\n{left} open", f"{left} open")
-
-
-def _status(text: str) -> TodoStatus | None:
-    """Return the status that another program's word means, None for one that means none of them."""
-    word = text.strip().lower().replace("-", "_").replace(" ", "_")
-    word = _STATUS_WORDS.get(word, word)
-    return TodoStatus(word) if word in tuple(TodoStatus) else None
-
-
-async def _manage(arguments: TaskArguments, context: ToolContext) -> ToolResult:
-    plan, action = context.plan, arguments.action.strip().lower()
-    parent, depends_on = arguments.parent, arguments.depends_on
-    match action:
-        case "create" | "add":
-            plan = add_todo(plan, arguments.description, arguments.notes or "", parent=parent or 0, depends_on=depends_on or ())
-        case "complete" | "done":
-            plan = change_todo(plan, arguments.id, TodoChange(TodoStatus.COMPLETED))
-        case "update":
-            text, status = arguments.description or None, _status(arguments.status)
-            if arguments.status and status is None:
-                raise ToolError(f"unknown status {arguments.status[:40]!r}", f"Use one of: {', '.join(TodoStatus)}.")
-            plan = change_todo(plan, arguments.id, TodoChange(status, arguments.notes, text, parent, depends_on))
-        case "cancel":
-            plan = change_todo(plan, arguments.id, TodoChange(TodoStatus.CANCELLED))
-        case "delete" | "remove":
-            plan = drop_todo(plan, arguments.id)
-        case "list" | "get":
-            return ToolResult(todo_lines(plan.todos) or "no todos", f"{len(plan.open_todos)} open")
-        case _:
-            raise ToolError(f"no action {action[:40]!r}", "Use one of: create, list, update, complete, cancel, delete.")
-    context.set_plan(plan)
-    number = plan.todos[-1].id if action in ("create", "add") else arguments.id
-    left = len(plan.open_todos)
-    return ToolResult(f"todo {number}: {action} done; {left} open", f"{left} open")
-
-
 TODO_SET = SessionTool(
     name="task_todo_set",
     description="Replace all todos.",
@@ -300,7 +292,7 @@ TODO_SET = SessionTool(
 MANAGE_TASKS = SessionTool(
     name="manage_tasks",
     description="Change the todos.",
-    arguments=TaskArguments,
+    arguments=ManageArguments,
     run=_manage,
     title=lambda arguments: f"{arguments.action} {arguments.description or arguments.id or ''}".strip(),
     aliases=("manage_todos", "manage_todo_list"),
@@ -308,69 +300,25 @@ MANAGE_TASKS = SessionTool(
 )
 
 
-MAX_TODOS = 200
-MAX_TEXT_CHARS = 500
-MAX_ID = 10**12
-
-
-@dataclass(frozen=True, slots=True)
-class TodoChange:
-    """What changes of a todo; None stays as it is."""
-
-    status: TodoStatus | None = None
-    notes: str | None = None
-    text: str | None = None
-    parent: int | None = None
-    depends_on: tuple[int, ...] | None = None
-
-
-def add_todo(plan: Plan, text: str, notes: str = "", *, parent: int = 0, depends_on: Sequence[int] = ()) -> Plan:
-    """Return the plan with one more todo at the end.
+def put_todo(plan: Plan, given: TodoArguments, todo: Todo | None = None) -> Plan:
+    """Return the plan with a todo changed, or with one more at its end.
 
     Raises:
-        ToolError: the text is blank, the list is full, or an id is not known.
-    """
-    if not text.strip():
-        raise ToolError("a todo needs a text")
-    if len(plan.todos) >= MAX_TODOS:
-        raise ToolError(f"there are {MAX_TODOS} todos already", "For work over many files use task_state_update with a queue.")
-    next_id = max((todo.id for todo in plan.todos), default=0) + 1
-    todo = Todo(next_id, _clip(text), notes=_clip(notes), parent=parent, depends_on=_once(depends_on))
-    todos = (*plan.todos, todo)
-    check_order(todos)
-    _check_place(todo, todos)
-    return replace(plan, todos=todos)
-
-
-def change_todo(plan: Plan, todo_id: int, change: TodoChange) -> Plan:
-    """Return the plan with one todo changed.
-
-    Raises:
-        ToolError: no such todo, it is completed already and would be again, or the order does not allow it; the text names
+        ToolError: it is completed already and would be again, the list is full, or the order does not allow it; the text names
             what is in the way.
     """
-    todo = find_todo(plan, todo_id)
-    if change.status is TodoStatus.COMPLETED is todo.status:
-        raise ToolError(f"todo {todo_id} is already completed")
-    if change.text is not None and not change.text.strip():
-        raise ToolError("a todo needs a text")
-    changed = replace(
-        todo,
-        status=change.status or todo.status,
-        notes=todo.notes if change.notes is None else _clip(change.notes),
-        text=todo.text if change.text is None else _clip(change.text),
-        parent=todo.parent if change.parent is None else change.parent,
-        depends_on=todo.depends_on if change.depends_on is None else _once(change.depends_on),
-    )
-    todos = tuple(changed if each.id == todo_id else each for each in plan.todos)
-    if changed.status is TodoStatus.CANCELLED:
-        below = _below(todo_id, todos)
-        todos = tuple(replace(each, status=changed.status) if each.id in below and each.is_open else each for each in todos)
-    if (changed.parent, changed.depends_on) != (todo.parent, todo.depends_on):
-        check_order(todos)
-        _check_place(changed, todos)
-    _check_status(changed, todos)
-    return replace(plan, todos=todos)
+    if todo is None and len(plan.todos) >= MAX_TODOS:
+        raise ToolError(f"there are {MAX_TODOS} todos already", "For work over many files use task_state_update with a queue.")
+    if todo is not None and given.status is TodoStatus.COMPLETED is todo.status:
+        raise ToolError(f"todo {todo.id} is already completed")
+    old = todo or Todo(max((each.id for each in plan.todos), default=0) + 1, "")
+    changes = given.model_dump(include={"status", "notes", "parent", "depends_on"}, exclude_none=True)
+    new = replace(old, **changes, text=old.text if given.description is None else given.description)
+    todos = [new if each is todo else each for each in plan.todos] + ([new] if todo is None else [])
+    if new.status is TodoStatus.CANCELLED:
+        below = _below(new.id, todos)
+        todos = [replace(each, status=new.status) if each.id in below and each.is_open else each for each in todos]
+    return _checked(plan, todos, new.id)
 
 
 def set_todos(plan: Plan, todos: Sequence[Todo]) -> Plan:
@@ -381,19 +329,10 @@ def set_todos(plan: Plan, todos: Sequence[Todo]) -> Plan:
     """
     if len(todos) > MAX_TODOS:
         raise ToolError(f"a list holds at most {MAX_TODOS} todos")
-    free = max((todo.id for todo in todos), default=0) + 1
-    listed: list[Todo] = []
-    for todo in todos:
-        if not todo.text.strip():
-            raise ToolError("a todo needs a text")
-        if todo.id > MAX_ID:
-            raise ToolError(f"the id of a todo is at most {MAX_ID:,}", "Number them from 1.")
-        listed.append(replace(todo, id=todo.id or free, text=_clip(todo.text), notes=_clip(todo.notes)))
-        free += todo.id == 0
-    check_order(listed)
-    for todo in listed:
-        _check_status(todo, listed)
-    return replace(plan, todos=tuple(listed))
+    if any(todo.id > MAX_ID for todo in todos):
+        raise ToolError(f"the id of a todo is at most {MAX_ID:,}", "Number them from 1.")
+    free = itertools.count(max((todo.id for todo in todos), default=0) + 1)
+    return _checked(plan, [replace(todo, id=todo.id or next(free)) for todo in todos])
 
 
 def drop_todo(plan: Plan, todo_id: int) -> Plan:
@@ -409,7 +348,7 @@ def drop_todo(plan: Plan, todo_id: int) -> Plan:
     return replace(plan, todos=tuple(left))
 
 
-def _below(todo_id: int, todos: Sequence[Todo]) -> set[int]:
+def _below(todo_id: int, todos: Iterable[Todo]) -> set[int]:
     """Return the ids of a todo's subtasks, recursively."""
     found = {todo_id}
     while more := {todo.id for todo in todos if todo.parent in found} - found:
@@ -429,39 +368,45 @@ def find_todo(plan: Plan, todo_id: int) -> Todo:
     raise ToolError(f"no todo {todo_id} (there are: {named([todo.id for todo in plan.todos])})")
 
 
+def _checked(plan: Plan, todos: Iterable[Todo], first: int = 0) -> Plan:
+    """Return the plan with these todos, with short texts and each id once; models write 0 for none.
+
+    Raises:
+        ToolError: they do not hold together; what is wrong with the todo `first` is said before all else.
+    """
+    clean = tuple(
+        replace(
+            todo,
+            text=_clip(todo.text),
+            notes=_clip(todo.notes),
+            depends_on=tuple(dict.fromkeys(each for each in todo.depends_on if each)),
+        )
+        for todo in todos
+    )
+    if not all(todo.text for todo in clean):
+        raise ToolError("a todo needs a text")
+    check_order(clean)
+    for todo in sorted(clean, key=lambda each: each.id != first):
+        _check_status(todo, clean)
+    return replace(plan, todos=clean)
+
+
 def _check_status(todo: Todo, todos: Sequence[Todo]) -> None:
-    """Check that a todo may be where it is.
+    """Check that a todo may be where it is: nothing is begun or over that an open one comes before.
 
     Raises:
         ToolError: it may not; the text names the others that it is about.
     """
-    if todo.status in (TodoStatus.IN_PROGRESS, TodoStatus.COMPLETED) and (waited := waits_for(todo, todos)):
+    begun = (TodoStatus.IN_PROGRESS, TodoStatus.COMPLETED)
+    if todo.status in begun and (waited := waits_for(todo, todos)):
         raise ToolError(f"todo {todo.id} waits for todo {named(waited)}: complete that first")
     parts = [each.id for each in todos if each.parent == todo.id and each.is_open]
     if not todo.is_open and parts:
         raise ToolError(f"todo {todo.id} has open parts: complete todo {named(parts)} first")
-    if todo.is_open:
-        _check_place(todo, todos)
-
-
-def _check_place(todo: Todo, todos: Sequence[Todo]) -> None:
-    """Check that nothing is completed, or under way, that an open todo comes before.
-
-    Raises:
-        ToolError: something is.
-    """
-    if not todo.is_open:
-        return
     over = [each.id for each in todos if each.id == todo.parent and not each.is_open]
-    begun = (TodoStatus.IN_PROGRESS, TodoStatus.COMPLETED)
     over += [each.id for each in todos if todo.id in each.depends_on and each.status in begun]
-    if over:
+    if todo.is_open and over:
         raise ToolError(f"todo {todo.id} comes before todo {named(over)}, which is begun or done: set that to pending first")
-
-
-def _once(ids: Sequence[int]) -> tuple[int, ...]:
-    """Return each id once; models write 0 for none."""
-    return tuple(dict.fromkeys(each for each in ids if each))
 
 
 def _clip(text: str) -> str:
