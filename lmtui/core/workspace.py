@@ -121,14 +121,13 @@ class ExecResult:
 class CommandLimits:
     """What one command may take: seconds (by default, and at most where the model asks for more), memory, file sizes.
 
-    `cores` and `processes` (threads count) are for all commands of a workspace at once; 0 cores means all of them.  `tmp_mb`
-    is the size of the private /tmp, where the home folder and all caches are.
+    `processes` (threads count) is for all commands of a workspace at once.  `tmp_mb` is the size of the private /tmp, where the
+    home folder and all caches are.
     """
 
     timeout_s: int = 120
     max_timeout_s: int = 600
     memory_mb: int = 2048
-    cores: int = 0
     processes: int = 1024
     tmp_mb: int = 1024
     file_mb: int = 4096

@@ -38,7 +38,6 @@ from lmtui.sandbox.toolchains import AddedFolder, programs
 _MOUNT = Path("/sys/fs/cgroup")
 _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
 _OWN_MEMORY_MB = 512  # the supervisor's, and that of pages that nobody counts
-_CPU_PERIOD_US = 100_000
 _JOIN_S = 30.0  # within it the process that a group is made for joins it
 _LOOK_EVERY_S = 5.0  # for groups that nobody uses any more
 _made: dict[Path, float] = {}
@@ -61,10 +60,8 @@ def _bases(mount: Path, limits: CommandLimits) -> list[tuple[Path, dict[str, str
     """Return the folders where groups may be made, with the values that each knows."""
     processes = str(limits.processes + _OWN_PROCESSES)
     memory_bytes = str((limits.memory_mb + limits.tmp_mb + _OWN_MEMORY_MB) << 20)
-    quota_us = str(limits.cores * _CPU_PERIOD_US) if limits.cores else ""
     if (mount / "pids" / "cgroup.procs").exists():  # version 1: a hierarchy for each kind
-        cpu = {"cpu.cfs_period_us": str(_CPU_PERIOD_US), "cpu.cfs_quota_us": quota_us or "-1"}
-        kinds = {"pids": {"pids.max": processes}, "memory": {"memory.limit_in_bytes": memory_bytes}, "cpu": cpu}
+        kinds = {"pids": {"pids.max": processes}, "memory": {"memory.limit_in_bytes": memory_bytes}}
         own = {kind: _below_own(mount / kind, kind) for kind in kinds}
         return [(own[kind], values) for kind, values in kinds.items() if _is_usable(own[kind])]
     base = mount if os.geteuid() == 0 else _delegated(mount)
@@ -72,11 +69,7 @@ def _bases(mount: Path, limits: CommandLimits) -> list[tuple[Path, dict[str, str
         offered = (base / "cgroup.subtree_control").read_text(encoding="ascii").split()
     except OSError:
         return []
-    values = {
-        "pids": ("pids.max", processes),
-        "memory": ("memory.max", memory_bytes),
-        "cpu": ("cpu.max", f"{quota_us or 'max'} {_CPU_PERIOD_US}"),
-    }
+    values = {"pids": ("pids.max", processes), "memory": ("memory.max", memory_bytes)}
     chosen = dict(values[kind] for kind in values if kind in offered)
     return [(base, chosen)] if chosen and _is_usable(base) else []
 
@@ -212,7 +205,7 @@ def isolation_of(options: Options, files: str, processes: str, **more: str) -> I
     texts = {
         "network": "none" if options.own_network == "none" else "",
         "memory": f"{limits.memory_mb:,} MB per command, watched",
-        "cpu": f"{limits.cores} core{'s' * (limits.cores > 1)}" if limits.cores else "all cores, at a low priority",
+        "cpu": "all cores, at a low priority",
         "git": ".git and .lmagent read-only",
     }
     return Isolation(files=files, processes=processes, **texts | more)
@@ -394,7 +387,6 @@ class LandlockBackend:
             store=store,
             git_config=repository.config,
             limits_processes=True,
-            cores=self._options.limits.cores,
             is_landlocked=True,
             landlock_reads=[*reads, str(self._workspace), *(_FOR_NETWORK if has_network else ())],
             landlock_writes=[*written, folder, *([store] if store else [])],

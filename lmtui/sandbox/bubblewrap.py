@@ -90,7 +90,6 @@ class BubblewrapBackend:
         settings = settings_of(kind, self._options, self._root, self.tools, _SYSTEM_PATH).with_values(
             scratch=list(SCRATCH) if kind is InstanceKind.READ else [],  # the instance's own: emptied after each command
             limits_processes=True,
-            cores=self._options.limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
             environment=environment_inside(
                 _SYSTEM_PATH,

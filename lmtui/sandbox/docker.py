@@ -121,7 +121,6 @@ def _allow(name: str, index: int, value: int, operation: str = "SCMP_CMP_EQ") ->
 
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
-_CPU_PERIOD_US = 100_000
 _CPU_SHARES = 512  # half of what other programs get where all want the processor
 _OWN_PROCESSES = 16  # the supervisor, and a keeper for each of some commands at once
 _OWN_MEMORY_MB = 128
@@ -304,8 +303,6 @@ class DockerBackend:
             "pids_limit": limits.processes + _OWN_PROCESSES,
             "mem_limit": f"{memory_mb}m",
             "memswap_limit": f"{memory_mb}m",
-            "cpu_period": _CPU_PERIOD_US,
-            "cpu_quota": limits.cores * _CPU_PERIOD_US or None,
             "cpu_shares": _CPU_SHARES,
             "network_mode": layout.network or self._network_mode(kind),
             "tmpfs": self._scratch(has_own=not layout.scratch),

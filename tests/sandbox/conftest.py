@@ -24,7 +24,7 @@ LANDLOCK = pytest.param("landlock", marks=pytest.mark.landlock)
 CONFINED = [*ISOLATED, LANDLOCK]
 WITH_SHELL = ALL = [*CONFINED, pytest.param("process", marks=pytest.mark.full)]
 
-LIMITS = CommandLimits(memory_mb=1024, cores=1, processes=128, tmp_mb=256, file_mb=256)
+LIMITS = CommandLimits(memory_mb=1024, processes=128, tmp_mb=256, file_mb=256)
 
 OpenSandbox = Callable[..., Awaitable[WorkspaceSandbox]]
 

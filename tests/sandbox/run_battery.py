@@ -202,7 +202,7 @@ def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, d
     lines = [
         f"{len(chosen)} cases, played {datetime.now(UTC):%Y-%m-%d} on Linux {os.uname().release.split('-')[0]}. "
         "A cell is what held of what was played, "
-        f"with {LIMITS.cores} core, {LIMITS.processes} processes and files of {LIMITS.file_mb} MB as limits.",
+        f"with {LIMITS.processes} processes and files of {LIMITS.file_mb} MB as limits.",
         "",
         f"| kind of attempt | {' | '.join(setup.name for setup in shown)} |",
         f"| --- |{' ---: |' * len(shown)}",

@@ -23,14 +23,11 @@ async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox:
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
-async def test_files_and_cores_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
+async def test_files_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
     result = await sandbox.run_command("head -c 300M /dev/zero > big; ls; truncate -s 5G sparse", timeout_s=20)
     assert "File size limit exceeded" in result.text or "File too large" in result.text
     assert result.text.endswith("[at most 256 MB a file]")
     assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
-    if (await sandbox.status()).backend != "docker":  # which has a share of the time instead
-        more = "import os; print(len(os.sched_getaffinity(0)), flush=True); os.sched_setaffinity(0, range(os.cpu_count()))"
-        assert "1\nTraceback" in (await sandbox.run_command(f'python3 -c "{more}" 2>&1')).output
 
 
 @pytest.mark.parametrize("backend", CONFINED)
@@ -62,7 +59,7 @@ def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path:
     assert group.parent == tmp_path
     assert (group / "pids.max").read_text() == "144"
     assert int((group / "memory.max").read_text()) == (1024 + 256 + 512) << 20
-    assert (group / "cpu.max").read_text() == "100000 100000"
+    assert not (group / "cpu.max").exists()
 
 
 def test_groups_of_instances_that_ended_are_removed_while_lmtui_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ class Settings:
     `root` is the workspace's folder in here.  `environment` is the supervisor's own, with the system's programs on PATH;
     commands get `commands_path` instead, which may begin with folders of the workspace.  `is_confined` puts the seccomp filter
     over commands (the instance around them is isolated). `limits_processes` sets RLIMIT_NPROC, which counts right only in a
-    user namespace of the instance's own. `cores` are those that commands run on, 0 for all. `is_landlocked`: there are no
+    user namespace of the instance's own. `is_landlocked`: there are no
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
     root, become `owner` and `group`; without `has_network` such commands have no sockets. `store` is the folder of the
     checkpoints in their instance, `proxy` the socket to the internet's proxy where there is one. `is_read_only`: nothing in the
@@ -39,7 +39,6 @@ class Settings:
     guards: bool = False
     is_confined: bool = False
     limits_processes: bool = False
-    cores: int = 0
     store: str = ""
     proxy: str = ""
     max_processes: int = 1024

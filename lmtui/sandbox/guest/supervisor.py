@@ -425,10 +425,6 @@ def main() -> None:
     options = settings.parse(sys.argv[1])
     linux.set_process(linux.PR_SET_DUMPABLE, 0)
     linux.set_process(linux.PR_SET_CHILD_SUBREAPER, 1)
-    available = sorted(os.sched_getaffinity(0))
-    if 0 < options.cores < len(available):
-        first = time.time_ns() % len(available)
-        os.sched_setaffinity(0, set((available * 2)[first : first + options.cores]))
     if options.is_landlocked:
         if os.geteuid() == 0 and options.owner > 0:
             _import_the_rest()
