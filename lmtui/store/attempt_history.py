@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
-import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from pydantic import TypeAdapter, ValidationError
+
 from lmtui.paths import state_dir
+from lmtui.store.state_files import write_whole
 
 _log = logging.getLogger(__name__)
 _MOST_RESULTS, _MOST_FILE_BYTES = 5_000, 4_000_000
@@ -63,9 +66,7 @@ def add_results(results: Sequence[AttemptResult], file: Path | None = None) -> N
             target.write(lines)
         if file.stat().st_size > _MOST_FILE_BYTES:
             kept = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-_MOST_RESULTS // 2 :]
-            draft = file.with_suffix(f".{os.getpid()}")
-            draft.write_text("".join(kept), encoding="utf-8")
-            draft.replace(file)
+            write_whole(file, "".join(kept))
     except OSError as error:
         _log.warning("%s cannot be written: %s", file, error)
 
@@ -77,19 +78,11 @@ def read_results(file: Path | None = None) -> list[AttemptResult]:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-_MOST_RESULTS:]
     except OSError:
         return []
-    return [found for line in lines if (found := _result(line)) is not None]
-
-
-def _result(line: str) -> AttemptResult | None:
-    try:
-        found = json.loads(line)
-        given = {each.name: _VALUES[str(each.type)](found[each.name]) for each in fields(AttemptResult)}
-        return AttemptResult(**given)
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
-        return None
-
-
-_VALUES = {"str": str, "bool": bool, "int": int, "float": float}
+    adapter, found = TypeAdapter(AttemptResult), list[AttemptResult]()
+    for line in lines:
+        with contextlib.suppress(ValidationError, ValueError, RecursionError):
+            found.append(adapter.validate_python(json.loads(line)))
+    return found
 
 
 def records(results: Sequence[AttemptResult]) -> list[ModelRecord]:

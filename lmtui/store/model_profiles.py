@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import logging
-import os
-import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from lmtui.core.messages import ToolCallFormat
+from pydantic import Field, TypeAdapter, ValidationError
+
 from lmtui.core.servers import ModelKey, ModelProfile
 from lmtui.paths import state_dir
+from lmtui.store.state_files import write_whole
 
 _log = logging.getLogger(__name__)
 _MAX_FILE_BYTES = 4_000_000
 _MAX_PROFILES = 2_000
-_MAX_NUMBER = 1e9
-_KINDS = {each.name: str(each.type) for each in fields(ModelProfile)}
+_NUMBER = Field(strict=True, gt=0, lt=1e9)
 
 
 class ProfileStore:
@@ -77,43 +78,16 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Put a text in the place of a file's, in one step.  Blocks.
-
-    Raises:
-        OSError: it cannot be written; the file is as it was.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as target:  # as JSON's escape
-            target.write(text)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _profile(found: Mapping[str, Any]) -> ModelProfile:
+    known: dict[str, Any] = {}
+    for name in found.keys() & _fields().keys():
+        with contextlib.suppress(ValidationError):
+            known[name] = _fields()[name].validate_python(found[name])
+    return ModelProfile(**known)
 
 
-def _profile(found: dict[str, Any]) -> ModelProfile:
-    return ModelProfile(**{name: _VALUES[_KINDS[name]](value) for name, value in found.items() if _fits(name, value)})
-
-
-_VALUES: Mapping[str, Callable[[Any], Any]] = {
-    "str": str, "int": int, "float": float, "ToolCallFormat | None": ToolCallFormat,
-}  # fmt: skip
-
-
-def _fits(name: str, value: object) -> bool:
-    """Tell whether a value of the file can be what it is read for."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MAX_NUMBER
-    match _KINDS.get(name):
-        case "str":
-            return isinstance(value, str)
-        case "int":
-            return is_number and isinstance(value, int)
-        case "float":
-            return is_number
-        case "ToolCallFormat | None":
-            return value in tuple(ToolCallFormat)
-        case _:
-            return False
+@functools.cache
+def _fields() -> Mapping[str, TypeAdapter[Any]]:
+    """Return what reads each field of a profile."""
+    hints = get_type_hints(ModelProfile)
+    return {name: TypeAdapter(Annotated[hint, _NUMBER] if hint in (int, float) else hint) for name, hint in hints.items()}

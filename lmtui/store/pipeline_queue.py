@@ -6,6 +6,7 @@ One process works on the plans of a workspace at a time: it holds a lock that go
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import sqlite3
@@ -13,24 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import (
-    Merge,
-    OpenQuestion,
-    PipelinePlan,
-    PipelineState,
-    PipelineTask,
-    TaskAttempt,
-    TaskSpec,
-)
+from lmtui.core.pipeline import PipelinePlan, PipelineTask
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
 
 Change = Callable[[PipelinePlan], Iterable[PipelineTask | PipelinePlan]]
 """Sees a plan and returns the tasks that change, and the plan where its own fields do."""
 
+T = TypeVar("T")
 _SCHEMA = "CREATE TABLE IF NOT EXISTS pipeline (plan TEXT, task INTEGER, data TEXT, PRIMARY KEY (plan, task))"
 _PLAN = 0  # the number of the row of a plan itself; tasks count from 1
 _PART = -1  # a planner's answer about a part of a plan, under the digest of the part
@@ -120,8 +116,9 @@ class PipelineFile(IndexFile):
         rows = database.execute("SELECT task, data FROM pipeline WHERE plan = ? ORDER BY task", (plan_id,)).fetchall()
         if not rows or rows[0][0] != _PLAN:
             return None
-        tasks = tuple(_read_task(json.loads(data)) for _, data in rows[1:])
-        return replace(_read_plan(json.loads(rows[0][1])), tasks=tasks)
+        tasks = tuple(_reader(PipelineTask).validate_json(data) for _, data in rows[1:])
+        plan: PipelinePlan = _reader(PipelinePlan).validate_json(rows[0][1])
+        return replace(plan, tasks=tasks)
 
     def _write(self, database: sqlite3.Connection, plan_id: str, changed: Iterable[PipelineTask | PipelinePlan]) -> None:
         for each in changed:
@@ -146,37 +143,9 @@ def _json_value(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _read_task(given: dict[str, Any]) -> PipelineTask:  # Any: JSON
-    attempts = (
-        TaskAttempt(
-            **each | _tuples({"files": ()} | each, "findings", "lines", "files") | {"started": _moment(each.get("started"))}
-        )
-        for each in given["attempts"]
-    )
-    merge = given["merge"]
-    return PipelineTask(
-        **given
-        | {
-            "spec": TaskSpec(**given["spec"] | _tuples(given["spec"], "files", "after", "checks")),
-            "state": PipelineState(given["state"]),
-            "attempts": tuple(attempts),
-            "merge": Merge(**merge | _tuples(merge, "paths", "to_commit")) if merge else None,
-            "not_before": _moment(given["not_before"]),
-        }
-    )
-
-
-def _read_plan(given: dict[str, Any]) -> PipelinePlan:  # Any: JSON
-    questions = tuple(OpenQuestion(**each) for each in given["questions"])
-    return PipelinePlan(**given | {"created": datetime.fromisoformat(given["created"]), "questions": questions})
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def _tuples(given: dict[str, Any], *names: str) -> dict[str, tuple[Any, ...]]:  # Any: JSON
-    return {name: tuple(given[name]) for name in names}
+@functools.cache
+def _reader(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
 
 
 class RunLock:

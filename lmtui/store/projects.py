@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeGuard
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, ValidationError
 
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.folders import KnownProject
 from lmtui.core.pipeline import PipelineState
 from lmtui.core.sanitize import pluralize
 from lmtui.paths import WORKSPACE_FOLDER, state_dir
-from lmtui.store.model_profiles import write_whole
 from lmtui.store.pipeline_queue import PipelineFile
 from lmtui.store.session_logs import SessionStore
+from lmtui.store.state_files import locked, write_whole
 from lmtui.store.summaries import Summaries
 
 MOST_ENTRIES = 20_000
@@ -29,6 +30,24 @@ _MOST_SESSIONS = 20
 _MOST_PROJECTS = 1_000
 _MAX_FILE_BYTES = 4_000_000
 _MAX_TEXT_CHARS = 4_096
+
+
+def _text(value: str) -> str:
+    if not value or len(value) > _MAX_TEXT_CHARS or "\0" in value:
+        raise ValueError("not a name")
+    return value
+
+
+_Text = Annotated[str, AfterValidator(_text)]  # pydantic's own limits refuse names that are not UTF-8
+
+
+class _ProjectEntry(BaseModel):
+    """A project as the file has it."""
+
+    path: _Text
+    name: _Text
+    last_used: Annotated[AwareDatetime, Field(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC))] | None
+    tags: tuple[_Text, ...]
 
 
 class ProjectStore:
@@ -58,7 +77,8 @@ class ProjectStore:
             at = next((number for number, each in enumerate(entries) if _path(each) == str(folder)), len(entries))
             known = (_project(entries[at]) if at < len(entries) else None) or KnownProject(str(folder), folder.name or "/")
             project = replace(known, last_used=used or known.last_used, tags=tuple(dict.fromkeys((*known.tags, *tags))))
-            entries[at:] = [_entry(project), *entries[at + 1 :]]
+            entry = {name: getattr(project, name) for name in _ProjectEntry.model_fields}
+            entries[at:] = [_ProjectEntry.model_construct(**entry).model_dump(mode="json"), *entries[at + 1 :]]
             del entries[:-_MOST_PROJECTS]
         return project
 
@@ -74,10 +94,7 @@ class ProjectStore:
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[object]]:
         """Hold the entries for a change, alone; a file that cannot be read is put aside as `projects.broken`."""
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self.file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.file.with_suffix(".lock")):
             try:
                 entries = self._entries()
             except (ValueError, TypeError, RecursionError):
@@ -85,8 +102,6 @@ class ProjectStore:
                 entries = []
             yield entries
             write_whole(self.file, json.dumps(entries, indent=1))
-        finally:
-            os.close(lock)
 
     def _entries(self) -> list[object]:
         try:
@@ -104,28 +119,13 @@ def _path(entry: object) -> object:
     return entry.get("path") if isinstance(entry, Mapping) else None
 
 
-def _entry(project: KnownProject) -> dict[str, object]:
-    used = project.last_used.isoformat() if project.last_used else None
-    return {"path": project.path, "name": project.name, "last_used": used, "tags": list(project.tags)}
-
-
 def _project(entry: object) -> KnownProject | None:
     """Return an entry of the file, None where it is not a project."""
-    if not isinstance(entry, Mapping):
-        return None
-    path, name, used, tags = (entry.get(key) for key in ("path", "name", "last_used", "tags"))
-    if not _is_text(path) or not path.startswith("/") or not _is_text(name) or not isinstance(tags, list):
-        return None
     try:
-        last_used = datetime.fromisoformat(used) if used is not None else None
-    except (TypeError, ValueError):
+        found = KnownProject(**dict(_ProjectEntry.model_validate(entry)))
+    except ValidationError:
         return None
-    is_whole = all(map(_is_text, tags)) and (last_used is None or (last_used.tzinfo and 2000 <= last_used.year < 3000))
-    return KnownProject(path, name, last_used, tuple(tags)) if is_whole else None
-
-
-def _is_text(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and 0 < len(value) <= _MAX_TEXT_CHARS and "\0" not in value
+    return found if found.path.startswith("/") else None
 
 
 def find_project(projects: Sequence[KnownProject], wanted: str) -> KnownProject:

@@ -5,19 +5,19 @@ The files belong to the servers: lmtui deletes none, it writes a bounded number 
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
 import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from lmtui.paths import state_dir
-from lmtui.store.model_profiles import write_whole
+from lmtui.store.state_files import locked, write_whole
 
 _log = logging.getLogger(__name__)
 MOST_NAMES = 32
@@ -97,14 +97,11 @@ class PromptCacheRecords:
             at = (record.place, record.name)
             records[:] = [replace(each, session="") if (each.place, each.name) == at else each for each in records]
 
-    @contextmanager
+    @contextlib.contextmanager
     def _changing(self) -> Iterator[tuple[str, list[PromptCacheRecord]]]:
         """Give the records to change, and keep them; what cannot be written holds for nobody."""
-        lock = self.file.with_name(f"{self.file.name}.lock")
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            with lock.open("a") as held:
-                fcntl.flock(held, fcntl.LOCK_EX)
+            with locked(self.file.with_name(f"{self.file.name}.lock")):
                 owner, records = _read(self.file)
                 owner = owner or secrets.token_hex(4)
                 yield owner, records
@@ -122,9 +119,6 @@ def _total(records: list[PromptCacheRecord]) -> int:
     return sum(each.size_bytes for each in records)
 
 
-_KINDS = {each.name: {"str": str, "int": int, "float": float}[str(each.type)] for each in fields(PromptCacheRecord)}
-
-
 def _read(file: Path) -> tuple[str, list[PromptCacheRecord]]:
     """Return whose files they are and the records; what cannot be read counts as none."""
     try:
@@ -137,12 +131,8 @@ def _read(file: Path) -> tuple[str, list[PromptCacheRecord]]:
         return "", []
     named = found.get("owner")
     owner = named if isinstance(named, str) and named.isalnum() else ""
-    return owner, [each for item in found["files"] if (each := _record(item)) is not None]
-
-
-def _record(item: Any) -> PromptCacheRecord | None:  # Any: JSON
-    if not isinstance(item, dict) or not all(isinstance(item.get(name), kind) for name, kind in _KINDS.items()):
-        return None
-    record = PromptCacheRecord(**{name: item[name] for name in _KINDS})
-    is_ours = record.name.startswith("lmtui-") and "/" not in record.name
-    return record if is_ours else None
+    adapter, records = TypeAdapter(PromptCacheRecord), list[PromptCacheRecord]()
+    for item in found["files"]:
+        with contextlib.suppress(ValidationError):
+            records.append(adapter.validate_python(item))
+    return owner, [each for each in records if each.name.startswith("lmtui-") and "/" not in each.name]

@@ -8,9 +8,7 @@ line revokes its rule.  What cannot be read is told and never overwritten.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from pathlib import Path
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.rules import Effect, GrantScope, parse_rule
 from lmtui.paths import config_dir
+from lmtui.store.state_files import locked, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,8 @@ def write_trust(workspace: Path, answer: TrustAnswer) -> None:
         ConfigError: it cannot be kept.
     """
     answers = _read_trust() | {str(workspace.resolve()): {"digest": answer.digest, "is_trusted": answer.is_trusted}}
-    draft = trust_file().with_suffix(".new")
     try:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(answers, file, indent=1)
-        draft.replace(trust_file())
+        write_whole(trust_file(), json.dumps(answers, indent=1))
     except OSError as error:
         raise ConfigError(f"the answer could not be kept in {trust_file()}: {error.strerror}", "Free the disk.") from error
 
@@ -152,17 +147,11 @@ def _is_same(one: str, other: str) -> bool:
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
     """Hold the file against another lmtui that adds or removes at the same time."""
-    path = rules_file()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        with locked(rules_file().with_suffix(".lock")):
+            yield
     except OSError as error:
         raise _not_kept(error.strerror) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _write(tables: Tables) -> None:
@@ -175,21 +164,10 @@ def _write(tables: Tables) -> None:
         for effect, texts in effects.items():
             if texts:
                 lines += [f"{effect} = [", *(f"  {_quoted(each)}," for each in texts), "]"]
-    draft = rules_file().with_suffix(".new")
     try:
-        data = "\n".join((*lines, "")).encode()
+        write_whole(rules_file(), "\n".join((*lines, "")), errors="strict")
     except UnicodeEncodeError as error:
         raise _not_kept("a name in it is not text") from error
-    try:
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(rules_file())
-    except OSError as error:
-        raise _not_kept(error.strerror) from error
 
 
 def _not_kept(why: str | None) -> ConfigError:

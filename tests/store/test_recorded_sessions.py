@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lmtui.core.instruction_values import Instructions
 from lmtui.store.session_logs import EVENT_TYPES, decode, encode
 from tests.fakes import FakeProvider, Rig, answer
 from tests.sets import for_each
@@ -21,6 +22,12 @@ REWORDED = {"[How your work stands, as lmtui keeps it:": "[The state of your wor
 INTERRUPTED = ["assistant", "(interrupted)", [], ""]  # in place of the answer to a turn that has none
 GONE = {"edits"}  # fields that nothing reads any more
 RESUMED: dict[str, dict[str, Any]] = json.loads((RECORDED / "resumed.json").read_text(encoding="utf-8"))
+
+
+class NoFiles:
+    async def read(self, limit_chars: int) -> Instructions:
+        del limit_chars
+        return Instructions()
 
 
 def reworded(text: str) -> str:
@@ -60,7 +67,7 @@ def test_nothing_that_was_recorded_is_lost(name: str) -> None:
 async def test_a_recorded_session_goes_on_where_it_ended(name: str) -> None:
     provider = FakeProvider(answer("ok"))
     past = [decode(line) for line in lines_of(name)]
-    rig = Rig(provider, past=past)
+    rig = Rig(provider, past=past, guide=NoFiles())
     session = rig.session
     state = {
         "mode": str(session.mode), "rules": [str(rule) for rule in session.rules],

@@ -22,9 +22,9 @@ from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
 from lmtui.paths import state_dir
 from lmtui.plain_files import open_own
-from lmtui.store.model_profiles import write_whole
 from lmtui.store.projects import ProjectStore
 from lmtui.store.session_logs import SessionStore, known_sessions, read_time
+from lmtui.store.state_files import write_whole
 
 UNKNOWN_MODEL = "unknown model"
 _VERSION = 1
