@@ -23,7 +23,6 @@ from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope, Outcome
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer, Session
-from lmtui.host import rpc
 from lmtui.host.access import read_token
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
@@ -184,23 +183,6 @@ async def test_one_of_two_clients_answers_and_the_other_is_told_who(start: Start
     assert sum(resolved(each.event) for each in first.history()) == 1
 
 
-async def test_a_value_is_what_it_is_in_the_host_when_an_event_arrives(start: Start) -> None:
-    hosted = await start(SLOW, END)
-    session = await (await hosted.client()).new_session()
-    seen: list[tuple[Mode, bool]] = []
-
-    def look(envelope: Envelope) -> None:
-        if isinstance(envelope.event, events.ModeChanged):
-            seen.append((session.mode, session.is_running))
-
-    _ = session.subscribe(look)
-    for mode in (Mode.PLAN, Mode.AUTO):
-        session.set_mode(mode)
-        assert session.mode is mode
-    await until(lambda: len(seen) == 2)
-    assert [mode for mode, _ in seen][-1] is Mode.AUTO
-
-
 @pytest.mark.parametrize("number", range(_KILLS))
 async def test_a_session_goes_on_when_its_client_is_killed(start: Start, number: int) -> None:
     hosted = await start(ASKS, SLOW)
@@ -280,13 +262,6 @@ async def test_who_looks_for_a_host_at_once_finds_one_of_the_users_own_and_what_
     second = await asyncio.to_thread(ensure_host)
     assert second.pid != found[0].pid
     assert (await hosted.client()).workspace == hosted.folder
-
-
-async def test_a_client_of_another_version_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosted = await start(END)
-    monkeypatch.setattr(rpc, "PROTOCOL", 99)
-    with pytest.raises(UsageError, match="do not match"):
-        _ = await hosted.client()
 
 
 FRAMES = (
@@ -394,25 +369,6 @@ async def test_who_comes_in_the_middle_of_an_answer_sees_its_beginning(start: St
     message = next(each.event for each in reversed(second.history()) if isinstance(each.event, events.MessageAdded))
     assert "".join(texts).strip() == message.text
     assert "39" in texts[0]
-
-
-async def test_waiting_for_a_turn_outlives_a_host_that_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosted = await start(SLOW, END)
-    session: Any = await (await hosted.client()).new_session()
-    told = notices(session)
-    session.submit("Hello")
-    _ = await wait_for(session, lambda event: isinstance(event, events.TextDelta))
-    waiting, again = asyncio.create_task(session.wait_idle()), session.again
-
-    def late() -> None:
-        time.sleep(0.5)
-        again()
-
-    monkeypatch.setattr(session, "again", late)
-    hosted.kill()
-    await until(lambda: any("Reconnected to the host" in each for each in told))
-    async with asyncio.timeout(_LIMIT_S):
-        await waiting
 
 
 async def test_a_home_that_cannot_be_written_says_so(tmp_path: Path, program: Program) -> None:

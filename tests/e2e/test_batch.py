@@ -115,27 +115,6 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
     assert (await program.run(*apply)).code == 64
 
 
-async def test_a_task_has_one_budget_for_all_its_tries_and_the_run_has_its_own(program: Program, serve: Serve) -> None:
-    server = await serve(*(scenario(number, rate=2.0) for number in range(1, 3)))
-    many = ("batch", "--sandbox", "bubblewrap", "--tries", "9", "--workers", "1", "-c", f'servers=["{server.url}"]')
-    found = await program.run(*many, "--budget", "2 s", tasks(program, 1))
-    assert found.code == 1
-    assert "the time limit of 2 s was reached" in found.err
-    (one,) = results(program)
-    assert (one["status"], one["tries"]) == ("failed", 1)
-    fast = await serve(*(scenario(number) for number in range(1, 4)))
-    some = (*base(fast.url), "--workers", "1", "--total", "2 steps")
-    stopped = await program.run(*some, tasks(program, 3))
-    assert stopped.code == 1
-    assert "1 of 3 done · 0 failed · 2 waiting" in stopped.err
-    two = max(each.name for each in (program.state / "batches").iterdir())
-    assert f"the budget of this run is used up; continue with `lmtui batch resume {two}`" in stopped.err
-    resume = ("batch", "resume", two, "--sandbox", "bubblewrap", "-c", f'servers=["{fast.url}"]', "--total", "1h")
-    rest = await program.run(*resume)
-    assert rest.code == 0, rest.err
-    assert "3 of 3 done" in rest.err
-
-
 async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_c_end_one(
     program: Program, serve: Serve
 ) -> None:

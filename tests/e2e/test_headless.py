@@ -203,13 +203,6 @@ async def test_sessions_are_listed_shown_exported_and_resumed(program: Program, 
     assert json.loads(lines[0])["kind"] == "session_opened"
 
 
-async def test_a_mode_on_the_command_line_holds_for_a_resumed_session(program: Program, serve: Serve) -> None:
-    server = await serve(DONE, WRITE, DONE)
-    await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "hi")
-    await program.run("resume", "", "go on", "--url", server.url, "--mode", "plan", *FILES_ONLY)
-    assert not (program.workspace / "a.txt").exists()
-
-
 @pytest.mark.git
 @pytest.mark.parametrize(
     "sandbox",
@@ -235,13 +228,6 @@ async def test_a_terminal_without_utf8_still_gets_whole_json(program: Program, s
     events = (await program.run("run", "--url", server.url, *FILES_ONLY, "--output", "stream-json", "hi")).events
     assert events[-1]["text"] == "ä € 漢"
     assert (await program.run("run", "--url", server.url, *FILES_ONLY, "hi")).code == 0
-
-
-@pytest.mark.git
-async def test_a_demo_that_is_kept_from_its_work_does_not_claim_success(program: Program) -> None:
-    result = await program.run("demo", "--headless", *FILES_ONLY, "--deny", "Shell")
-    assert result.code == 3
-    assert "What it made is in" not in result.err
 
 
 async def test_the_doctor_says_what_the_web_is_for_the_model(program: Program) -> None:

@@ -10,7 +10,6 @@ from tests.e2e.conftest import Program, Result, Serve
 
 DONE = ScriptedTurn("All is done.")
 TOUCH = ScriptedTurn(calls=(ScriptedCall("shell", {"command": "touch made"}),))
-WRITE = ScriptedTurn(calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
 
 
 def hook(
@@ -46,24 +45,6 @@ async def test_a_hook_that_denies_means_nothing_ran(program: Program, serve: Ser
     url = (await serve(TOUCH, DONE)).url
     _ = await program.run("run", "--url", url, "--sandbox", "process", "--mode", "auto", "--no-hooks", "do it")
     assert (program.workspace / "made").exists()
-
-
-async def test_what_a_formatter_changes_belongs_to_the_call(program: Program, serve: Serve) -> None:
-    hook(program, "echo two >> a.txt", "PostToolUse", "Write")
-    result = await run(program, serve, WRITE, DONE)
-    [changed] = of(result, "files_changed")
-    assert changed["changes"][0]["added_lines"] == 2
-
-
-async def test_hooks_that_cannot_be_read_ask_for_each_call(program: Program, serve: Serve) -> None:
-    path = program.home / "config" / "hooks.json"
-    path.parent.mkdir(parents=True)
-    path.write_text("{")
-    result = await run(program, serve, TOUCH, DONE)
-    assert (result.code, (program.workspace / "made").exists()) == (3, False)
-    assert any("hooks.json cannot be read" in notice["text"] for notice in of(result, "notice"))
-    assert f"until {path} is fixed; nobody was there to say yes, and no rule can" in result.err
-    assert "--allow" not in result.err
 
 
 @pytest.mark.quick

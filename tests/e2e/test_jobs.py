@@ -97,20 +97,6 @@ async def test_a_scheduler_that_is_killed_loses_no_job_and_the_next_goes_on_at_o
     table.close()
 
 
-async def test_a_scheduler_that_is_stopped_says_what_it_did_and_what_is_next(workspace: Path, server: ScriptedServer) -> None:
-    table = JobFile(workspace)
-    table.add(replace(new_record("hello", ""), due=datetime.now(UTC)))
-    table.add(replace(new_record("later", "Later"), schedule="daily 09:00", due=datetime.now(UTC) + timedelta(hours=3)))
-    scheduler = await lmtui(workspace, "scheduler", "--url", server.url)
-    await until(table, lambda jobs: bool(jobs[0].history.runs))
-    scheduler.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(PATIENCE_S):
-        _, err = await scheduler.communicate()
-    last = err.decode().splitlines()[-1]
-    assert last.startswith("stopped; 1 job ran; next is Later, ")
-    table.close()
-
-
 async def test_a_job_that_nobody_may_finish_is_told_by_the_exit_code(workspace: Path) -> None:
     write = ScriptedTurn("", calls=(ScriptedCall("write", {"path": "a.txt", "content": "x"}),))
     async with ScriptedServer(Scenario((write, ScriptedTurn("It was refused.")))) as server:

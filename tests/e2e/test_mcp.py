@@ -68,16 +68,6 @@ async def test_a_task_calls_a_server_and_no_mcp_leaves_them_out(program: Program
     assert not [name for name in names if name.startswith("mcp")]
 
 
-async def test_what_a_session_has_to_do_without_is_told(program: Program, serve: Serve) -> None:
-    configure(program, {"broken": {"command": "no-such-program"}})
-    configure(program, NAMED, is_own=False)
-    server = await serve(DONE)
-    found = await program.run("run", "--url", server.url, "--sandbox", "process", "say it")
-    assert (found.code, found.out.strip()) == (0, "All is done.")
-    assert "MCP server broken does not run" in found.err
-    assert "MCP server paper waits for your yes: `lmtui config trust`." in found.err
-
-
 @pytest.mark.parametrize(
     ("sandbox", "more"),
     [pytest.param("bubblewrap", {}, marks=pytest.mark.bubblewrap), ("process", {"sandbox": "host"})],

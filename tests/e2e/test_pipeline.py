@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -104,32 +103,6 @@ async def test_what_cannot_be_done_fails_with_what_waits_for_it_and_can_be_retri
     assert (again.code, states(again.json)) == (0, {1: "done", 2: "done"}), again.err
 
 
-async def test_a_plan_that_cannot_be_is_refused(project: Program, serve: Serve) -> None:
-    server = await serve(writes("a.py", A, "Write a.py"))
-    (project.workspace / "PLAN.md").write_text("- [ ] a\n  files: ../x\n  check: true\n")
-    result = await pipeline(project, server.url, "run", "PLAN.md")
-    assert (result.code, "not in the workspace" in result.err) == (64, True), result.err
-    assert (await project.run("pipeline", "status")).out == "No plans yet. `lmtui pipeline run PLAN.md` begins one.\n"
-
-
-async def test_a_model_plans_what_is_no_task_list(project: Program, serve: Serve) -> None:
-    tasks = [
-        {"title": "Write a.py", "files": ["a.py"], "check": 'python3 -c "import a; assert a.one == 1"'},
-        {"title": "Write b.py", "files": ["b.py"], "after": ["Write a.py"], "check": 'python3 -c "import b"'},
-    ]
-    answer = f"Here is the plan:\n```json\n{json.dumps({'tasks': tasks})}\n```"
-    planner = Scenario((ScriptedTurn(answer),), match="Please make two modules")
-    server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"), planner)
-    (project.workspace / "PLAN.md").write_text("Please make two modules: a.py with one = 1, then b.py which uses it.\n")
-    result = await pipeline(project, server.url, "run", "PLAN.md")
-    assert (result.code, states(result.json)) == (0, {1: "done", 2: "done"}), result.err
-    kept = json.loads((project.workspace / "plans/PLAN/tasks.json").read_text())
-    assert [each["after"] for each in kept["tasks"]] == [[], [1]]
-    report = json.loads((project.workspace / "plans/PLAN/quality_report.json").read_text())
-    assert report["usage"]["planner"]["requests"] == 1
-    assert report["usage"]["coder"]["requests"] == len(server.requests) - 1
-
-
 KILLS = int(os.environ.get("LMTUI_PIPELINE_KILLS", "3"))
 _KILLED = """
 import os, signal, sys
@@ -169,62 +142,3 @@ async def test_a_kill_at_any_change_of_state_is_gone_on_from(repository: Program
     assert subjects == ["PLAN: Write b.py", "PLAN: Write a.py"], (at, when)
     assert not list(repository.home.rglob("upper"))
     assert len([each for task in result.json["tasks"] for each in task["attempts"]]) <= 2
-
-
-async def test_plans_in_their_folder_are_worked_on_once_and_by_one_lmtui(project: Program, serve: Serve) -> None:
-    server = await serve(writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"))
-    (project.workspace / "plans").mkdir()
-    (project.workspace / "PLAN.md").rename(project.workspace / "plans/first.md")
-    (project.workspace / "plans/README.md").write_text("No plan.\n")
-    (project.workspace / "plans/wrong.md").write_text("- [ ] x\n  files: ../y\n  check: true\n")
-    common = ("--url", server.url, "--sandbox", "bubblewrap", "-c", "verify=off", "--no-git", "--json")
-    process = await project.start("pipeline", "run", *common)
-    assert process.stderr is not None
-    by_name = (["run", "--single-run"], ["run", "plans/first.md"])
-    for said, commands in ((b"coding", by_name), (b"plans/wrong.md: ", (["run"],))):
-        async with asyncio.timeout(60):
-            while said not in (line := await process.stderr.readline()):
-                assert line
-        for words in commands:  # while it works, and while it waits for plans
-            other = await project.run("pipeline", *words, *common)
-            is_told = "another lmtui is working on a plan in this folder" in other.err
-            assert (other.code, is_told) == (64, True), (words, other.err)
-    process.send_signal(signal.SIGINT)
-    _, err = await process.communicate()
-    assert process.returncode == 130, err.decode()
-    assert (project.workspace / "plans/first/quality_report.md").exists()
-    requests = len(server.requests)
-    told = await project.run("pipeline", "run", "--single-run", *common)
-    assert (told.code, told.json, len(server.requests)) == (0, [], requests), told.err
-
-
-PHASES = """# In two phases
-
-## Phase: core
-- [ ] Write a.py
-  files: a.py
-  check: python3 -c "import a; assert a.one == 1"
-
-## Phase: docs
-- [ ] Write b.py
-  files: b.py
-  after: 1
-  check: python3 -c "import b; assert b.two == 2"
-- [ ] Write c.txt
-  files: c.txt
-  check: test -s c.txt
-"""
-
-
-async def test_only_the_tasks_of_a_phase_run_and_the_end_says_so(project: Program, serve: Serve) -> None:
-    script = (writes("b.py", B, "Write b.py"), writes("a.py", A, "Write a.py"), writes("c.txt", "text\n", "Write c.txt"))
-    server = await serve(*script)
-    (project.workspace / "PLAN.md").write_text(PHASES)
-    wrong = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "doc")
-    assert (wrong.code, wrong.out) == (64, "")
-    assert "the plan PLAN has no phase 'doc'. Its phases: core, docs." in wrong.err
-    result = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "docs")
-    assert (result.code, states(result.json)) == (2, {1: "ready", 2: "ready", 3: "done"}), result.err
-    assert result.json["problem"] == "2 tasks not done: 1, 2 (only the phase docs was worked on)"
-    core = await pipeline(project, server.url, "run", "PLAN.md", "--phase", "core")
-    assert (core.code, states(core.json)) == (2, {1: "done", 2: "ready", 3: "done"}), core.err

@@ -178,16 +178,6 @@ async def test_where_nothing_can_be_drawn_the_plain_mode_is_named(
     assert await terminal.code() == 64
 
 
-async def test_accessible_in_the_environment_means_the_plain_mode(program: Program, terminal: Pty) -> None:
-    program.environ |= {"TERM": "xterm", "ACCESSIBLE": "1", "LANG": "C", "LC_ALL": "C"}
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("lmtui, plain mode")
-        await terminal.until("you: ")
-        terminal.type("\x04")
-        assert await terminal.code() == 0
-
-
 async def test_without_a_terminal_to_read_from_it_says_what_to_use(program: Program) -> None:
     result = await program.run("--plain")
     assert result.code == 64

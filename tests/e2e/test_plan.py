@@ -11,7 +11,6 @@ STEPS = [
 ]
 PLAN = {"title": "Two files", "steps": STEPS}
 PROPOSE = ScriptedTurn("This is what I would do.", calls=(ScriptedCall("propose_plan", {"plan": PLAN}),))
-EARLY = ScriptedTurn("I begin.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "too early\n"}),))
 FIRST = ScriptedTurn(
     "Step one.",
     calls=(
@@ -40,15 +39,6 @@ def files_of(program: Program) -> list[str]:
     return sorted(path.name for path in program.workspace.iterdir() if path.is_file())
 
 
-async def test_a_plan_is_printed_and_nothing_is_done(program: Program, serve: Serve) -> None:
-    server = await serve(EARLY, PROPOSE, FIRST, SECOND, DONE)
-    result = await program.run("plan", "--url", server.url, "--mode", "auto", *FILES_ONLY, "two files")
-    assert result.code == 3
-    assert result.out.startswith("plan: Two files\n1. Write a.txt\n")
-    assert "the plan waits for your word: lmtui resume" in result.err
-    assert files_of(program) == []
-
-
 @pytest.mark.quick
 async def test_approved_by_the_command_line_it_is_carried_out(program: Program, serve: Serve) -> None:
     server = await serve(PROPOSE, FIRST, SECOND, DONE)
@@ -56,14 +46,6 @@ async def test_approved_by_the_command_line_it_is_carried_out(program: Program, 
     assert (result.code, result.out) == (0, "Both files are there.\n")
     assert "allow Write(a.txt)" in result.err
     assert files_of(program) == ["a.txt", "b.txt"]
-
-
-async def test_approval_alone_allows_nothing_that_the_mode_does_not(program: Program, serve: Serve) -> None:
-    server = await serve(PROPOSE, FIRST, DONE)
-    result = await program.run("plan", "--url", server.url, *FILES_ONLY, "--approve", "two files")
-    assert result.code == 3
-    assert "refused: Write(a.txt)" in result.err
-    assert files_of(program) == []
 
 
 async def test_a_model_that_brings_no_plan_ends_as_not_finished(program: Program, serve: Serve) -> None:
