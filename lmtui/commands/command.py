@@ -59,9 +59,11 @@ class Scope(StrEnum):
     VIEWER = "file and difference"
 
 
-_ANSWERS = frozenset(
-    {Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE, Scope.TRUST}
-)  # what a question asks; its dialog has one action for all of them
+# What a question asks; its dialog has one action for all of them.
+_ANSWERS = frozenset({
+    Scope.REQUEST, Scope.APPROVAL, Scope.HUNKS, Scope.EFFECT, Scope.BATCH, Scope.PLAN, Scope.PLAN_GRANTS, Scope.RESTORE,
+    Scope.TRUST,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,13 @@ from lmtui.host.commands import token_for
 from lmtui.host.host_process import host_lock
 from lmtui.host.hub import SessionHub
 from lmtui.host.rpc import Kind, Member
+from lmtui.registry import features, load
 from tests.sets import for_each
 
 
 def _all_members() -> list[Member]:
     found: dict[type, list[Member]] = {}
-    todo = list(rpc.ROOTS.values())
+    todo = [*rpc.ROOTS.values(), *(load(port) for feature in features() for port in feature.ports)]
     while todo:
         port = todo.pop()
         if port not in found:
@@ -62,6 +63,7 @@ Session: answer id interrupt is_running mode rename rules set_mode set_model ste
 Archive: delete find fork look_up sessions
 WorkspaceAttempts: again begin discard follow_changes is_running listed review stop task use
 Files: changed git_changes git_status list paths paths_note read unmatched watch
+Extensions: names
 InstructionSource: read
 Jobs: follow_changes is_scheduled known pause read remove resume run_now
 ModelServers: find known pool silent_choice

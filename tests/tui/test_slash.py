@@ -159,6 +159,12 @@ class CountedChecks:
         self.told.append(on_event)
         return ()
 
+    def cancel(self) -> bool:
+        return False
+
+    def why_nothing(self) -> str:
+        return ""
+
 
 @cases
 async def alt_c_at_the_prompt_checks_and_writes_nothing(driver: Driver) -> None:
