@@ -30,7 +30,7 @@ from lmtui.core.errors import (
     UnknownSession,
 )
 from lmtui.host.access import error_body, parse_json
-from lmtui.host.wire import SESSION_ID, ErrorBody, NoQuery
+from lmtui.host.wire import SESSION_ID, EmptyQuery, ErrorBody
 
 BODY_TIMEOUT_S = 30.0
 JSON_BYTES = 2_000_000
@@ -92,7 +92,7 @@ class Endpoint:
     path: str
     summary: str
     handle: Handler
-    query: type[BaseModel] = NoQuery
+    query: type[BaseModel] = EmptyQuery
     body: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
     status: int = 200

@@ -48,7 +48,7 @@ class ErrorBody(Wire):
     error: ErrorDetail
 
 
-class NoQuery(Wire):
+class EmptyQuery(Wire):
     """No parameters."""
 
 
