@@ -8,7 +8,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.skills import OFF, PROMOTE_TOOL, PromotedTool, SkillReader
-from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, WorkspacePath, always, argument, path_argument
+from lmtui.tools.tool import Arguments, EmptyArguments, OtherTool, Told, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_SOURCE_BYTES = 262_144
 
@@ -18,10 +18,6 @@ class SkillArguments(Arguments):
 
     name: str = argument("", also=("skill", "skill_name", "command"))
     file: str = argument("", also=("path", "file_path", "filename"))
-
-
-class NoArguments(Arguments):
-    """Nothing to say."""
 
 
 class PromoteArguments(Arguments):
@@ -89,7 +85,7 @@ SKILL = Tool(
     title=lambda arguments: f"{arguments.name} {arguments.file}".strip(),
     aliases=("use_skill", "read_skill", "skill_run", "skill_list", "load_skill", "activate_skill"),
     told=Told.SELDOM,
-    others=(OtherTool(("skill_clear", "clear_skill", "end_skill"), NoArguments, "skill", lambda _: {"name": OFF}),),
+    others=(OtherTool(("skill_clear", "clear_skill", "end_skill"), EmptyArguments, "skill", lambda _: {"name": OFF}),),
 )
 PROMOTE = Tool(
     name=PROMOTE_TOOL,
