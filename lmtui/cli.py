@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from lmtui.tui.options import Attachable, ReadAgents
 
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
-_OLD_WORDS = {"--list-sessions": "sessions", "--resume": "resume", "--plan": "plan", "--submit": "submit"}
+_OLD_COMMANDS = {
+    "--list-sessions": "sessions", "--resume": "resume", "--plan": "plan", "--submit": "submit", "--scheduler": "scheduler",
+}  # fmt: skip
+_OLD_OPTIONS = {"--permission": "--mode", "--scheduler-interval": "--interval-s"}
 
 
 def run(argv: Sequence[str]) -> int:
@@ -62,23 +65,20 @@ def run(argv: Sequence[str]) -> int:
 
 def _translated(argv: list[str]) -> list[str]:
     """Return the arguments with the words that users of an earlier program type put into ours."""
+    argv = [_OLD_OPTIONS.get(word, word) for word in argv]
     options = argv[: argv.index("--")] if "--" in argv else argv
-    old = next((word for word in options if word in _OLD_WORDS), "") if argv and argv[0] not in _COMMANDS else ""
-    if old:
-        at = argv.index(old)
-        return _translated([_OLD_WORDS[old], *_known(argv[:at], _OLD_WORDS[old]), *argv[at + 1 :]])
-    if "--scheduler" in argv:
-        argv = ["scheduler", *(word for word in argv if word != "--scheduler")]
-        argv = ["--interval-s" if word == "--scheduler-interval" else word for word in argv]
-    return ["--mode" if word == "--permission" else word for word in argv]
+    old = next((word for word in options if word in _OLD_COMMANDS), "") if argv and argv[0] not in _COMMANDS else ""
+    if not old:
+        return argv
+    at, command = argv.index(old), _OLD_COMMANDS[old]
+    return _translated([command, *_known(argv[:at], command), *argv[at + 1 :]])
 
 
 def _known(before: list[str], command: str) -> list[str]:
     """Return the options before an old-style command word that the command accepts; a folder among them is the workspace."""
-    before = ["--mode" if word == "--permission" else word for word in before]
     if before and not before[0].startswith("-"):
         before = ["--workspace", *before]
-    every, own = command_line.app_parser(), _COMMANDS[command][0]()
+    every, own = _COMMANDS[""][0](), _COMMANDS[command][0]()
     known, words = list[str](), iter(before)
     for word in words:
         name = word.partition("=")[0]
@@ -134,8 +134,7 @@ def _open(arguments: argparse.Namespace) -> int:
 
 
 _SETTING_FLAGS = (
-    "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
-    "sub_agents", "budget", "profile", *(str(options["dest"]) for options in feature_flags().values()),
+    *command_line.SETTING_FLAGS, "theme", "sub_agents", *(str(options["dest"]) for options in feature_flags().values())
 )  # fmt: skip
 
 
@@ -532,10 +531,6 @@ def _demo_task(arguments: argparse.Namespace) -> str:
     return PLAN_DEMO_TASK if arguments.plans_first else AGENTS_DEMO_TASK if arguments.agents else DEMO_TASK
 
 
-def _report(name: str) -> Callable[[argparse.Namespace], int]:
-    return partial(_print_report, name)
-
-
 def _print_report(name: str, arguments: argparse.Namespace) -> int:
     from lmtui.headless import listings
 
@@ -573,25 +568,12 @@ def _completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
+_EXECUTE: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "": _open, "run": _run, "plan": _plan, "resume": _resume, "demo": _demo, "serve": _serve, "acp": _acp, "host": _host,
+    "attach": _attach, "help": _help, "completion": _completion,
+}  # fmt: skip
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
-    "": (command_line.app_parser, _open),
-    "run": (command_line.run_parser, _run),
-    "plan": (command_line.plan_parser, _plan),
-    "resume": (command_line.resume_parser, _resume),
-    "demo": (command_line.demo_parser, _demo),
-    "serve": (command_line.serve_parser, _serve),
-    "acp": (command_line.acp_parser, _acp),
-    "host": (command_line.host_parser, _host),
-    "attach": (command_line.attach_parser, _attach),
-    "sessions": (command_line.sessions_parser, _report("sessions")),
-    "show": (command_line.show_parser, _report("show")),
-    "export": (command_line.export_parser, _report("export")),
-    "models": (command_line.models_parser, _report("models")),
-    "doctor": (command_line.doctor_parser, _report("doctor")),
-    "sandbox": (command_line.sandbox_parser, _report("sandbox")),
-    "config": (command_line.config_parser, _report("config")),
-    "help": (command_line.help_parser, _help),
-    "completion": (command_line.completion_parser, _completion),
+    name: (make, _EXECUTE.get(name) or partial(_print_report, name)) for name, make in command_line.PARSERS.items()
 }
 for _feature in features():
     for _each in _feature.subcommands:

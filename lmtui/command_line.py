@@ -21,7 +21,7 @@ from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.paths import docs_dir
 from lmtui.registry import features
-from lmtui.settings import MODES, NETWORKS, SANDBOXES
+from lmtui.settings import SETTINGS
 
 EXIT_USAGE = 64
 
@@ -52,15 +52,26 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {message}{hint}\n")
 
 
-def make_parser(name: str, doc: str, example: str) -> Parser:
+Option = tuple[tuple[str, ...], dict[str, Any]]
+
+
+def option(*names: str, **given: Any) -> Option:
+    """Return an option or argument of a command, as argparse takes it."""
+    return names, given
+
+
+def make_parser(name: str, doc: str, example: str, *options: Option) -> Parser:
     """Return the parser of `lmtui NAME`, without a name that of `lmtui` with the example as it is."""
-    return Parser(
+    parser = Parser(
         prog=f"lmtui {name}".strip(),
         description=doc,
         epilog=f"example: {example}" if name else example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    for names, given in options:
+        parser.add_argument(*names, **given)
+    return parser
 
 
 def feature_flags() -> dict[str, Mapping[str, Any]]:
@@ -68,36 +79,45 @@ def feature_flags() -> dict[str, Mapping[str, Any]]:
     return {flag: options for feature in features() for flag, options in feature.flags.items()}
 
 
-def add_common(parser: Parser, without: Container[str] = ()) -> None:
-    """Add the flags of settings, `without` those that mean nothing here."""
-    add = parser.add_argument
-    if "--workspace" not in without:
-        add("--workspace", metavar="DIR", help="the folder that the agent works in")
-    add("--url", help="the model server: a root, a /v1 or a full /v1/chat/completions address")
-    add("--model", metavar="NAME")
-    add("--profile", metavar="NAME", help="connect as this entry of the setting `profiles` says")
+# Flags of settings, each with the name of its value; those with choices show them.
+SETTING_FLAGS: Mapping[str, str | None] = {
+    "url": "URL", "model": "NAME", "profile": "NAME", "api_key": "KEY", "mode": None, "sandbox": None, "network": None,
+    "max_iterations": "N", "temperature": "X", "seed": "N", "timeout_s": "N", "budget": "WORDS",
+}  # fmt: skip
+_TYPES: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float}
+
+
+def setting_option(name: str) -> Option:
+    """Return the flag of a setting."""
+    setting = SETTINGS[name]
+    kind, choices = _TYPES.get(str(setting.type), str), setting.metadata["choices"] or None
+    doc = setting.metadata["doc"].replace("%", "%%")
+    return option(f"--{name.replace('_', '-')}", type=kind, choices=choices, metavar=SETTING_FLAGS[name], help=doc)
+
+
+_WORKSPACE = option("--workspace", metavar="DIR", help="the folder that the agent works in")
+
+
+def add_common(parser: Parser, without: Container[str] = ()) -> Parser:
+    """Add the flags of settings, `without` those that mean nothing here, and return the parser."""
+    options = [
+        *([_WORKSPACE] if "--workspace" not in without else []),
+        *map(setting_option, SETTING_FLAGS),
+        option("--allow", action="append", metavar="RULE", help="allow matching calls, for example 'Shell(git status*)'"),
+        option("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'"),
+        option("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="disable sub-agents"),
+        *(option(flag, **given) for flag, given in feature_flags().items() if flag not in without),
+        option("--add-dir", action="append", metavar="DIR", help="another folder to read; DIR:rw allows changes"),
+        option("-c", "--config", action="append", metavar="KEY=VALUE", help="set any setting, for example -c seed=7"),
+    ]
+    for names, given in options:
+        parser.add_argument(*names, **given)
     roles = parser.add_argument_group(
         "models of roles", "for this run only, instead of the setting `roles`; see docs/models.md"
     )
     for role in ModelRole:
         roles.add_argument(f"--{role}-model", metavar="KEY")
-    add("--api-key", metavar="KEY", help="API key; prefer LLM_API_KEY, because other users can see arguments")
-    add("--mode", choices=MODES, help="when to ask before a tool runs (default: normal)")
-    add("--sandbox", choices=SANDBOXES, help="where commands run (default: auto)")
-    add("--network", choices=NETWORKS, help="network for commands (default: off)")
-    add("--max-iterations", type=int, metavar="N", help="maximum number of requests in one turn")
-    add("--temperature", type=float, metavar="X")
-    add("--seed", type=int, metavar="N")
-    add("--timeout-s", type=float, metavar="N", help="time limit of the task in seconds")
-    add("--allow", action="append", metavar="RULE", help="allow matching calls, for example 'Shell(git status*)'")
-    add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
-    add("--budget", metavar="WORDS", help="budget of a new session, for example '3h 200 steps 1.5M tokens'")
-    add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="disable sub-agents")
-    for flag, options in feature_flags().items():
-        if flag not in without:
-            add(flag, **options)
-    add("--add-dir", action="append", metavar="DIR", help="another folder that the agent may read; DIR:rw allows changes")
-    add("-c", "--config", action="append", metavar="KEY=VALUE", help="set any setting, for example -c command_timeout_s=300")
+    return parser
 
 
 def with_report(parser: Parser, *, has_json: bool = True) -> Parser:
@@ -273,7 +293,7 @@ _HEAD = """commands:
   lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
   lmtui resume [ID] ["TEXT"]  continue a session (default: the last used)
   lmtui demo [--headless]     try lmtui with a scripted model: no model needed, real tools, real sandbox
-  lmtui host start|stop|status, lmtui attach [ID]   sessions that go on when the terminal closes
+  lmtui host start|stop|status, lmtui attach [ID]   sessions that outlive the terminal
   lmtui serve [DIR]           the full-screen app in a browser on this machine
   lmtui acp                   an agent for editors (Agent Client Protocol) on standard input and output
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
@@ -290,246 +310,152 @@ def overview() -> str:
     return _HEAD + "".join(f"  lmtui {line}\n" for line in lines) + _TAIL
 
 
-def _add_gguf(parser: Parser) -> None:
-    text = "run this model file inside lmtui (with the extra lmtui[embedded]) instead of a server"
-    parser.add_argument("--gguf", metavar="FILE", help=text)
+_OUTPUT = (
+    option("--output", choices=("text", "json", "stream-json"), default="text"),
+    option("--plain", action="store_true", help="line by line instead of full screen, on a terminal"),
+    option("--json", dest="output", action="store_const", const="json", help="the same as --output json"),
+)
+_MODEL_AND_PICTURES = (
+    option("--gguf", metavar="FILE", help="run this model file inside lmtui (extra lmtui[embedded])"),
+    option("--image", action="append", metavar="FILE", help="attach a picture; may be repeated"),
+)
+_APPROVE = (
+    option("--approve", action="store_true", help="without a screen: approve the plan unseen and run it"),
+    option("--allow-named", action="store_true", help="with --approve: allow what the plan names, as far as that is safe"),
+)
+_FOLDER = option("dir", nargs="?", metavar="DIR")
+_ID = option("id", metavar="ID")
 
 
-def _add_output(parser: Parser) -> None:
-    parser.add_argument("--output", choices=("text", "json", "stream-json"), default="text")
-    parser.add_argument("--plain", action="store_true", help="line by line instead of full screen, on a terminal")
-    parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as --output json")
+def add_task_options(parser: Parser) -> Parser:
+    """Add the options of what gives the model a task, settings, model file, pictures and output, and return the parser."""
+    for names, given in (*_MODEL_AND_PICTURES, *_OUTPUT):
+        parser.add_argument(*names, **given)
+    return add_common(parser)
 
 
-def app_parser() -> Parser:
-    """Return the parser of `lmtui`."""
-    parser = make_parser("", "A workbench for agents on your own models.", overview())
-    parser.add_argument("dir", nargs="?", metavar="DIR")
-    parser.add_argument("--version", action="version", version=f"lmtui {__version__}")
-    parser.add_argument("--theme", metavar="NAME")
-    parser.add_argument("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser")
-    add_common(parser)
-    _add_gguf(parser)
-    _add_image(parser)
-    return parser
-
-
-def _add_image(parser: Parser) -> None:
-    parser.add_argument(
-        "--image", action="append", metavar="FILE", help="attach a picture, for a vision model; may be repeated"
-    )
-
-
-def add_task_options(parser: Parser) -> None:
-    """Add the options of what gives the model a task: settings, model file, pictures and output."""
-    add_common(parser)
-    _add_gguf(parser)
-    _add_image(parser)
-    _add_output(parser)
-
-
-def run_parser() -> Parser:
-    """Return the parser of `lmtui run`."""
-    parser = make_parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
-    add = parser.add_argument
-    add("task", nargs="?", metavar="TASK", help="what to do; standard input is added to it, or is the task (also with -)")
+def _run_parser() -> Parser:
+    parser = make_parser(
+        "run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"',
+        option("task", nargs="?", metavar="TASK", help="what to do; piped input is added to it, or is the task (-)"),
+        option("--output-schema", metavar="FILE", help="JSON Schema that the answer must match"),
+        option("--output-last-message", metavar="FILE", help="also write the answer to this file"),
+        option("--ephemeral", action="store_true", help="do not save the session"),
+        option("--detach", action="store_true", help="run in the host and print the session's id; see lmtui attach"),
+        option("--attempts", type=int, metavar="N", help="try N times (2 to 16) in overlays; checks choose the best"),
+        option("--models", metavar="A,B,…", help="let each of these models try it, once or --attempts times"),
+        option("--keep", action="store_true", help="with --attempts or --models: keep the chosen changes unless checks fail"),
+    )  # fmt: skip
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="goes_on", action="store_true", help="continue the session used last")
     which.add_argument("--resume", metavar="ID", help="continue this session")
-    add("--output-schema", metavar="FILE", help="JSON Schema that the answer must match")
-    add("--output-last-message", metavar="FILE", help="also write the answer to this file")
-    add("--ephemeral", action="store_true", help="do not save the session")
-    add("--detach", action="store_true", help="run in the host: print the session's id and exit; see lmtui attach")
-    add("--attempts", type=int, metavar="N", help="try N times (2 to 16), each in an overlay; the checks choose the best")
-    add("--models", metavar="A,B,…", help="let each of these models try it, once or --attempts times")
-    add(
-        "--keep",
-        action="store_true",
-        help="with --attempts or --models: keep the changes of the chosen attempt unless checks fail",
-    )
-    add_task_options(parser)
-    return parser
+    return add_task_options(parser)
 
 
-def host_parser() -> Parser:
-    """Return the parser of `lmtui host`."""
-    text = "Manage the background process that keeps sessions running after a terminal closes."
-    parser = make_parser("host", text, "lmtui host start --http 127.0.0.1:8765")
-    add = parser.add_argument
-    add(
-        "action",
-        nargs="?",
-        choices=("start", "stop", "status", "run"),
-        default="status",
-        help="run stays in the foreground (default: status)",
-    )
-    add("--http", default="", metavar="HOST:PORT", help="start: serve the HTTP API at this address (default: host_http)")
-    add("--plain-http", action="store_true", help="--http: serve other machines without encryption; they need the token")
-    add("--now", action="store_true", help="stop: even if sessions are working; you can resume them later")
-    return with_report(parser)
-
-
-def attach_parser() -> Parser:
-    """Return the parser of `lmtui attach`."""
-    text = "Open the app on a session in the host; the session keeps running after you close the app."
-    parser = make_parser("attach", text, "lmtui attach 3fa2b1 --host-url http://127.0.0.1:8765")
-    add = parser.add_argument
-    add("id", nargs="?", default="", metavar="ID", help="session to open (default: the newest one open in this folder)")
-    add("--host-url", default="", metavar="URL", help="HTTP address of a host on another machine, for example an ssh tunnel")
-    add("--token-file", default="", metavar="PATH", help="file with the token of that host (default: LMTUI_HOST_TOKEN)")
-    add("--plain-http", action="store_true", help="send the token to another machine without encryption")
-    add("--plain", action="store_true", help="line by line, for screen readers")
-    add_common(parser)
-    return parser
-
-
-def plan_parser() -> Parser:
-    """Return the parser of `lmtui plan`."""
+def _plan_parser() -> Parser:
     text = "Plan first: the agent only reads and proposes a plan; you approve it, change it or say no."
-    parser = make_parser("plan", text, 'lmtui plan "split the parser into two modules"')
-    parser.add_argument("task", metavar="TASK", help="what to plan and then do; - reads it from standard input")
-    _add_approve(parser)
-    add_task_options(parser)
+    task = option("task", metavar="TASK", help="what to plan and then do; - reads it from standard input")
+    parser = add_task_options(make_parser("plan", text, 'lmtui plan "split the parser"', task, *_APPROVE))
     parser.set_defaults(plans_first=True)
     return parser
 
 
-def _add_approve(parser: Parser) -> None:
-    parser.add_argument("--approve", action="store_true", help="without a screen: approve the plan unseen and run it")
-    text = "with --approve: the files and commands that the plan names need no further yes, as far as that is safe"
-    parser.add_argument("--allow-named", action="store_true", help=text)
-
-
-def resume_parser() -> Parser:
-    """Return the parser of `lmtui resume`."""
-    parser = make_parser("resume", "Continue a session, full screen on a terminal.", 'lmtui resume 3fa2b1 "now the docs"')
-    parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the last used)")
-    parser.add_argument("text", nargs="?", metavar="TEXT")
-    _add_approve(parser)
-    add_task_options(parser)
-    return parser
-
-
-def demo_parser() -> Parser:
-    """Return the parser of `lmtui demo`."""
-    parser = make_parser(
-        "demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo"
-    )
-    parser.add_argument("--headless", action="store_true", help="run without the full screen")
-    parser.add_argument("--keep", metavar="DIR", help="work in this folder (or --workspace DIR)")
-    parser.add_argument("--plan", dest="plans_first", action="store_true", help="a task that is planned first")
-    parser.add_argument("--agents", action="store_true", help="a task that sub-agents do")
-    _add_approve(parser)
-    add_common(parser)
-    _add_output(parser)
-    return parser
-
-
-def serve_parser() -> Parser:
-    """Return the parser of `lmtui serve`."""
-    parser = make_parser("serve", "The full-screen app in a browser; each tab has its own screen.", "lmtui serve ~/src/parser")
-    parser.add_argument("dir", nargs="?", metavar="DIR")
-    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; any address except loopback needs a PIN")
-    parser.add_argument("--port", type=int, default=8000, metavar="N")
-    parser.add_argument("--pin", action="store_true", help="ask for a PIN that browsers must enter (default: a one-time link)")
-    parser.add_argument("--pin-file", default="", metavar="PATH", help="read the PIN from a file that only you can read")
-    add_common(parser)
-    return parser
-
-
-def acp_parser() -> Parser:
-    """Return the parser of `lmtui acp`."""
-    doc = "Run as an agent for editors: Agent Client Protocol over standard input and output. See docs/editors.md."
-    parser = make_parser("acp", doc, "lmtui acp --mode normal")
-    parser.add_argument("--setup", action="store_true", help="choose a model server in this terminal, then exit")
-    add_common(parser, without=("--workspace",))
-    return parser
-
-
-def sessions_parser() -> Parser:
-    """Return the parser of `lmtui sessions`."""
-    parser = make_parser("sessions", "List the sessions of a workspace.", 'lmtui sessions --search "slugify test"')
-    parser.add_argument("--search", default="", metavar="WORDS", help="only sessions whose text contains all these words")
-    parser.add_argument("--limit", type=int, default=20, metavar="N")
-    return with_report(parser)
-
-
-def show_parser() -> Parser:
-    """Return the parser of `lmtui show`."""
-    parser = make_parser("show", "Print a session's transcript.", "lmtui show 3fa2b1")
-    parser.add_argument("id", metavar="ID")
-    parser.add_argument("--audit", action="store_true", help="every decision and execution: who, what, which rule, how long")
-    return with_report(parser)
-
-
-def export_parser() -> Parser:
-    """Return the parser of `lmtui export`."""
-    parser = make_parser("export", "Write a session to standard output.", "lmtui export 3fa2b1 --format html > session.html")
-    parser.add_argument("id", metavar="ID")
-    parser.add_argument("--format", choices=("md", "html", "jsonl"), default="md")
-    return with_report(parser, has_json=False)
-
-
-def models_parser() -> Parser:
-    """Return the parser of `lmtui models`."""
-    doc = "Show the model servers that answer and their models, or find out how one calls tools."
-    parser = make_parser("models", doc, "lmtui models --exam qwen2.5-coder:7b")
-    parser.add_argument(
-        "--exam",
-        metavar="NAME",
-        help="test how this model (or the only one with NAME in its name) calls tools, and save that",
-    )
-    parser.add_argument("--url")
-    parser.add_argument("--api-key", metavar="KEY")
-    return with_report(parser)
-
-
-def doctor_parser() -> Parser:
-    """Return the parser of `lmtui doctor`."""
-    parser = make_parser("doctor", "Check everything lmtui needs; each row says what to do.", "lmtui doctor")
-    parser.add_argument("--offline", action="store_true", help="do not start MCP servers or contact model servers")
-    return with_report(parser)
-
-
-def sandbox_parser() -> Parser:
-    """Return the parser of `lmtui sandbox`."""
-    parser = make_parser("sandbox", "What isolates commands on this machine.", "lmtui sandbox check")
-    parser.add_argument("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check")
-    parser.add_argument("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building")
-    parser.add_argument(
-        "--project", action="store_true", help="image: build the image that this project describes, for this project only"
-    )
-    parser.add_argument("--yes", action="store_true", help="image --project: build without asking")
-    parser.add_argument("--sandbox", choices=SANDBOXES, help="explain, shell: which one")
-    return with_report(parser)
-
-
-def help_parser() -> Parser:
-    """Return the parser of `lmtui help`."""
-    parser = make_parser("help", "Show the help of a command or a page of the docs, or list them.", "lmtui help sandbox")
-    parser.add_argument(
-        "topic", nargs="?", default="", metavar="TOPIC", help="a command, a page, or a word to search for in all pages"
-    )
-    return parser
-
-
-def completion_parser() -> Parser:
-    """Return the parser of `lmtui completion`."""
-    doc = "Print what completes lmtui's commands and options in a shell."
-    parser = make_parser("completion", doc, 'eval "$(lmtui completion bash)"')
-    parser.add_argument("shell", choices=SHELLS)
-    return parser
-
-
-def config_parser() -> Parser:
-    """Return the parser of `lmtui config`."""
-    parser = make_parser(
-        "config",
-        "Each setting, its value and where it came from; the files; and what a folder brings that waits for your yes (trust).",
+PARSERS: Mapping[str, Callable[[], Parser]] = {
+    "": lambda: add_common(make_parser(
+        "", "A workbench for agents on your own models.", overview(), _FOLDER,
+        option("--version", action="version", version=f"lmtui {__version__}"),
+        option("--theme", metavar="NAME"),
+        option("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser"),
+        *_MODEL_AND_PICTURES,
+    )),
+    "run": _run_parser,
+    "plan": _plan_parser,
+    "resume": lambda: add_task_options(make_parser(
+        "resume", "Continue a session, full screen on a terminal.", 'lmtui resume 3fa2b1 "now the docs"',
+        option("id", nargs="?", metavar="ID", help="an id or the end of one (default: the last used)"),
+        option("text", nargs="?", metavar="TEXT"), *_APPROVE,
+    )),
+    "demo": lambda: add_common(make_parser(
+        "demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo",
+        option("--headless", action="store_true", help="run without the full screen"),
+        option("--keep", metavar="DIR", help="work in this folder (or --workspace DIR)"),
+        option("--plan", dest="plans_first", action="store_true", help="a task that is planned first"),
+        option("--agents", action="store_true", help="a task that sub-agents do"), *_APPROVE, *_OUTPUT,
+    )),
+    "serve": lambda: add_common(make_parser(
+        "serve", "The full-screen app in a browser; each tab has its own screen.", "lmtui serve ~/src/parser", _FOLDER,
+        option("--host", default="127.0.0.1", help="address to serve on; all but loopback need a PIN"),
+        option("--port", type=int, default=8000, metavar="N"),
+        option("--pin", action="store_true", help="ask for a PIN (default: a one-time link)"),
+        option("--pin-file", default="", metavar="PATH", help="file with the PIN, readable by you alone"),
+    )),
+    "acp": lambda: add_common(make_parser(
+        "acp", "Run as an agent for editors: Agent Client Protocol over standard input and output. See docs/editors.md.",
+        "lmtui acp --mode normal",
+        option("--setup", action="store_true", help="choose a model server in this terminal, then exit"),
+    ), without=("--workspace",)),
+    "host": lambda: with_report(make_parser(
+        "host", "Manage the background process that keeps sessions running after a terminal closes.",
+        "lmtui host start --http 127.0.0.1:8765",
+        option("action", nargs="?", choices=("start", "stop", "status", "run"), default="status"),
+        option("--http", default="", metavar="HOST:PORT", help="start: address of the HTTP API (default: host_http)"),
+        option("--plain-http", action="store_true", help="--http: serve other machines without encryption"),
+        option("--now", action="store_true", help="stop: even if sessions are working"),
+    )),
+    "attach": lambda: add_common(make_parser(
+        "attach", "Open the app on a session in the host; the session keeps running after you close the app.",
+        "lmtui attach 3fa2b1 --host-url http://127.0.0.1:8765",
+        option("id", nargs="?", default="", metavar="ID", help="session to open (default: the newest of this folder)"),
+        option("--host-url", default="", metavar="URL", help="HTTP address of a host on another machine"),
+        option("--token-file", default="", metavar="PATH", help="file with its token (default: LMTUI_HOST_TOKEN)"),
+        option("--plain-http", action="store_true", help="send the token without encryption"),
+        option("--plain", action="store_true", help="line by line, for screen readers"),
+    )),
+    "sessions": lambda: with_report(make_parser(
+        "sessions", "List the sessions of a workspace.", 'lmtui sessions --search "slugify test"',
+        option("--search", default="", metavar="WORDS", help="only sessions that contain all these words"),
+        option("--limit", type=int, default=20, metavar="N"),
+    )),
+    "show": lambda: with_report(make_parser(
+        "show", "Print a session's transcript.", "lmtui show 3fa2b1", _ID,
+        option("--audit", action="store_true", help="each decision and execution: who, what, which rule"),
+    )),
+    "export": lambda: with_report(make_parser(
+        "export", "Write a session to standard output.", "lmtui export 3fa2b1 --format html > session.html", _ID,
+        option("--format", choices=("md", "html", "jsonl"), default="md"),
+    ), has_json=False),
+    "models": lambda: with_report(make_parser(
+        "models", "Show the model servers that answer and their models, or find out how one calls tools.",
+        "lmtui models --exam qwen2.5-coder:7b",
+        option("--exam", metavar="NAME", help="test how this model calls tools, and save that"),
+        setting_option("url"), setting_option("api_key"),
+    )),
+    "doctor": lambda: with_report(make_parser(
+        "doctor", "Check everything lmtui needs; each row says what to do.", "lmtui doctor",
+        option("--offline", action="store_true", help="do not start MCP servers or contact model servers"),
+    )),
+    "sandbox": lambda: with_report(make_parser(
+        "sandbox", "What isolates commands on this machine.", "lmtui sandbox check",
+        option("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check"),
+        option("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building"),
+        option("--project", action="store_true", help="image: build the image that this project describes"),
+        option("--yes", action="store_true", help="image --project: build without asking"),
+        setting_option("sandbox"),
+    )),
+    "config": lambda: with_report(make_parser(
+        "config", "Show settings and their sources, config file paths, or review what this folder wants to enable (trust).",
         "lmtui config trust --list",
-    )
-    parser.add_argument("action", nargs="?", choices=("show", "path", "trust"), default="show")
-    parser.add_argument("--yes", action="store_true", help="trust: answer the question with yes")
-    parser.add_argument("--list", action="store_true", help="trust: what is trusted, here and in other folders")
-    parser.add_argument("--revoke", nargs="?", const="", metavar="DIR", help="trust: revoke it, here or in DIR")
-    return with_report(parser)
+        option("action", nargs="?", choices=("show", "path", "trust"), default="show"),
+        option("--yes", action="store_true", help="trust: answer the question with yes"),
+        option("--list", action="store_true", help="trust: what is trusted, here and in other folders"),
+        option("--revoke", nargs="?", const="", metavar="DIR", help="trust: revoke it, here or in DIR"),
+    )),
+    "help": lambda: make_parser(
+        "help", "Show the help of a command or a page of the docs, or list them.", "lmtui help sandbox",
+        option("topic", nargs="?", default="", metavar="TOPIC", help="a command, a page, or a word to search for"),
+    ),
+    "completion": lambda: make_parser(
+        "completion", "Print what completes lmtui's commands and options in a shell.", 'eval "$(lmtui completion bash)"',
+        option("shell", choices=SHELLS),
+    ),
+}  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from lmtui import cli
 from lmtui.cli import run
-from lmtui.command_line import serve_parser
+from lmtui.command_line import PARSERS
 from lmtui.config import load_config
 from lmtui.core.roles import ModelRole
 
@@ -33,7 +33,7 @@ def test_settings_of_the_command_line_reach_the_host_as_they_are(tmp_path: Path)
         "--verify", "make test", "--goal", "make", *(f"--{role}-model={role}-7b" for role in ModelRole),
         "--append-system-prompt", "Speak of herons.", "-c", "seed=3", "--config=top_p=0.5", "--add-dir", "/srv/heron",
     ]  # fmt: skip
-    arguments = serve_parser().parse_args([*given, "--workspace", str(tmp_path)])
+    arguments = PARSERS["serve"]().parse_args([*given, "--workspace", str(tmp_path)])
     _, flags = cli._given(arguments)
     sent = json.loads(json.dumps(dict(cli._target(arguments).flags)))
     there, here = (load_config(tmp_path, {}, each) for each in (sent, flags))

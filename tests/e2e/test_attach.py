@@ -17,7 +17,7 @@ import pytest
 
 from lmtui.app.event_lines import encode_event
 from lmtui.cli import _target
-from lmtui.command_line import serve_parser
+from lmtui.command_line import PARSERS
 from lmtui.core import events
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope, Outcome
@@ -387,7 +387,7 @@ async def test_a_setting_of_who_started_the_host_is_not_that_of_another_client(
     monkeypatch.setenv("PERMISSION_MODE", "auto")
     _ = await asyncio.to_thread(ensure_host)
     monkeypatch.delenv("PERMISSION_MODE")
-    target = replace(hosted.target(), environment=_target(serve_parser().parse_args([])).environment)
+    target = replace(hosted.target(), environment=_target(PARSERS["serve"]().parse_args([])).environment)
     client = await asyncio.to_thread(RemoteHost, target.open)
     hosted.clients.append(client)
     assert (await client.new_session()).mode is Mode.NORMAL

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.command_line import models_parser
+from lmtui.command_line import PARSERS
 from lmtui.config import Config
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import BY_HAND, ModelProfile, profile_details
@@ -36,9 +36,9 @@ async def test_the_exit_code_says_whether_the_model_calls_tools(
 ) -> None:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
     async with ScriptedServer(Scenario((turn,))) as server:
-        arguments = models_parser().parse_args(["--exam", "scripted", "--json"])
+        arguments = PARSERS["models"]().parse_args(["--exam", "scripted", "--json"])
         assert await exam_report(Config(url=server.url), arguments) == code
         found = json.loads(capsys.readouterr().out)
         assert (found["call_form"] is None) is bool(code)
-        assert await exam_report(Config(url=server.url), models_parser().parse_args(["--exam", "scripted"])) == code
+        assert await exam_report(Config(url=server.url), PARSERS["models"]().parse_args(["--exam", "scripted"])) == code
     assert ("it calls tools in no form (native: it made no call" if code else "calls: native (") in capsys.readouterr().out
