@@ -458,18 +458,14 @@ class Toolbox(Protocol):
 class Limits:
     """What one turn may spend; the units are in the names, 0 means no limit.
 
-    `max_tokens` are those that are read again and written; what a server takes from its cache does not count.  The last 4 end
-    loops: the turn ends when more than half of the last `max_same_tool_streak` calls are the same one with the same result, or
-    after so many steps in a row that brought nothing new, or in which every call failed, or that were empty.
+    `max_tokens` are those that are read again and written; what a server takes from its cache does not count.  The turn ends
+    after `max_empty_iterations` empty answers in a row.
     """
 
     max_iterations: int = 500
     max_tokens: int = 0
     max_calls_per_message: int = 16
     timeout_s: float = 0.0
-    max_same_tool_streak: int = 8
-    max_no_progress_iters: int = 15
-    max_errors: int = 5
     max_empty_iterations: int = 5
 
 

@@ -35,7 +35,7 @@ from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_budget import ContextBudget
 from lmtui.engine.entries import History
 from lmtui.engine.inbox import Inbox
-from lmtui.engine.loop_detection import LoopDetector, at_depth
+from lmtui.engine.loop_detection import LoopDetector
 from lmtui.engine.open_work import OpenWorkTracker, StaleContextTracker, StepTracker, TaskSteps
 from lmtui.engine.skill_use import SkillTracker
 from lmtui.engine.spending import Spending
@@ -399,13 +399,13 @@ class Agent:
     model: ModelAccess = field(default_factory=ModelAccess)
     hooks: TurnHooks = field(default_factory=TurnHooks)
     inbox: Inbox = field(default_factory=Inbox)
-    loops: LoopDetector = field(default_factory=LoopDetector)
+    loops: LoopDetector = field(init=False)
     turn: TurnState = field(default_factory=TurnState)
     children: Children | None = None
     checkpoint_problem: str = ""
 
     def __post_init__(self) -> None:
-        self.loops.limits = at_depth(self.services.limits, self.state.depth)
+        self.loops = LoopDetector(self.state.depth)
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import takewhile
@@ -17,12 +17,7 @@ from lmtui.core import events
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted
-from lmtui.core.ports import Limits
 from lmtui.engine.turn_outcome import goes_on
-
-LONGEST = 5
-_TOLD = 3
-_OVER, _OVER_CHANGING = 4, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +33,6 @@ class Seen:
     given: tuple[str, str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Circle:
-    """The calls that come again in turn, and how often they came."""
-
-    calls: tuple[Seen, ...]
-    count: int
-    is_over: bool
-
-
-def row_at_end(trail: Sequence[Seen]) -> int:
-    """Return how often the last call was made in a row, with nothing changed meanwhile."""
-    return sum(1 for _ in takewhile(lambda each: each.key == trail[-1].key and not each.has_changed, reversed(trail)))
-
-
-def circle_at_end(trail: Sequence[Seen]) -> Circle | None:
-    """Return the circle with which a row of calls ends, None where it came fewer than three times.
-
-    Calls that change something may honestly come again: they need more rounds.
-    """
-    calls = tuple(trail)
-    for period in range(2, LONGEST + 1):
-        last = calls[-period:]
-        keys = [each.key for each in last]
-        if len(calls) < period * _TOLD or len(set(keys)) == 1:
-            continue
-        count = 1
-        while [each.key for each in calls[-period * (count + 1) : -period * count]] == keys:
-            count += 1
-        enough = _OVER_CHANGING if any(each.has_changed for each in calls[-period * count :]) else _OVER
-        if count >= _TOLD:
-            return Circle(last, count, count >= enough)
-    return None
-
-
 HELD_FROM = 3
 TOO_MANY_CALLS = "too many calls"  # the summary of a call beyond the limit of one message: it never ran
 _CANNOT_RUN = ("failed", "not understood")
@@ -79,9 +40,9 @@ _SHORT_CHARS = 1_000
 _TELLING_CHARS = 40
 _MOST_TRAIL = 64
 _MOST_SEEN = 10_000
+_WINDOW, _IDLE_STEPS, _FAILED_STEPS = 8, 15, 5
 _ROW_OVER = 8
-_EDITS_TOLD, _EDITS_OVER = 3, 5
-_TEXTS_TOLD, _TEXTS_OVER = 3, 5
+_LONGEST_CIRCLE, _ROUNDS_TOLD, _ROUNDS_OVER, _ROUNDS_OVER_CHANGING = 5, 3, 4, 6
 _SAME = "Same result as before: you have it already. Do not make this call again. Answer the user now, in plain words."
 _SAME_FAILURE = "(This call failed in the same way before. Do it in another way, or tell the user what is missing.)"
 
@@ -127,27 +88,18 @@ class _Counts:
     text: str = ""
 
 
-def at_depth(limits: Limits, depth: int) -> Limits:
-    """Return the limits of a sub-agent: the deeper it is, the sooner it is stopped; never later than its user wants."""
-    if depth < 1:
-        return limits
-    return replace(
-        limits,
-        max_same_tool_streak=_least(limits.max_same_tool_streak, max(3, 5 - depth)),
-        max_no_progress_iters=_least(limits.max_no_progress_iters, max(5, 9 - depth)),
-        max_errors=_least(limits.max_errors, 3),
-    )
-
-
-def _least(limit: int, most: int) -> int:
-    return min(limit, most) if limit else most
-
-
 class LoopDetector:
-    """Watches one agent.  `limits` are its own; `has_failed` tells whether the last call did."""
+    """Watches one agent: the deeper a sub-agent is, the sooner it is stopped.  `has_failed` tells whether the last call did.
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    Attributes:
+        window: among how many calls the same one is looked for.
+    """
+
+    def __init__(self, depth: int = 0) -> None:
+        self.window = max(3, 5 - depth) if depth else _WINDOW
+        self._most_idle = max(5, 9 - depth) if depth else _IDLE_STEPS
+        self._most_failed = 3 if depth else _FAILED_STEPS
+        self._enough = max(3, self.window // 2 + 1)  # of the window's calls: more than half
         self.has_failed = self._is_stuck = False
         self._counts = _Counts()
         self._step: _Step | None = None
@@ -162,11 +114,6 @@ class LoopDetector:
         return last.count(last[-1]) if last else 0
 
     @property
-    def window(self) -> int:
-        """Return among how many calls the same one is looked for."""
-        return self.limits.max_same_tool_streak or 8
-
-    @property
     def has_called(self) -> bool:
         """Tell whether a call was made since the user's words."""
         return bool(self._counts.trail)
@@ -174,7 +121,7 @@ class LoopDetector:
     @property
     def needs_answer(self) -> bool:
         """Tell whether the next answer should end the task, for nothing new comes any more."""
-        return self.count >= min(HELD_FROM, _enough(self.window) - 1)
+        return self.count >= min(HELD_FROM, self._enough - 1)
 
     def answer(self, call_id: str, tool: str, arguments: Mapping[str, object], text: str, *, ok: bool) -> str:
         """Return what the model gets of a call that ran, in place of a result that it has already.
@@ -225,8 +172,7 @@ class LoopDetector:
     def judge(self) -> Loop | None:
         """End the step and return the circle that shows itself, None where there is none or it was told of already."""
         self._close()
-        looks = (self._same, self._circle, self._edits, self._errors, self._texts, self._idle)
-        found = [loop for look in looks if (loop := look()) is not None]
+        found = [*filter(None, (self._same(), self._circle())), *self._counted()]
         over = next((loop for loop in found if loop.is_over), None)
         if over:
             return over
@@ -312,62 +258,67 @@ class LoopDetector:
 
     def _same(self) -> Loop | None:
         """Look among the last calls, and at the row that making room does not interrupt; one that cannot run ends it."""
-        count, row = self.count, row_at_end(self._counts.trail)
-        is_long = row >= min(max(_ROW_OVER, self.window), _MOST_TRAIL)
+        trail = self._counts.trail
+        count = self.count
+        row = sum(1 for _ in takewhile(lambda each: each.key == trail[-1].key and not each.has_changed, reversed(trail)))
+        is_long = row >= _ROW_OVER
         count = row if is_long else count
-        if count < HELD_FROM or not self.limits.max_same_tool_streak:
+        if count < HELD_FROM:
             return None
-        what = f"the same call with the same result, {count} times: {self._counts.trail[-1].words}"
-        return Loop("same", what, count, is_over=is_long or self._is_stuck or count >= _enough(self.window))
+        what = f"the same call with the same result, {count} times: {trail[-1].words}"
+        return Loop("same", what, count, is_over=is_long or self._is_stuck or count >= self._enough)
 
     def _circle(self) -> Loop | None:
-        found = circle_at_end(self._counts.trail)
-        if found is None or not self.limits.max_same_tool_streak:
-            return None
-        calls = ", ".join(each.words for each in found.calls)
-        what = f"the same {len(found.calls)} calls in turn, {found.count} times: {calls}"
-        advice = f"You go round in a circle: {calls}. Do something else, or tell the user what is missing."
-        return Loop("circle", what, found.count, advice, is_over=found.is_over)
+        """Look for calls that come again in turn; those that change something may honestly, so they need more rounds."""
+        trail = tuple(self._counts.trail)
+        for period in range(2, _LONGEST_CIRCLE + 1):
+            keys = [each.key for each in trail[-period:]]
+            count = 1
+            if len(trail) < period * _ROUNDS_TOLD or len(set(keys)) == 1:
+                continue
+            while [each.key for each in trail[-period * (count + 1) : -period * count]] == keys:
+                count += 1
+            if count < _ROUNDS_TOLD:
+                continue
+            calls = ", ".join(each.words for each in trail[-period:])
+            advice = f"You go round in a circle: {calls}. Do something else, or tell the user what is missing."
+            changes = any(each.has_changed for each in trail[-period * count :])
+            is_over = count >= (_ROUNDS_OVER_CHANGING if changes else _ROUNDS_OVER)
+            return Loop("circle", f"the same {period} calls in turn, {count} times: {calls}", count, advice, is_over=is_over)
+        return None
 
-    def _edits(self) -> Loop | None:
-        path, count = max(self._counts.edits.items(), key=lambda each: each[1], default=("", 0))
-        if count < _EDITS_TOLD:
-            return None
-        advice = f"{count} edits of {path} failed. Read it again and copy the text exactly, or write the whole file."
-        return Loop("edits", f"edits of one file that fail, {count}: {path}", count, advice, is_over=count >= _EDITS_OVER)
-
-    def _errors(self) -> Loop | None:
-        count, limit = self._counts.errors, self.limits.max_errors
-        if not limit or count < max(2, limit - 2):
-            return None
-        advice = (
-            "Every call of your last steps failed. Read the errors, and do it in another way or tell the user what is missing."
-        )
-        return Loop("errors", f"steps in a row in which every call failed: {count}", count, advice, is_over=count >= limit)
-
-    def _texts(self) -> Loop | None:
-        count = self._counts.texts
-        if count < _TEXTS_TOLD:
-            return None
-        advice = "You say the same again and nothing comes of it. Do something else, or answer the user."
-        return Loop("texts", f"the same words again, {count} times", count, advice, is_over=count >= _TEXTS_OVER)
-
-    def _idle(self) -> Loop | None:
-        count, limit = self._counts.idle, self.limits.max_no_progress_iters
-        if not limit or count < limit * 2 // 3:
-            return None
-        advice = "Your last steps brought nothing new and changed nothing. Do something else, or answer the user."
-        return Loop("idle", f"steps that brought nothing new: {count}", count, advice, is_over=count >= limit)
+    def _counted(self) -> Iterator[Loop]:
+        """Yield what came too often: told from one count on, over at another."""
+        counts = self._counts
+        path, edits = max(counts.edits.items(), key=lambda each: each[1], default=("", 0))
+        missing = "tell the user what is missing"
+        for kind, count, told, over, what, advice in (
+            (
+                "edits", edits, 3, 5, f"edits of one file that fail, {edits}: {path}",
+                f"{edits} edits of {path} failed. Read it again and copy the text exactly, or write the whole file.",
+            ),
+            (
+                "errors", counts.errors, max(2, self._most_failed - 2), self._most_failed,
+                f"steps in a row in which every call failed: {counts.errors}",
+                f"Every call of your last steps failed. Read the errors, and do it in another way or {missing}.",
+            ),
+            (
+                "texts", counts.texts, 3, 5, f"the same words again, {counts.texts} times",
+                "You say the same again and nothing comes of it. Do something else, or answer the user.",
+            ),
+            (
+                "idle", counts.idle, self._most_idle * 2 // 3, self._most_idle,
+                f"steps that brought nothing new: {counts.idle}",
+                "Your last steps brought nothing new and changed nothing. Do something else, or answer the user.",
+            ),
+        ):  # fmt: skip
+            if count >= told:
+                yield Loop(kind, what, count, advice, is_over=count >= over)
 
 
 def _has_run(event: events.ToolCallFinished) -> bool:
     """Tell whether a command ran to its end or its time: tests that fail, each time in another way, are what was asked for."""
     return event.summary.startswith("exit ") or event.summary == "timed out"
-
-
-def _enough(window: int) -> int:
-    """Return how many of a window's calls must be the same one: more than half, and three at least."""
-    return max(3, window // 2 + 1)
 
 
 def _canonical(arguments: Mapping[str, object]) -> str:
