@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import errno
 import os
-import struct
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from watchfiles import Change
+from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from lmtui.app.folder_rules import unmatched
 from lmtui.app.settings_trust import OWN_SETTINGS, read_own_settings
@@ -32,19 +33,13 @@ from lmtui.plain_files import open_plain_folder
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.text import decode, describe_change
 
-DEBOUNCE_S = 0.2
-_CLOSE_WRITE, _MOVED, _CREATE, _DELETE, _GONE = 0x8, 0xC0, 0x100, 0x200, 0xC00
-_ONLY_FOLDER, _EXCLUDE_UNLINKED = 0x0100_0000, 0x0400_0000
-_MASK = _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _GONE | _ONLY_FOLDER | _EXCLUDE_UNLINKED
-_WAS_MOVED, _IS_OVERFLOW, _IS_FORGOTTEN = 0x800, 0x4000, 0x8000
-_HEADER = struct.Struct("iIII")
-_READ_BYTES = 65_536
+_GATHER_MS = 200
+_OPTIONS = (False, False, 0, False, False)  # no debug output, no polling, and no folder below the named ones
 _GIT = ".git"
-_OWN_NAMES = (b".lmtui-", b".lmagent")
-_ELSEWHERE = "Changes by other programs are seen when a step ends: this system cannot tell of them at once."
+_OWN_NAMES = (".lmtui-", ".lmagent")
 _LIMIT = (
     "Changes by other programs are seen when a step ends: the limit of watched folders is reached "
-    "(sysctl fs.inotify.max_user_watches, max_user_instances)."
+    "(on Linux sysctl fs.inotify.max_user_watches, max_user_instances)."
 )
 
 
@@ -54,115 +49,64 @@ class FolderWatch:
     def __init__(self, root: Path, listener: Callable[[FoldersChanged], object]) -> None:
         self.root = root
         self._listener = listener
-        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-        self._fd = -1
+        self._wanted: frozenset[str] = frozenset()
+        self._places: dict[str, str] = {}  # the folders by the paths that are watched
+        self._stop = threading.Event()
         self._is_off = False
-        self._by_folder: dict[str, int] = {}
-        self._by_number: dict[int, str] = {}
-        self._changed: set[str] = set()
-        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def folders(self) -> frozenset[str]:
         """Return what is watched, git's own folder not counted."""
-        return frozenset(self._by_folder) - {_GIT}
+        return frozenset(self._places.values()) - {_GIT}
 
     def watch(self, folders: frozenset[str]) -> None:
-        """Watch just these folders, and git's own."""
-        if self._is_off or not self._open():
+        """Watch just these folders, and git's own; a link is not followed."""
+        if self._is_off or folders | {_GIT} == self._wanted:
             return
-        for folder in set(self._by_folder) - folders - {_GIT}:
-            number = self._by_folder.pop(folder)
-            self._forget(number)
-        for folder in (folders | {_GIT}) - set(self._by_folder):
-            if not self._add(folder):
-                return
+        self._stop.set()
+        self._wanted, self._stop = folders | {_GIT}, threading.Event()
+        opened: dict[int, str] = {}
+        for folder in self._wanted:
+            with suppress(OSError):
+                opened[open_plain_folder(self.root, folder)] = folder
+        is_linux = sys.platform == "linux"  # there the open folder itself is watched, whatever its path becomes
+        self._places = {f"/proc/self/fd/{at}" if is_linux else str(self.root / name): name for at, name in opened.items()}
+        try:
+            watcher = RustNotify(list(self._places), *_OPTIONS)
+        except (OSError, WatchfilesRustInternalError):
+            self.close()
+            self._listener(FoldersChanged(problem=_LIMIT))
+            return
+        finally:
+            for at in opened:
+                os.close(at)
+        work = (watcher, self._stop, asyncio.get_running_loop())
+        threading.Thread(target=self._read, args=work, name="folders", daemon=True).start()
 
     def close(self) -> None:
         """Watch nothing any more; idempotent."""
         self._is_off = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._fd >= 0:
+        self._stop.set()
+        self._places = {}
+
+    def _read(self, watcher: RustNotify, stop: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+        while isinstance(found := watcher.watch(_GATHER_MS, _GATHER_MS, 0, stop), set):
             with suppress(RuntimeError):  # the loop is closed already
-                asyncio.get_running_loop().remove_reader(self._fd)
-            os.close(self._fd)
-            self._fd = -1
-        self._by_folder.clear()
-        self._by_number.clear()
+                loop.call_soon_threadsafe(self._tell, found, stop)
 
-    def _open(self) -> bool:
-        if self._fd >= 0:
-            return True
-        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if self._libc is not None else -1
-        if self._fd < 0:
-            self._give_up(_ELSEWHERE if self._libc is None else _LIMIT)
-            return False
-        asyncio.get_running_loop().add_reader(self._fd, self._read)
-        return True
-
-    def _add(self, folder: str) -> bool:
-        """Watch a folder if it is one, reached without a link; False where no more can be watched."""
-        try:
-            opened = open_plain_folder(self.root, folder)
-        except OSError:
-            return True
-        assert self._libc is not None
-        path = f"/proc/self/fd/{opened}".encode()
-        number = self._libc.inotify_add_watch(self._fd, ctypes.c_char_p(path), ctypes.c_uint32(_MASK))
-        os.close(opened)
-        if number >= 0:
-            self._by_folder[folder], self._by_number[number] = number, folder
-        elif ctypes.get_errno() in (errno.ENOSPC, errno.ENOMEM):
-            self._give_up(_LIMIT)
-            return False
-        return True
-
-    def _forget(self, number: int) -> None:
-        self._by_number.pop(number, None)
-        assert self._libc is not None
-        self._libc.inotify_rm_watch(self._fd, number)
-
-    def _give_up(self, problem: str) -> None:
-        self.close()
-        self._listener(FoldersChanged(problem=problem))
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._fd, _READ_BYTES)
-        except OSError:
-            return
-        for number, mask, name in _events(data):
-            if mask & _IS_OVERFLOW:
-                self._changed |= set(self._by_folder)
-            folder = self._by_number.get(number)
-            if folder is None or name.startswith(_OWN_NAMES) or (folder == _GIT and name.endswith(b".lock")):
+    def _tell(self, found: set[tuple[int, str]], stop: threading.Event) -> None:
+        changed: set[str] = set()
+        for kind, path in found if not stop.is_set() else ():
+            place = path if path in self._places else path.rpartition("/")[0]
+            folder, name = self._places.get(place), path[len(place) + 1 :]
+            if folder is None or name.startswith(_OWN_NAMES) or (folder == _GIT and name.endswith(".lock")):
                 continue
-            self._changed.add(folder)
-            if mask & _WAS_MOVED:  # the watch would follow it to its new name, and the old name may come back
-                self._forget(number)
-            elif mask & _IS_FORGOTTEN:
-                del self._by_number[number]
-            if mask & (_WAS_MOVED | _IS_FORGOTTEN):
-                self._by_folder.pop(folder, None)
-        if self._changed and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(DEBOUNCE_S, self._tell)
-
-    def _tell(self) -> None:
-        self._timer = None
-        changed, self._changed = frozenset(self._changed), set()
-        self._listener(FoldersChanged(changed - {_GIT}, _GIT in changed))
-
-
-def _events(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield watch number, mask and name of each event in what the kernel wrote (inotify(7))."""
-    at = 0
-    while at + _HEADER.size <= len(data):
-        number, mask, _cookie, size = _HEADER.unpack_from(data, at)
-        at += _HEADER.size
-        yield number, mask, data[at : at + size].rstrip(b"\0")
-        at += size
+            changed.add(folder)
+            self._wanted -= {f"{folder}/{name}".strip("/")}  # it may be another now, and is watched again when it is wanted
+            if kind == Change.deleted and not name:
+                del self._places[place]
+        if changed:
+            self._listener(FoldersChanged(frozenset(changed) - {_GIT}, _GIT in changed))
 
 
 MOST_FILES = 500

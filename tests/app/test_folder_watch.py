@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -9,8 +8,6 @@ import pytest
 
 from lmtui.app.workspace_files import FolderWatch
 from lmtui.core.workspace import FoldersChanged
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
 
 class Watched:
