@@ -46,54 +46,56 @@ def as_json(history: Sequence[events.Envelope]) -> str:
 def as_markdown(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as Markdown, tool results in fences longer than any inside them."""
     out = [f"# {_title(history)}", ""]
-    for envelope in history:
-        match envelope.event:
-            case events.MessageAdded(role=role, text=text) if text.strip():
-                out += [f"## {_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", "", sanitize(text), ""]
-            case events.ToolCallStarted(tool=tool, title=title):
-                out += [f"**{_code(tool)}** {_code(title)}", ""]
-            case events.ToolCallFinished(result=result):
-                shown = sanitize(result)
-                fence = _fence(shown)
-                out += [fence, shown, fence, ""]
-            case PlanProposed(proposal=proposal):
-                shown = "\n".join(proposal_lines(proposal))
-                fence = _fence(shown)
-                out += ["**plan**", "", fence, shown, fence, ""]
-            case PlanDecided() as event:
-                out += [f"> {plan_event_words(event)}", ""]
-            case events.TurnEnded(error=error) if error:
-                out += [f"> {sanitize_line(error)}", ""]
-            case _:
-                pass
+    for kind, head, text in _blocks(history):
+        fence = _fence(text)
+        values = {"head": head, "text": text, "fence": fence, "tool": _code(head), "title": _code(text)}
+        out.append(_MARKDOWN[kind].format(**values))
     return "\n".join(out)
 
 
 def as_html(history: Sequence[events.Envelope]) -> str:
     """Return the transcript as one page that loads nothing."""
-    body: list[str] = []
+    blocks = [_HTML[kind].format(head=html.escape(head), text=html.escape(text)) for kind, head, text in _blocks(history)]
+    title = html.escape(_title(history))
+    return _PAGE.format(title=title, css=_CSS, body="\n".join(blocks))
+
+
+_MARKDOWN = {
+    "you": "## {head}\n\n{text}\n", "lmtui": "## {head}\n\n{text}\n", "call": "**{tool}** {title}\n",
+    "result": "{fence}\n{text}\n{fence}\n", "plan": "**plan**\n\n{fence}\n{text}\n{fence}\n", "note": "> {text}\n",
+}  # fmt: skip
+_HTML = {
+    "you": "<section class=user><h2>{head}</h2><pre>{text}</pre></section>",
+    "lmtui": "<section><h2>{head}</h2><pre>{text}</pre></section>",
+    "call": "<h3>{head} <code>{text}</code></h3>",
+    "result": "<details><summary>{head} result</summary><pre>{text}</pre></details>",
+    "plan": "<h3>plan</h3><pre>{text}</pre>",
+    "note": "<p><em>{text}</em></p>",
+}
+_PAGE = (
+    "<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>\n<style>{css}</style>\n"
+    "<h1>{title}</h1>\n{body}\n</html>"
+)
+
+
+def _blocks(history: Sequence[events.Envelope]) -> Iterator[tuple[str, str, str]]:
+    """Yield what a page shows, each with its kind, what stands above it, and its text; nothing is escaped."""
     for envelope in history:
         match envelope.event:
             case events.MessageAdded(role=role, text=text) if text.strip():
-                body.append(f'<section class="{role}"><h2>{_name(role)}</h2><pre>{html.escape(sanitize(text))}</pre></section>')
+                yield _name(role), f"{_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", sanitize(text)
             case events.ToolCallStarted(tool=tool, title=title):
-                body.append(f"<h3>{html.escape(sanitize_line(tool))} <code>{html.escape(sanitize_path(title))}</code></h3>")
+                yield "call", sanitize_line(tool), sanitize_path(title)
             case events.ToolCallFinished(result=result, ok=ok):
-                sign = "✓" if ok else "✗"
-                body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(sanitize(result))}</pre></details>")
+                yield "result", "✓" if ok else "✗", sanitize(result)
             case PlanProposed(proposal=proposal):
-                body.append(f"<h3>plan</h3><pre>{html.escape(chr(10).join(proposal_lines(proposal)))}</pre>")
+                yield "plan", "", "\n".join(proposal_lines(proposal))
             case PlanDecided() as event:
-                body.append(f"<p><em>{html.escape(plan_event_words(event))}</em></p>")
+                yield "note", "", plan_event_words(event)
             case events.TurnEnded(error=error) if error:
-                body.append(f"<p><em>{html.escape(sanitize_line(error))}</em></p>")
+                yield "note", "", sanitize_line(error)
             case _:
                 pass
-    title = html.escape(_title(history))
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>\n<style>{_CSS}</style>\n"
-        f"<h1>{title}</h1>\n" + "\n".join(body) + "\n</html>"
-    )
 
 
 _CSS = (
