@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.lenient_json import first_of, line_of, objects_in, read_loose_json, text_of, texts_of
@@ -161,63 +161,33 @@ def _unwrapped(given: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _steps(given: object) -> tuple[PlanStep, ...]:
+    """Return the steps of a list, an object or a text: JSON, or a line each.
+
+    They are numbered as their ids say, where all are numbers that differ, else in their order.
+
+    Raises:
+        ToolError: an id is there twice, the JSON is not complete, or a step depends on what is not one.
+    """
     if isinstance(given, str):
-        given = _listed(given)
+        try:
+            given = read_loose_json(given) if given.lstrip()[:1] in ("[", "{", "`") else given.splitlines()
+        except ValueError as error:
+            raise ToolError("the steps are not a complete JSON list.", f"Give the plan as {FORM}") from error
     if isinstance(given, Mapping):
         given = list(given.values()) if all(isinstance(each, Mapping | str) for each in given.values()) else [given]
     if not isinstance(given, list):
         return ()
-    raw = [each for each in given if each not in (None, "", {})]
-    numbers = _numbers(raw)
-    return tuple(_read_step(each, number, numbers) for number, each in zip(numbers.own, raw, strict=True))
-
-
-def _listed(text: str) -> object:
-    """Return the steps of a text: JSON, or a line each."""
-    try:
-        return read_loose_json(text) if text.lstrip()[:1] in ("[", "{", "`") else _lines(text)
-    except ValueError as error:
-        raise ToolError("the steps are not a complete JSON list.", f"Give the plan as {FORM}") from error
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()]
-
-
-class _Numbers:
-    """The number of each step, and which number belongs to an id as the model wrote it."""
-
-    def __init__(self, own: list[int], by_id: dict[str, int]) -> None:
-        self.own, self.by_id = own, by_id
-
-    def of(self, given: object) -> int:
-        """Return the number of the step that a dependency names.
-
-        Raises:
-            ToolError: there is none.
-        """
-        key = _key(given)
-        if key not in self.by_id:
-            raise ToolError(f"a step depends on {str(given)[:40]!r}, which is not a step.", f"Give the plan as {FORM}")
-        return self.by_id[key]
-
-
-def _numbers(raw: list[object]) -> _Numbers:
-    """Number the steps as their ids say, where all are numbers of their own, else in their order.
-
-    Raises:
-        ToolError: an id is there twice.
-    """
+    raw = [each for each in given if each not in (None, {}) and (not isinstance(each, str) or each.strip())]
     ids = [first_of(each, ("id", "step_id", "number", "nr")) if isinstance(each, Mapping) else None for each in raw]
     keys = [_key(each) for each in ids if each is not None]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
         raise ToolError(f"the step ids {', '.join(twice)[:100]} occur more than once.", f"Give the plan as {FORM}")
     are_numbers = len(keys) == len(raw) and all(key.isdecimal() and len(key) < 5 and int(key) > 0 for key in keys)
-    own = [int(key) for key in keys] if are_numbers else list(range(1, len(raw) + 1))
-    by_id = {str(number): number for number in own}
-    by_id |= {_key(given): number for given, number in zip(ids, own, strict=True) if given is not None}
-    return _Numbers(own, by_id)
+    own = list(map(int, keys)) if are_numbers else list(range(1, len(raw) + 1))
+    numbers = {str(number): number for number in own}
+    numbers |= {_key(given): number for given, number in zip(ids, own, strict=True) if given is not None}
+    return tuple(_read_step(each, number, numbers) for number, each in zip(own, raw, strict=True))
 
 
 def _key(given: object) -> str:
@@ -227,15 +197,17 @@ def _key(given: object) -> str:
     return str(int(found[1])) if found else text
 
 
-def _read_step(given: object, number: int, numbers: _Numbers) -> PlanStep:
+def _read_step(given: object, number: int, numbers: Mapping[str, int]) -> PlanStep:
     if not isinstance(given, Mapping):
         return PlanStep(number, _LIST_MARK.sub("", text_of(given)))
     after = first_of(given, _AFTER)
     wanted = after if isinstance(after, list) else [] if after in (None, "") else re.split(r"[,\s]+", str(after).strip())
+    if unknown := [each for each in wanted if _key(each) not in numbers]:
+        raise ToolError(f"a step depends on {str(unknown[0])[:40]!r}, which is not a step.", f"Give the plan as {FORM}")
     return PlanStep(
         number,
         _NUMBER.sub("", text_of(first_of(given, _TEXT))),
-        depends_on=tuple(dict.fromkeys(numbers.of(each) for each in wanted)),
+        depends_on=tuple(dict.fromkeys(numbers[_key(each)] for each in wanted)),
         verification=text_of(first_of(given, _CHECK)),
         risk=_level(first_of(given, ("risk", "risk_level"))),
         files=texts_of(first_of(given, _FILES)),
@@ -287,120 +259,72 @@ def _field(name: str, value: str) -> Iterator[str]:
     yield from (f"{indent}| {line}" for line in rest)
 
 
-@dataclass(slots=True)
-class _Field:
-    """One field as it was written: in which line it begins, its name, its number, its text."""
-
-    line: int
-    name: str
-    number: str
-    lines: list[str]
-
-    @property
-    def value(self) -> str:
-        """Return its text."""
-        return "\n".join(self.lines).strip()
-
-
-@dataclass(slots=True)
-class _DraftStep:
-    """A step while its fields come."""
-
-    begun: _Field
-    number: int
-    fields: list[_Field] = field(default_factory=list)
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts of one kind of field."""
-        return tuple(dict.fromkeys(each.value for each in self.fields if each.name == name and each.value))
-
-
 def from_text(text: str) -> Proposal:
     """Return the plan that a text holds.
 
     Raises:
         UsageError: it holds none, or one that cannot be carried out; the message names the line.
     """
-    head: list[_Field] = []
-    drafts: list[_DraftStep] = []
-    for each in _fields(text):
-        if each.name == "step":
-            drafts.append(_DraftStep(each, _number(each, drafts)))
-        elif drafts and each.name in _OF_STEP:
-            drafts[-1].fields.append(each)
-        elif not drafts and each.name in _HEAD:
-            head.append(each)
-        else:
-            known = _OF_STEP if drafts else _HEAD
-            raise UsageError(f"line {each.line}: {each.name!r} is not allowed here; use one of {', '.join(known)} and step")
-    used = {draft.number for draft in drafts}
-    steps = tuple(_step(draft, used) for draft in drafts)
-    return _checked(head, drafts, steps)
-
-
-def _checked(head: list[_Field], drafts: list[_DraftStep], steps: tuple[PlanStep, ...]) -> Proposal:
-    title, goal = (" ".join(each.value for each in head if each.name == name) for name in ("title", "goal"))
-    proposal = Proposal(title, steps, goal, tuple(dict.fromkeys(each.value for each in head if each.name == "risk")))
-    problem = find_problem(proposal)
-    if problem:
-        found = re.search(r"steps? (\d+)", problem)
-        line = next((draft.begun.line for draft in drafts if found and draft.number == int(found[1])), 1)
-        raise UsageError(f"line {line}: {problem}")
+    head: list[tuple[str, str]] = []
+    steps: dict[int, list[tuple[str, str]]] = {}
+    lines: dict[int, int] = {}
+    current = head
+    for line, name, digits, value in _fields(text):
+        known = _OF_STEP if steps else _HEAD
+        if name == "step":
+            number = int(digits) if digits and len(digits) < 6 else max(steps, default=0) + 1
+            if number in steps:
+                raise UsageError(f"line {line}: there is a step {number} already")
+            lines[number] = line
+            current = steps[number] = []
+        elif name not in known:
+            raise UsageError(f"line {line}: {name!r} is not allowed here; use one of {', '.join(known)} and step")
+        current.append((name, value))
+    found = tuple(_step(number, fields, lines[number]) for number, fields in steps.items())
+    title, goal = (" ".join(_texts(head, name)) for name in ("title", "goal"))
+    proposal = Proposal(title, found, goal, _texts(head, "risk"))
+    if problem := find_problem(proposal):
+        named_step = re.search(r"steps? (\d+)", problem)
+        raise UsageError(f"line {lines.get(int(named_step[1]), 1) if named_step else 1}: {problem}")
     return proposal
 
 
-def _fields(text: str) -> Iterator[_Field]:
-    current: _Field | None = None
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.rstrip("\r")
+def _fields(text: str) -> Iterator[tuple[int, str, str, str]]:
+    """Yield each field: the line in which it begins, its name, the number behind that, its text."""
+    begun: tuple[int, str, str] | None = None
+    value: list[str] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        if more := _MORE.fullmatch(line):
-            if current is None:
-                raise UsageError(f"line {number}: nothing before it could continue")
-            current.lines.append(more[1])
-            continue
-        if current is not None:
-            yield current
-        found = _FIELD.fullmatch(line)
-        if found is None:
+        found, more = _FIELD.fullmatch(line), _MORE.fullmatch(line)
+        if more is not None and begun is not None:
+            value.append(more[1])
+        elif more is not None:
+            raise UsageError(f"line {number}: nothing before it could continue")
+        elif found is None:
             raise UsageError(f"line {number}: {line.strip()[:40]!r} begins with none of the names; a text continues with |")
-        current = _Field(number, found[1].lower(), found[2], [found[3]])
-    if current is not None:
-        yield current
+        else:
+            if begun is not None:
+                yield *begun, "\n".join(value).strip()
+            begun, value = (number, found[1].lower(), found[2]), [found[3]]
+    if begun is not None:
+        yield *begun, "\n".join(value).strip()
 
 
-def _number(begun: _Field, drafts: list[_DraftStep]) -> int:
-    known = {draft.number for draft in drafts}
-    number = int(begun.number) if begun.number and len(begun.number) < 6 else max(known, default=0) + 1
-    if number in known:
-        raise UsageError(f"line {begun.line}: there is a step {number} already")
-    return number
+def _texts(fields: Sequence[tuple[str, str]], name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for each, value in fields if each == name and value))
 
 
-def _step(draft: _DraftStep, known: set[int]) -> PlanStep:
-    risks = [each for each in draft.fields if each.name == "risk"]
-    for each in risks:
-        if each.value.lower() not in STEP_RISKS:
-            raise UsageError(f"line {each.line}: a risk is one of {', '.join(STEP_RISKS)}")
-    after: list[int] = []
-    for each in draft.fields:
-        if each.name == "after":
-            after += _ids(each, known)
+def _step(number: int, fields: Sequence[tuple[str, str]], line: int) -> PlanStep:
+    after = [word for text in _texts(fields, "after") for word in re.split(r"[,\s]+", text)]
+    if wrong := [word for word in after if word and not (word.isdecimal() and len(word) < 6)]:
+        raise UsageError(f"line {line}: step {number} depends on {wrong[0][:20]!r}, which is not a step")
     return PlanStep(
-        draft.number,
-        draft.begun.value,
-        depends_on=tuple(dict.fromkeys(after)),
-        verification="\n".join(draft.texts("check")),
-        risk=risks[-1].value.lower() if risks else STEP_RISKS[0],
-        files=draft.texts("file"),
-        commands=draft.texts("run"),
+        number,
+        "".join(_texts(fields, "step")),
+        depends_on=tuple(dict.fromkeys(int(word) for word in after if word)),
+        verification="\n".join(_texts(fields, "check")),
+        risk=(STEP_RISKS[0], *_texts(fields, "risk"))[-1].lower(),
+        files=_texts(fields, "file"),
+        commands=_texts(fields, "run"),
     )
-
-
-def _ids(given: _Field, known: set[int]) -> list[int]:
-    words = [word for word in re.split(r"[,\s]+", given.value) if word]
-    for word in words:
-        if not word.isdecimal() or len(word) > 5 or int(word) not in known:
-            raise UsageError(f"line {given.line}: after names {word[:20]!r}, which is not a step")
-    return [int(word) for word in words]

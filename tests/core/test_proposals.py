@@ -219,10 +219,10 @@ def test_a_plan_reads_as_a_person_would_write_it_and_a_step_without_a_number_get
 @for_each(("old", "new", "words"), [
     ("  check: it passes", "  it passes", "line 12: 'it passes' begins with none of the names"),
     ("  check:", "  checks:", "line 12: 'checks' is not allowed here"),
-    ("after: 1", "after: 1, 9", "line 13: after names '9', which is not a step"),
-    ("after: 1", "after: one", "line 13: after names 'one'"),
+    ("after: 1", "after: 1, 9", "line 10: step 2 depends on 9, which is not a step"),
+    ("after: 1", "after: one", "line 10: step 2 depends on 'one', which is not a step"),
     ("step 2:", "step 1:", "line 10: there is a step 1 already"),
-    ("risk: medium", "risk: huge", "line 8: a risk is one of low, medium, high"),
+    ("risk: medium", "risk: huge", "line 6: step 1 has the risk 'huge'; it is one of low, medium, high"),
     ("step 2: Test it", "step 2:", "line 10: step 2 has no description"),
     ("  risk: medium", "  after: 2", "line 6: steps 1 → 2 → 1 wait for each other"),
     ("title: Nested comments", "", "line 1: it has no title"),

@@ -134,7 +134,7 @@ else touch {tmp_path}/count; sed -i 's/after: 1$/after: 9/' "$1"; fi"""
         await plan_read(driver)
         monkeypatch.setattr(driver.app, "suspend", NoTerminal)
         await driver.press("e")
-        await driver.until(lambda: "after names '9', which is not a step" in driver.text())
+        await driver.until(lambda: "depends on 9, which is not a step" in driver.text())
         assert driver.host.session.plans.answers == []
         await driver.wake()
         await driver.press("e")
