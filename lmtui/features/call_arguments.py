@@ -1,17 +1,71 @@
-"""The arguments of a call to a tool that people bring (a server's, a promoted one): read, fitted to its schema, checked."""
+"""A call of a tool that people bring (a server's, a promoted one): its arguments are read, fitted to its schema and checked."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lmtui.core.errors import ToolError
 from lmtui.core.lenient_json import fit_values
+from lmtui.core.permissions.rules import Access
+from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.sanitize import sanitize_line
 
 _CHECKER = "lmtui.json_schema"  # JSON Schema takes a while to load
+_TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtCall:
+    """A call of one tool; implements `core.ports.PreparedCall`.
+
+    `tool` is the name by which the model calls it, and rules name it.  `schema` is its own, `told` what the model knows of it,
+    `perform` does it, `shown` is for the user next to the arguments.
+    """
+
+    tool: str
+    arguments: Mapping[str, object]
+    schema: Mapping[str, Any]
+    told: Mapping[str, object]
+    perform: Callable[[Mapping[str, object], ToolContext], Awaitable[ToolResult]]
+    subjects: tuple[str, ...] = ()
+    shown: str = ""
+    limits: str = ""
+
+    @property
+    def title(self) -> str:
+        return sanitize_line(", ".join(f"{name}={value}" for name, value in self.arguments.items()))[:_TITLE_CHARS]
+
+    @property
+    def access(self) -> Access:
+        """Return that it may do anything: what a server says of its tools is not believed."""
+        return Access.EXECUTE
+
+    async def preview(self, context: ToolContext) -> Preview:
+        del context  # the workspace has nothing to do with it
+        await self._check()
+        given = json.dumps(self.arguments, indent=1, ensure_ascii=False)
+        return Preview(f"{self.tool}\n{given}{self.shown}", limits=sanitize_line(self.limits))
+
+    async def run(self, context: ToolContext) -> ToolResult:
+        await self._check()
+        return await self.perform(self.arguments, context)
+
+    async def _check(self) -> None:
+        """Look whether the arguments fit the schema.
+
+        Raises:
+            ToolError: they do not; the text says where, and what the tool takes.
+        """
+        checker = await asyncio.to_thread(importlib.import_module, _CHECKER)
+        found: tuple[str, ...] = await asyncio.to_thread(checker.problems, self.schema, self.arguments)
+        if found:
+            takes = json.dumps(self.told, ensure_ascii=False)[:2000]
+            raise ToolError(f"the arguments of {self.tool} do not fit: {'; '.join(found)}. Its schema: {takes}")
 
 
 def read_arguments(tool: str, text: str) -> dict[str, object]:
@@ -52,18 +106,3 @@ def _fitted(value: object, wanted: object) -> object:
         is_right = isinstance(found, fits[kind]) and (kind == "boolean") == isinstance(found, bool)
         return found if is_right else value
     return value
-
-
-async def check_arguments(
-    tool: str, arguments: Mapping[str, object], schema: Mapping[str, Any], told: Mapping[str, object]
-) -> None:
-    """Look whether arguments fit a schema; `told` is what the model knows of it.
-
-    Raises:
-        ToolError: they do not; the text says where, and what the tool takes.
-    """
-    checker = await asyncio.to_thread(importlib.import_module, _CHECKER)
-    found: tuple[str, ...] = await asyncio.to_thread(checker.problems, schema, arguments)
-    if found:
-        takes = json.dumps(told, ensure_ascii=False)[:2000]
-        raise ToolError(f"the arguments of {tool} do not fit: {'; '.join(found)}. Its schema: {takes}")

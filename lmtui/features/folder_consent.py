@@ -39,20 +39,23 @@ def replace_file(file: Path, text: str) -> None:
 _MAX_BYTES = 4_194_304
 
 
+ALLOWED, REFUSED = "allowed", "refused"
+
+
 @dataclass(frozen=True, slots=True)
 class FolderContent:
-    """What a folder brings now, with the hash of all of it (empty: nothing)."""
+    """What a folder brings now; `digest` is the hash of all of it, for items without one of their own."""
 
     items: tuple[TrustItem, ...] = ()
     digest: str = ""
 
     def marked(self) -> tuple[TrustItem, ...]:
-        """Return the items, each with the hash of all of it."""
-        return tuple(replace(item, digest=self.digest) for item in self.items)
+        """Return the items, each with the hash that an answer holds for."""
+        return tuple(item if item.digest else replace(item, digest=self.digest) for item in self.items)
 
 
 class FolderConsent:
-    """The answer for one kind of things of one folder; implements `core.trust.Trust`.
+    """The answers for one kind of things of one folder; implements `core.trust.Trust`.
 
     Args:
         workspace: the folder.
@@ -67,39 +70,51 @@ class FolderConsent:
 
     def holds(self, digest: str) -> bool:
         """Tell whether the user said yes to what has this hash."""
-        return bool(digest) and self._answers().get("allowed") == digest
+        return bool(digest) and self.answers().get(digest) == ALLOWED
 
     def waiting(self) -> Sequence[TrustItem]:
-        brought = self._read()
-        return () if not brought.digest or brought.digest in self._answers().values() else brought.marked()
+        return self._answered(None)
 
     def refused(self) -> Sequence[TrustItem]:
-        brought = self._read()
-        return brought.marked() if brought.digest and self._answers().get("refused") == brought.digest else ()
+        return self._answered(REFUSED)
 
     def trusted(self) -> Sequence[TrustItem]:
-        brought = self._read()
-        return brought.marked() if self.holds(brought.digest) else ()
+        return self._answered(ALLOWED)
+
+    def _answered(self, answer: str | None) -> tuple[TrustItem, ...]:
+        answers = self.answers()
+        return tuple(item for item in self._read().marked() if answers.get(item.digest) == answer)
 
     def revoke(self) -> None:
-        if self._answers():
+        if self.answers():
             self._keep({})
 
     def answered_elsewhere(self) -> bool | None:
-        digest = self._read().digest
-        answers = self._answers()
-        return answers.get("allowed") == digest if digest and digest in answers.values() else None
+        answers = self.answers()
+        found = {answers.get(item.digest) for item in self._read().marked()}
+        return None if not found or None in found else REFUSED not in found
 
     def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        brought = self._read()
-        if brought.digest:
-            check_shown(brought.marked(), shown)
-            self._keep({"allowed" if is_trusted else "refused": brought.digest})
+        if open_ones := self.waiting() or self.refused():
+            check_shown(open_ones, shown)
+            self._answer([item.digest for item in open_ones], ALLOWED if is_trusted else REFUSED)
 
-    def _answers(self) -> dict[str, str]:
+    def allow(self, digest: str) -> None:
+        """Keep a yes to what the user just made here."""
+        self._answer([digest], ALLOWED)
+
+    def _answer(self, digests: Sequence[str], answer: str) -> None:
+        there = {item.digest for item in self._read().marked()}
+        known = {digest: word for digest, word in self.answers().items() if digest in there}
+        self._keep({**known, **dict.fromkeys(digests, answer)})
+
+    def answers(self) -> dict[str, str]:
+        """Return the answers by hash."""
         found = _load(_file()).get(self._name, {})
         own = found.get(self._key, {}) if isinstance(found, dict) else {}
-        return {name: each for name, each in own.items() if isinstance(each, str)} if isinstance(own, dict) else {}
+        kept = own.items() if isinstance(own, dict) else ()
+        pairs = [(value, key) if key in (ALLOWED, REFUSED) else (key, value) for key, value in kept]  # older files: by answer
+        return {digest: word for digest, word in pairs if isinstance(digest, str) and word in (ALLOWED, REFUSED)}
 
     def _keep(self, answers: dict[str, str]) -> None:
         file = _file()
@@ -116,10 +131,10 @@ class FolderConsent:
 
 
 def folders_with_yes(name: str) -> tuple[str, ...]:
-    """Return the folders whose things of a kind were answered with yes."""
+    """Return the folders of whose things of a kind some were answered with yes."""
     of_kind = _load(_file()).get(name)
     found = of_kind if isinstance(of_kind, dict) else {}
-    return tuple(folder for folder, own in found.items() if isinstance(own, dict) and own.get("allowed"))
+    return tuple(folder for folder, own in found.items() if isinstance(own, dict) and ALLOWED in (*own, *own.values()))
 
 
 def _file() -> Path:

@@ -16,11 +16,12 @@ _FENCE = "---"
 
 @dataclass(frozen=True, slots=True)
 class FrontLines:
-    """What is before the text, keys in small letters, and the text behind it; `problem` where the front has no end."""
+    """What is before the text, keys in small letters, and the text behind it; `problem` is the first, in a `line` from 1."""
 
     fields: dict[str, str]
     body: str
     problem: str = ""
+    line: int = 0
 
 
 def read_front(text: str) -> FrontLines:
@@ -30,27 +31,35 @@ def read_front(text: str) -> FrontLines:
         return FrontLines({}, text.strip())
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), 0)
     if not end:
-        return FrontLines({}, text.strip(), "its front matter has no end, a second line of ---")
-    fields: dict[str, str] = {}
-    key = ""
-    for line in lines[1:end]:
-        if line[:1] in (" ", "\t", "-") and key:
-            is_item = line.lstrip().startswith("-")
-            more = _plain(line.strip().removeprefix("-").strip())
-            fields[key] = f"{fields[key]}{', ' if is_item else ' '}{more}".strip(", ")
-            continue
+        return FrontLines({}, text.strip(), "its front matter has no end, a second line of ---", 1)
+    fields: dict[str, list[str]] = {}
+    key, odd = "", 0
+    for number, line in enumerate(lines[1:end], 2):
         name, colon, value = line.partition(":")
-        if colon and name.strip() and not line.startswith("#"):
-            key = name.strip().lower()
-            fields[key] = _plain(value.strip())
-    return FrontLines(fields, "\n".join(lines[end + 1 :]).strip())
+        if line.startswith((" ", "\t", "-", "]", "}")) and key:
+            is_item = line.lstrip().startswith("-")
+            more = line.strip().removeprefix("-").strip()
+            fields[key] += [", ", _plain(more)] if is_item else [" ", more]
+        elif colon and _plain(name.strip()).strip() and not line.startswith(("#", " ", "\t", "-")):
+            key = _plain(name.strip()).strip().lower()
+            fields[key] = [value.strip() if value.strip() not in _BLOCKS else ""]
+        elif line.strip() and not line.startswith("#"):
+            odd = odd or number
+    problem = "it is neither `key: value` nor a list below one" if odd else ""
+    found = {name: _plain("".join(pieces).strip(", ")) for name, pieces in fields.items()}
+    return FrontLines(found, "\n".join(lines[end + 1 :]).strip(), problem, odd)
+
+
+_BLOCKS = (">", "|", ">-", "|-")
 
 
 def _plain(value: str) -> str:
-    """Return a value without the quotes around it, or the signs of a text over several lines."""
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" and value[0] not in value[1:-1]:
-        return value[1:-1]
-    return "" if value in (">", "|", ">-", "|-") else value
+    """Return a value without the quotes around it."""
+    quote = value[:1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else ""
+    inner = value[1:-1].replace("''", "") if quote == "'" else re.sub(r"\\.", "", value[1:-1])
+    if not quote or quote in inner:
+        return value
+    return value[1:-1].replace("''", "'") if quote == "'" else re.sub(r'\\(["\\])', r"\1", value[1:-1])
 
 
 _WORD = re.compile(r"(?<![^\s,])[^\s,()]+(?:\([^()]*\))?(?![^\s,])")

@@ -79,7 +79,7 @@ async def test_one_that_cannot_be_read_is_named_and_an_unknown_name_lists_those_
     folder = workspace.parent / "settings/agents"
     for name in ("heron", "egret"):
         make(folder, name)
-    (folder / "bad.md").write_text("---\nname: bad\ndescription: [open\n---\nDo.\n")
+    (folder / "bad.md").write_text("---\nname: bad\ndescription\n---\nDo.\n")
     (folder / "long.md").write_bytes(b"x" * 300_000)
     (folder / "notes.txt").write_text("no agent")
     agents = files(workspace)
@@ -213,7 +213,7 @@ def test_without_a_name_it_goes_by_its_files_control_characters_are_taken_out_an
 
 @for_each(("text", "line", "why"), [
     ("# Our agents", 1, "does not begin with"), ("---\nname: a\n", 1, "has no end"),
-    ("---\nname: a\ndescription: [open\n---\nDo.", 3, "expected"),
+    ("---\nname: a\ndescription\n---\nDo.", 3, "key: value"),
     ("---\nname: a\n---\nDo.", 2, "no description"),
     ("---\nname: a\ndescription: b\n---\n", 2, "no instructions"),
 ])  # fmt: skip

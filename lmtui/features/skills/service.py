@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-import importlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,9 +24,9 @@ from lmtui.core.trust import TrustItem
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
-from lmtui.features.skills import skill_folders
+from lmtui.features.skills.reader import BrokenSkill, read_agent
 from lmtui.features.skills.shelf import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, SkillShelf, SkillToolbox, list_text
-from lmtui.features.skills.skill_folders import SkillFolder
+from lmtui.features.skills.skill_folders import SkillFolder, skills_trust
 from lmtui.paths import config_dir
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, read_plain
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -60,7 +59,7 @@ class SkillsService(WorkspaceFeature):
         workspace, count_tokens = host.workspace, host.count_tokens
         self._agents = AgentFiles(workspace, config_dir(), count_tokens, ToolRegistry().canonical)
         self._shelf = shelf_of(workspace, count_tokens)
-        self.trust = (skill_folders.SkillsTrust(workspace), self._agents.trust)
+        self.trust = (skills_trust(workspace), self._agents.trust)
         extensions.add(Skills, self._shelf)
         extensions.add(AgentDefinitions, self._agents)
         told_agents = self._agents if host.config.has_sub_agents else None
@@ -87,7 +86,7 @@ class SkillsService(WorkspaceFeature):
 
     def trusted_folders(self) -> Mapping[str, Sequence[str]]:
         """Return the folders whose skills or sub-agents may be used."""
-        return {"skills": skill_folders.folders_with_yes(), "sub-agents": folders_with_yes("agents")}
+        return {"skills": folders_with_yes("skills"), "sub-agents": folders_with_yes("agents")}
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Tell how many there are and what they cost; what is broken, or wrong in part, has its own row."""
@@ -138,7 +137,6 @@ def _names(skills: Sequence[Skill], state: SkillState) -> list[str]:
 
 KIND = "sub-agent"
 FOLDERS = (".lmagent/agents", ".claude/agents")
-_READER = "lmtui.features.skills.reader"
 _MAX_BYTES, _MOST_FILES = 262_144, 200
 _SHOWN_CHARS = 120
 _HEAD = "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
@@ -262,12 +260,10 @@ def _with_agent(spec: ToolSpec) -> ToolSpec:
 
 
 def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str) -> AgentDefinition:
-    reader = importlib.import_module(_READER)
     try:
-        found: AgentDefinition = reader.read_agent(data, name.removesuffix(".md"), shown, canonical)
-    except reader.BrokenSkill as error:
+        return read_agent(data, name.removesuffix(".md"), shown, canonical)
+    except BrokenSkill as error:
         return _broken(name, shown, f"line {error.line}: {error}")
-    return found
 
 
 def _broken(name: str, shown: str, why: str) -> AgentDefinition:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-import importlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -20,19 +19,22 @@ from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
-from lmtui.features.call_arguments import fitted, read_arguments
+from lmtui.features.call_arguments import read_arguments
+from lmtui.features.folder_consent import ALLOWED, REFUSED
 from lmtui.features.front_matter import allowed_rules
 from lmtui.features.skills import promoted
-from lmtui.features.skills.promoted import PromotedCall, PromotedTools
+from lmtui.features.skills.promoted import PromotedTools
+from lmtui.features.skills.reader import BrokenSkill, read_skill
 from lmtui.features.skills.skill_folders import (
     MAX_SKILL_BYTES,
     RawSkill,
     add_skill,
+    digest,
     files_beside,
     places,
-    read_answers,
     read_beside,
     skills_in,
+    skills_trust,
 )
 from lmtui.plain_files import NotPlain
 
@@ -73,7 +75,7 @@ class SkillToolbox:
         if not wanted.startswith(PROMOTED):
             return self._base.prepare(name, arguments)
         tool = self._tools.named(wanted)
-        return PromotedCall(tool, fitted(read_arguments(tool.name, arguments), tool.parameters))
+        return promoted.prepare(tool, read_arguments(tool.name, arguments))
 
     def _promoted(self) -> tuple[ToolSpec, ...]:
         """Return the promoted tools as far as there is room; the others are called all the same."""
@@ -87,12 +89,12 @@ class SkillToolbox:
 
 
 LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 3_000, 5_000
-_READER = "lmtui.features.skills.reader"
 _DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room for in the list
 _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
 _TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
 _FORM = "It begins with ---, name: and description: lines, and --- again."
+_ANSWERED = {ALLOWED: SkillState.READY, REFUSED: SkillState.REFUSED}
 _WAYS_OUT = {SkillState.WAITING: _TRUST, SkillState.REFUSED: _TRUST}
 
 
@@ -178,11 +180,10 @@ class SkillShelf:
         return await asyncio.to_thread(self._add, text, is_for_all=is_for_all)
 
     def _add(self, text: str, *, is_for_all: bool) -> str:
-        reader = importlib.import_module(_READER)
         data = text.encode("utf-8", "replace")
         try:
-            name = reader.read_skill(data, "skill").name
-        except reader.BrokenSkill as error:
+            name = read_skill(data, "skill").name
+        except BrokenSkill as error:
             raise UsageError(f"this is not a skill: line {error.line}: {error}", _FORM) from error
         if (same := next((each.skill for each in self._look() if _key(each.skill.name) == _key(name)), None)) is not None:
             raise UsageError(f"a skill named {same.name} already exists: {same.place}", "Give this one another name.")
@@ -190,14 +191,15 @@ class SkillShelf:
         return add_skill(next(place for place in self._places if place.source is source), self._workspace, name, data)
 
     def _look(self) -> list[_Found]:
-        answers = read_answers(self._workspace)
+        answers = skills_trust(self._workspace).answers()
         found: list[_Found] = []
         first: dict[str, Skill] = {}
         read: dict[tuple[str, str], _Found] = {}
         for raw in (raw for place in self._places for raw in skills_in(place)):
             each = self._one(raw, read)
             if each.skill.state is SkillState.READY and raw.place.source is SkillSource.FOLDER:
-                each = replace(each, skill=replace(each.skill, state=answers.state_of(raw)))
+                state = _ANSWERED.get(answers.get(digest(raw), ""), SkillState.WAITING)
+                each = replace(each, skill=replace(each.skill, state=state))
             if each.skill.state is SkillState.READY:
                 before = first.setdefault(each.skill.name, each.skill)
                 if before is not each.skill:
@@ -218,10 +220,9 @@ class SkillShelf:
         return found
 
     def _fresh(self, raw: RawSkill, data: bytes) -> _Found:
-        reader = importlib.import_module(_READER)
         try:
-            file = reader.read_skill(data, raw.folder)
-        except reader.BrokenSkill as error:
+            file = read_skill(data, raw.folder)
+        except BrokenSkill as error:
             return _Found(_broken(raw, f"line {error.line}: {error}"), raw)
         allowed, wrong = allowed_rules(file.allowed, self._canonical) if file.allowed is not None else (None, ())
         skill = Skill(

@@ -1,25 +1,23 @@
-"""Which skills of a folder wait for the user's yes: one holds for a SKILL.md as it is, and is asked for again once it changed.
+"""The folders of skills: what is in them, which of a folder's wait for the user's yes, and how one is added.  Blocks (disk).
 
-Nothing of a skill's own is run or obeyed before.  The answers are kept at user level.  Blocks (disk).
+A yes holds for a SKILL.md as it is, and is asked for again once it changed.  Nothing of a skill's own is run or obeyed before.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import SkillSource, SkillState
-from lmtui.core.trust import TrustItem, check_shown
-from lmtui.features.folder_consent import replace_file
-from lmtui.paths import state_dir
+from lmtui.core.skills import SkillSource
+from lmtui.core.trust import TrustItem
+from lmtui.features.folder_consent import FolderConsent, FolderContent
+from lmtui.features.skills.reader import BrokenSkill, read_skill
 from lmtui.plain_files import LINKED, NotPlain, is_linked, list_plain, open_plain_folder, read_plain
 from lmtui.store.session_logs import make_workspace_folder
 
@@ -150,27 +148,9 @@ def _entries(root: Path, below: str, *, follows: bool) -> Iterator[tuple[str, bo
             yield entry.name, is_folder
 
 
-_MAX_BYTES = 1_048_576
-_MOST_ANSWERS = 1_000
 _SHOWN_CHARS = 120
-_READER = "lmtui.features.skills.reader"  # imports the YAML parser, which takes a while
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _DESCRIPTION = re.compile(r"^description:\s*(.+)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Digests of skills that were answered with yes or no."""
-
-    allowed: frozenset[str] = frozenset()
-    refused: frozenset[str] = frozenset()
-
-    def state_of(self, raw: RawSkill) -> SkillState:
-        """Return where a folder's skill is."""
-        mark = digest(raw)
-        if mark in self.allowed:
-            return SkillState.READY
-        return SkillState.REFUSED if mark in self.refused else SkillState.WAITING
 
 
 def digest(raw: RawSkill) -> str:
@@ -178,59 +158,14 @@ def digest(raw: RawSkill) -> str:
     return hashlib.sha256(os.fsencode(f"{raw.place.below}/{raw.folder}\0") + (raw.data or b"")).hexdigest()
 
 
-def read_answers(workspace: Path) -> Answers:
-    """Return what was answered for a folder."""
-    try:
-        with _file(workspace).open("rb") as file:
-            found = json.loads(file.read(_MAX_BYTES))
-    except (OSError, ValueError):
-        return Answers()
-    lists = [found.get(name) if isinstance(found, dict) else None for name in ("allowed", "refused")]
-    allowed, refused = (frozenset(map(str, each)) if isinstance(each, list) else frozenset() for each in lists)
-    return Answers(allowed, refused)
+def skills_trust(workspace: Path) -> FolderConsent:
+    """Return what a folder's skills wait for."""
 
+    def brought() -> FolderContent:
+        folders = [SkillFolder(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS]
+        return FolderContent(tuple(_item(raw) for place in folders for raw in skills_in(place) if raw.data is not None))
 
-class SkillsTrust:
-    """What a folder's skills wait for; implements `core.trust.Trust`."""
-
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
-
-    def waiting(self) -> Sequence[TrustItem]:
-        return [_item(raw) for raw in self._in_state(SkillState.WAITING)]
-
-    def refused(self) -> Sequence[TrustItem]:
-        return [_item(raw) for raw in self._in_state(SkillState.REFUSED)]
-
-    def trusted(self) -> Sequence[TrustItem]:
-        return [_item(raw) for raw in self._in_state(SkillState.READY)]
-
-    def revoke(self) -> None:
-        if read_answers(self._workspace) != Answers():
-            _write(self._workspace, Answers())
-
-    def answered_elsewhere(self) -> bool | None:
-        answers = read_answers(self._workspace)
-        states = {answers.state_of(raw) for raw in self._raw()}
-        return None if not states or SkillState.WAITING in states else SkillState.REFUSED not in states
-
-    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        open_ones = self._in_state(SkillState.WAITING) or self._in_state(SkillState.REFUSED)
-        check_shown([_item(raw) for raw in open_ones], shown)
-        marks = {digest(raw) for raw in open_ones}
-        known = read_answers(self._workspace)
-        if is_trusted:
-            _write(self._workspace, Answers(known.allowed | marks, known.refused - marks))
-        else:
-            _write(self._workspace, Answers(known.allowed - marks, known.refused | marks))
-
-    def _raw(self) -> list[RawSkill]:
-        folders = [SkillFolder(SkillSource.FOLDER, self._workspace, folder, folder) for folder in FOLDERS]
-        return [raw for place in folders for raw in skills_in(place) if raw.data is not None]
-
-    def _in_state(self, state: SkillState) -> list[RawSkill]:
-        answers = read_answers(self._workspace)
-        return [raw for raw in self._raw() if answers.state_of(raw) is state]
+    return FolderConsent(workspace, "skills", brought)
 
 
 def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> str:
@@ -261,8 +196,7 @@ def add_skill(place: SkillFolder, workspace: Path, name: str, data: bytes) -> st
         finally:
             os.close(folder)
         if place.source is SkillSource.FOLDER:
-            known = read_answers(workspace)
-            _write(workspace, Answers(known.allowed | {digest(raw)}, known.refused - {digest(raw)}))
+            skills_trust(workspace).allow(digest(raw))
     except FileExistsError as error:
         raise UsageError(f"{raw.shown} or its folder already exists", "Give this skill another name.") from error
     except (OSError, LmtuiError) as error:
@@ -278,36 +212,8 @@ def _item(raw: RawSkill) -> TrustItem:
 
 def _description(data: bytes, folder: str) -> str:
     """Return what a skill says of itself, also where its front matter is broken."""
-    reader = importlib.import_module(_READER)
     try:
-        return str(reader.read_skill(data, folder).description)
-    except reader.BrokenSkill:
+        return read_skill(data, folder).description
+    except BrokenSkill:
         match = _DESCRIPTION.search(sanitize(data[:4096].decode("utf-8", "replace")))
         return match[1].strip() if match else ""
-
-
-def folders_with_yes() -> tuple[str, ...]:
-    """Return the folders one of whose skills was answered with yes.  Blocks."""
-    found: list[str] = []
-    for file in sorted((state_dir() / "skills").glob("*.json")):
-        try:
-            kept = json.loads(file.read_bytes()[:_MAX_BYTES])
-        except (OSError, ValueError):
-            continue
-        if isinstance(kept, dict) and kept.get("allowed") and isinstance(kept.get("folder"), str):
-            found.append(kept["folder"])
-    return tuple(found)
-
-
-def _file(workspace: Path) -> Path:
-    return state_dir() / "skills" / f"{hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]}.json"
-
-
-def _write(workspace: Path, answers: Answers) -> None:
-    file = _file(workspace)
-    allowed, refused = sorted(answers.allowed)[:_MOST_ANSWERS], sorted(answers.refused)[:_MOST_ANSWERS]
-    told = {"folder": str(workspace), "allowed": allowed, "refused": refused}
-    try:
-        replace_file(file, json.dumps(told))
-    except OSError as error:
-        raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
