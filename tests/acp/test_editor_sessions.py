@@ -240,16 +240,6 @@ def test_a_second_prompt_waits_and_a_cancel_stops_both(agent: Agent) -> None:
     assert agent.said().endswith("And on.")
 
 
-def test_a_second_prompt_is_answered_after_the_first(agent: Agent) -> None:
-    session_id = agent.new_session()
-    texts = ("hello", "again", "once more")
-    requests = [
-        agent.request("session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": each}]) for each in texts
-    ]
-    assert [agent.answer_to(each)["result"]["stopReason"] for each in requests] == ["end_turn"] * 3
-    assert agent.said() == "Hello to you.Hello again.And again."
-
-
 def test_a_cancel_right_behind_its_prompt_is_heard(agent: Agent) -> None:
     session_id = agent.new_session()
     prompt = {"sessionId": session_id, "prompt": [{"type": "text", "text": "please talk"}]}
@@ -353,28 +343,6 @@ def test_a_session_of_another_folder_is_not_found_here(agent: Agent, tmp_path: P
     with pytest.raises(Refused, match="not found") as refused:
         agent.call("session/load", sessionId=session_id, cwd=str(tmp_path / "other"), mcpServers=[])
     assert refused.value.code == -32002
-
-
-@pytest.mark.full
-def test_sessions_are_listed_and_open_wherever_the_agent_was_started(tmp_path: Path, server: ScriptedServer) -> None:
-    (work := tmp_path / "work").mkdir()
-    (other := tmp_path / "other").mkdir()
-    first = Agent(work, tmp_path / "home", "--url", server.url, "--sandbox", "process")
-    first.initialize()
-    session_id = first.new_session()
-    first.prompt(session_id, "hello")
-    second = Agent(other, tmp_path / "home", "--url", server.url, "--sandbox", "process")
-    second.initialize()
-    listed = {each["sessionId"]: each["cwd"] for each in second.call("session/list")["sessions"]}
-    assert listed == {session_id: str(work)}
-    with pytest.raises(Refused, match="another lmtui"):
-        second.call("session/load", sessionId=session_id, cwd=str(work), mcpServers=[])
-    first.call("session/close", sessionId=session_id)
-    second.call("session/load", sessionId=session_id, cwd=str(work), mcpServers=[])
-    assert second.said() == "Hello to you."
-    for each in (first, second):
-        assert each.end() < 2
-        each.close()
 
 
 # -- prompts -------------------------------------------------------------------------------------------------------------

@@ -10,19 +10,16 @@ import pytest
 
 from lmtui.app.attempts import config_of, plans_of
 from lmtui.app.host import Runtime
-from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt, AttemptState, ranked, reason
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.ports import Policy
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
-from lmtui.paths import patches_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve
 from tests.sets import for_each
 
@@ -220,29 +217,6 @@ async def test_single_hunks_of_an_attempt_are_kept_and_undone(workspace: Path, o
     assert [each.number for each in runtime.attempts.listed()] == [2]
 
 
-@pytest.mark.full
-async def test_one_more_attempt_has_a_seed_of_its_own_and_all_can_be_discarded(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    server = await serve(WRITE, DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
-    session = await begun(runtime)
-    await runtime.attempts.again(1)
-    while runtime.attempts.is_running:
-        await asyncio.sleep(0.02)
-    listed = sorted(runtime.attempts.listed(), key=lambda each: each.number)
-    assert [(each.number, bool(each.patch), each.state) for each in listed] == [
-        (number, True, AttemptState.OVER) for number in (1, 2, 3)
-    ]
-    assert {each.body.get("seed") for each in server.requests} == {None, 2, 3}
-    with pytest.raises(UsageError, match="no attempt 7"):
-        await runtime.attempts.use(7, session.id)
-    patches = patches_dir(workspace)
-    assert len(list(patches.iterdir())) == 3
-    await runtime.attempts.discard()
-    assert (list(patches.iterdir()), runtime.attempts.listed(), (workspace / "a.txt").exists()) == ([], [], False)
-
-
 async def test_a_stopped_attempt_keeps_what_it_did_and_one_that_waits_is_not_begun(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -274,35 +248,6 @@ async def test_the_end_of_the_program_ends_attempts_and_leaves_no_overlay(home: 
     assert not list(home.rglob("upper"))
 
 
-async def test_what_the_user_changes_while_an_attempt_works_is_merged_or_nothing_is(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    lines = "".join(f"{number}\n" for number in range(20))
-    (workspace / "a.txt").write_text(lines)
-    calls = [
-        ScriptedCall("shell", {"command": command})
-        for command in ("sed -i s/^3$/three/ a.txt; echo theirs > new.txt", "sleep 0.3; sed -i s/^9$/nine/ a.txt")
-    ]
-    server = await serve(*(ScriptedTurn("Changing.", calls=(call,)) for call in calls), DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
-    session = await runtime.new_session()
-    await runtime.attempts.begin("write it", 2, session.id)
-    while len(server.requests) < 2:
-        await asyncio.sleep(0.02)
-    mine = lines.replace("17\n", "mine\n")
-    (workspace / "a.txt").write_text(mine)
-    (workspace / "new.txt").write_text("mine\n")
-    while runtime.attempts.is_running or not notices(session):
-        await asyncio.sleep(0.02)
-    with pytest.raises(SandboxError, match=r"new\.txt"):
-        await runtime.attempts.use(1, session.id)
-    assert ((workspace / "a.txt").read_text(), (workspace / "new.txt").read_text()) == (mine, "mine\n")
-    (workspace / "new.txt").unlink()
-    (note,) = await runtime.attempts.use(1, session.id)
-    assert "both changes were merged" in note
-    assert (workspace / "a.txt").read_text() == mine.replace("3\n", "three\n", 1).replace("\n9\n", "\nnine\n")
-
-
 @pytest.mark.full
 async def test_what_is_used_is_a_step_of_the_session_that_began_and_is_undone_before_another_is_used(
     workspace: Path, open_one: Open, serve: Serve
@@ -324,23 +269,3 @@ async def test_what_is_used_is_a_step_of_the_session_that_began_and_is_undone_be
         await session.changes.apply(await session.changes.plan_undo())
     await runtime.attempts.use(2, session.id)
     assert len(session.changes.steps()) == 3
-
-
-async def test_an_attempt_that_is_stopped_while_its_session_opens_does_not_run(
-    open_one: Open, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = await serve(WRITE, DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
-    session = await runtime.new_session()
-    new_session = runtime.new_session
-
-    async def stopped(policy: Policy, *, variant: SessionVariant) -> EngineSession:
-        await runtime.attempts.stop(1)
-        return await new_session(policy, variant=variant)
-
-    monkeypatch.setattr(runtime, "new_session", stopped)
-    await runtime.attempts.begin("write it", 2, session.id)
-    while runtime.attempts.is_running or not notices(session):
-        await asyncio.sleep(0.02)
-    verdicts = {each.number: each.verdict for each in runtime.attempts.listed()}
-    assert (verdicts[1], len(server.requests)) == ("not run", 2)

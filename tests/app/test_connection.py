@@ -12,7 +12,7 @@ from lmtui.core.errors import ConfigError, ProviderError
 from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished
 from lmtui.core.hosts import root_url
 from lmtui.core.sessions import Session
-from lmtui.models.discovery import MOST_KEPT, ServerChoice, find_servers, keep_choice, read_choices
+from lmtui.models.discovery import find_servers, read_choices
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import state_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, run, window_known
@@ -138,17 +138,6 @@ async def test_a_server_of_the_settings_that_a_session_used_is_kept_behind_the_c
     await open_one().servers.use(chosen.url, "scripted")
     await open_one(named.url, model="scripted").new_session()
     assert [each.url for each in read_choices()] == [root_url(chosen.url), root_url(named.url)]
-
-
-def test_as_many_servers_are_kept_as_fit_in_a_list() -> None:
-    for number in range(40):
-        keep_choice(ServerChoice(f"http://127.0.0.1:{20000 + number}", "m"))
-    kept = read_choices()
-    assert len(kept) == MOST_KEPT
-    assert kept[0].url.endswith(":20039")
-    keep_choice(ServerChoice(kept[3].url, "other"))
-    assert [each.url for each in read_choices()].count(kept[3].url) == 1
-    assert read_choices()[0].model == "other"
 
 
 def last_used(session: Session) -> tuple[str, str]:

@@ -174,12 +174,6 @@ async def test_progress_is_shown_and_an_interrupt_tells_the_server(workspace: Pa
     assert shown[0] == "1 of 100: step 1\n"
 
 
-async def test_a_call_has_a_limit(begin: Begin) -> None:
-    _, session, _ = await begin(calls("mcp__paper__slow", seconds=20), servers={"paper": paper(timeout_s=1)})
-    (result,) = results(await run(session))
-    assert "within 1 s" in result or "imed out" in result
-
-
 async def test_a_server_that_was_killed_or_dies_in_a_call_is_started_again_at_the_next(begin: Begin) -> None:
     runtime, session, _ = await begin(PID, DONE, PID)
     (first,) = results(await run(session))
@@ -246,18 +240,6 @@ async def test_a_folders_server_starts_only_after_a_yes_and_another_command_asks
     assert [each.text for each in third.trust.refused()] == ["paper: python3 paper_server.py tools=1"]
 
 
-@pytest.mark.bubblewrap
-async def test_one_that_wants_a_network_says_so_while_it_still_starts(workspace: Path, begin: Begin) -> None:
-    npx = workspace / "npx"
-    npx.write_text("#!/bin/sh\nsleep 60\n")
-    npx.chmod(0o755)
-    server = {"command": str(npx), "args": ["-y", "pkg"], "network": "off", "start_timeout_s": 2}
-    runtime, *_ = await begin(servers={"paper": server}, sandbox="bubblewrap")
-    advice = "It has no network in its sandbox, and npx fetches packages when it starts"
-    failed = await reach(runtime, ServerState.FAILED)
-    assert (failed.problem, failed.hint[: len(advice)]) == ("it was not ready within 2 s", advice)
-
-
 async def test_the_users_own_server_outside_the_sandbox_is_asked_about_once(begin: Begin) -> None:
     runtime, *_ = await begin(servers={"paper": paper(sandbox="host")})
     assert the_server(runtime).state is ServerState.WAITING
@@ -281,19 +263,6 @@ async def test_other_tools_than_were_accepted_are_held_back_until_a_yes(workspac
     runtime.extensions[McpServers].accept("paper")
     await reach(runtime, ServerState.READY)
     assert results(await run(session, "again")) == ["x"]
-
-
-@pytest.mark.bubblewrap
-async def test_tools_that_differ_with_the_sandbox_are_asked_about_once_in_each(workspace: Path, begin: Begin) -> None:
-    states: list[ServerState] = []
-    for sandbox in ("process", "bubblewrap", "process", "bubblewrap"):
-        (workspace / "about.txt").write_text(f"Say it back, in {sandbox}.")
-        runtime, *_ = await begin(servers={"paper": paper("describe=about.txt")}, sandbox=sandbox)
-        await runtime.extensions[McpServers].settle(20)
-        states.append(the_server(runtime).state)
-        runtime.extensions[McpServers].accept("paper")
-        await runtime.close()
-    assert states == [ServerState.READY, ServerState.CHANGED, ServerState.READY, ServerState.READY]
 
 
 async def test_a_list_that_changes_while_it_runs_is_told_and_held_back_until_it_is_taken(begin: Begin) -> None:
@@ -351,16 +320,6 @@ async def test_the_list_of_tools_is_the_same_in_every_request_of_a_conversation(
     assert len(server.requests) == 3
     assert told(server, 0) == told(server, 1) == told(server, 2)
     assert "mcp_search" in told(server), "one whose tools are not known yet is found by it"
-
-
-async def test_the_next_time_its_tools_are_told_before_it_runs(begin: Begin) -> None:
-    first, session, _ = await begin()
-    await run(session)
-    await first.close()
-    _, session, server = await begin(ECHO, servers={"paper": paper("hang=start", start_timeout_s=2)})
-    (result,) = results(await run(session))
-    assert "mcp__paper__echo" in told(server, 0)
-    assert "does not run: it was not ready within 2 s" in result
 
 
 async def test_a_sub_agent_that_works_has_them_under_the_same_rules(workspace: Path, home: Path, open_one: Open) -> None:

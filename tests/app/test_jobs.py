@@ -13,14 +13,14 @@ import pytest
 from lmtui.app.host import Runtime
 from lmtui.app.reports import list_sessions, session_events
 from lmtui.core.errors import JobsError, UsageError
-from lmtui.core.events import ModeChanged, Notice, ToolCallFinished, TurnEnded
+from lmtui.core.events import ModeChanged, ToolCallFinished, TurnEnded
 from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, JobsChanged, NewJob
 from lmtui.core.permissions.rules import Mode
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.service import new_record
 from lmtui.features.jobs.service import told as jobs_event
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
-from lmtui.paths import inbox_dir, workspace_state_dir
+from lmtui.paths import inbox_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, one_pass, run
 from tests.sets import for_each
 
@@ -121,25 +121,6 @@ async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(ope
     assert (await runtime.jobs.read()).records == ()
     with pytest.raises(JobsError, match="no job"):
         await runtime.jobs.remove(job.id)
-
-
-async def test_a_job_whose_server_is_away_is_tried_again_without_a_session_for_each_try(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    away = open_one("http://127.0.0.1:9")
-    await away.jobs.add(NewJob(text="hello"))
-    await one_pass(away)
-    job = await the_job(away)
-    assert (job.history.tries, job.history.runs, job.history.attempts, job.claim, job.state) == (1, 0, 0, "", "waiting")
-    assert job.history.last_outcome.startswith("waiting for the server: no model server answers at http://127.0.0.1:9")
-    assert timedelta(seconds=20) < (job.history.again or job.created) - datetime.now(UTC) < timedelta(seconds=31)
-    await one_pass(away)
-    assert (await the_job(away)).history.tries == 1  # it is not its time yet
-    assert not list_sessions(workspace)
-    await away.jobs.run_now(job.id)
-    await one_pass(open_one((await serve(DONE)).url))
-    job = await the_job(away)
-    assert (job.history.last_outcome, job.history.tries, job.history.again, job.history.runs) == ("done", 0, None, 1)
 
 
 async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_back(
@@ -416,20 +397,3 @@ async def test_a_session_that_the_user_opens_while_its_job_opens_it_is_the_users
     assert not mine.is_closed
     assert mine.mode is Mode.NORMAL
     assert await runtime.open_session(session.id) is mine
-
-
-async def test_a_table_that_cannot_be_read_is_told_of_and_where_it_is_now(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    index = workspace_state_dir(workspace) / "index.db"
-    index.parent.mkdir(parents=True)
-    index.write_bytes(b"not a database at all" * 300)
-    runtime = open_one((await serve(DONE)).url)
-    session = await runtime.new_session()
-    await one_pass(runtime)
-    (told,) = (
-        each.event.text
-        for each in session.history()
-        if isinstance(each.event, Notice) and "could not be read" in each.event.text
-    )
-    assert ".aside" in told

@@ -27,7 +27,6 @@ from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import kept_dir
 from tests.app.conftest import Open, run
-from tests.sets import depth
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -112,22 +111,6 @@ async def test_reading_twice_asks_and_proposes_once(open_one: Open) -> None:
         assert again.extensions[WorkspaceMemory].waiting == 1
         assert len(await reflected(again)) == 1
         assert asked(server) == 1
-
-
-async def test_what_was_discarded_does_not_come_back_in_other_words(open_one: Open) -> None:
-    other = {**CORRECTION, "rule": "Tests are run with pytest -q tests rather than make test"}
-    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
-        runtime = open_one(server.url)
-        await taught(runtime)
-        (found,) = await reflected(runtime)
-        await runtime.extensions[WorkspaceMemory].discard(found.id)
-        await runtime.close()
-    async with ScriptedServer(reading({"corrections": [other]}), TALK) as server:
-        runtime = open_one(server.url)
-        await taught(runtime)
-        assert not await reflected(runtime)
-        assert asked(server) == 1
-        assert not await runtime.extensions[WorkspaceMemory].notes()
 
 
 async def test_a_resumed_session_is_read_from_where_it_was_read(open_one: Open) -> None:
@@ -249,20 +232,6 @@ async def test_nothing_is_read_while_a_session_works_or_something_is_queued(open
         assert asked(server) == 1
 
 
-async def test_nothing_is_read_while_a_session_of_another_folder_works(open_one: Open, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    async with ScriptedServer(SLOW, reading({"corrections": [CORRECTION]}), TALK) as server:
-        runtime, other = open_one(server.url), open_one(server.url, at=tmp_path / "other")
-        await taught(runtime)
-        _ = await runtime.new_session()
-        session = await other.new_session()
-        session.submit("work slowly")
-        await streaming(server)
-        with pytest.raises(UsageError, match="working"):
-            await runtime.extensions[WorkspaceMemory].reflect()
-        assert not asked(server)
-
-
 async def test_a_turn_that_begins_stops_the_reading_at_once(open_one: Open) -> None:
     slow = Scenario((ScriptedTurn("word " * 400, rate=20.0),), "reading", match="[turn 1")
     async with ScriptedServer(slow, TALK) as server:
@@ -307,26 +276,6 @@ async def test_sessions_are_read_at_the_start_and_when_all_rest(
         assert runtime.extensions[WorkspaceMemory].waiting == 2
 
 
-async def test_by_itself_only_so_many_earlier_sessions_are_read(
-    open_attended: Open, open_one: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("START_S", "IDLE_S", "IDLE_ONE_SLOT_S"):
-        monkeypatch.setattr(reflection, name, 0.05)
-    monkeypatch.setattr(reflection, "MOST_SESSIONS", 1)
-    async with ScriptedServer(reading({"facts": []}), TALK) as server:
-        first = open_one(server.url)
-        for _ in range(3):
-            await taught(first)
-        session = await open_attended(server.url).new_session()
-        for message in ("Look at the parser.", "Thanks for the parser."):
-            await run(session, message)
-        async with asyncio.timeout(20):
-            while asked(server) < 2:  # an earlier one, and its own
-                await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)
-        assert asked(server) == 2
-
-
 async def test_a_crash_in_the_middle_reads_again_and_doubles_nothing(open_one: Open, workspace: Path) -> None:
     async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
         runtime = open_one(server.url)
@@ -339,20 +288,6 @@ async def test_a_crash_in_the_middle_reads_again_and_doubles_nothing(open_one: O
         file.write_text(f'{proposed}\n{{"do":"read","mar')
         assert len(await reflected(open_one(server.url))) == 1
         assert asked(server) == 2
-
-
-async def test_two_that_read_at_once_ask_once(open_one: Open) -> None:
-    slow = Scenario((ScriptedTurn(json.dumps({"corrections": [CORRECTION]}), rate=40.0),), match="[turn 1")
-    async with ScriptedServer(slow, TALK) as server:
-        one, other = open_one(server.url), open_one(server.url)
-        await taught(one)
-        for each in (one, other):
-            _ = await each.new_session()
-        results = await asyncio.gather(
-            *(each.extensions[WorkspaceMemory].reflect() for each in (one, other)), return_exceptions=True
-        )
-        assert sorted(type(each).__name__ for each in results) == ["UsageError", "int"]
-        assert asked(server) == 1
 
 
 LINE = "Add a changelog line for what users notice"
@@ -379,16 +314,6 @@ async def test_an_instruction_is_added_to_the_file_as_it_was_shown(open_one: Ope
         assert await runtime.extensions[WorkspaceMemory].keep(again.id, again.text) == "AGENTS.md"
         assert (workspace / "AGENTS.md").read_text() == f"# Other rules\n- {LINE}\n"
         assert not await runtime.extensions[WorkspaceMemory].proposals()
-
-
-async def test_an_instruction_goes_to_the_file_that_is_read(open_one: Open, workspace: Path) -> None:
-    (workspace / "CLAUDE.md").write_text("- Be short.\n")
-    async with ScriptedServer(reading(INSTRUCTIONS), TALK) as server:
-        runtime = open_one(server.url)
-        await taught(runtime, *RULES)
-        (found,) = await reflected(runtime)
-        assert await runtime.extensions[WorkspaceMemory].keep(found.id, "Add a line to CHANGELOG.md") == "CLAUDE.md"
-        assert (workspace / "CLAUDE.md").read_text().endswith("- Add a line to CHANGELOG.md\n")
 
 
 async def test_instructions_behind_a_link_stay_as_they_are(open_one: Open, workspace: Path, tmp_path: Path) -> None:
@@ -429,21 +354,3 @@ async def test_what_is_kept_can_be_edited_and_moved_before(open_one: Open) -> No
         assert (note.text, note.scope, note.source) == ("Prefer pytest", MemoryScope.USER, found.session)
         with pytest.raises(UsageError, match="already been decided"):
             await runtime.extensions[WorkspaceMemory].keep(found.id)
-
-
-async def test_a_correction_is_recalled_in_each_later_session_where_it_was_accepted(tmp_path: Path, open_one: Open) -> None:
-    wrong = []
-    for number in range(depth(4, 40)):
-        workspace, is_accepted = tmp_path / f"work{number}", number % 2 == 0
-        workspace.mkdir()
-        rule = f"Use tool{number} check, not make test{number}"
-        async with ScriptedServer(reading({}), TALK) as server:
-            first = open_one(server.url, at=workspace)
-            await taught(first, "Test the parser.", f"No, {rule[0].lower()}{rule[1:]}.")
-            (found,) = await reflected(first)
-            memory = first.extensions[WorkspaceMemory]
-            await (memory.keep(found.id) if is_accepted else memory.discard(found.id))
-            await first.close()
-            await run(await open_one(server.url, at=workspace).new_session(), "Test the parser.")
-            wrong += [rule] if (rule in json.dumps(server.requests[-1].body["messages"])) != is_accepted else []
-    assert not wrong

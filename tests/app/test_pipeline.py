@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,10 @@ from typing import Any
 import pytest
 
 from lmtui.app.host import Runtime
-from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction, WorkspacePipeline
 from lmtui.features.pipeline import runner
 from lmtui.features.pipeline.service import PipelineService
-from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.pipeline_queue import PipelineFile, RunLock
@@ -221,25 +218,6 @@ async def test_after_an_action_of_the_user_an_old_reason_is_not_said_any_more(
     assert found.is_done
     with pytest.raises(UsageError, match="task 1 is skipped: pause is not possible"):
         await service.do(plan.id, 1, TaskAction.PAUSE)
-
-
-@pytest.mark.full
-@pytest.mark.git
-async def test_where_git_does_not_tell_nothing_is_committed(
-    open_one: Open, serve: Serve, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def silent(trace: CommitTrace, paths: Sequence[str]) -> frozenset[str]:
-        raise SandboxError("git status failed: index file corrupt")
-
-    subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
-    monkeypatch.setattr(CommitTrace, "uncommitted", silent)
-    server = await serve(write("a.txt"), DONE)
-    _, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"))
-    assert (states(plan), plan.task(1).commit) == (["done"], "")
-    told = json.loads((workspace / "plans/PLAN/quality_report.json").read_text())["notes"]
-    assert any("index file corrupt" in each for each in told)
-    log = subprocess.run(["git", "log", "--format=%s"], cwd=workspace, check=True, capture_output=True, text=True).stdout
-    assert "PLAN: Write a.txt" not in log
 
 
 @pytest.mark.full

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
 import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.pipeline import Merge, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
-from lmtui.features.pipeline import runner
 from lmtui.features.pipeline import service as service_module
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -25,8 +21,7 @@ from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.pipeline_queue import PipelineFile
 from tests.app.conftest import Open
 from tests.app.test_pipeline import plan_of, service_of, states, worked
-from tests.app.test_role_loads import CHAT, Start, start
-from tests.models.fake_server import Reply, listing, ok
+from tests.app.test_role_loads import start
 
 __all__ = ["start"]
 SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "titles": "off", "plan_commits": "off"}
@@ -83,18 +78,6 @@ async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
 
 
 @pytest.mark.full
-async def test_failures_at_the_reviewer_have_a_cap_of_their_own(open_one: Open, workspace: Path) -> None:
-    scripts = [does("Write a.txt", f"echo bad {seed} > a.txt", seed) for seed in (2, 3, 4)]
-    scripts = [review("+bad", "REJECTED", "the text is bad"), *scripts, does("Write a.txt", "touch a.txt")]
-    async with ScriptedServer(*scripts) as server:
-        settings = {**SETTINGS, "roles": REVIEWER, "review": "gate"}
-        _, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"), **settings)
-    assert stages(plan, 1) == ["acceptance", "reviewer", "reviewer", "reviewer"]
-    assert (states(plan), plan.task(1).why) == (["failed"], "3 attempts failed: reviewer")
-    assert not (workspace / "a.txt").exists()
-
-
-@pytest.mark.full
 @pytest.mark.parametrize("use", ["notes", "off"])
 async def test_findings_of_a_review_that_is_no_gate_are_recorded_and_the_change_is_kept(
     open_one: Open, workspace: Path, use: str
@@ -118,28 +101,6 @@ async def test_a_reviewer_without_a_usable_answer_rejects_nothing_and_that_is_to
     assert plan.is_done
     report = json.loads((workspace / "plans/PLAN/quality_report.json").read_text())
     assert report["notes"] == ["task 1: not reviewed, the reviewer gave no usable answer"]
-
-
-SIDE_BY_SIDE = """# Lines
-
-- [ ] Add the line one
-  check: grep -qx one a.txt
-- [ ] Add the line two
-  check: grep -qx two a.txt
-"""
-
-
-@pytest.mark.full
-async def test_two_changes_of_the_same_lines_both_end_up_in_the_file(open_one: Open, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("top\n")
-    scripts = (does("the line one", "echo one >> a.txt"), does("the line two", "echo two >> a.txt"))
-    async with ScriptedServer(*scripts) as server:
-        _, plan = await worked(open_one, server.url, workspace, SIDE_BY_SIDE, **SETTINGS, phase_batch=2)
-        told = prompts(server)
-    assert (plan.is_done, stages(plan, 1), stages(plan, 2)) == (True, [""], ["integrator", ""]), plan
-    assert (workspace / "a.txt").read_text() == "top\none\ntwo\n"
-    finding = plan.task(2).attempts[0].findings[0]
-    assert any("An earlier attempt at this task failed (integrator)" in each and finding in each for each in told)
 
 
 SUM = "python3 -c \"import glob; assert sum(int(open(each).read()) for each in glob.glob('*.n')) <= 10\""
@@ -184,44 +145,6 @@ async def test_a_change_that_fails_with_what_was_merged_meanwhile_is_undone_to_t
     assert undone[0].pop("a.n")[0] == b"6\n"
     assert undone[0] == before
     assert ((workspace / "b.n").read_text(), (workspace / "old.bin").read_bytes()) == ("4\n", b"\xff\x00 old\r\n")
-
-
-@pytest.mark.full
-async def test_a_model_that_is_away_for_long_costs_no_task_and_is_asked_more_and_more_seldom(
-    open_one: Open, start: Start, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "_COOLDOWN_S", 0.2)
-    monkeypatch.setattr(runner, "_MOST_COOLDOWN_S", 1.0)
-    left = {"a.txt": 5, "b.txt": 5}  # how often it is away for each task
-
-    def asked(body: dict[str, Any]) -> Reply:
-        name = next(name for name in left if f"Write {name}" in str(body["messages"]))
-        if left[name]:
-            left[name] -= 1
-            return 503, b'{"error": {"message": "the machine sleeps"}}'
-        delta: dict[str, Any] = {"role": "assistant", "content": "Done."}
-        if not any(each["role"] == "tool" for each in body["messages"]):
-            call = {"name": "write", "arguments": json.dumps({"path": name, "content": "text\n"})}
-            delta |= {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": call}]}
-        piece = {"choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls" if len(delta) > 2 else "stop"}]}
-        return 200, f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
-
-    server = await start({CHAT: asked, "/v1/models": ok(listing({"id": "small"}))})
-    (workspace / "PLAN.md").write_text(plan_of("a.txt", "b.txt"))
-    service = service_of(open_one(server.url, **SETTINGS, model="small", max_retries=0))
-    due: dict[datetime, datetime] = {}
-
-    def look() -> None:
-        for each in (task for plan in service.known for task in plan.tasks):
-            if each.id == 1 and each.not_before is not None and "the model server is away" in each.why:
-                due.setdefault(each.not_before, datetime.now(UTC))
-
-    service.follow_changes(look)
-    async with asyncio.timeout(120):
-        plan = await service.work("PLAN.md", service.options())
-    assert (plan.is_done, states(plan), stages(plan, 1), stages(plan, 2)) == (True, ["done"] * 2, [""], [""]), plan
-    waits = [(when - seen) / timedelta(seconds=1) for when, seen in due.items()]
-    assert waits == pytest.approx([0.2, 0.4, 0.8, 1.0, 1.0], abs=0.15)
 
 
 def repeats(match: str, command: str) -> Scenario:
@@ -309,65 +232,6 @@ async def test_a_task_from_before_there_were_budgets_is_read(workspace: Path) ->
         database.execute("REPLACE INTO pipeline VALUES (?, ?, ?)", ("0", 1, json.dumps(given)))
     assert file.read()[0].tasks == (replace(plan.tasks[0], attempts=(TaskAttempt(1, "s"),)),)
     file.close()
-
-
-TWO = plan_of("a.txt") + "- [ ] Write b.txt\n  after: 1\n  check: test -s b.txt\n"
-
-
-@pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Mount disks of some megabytes."""
-    folders: list[Path] = []
-
-    def mount(size_mb: int) -> Path:
-        folder = tmp_path / f"disk{size_mb}"
-        folder.mkdir()
-        run = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", str(folder)]
-        if os.getuid() or subprocess.run(run, capture_output=True, check=False).returncode:
-            pytest.skip("mounting a small disk needs root")
-        folders.append(folder)
-        return folder
-
-    yield mount
-    for folder in folders:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(folder: Path, most_bytes: int = 1 << 40) -> Path:
-    """Take so much of a disk, or all of it; return the file to remove for some room."""
-    filler = folder / "filler"
-    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-        for _ in range(most_bytes >> 12):
-            file.write(b"x" * 4096)
-    return filler
-
-
-@pytest.mark.full
-async def test_a_full_disk_under_the_overlays_is_told_and_waited_for(
-    open_one: Open, workspace: Path, mounted: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = mounted(1_200)  # an overlay has to leave a gigabyte free
-    monkeypatch.setenv("LMTUI_HOME", str(home))
-    monkeypatch.setattr(runner, "_COOLDOWN_S", 0.5)
-    async with ScriptedServer(does("Write a.txt", "echo a > a.txt"), does("Write b.txt", "echo b > b.txt")) as server:
-        (workspace / "PLAN.md").write_text(TWO)
-        service = service_of(open_one(server.url, **SETTINGS))
-        fillers: list[Path] = []
-        waited: list[str] = []
-
-        def look() -> None:
-            if not fillers and states(service.known[0]) == ["done", "coding"]:
-                fillers.append(fill(home, 240 << 20))
-            elif fillers and not waited and service.known[0].task(2).why:
-                waited.append(service.known[0].task(2).why)
-                fillers[0].unlink()
-
-        service.follow_changes(look)
-        async with asyncio.timeout(120):
-            plan = await service.work("PLAN.md", service.options())
-    assert (plan.is_done, stages(plan, 1), stages(plan, 2)) == (True, [""], ["coder", ""]), plan
-    assert "less than 1 GB is left on the disk of the overlay" in plan.task(2).attempts[0].findings[0]
-    assert waited[0].startswith("the disk is full: less than 1 GB is left on the disk of the overlays: ")
 
 
 @pytest.mark.full

@@ -114,19 +114,6 @@ async def test_what_changes_something_asks_and_a_no_changes_nothing(open_one: Op
     assert not service_of(runtime).is_running
 
 
-@pytest.mark.full
-async def test_a_paused_plan_is_run(open_attended: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(call("run"), DONE)
-    runtime = open_attended(server.url, **SETTINGS)
-    service = service_of(runtime)
-    await queued(service, workspace, plan_of("a.txt"))
-    await service.pause("files", is_paused=True)
-    session = await runtime.new_session(Policy(is_attended=True))
-    answering(session, Outcome.ONCE)
-    assert "runs in the background" in results(await run(session))[0]
-    assert not (await finished(service)).is_paused
-
-
 async def test_nobody_there_and_try_mode_refuse_what_asks(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(call("run"), call("status"), DONE)
     runtime = open_one(server.url, **SETTINGS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,74 +14,21 @@ from lmtui.core.connection_profiles import PoolEntry, parse_pool
 from lmtui.core.errors import ConfigError
 from lmtui.core.events import RetryScheduled
 from lmtui.core.jobs import NewJob
-from lmtui.models.demo_scripts import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
-from tests.app.conftest import DONE, WRITE, Open, Serve, run
-from tests.app.test_pipeline import plan_of, service_of
+from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
+from tests.app.conftest import DONE, Open, Serve, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-SLOW = 40.0
-REPORT = ScriptedTurn(calls=(ScriptedCall("report_result", {"status": "ok", "summary": "seen"}),), rate=SLOW)
-SEND = ScriptedTurn(calls=tuple(ScriptedCall("delegate", {"objective": f"look at part {number}"}) for number in range(3)))
-FILES = ("one.txt", "two.txt")
-Work = Callable[[Runtime, Path], Awaitable[object]]
-
-
-async def subagents(runtime: Runtime, _: Path) -> None:
-    await run(await runtime.new_session())
 
 
 async def attempts(runtime: Runtime, _: Path) -> None:
     await runtime.attempts.run("Make it so.", 4, (), lambda session: session.submit("Make it so."))
 
 
-async def pipeline(runtime: Runtime, workspace: Path) -> None:
-    (workspace / "PLAN.md").write_text(plan_of(*FILES))
-    service = service_of(runtime)
-    await service.work("PLAN.md", service.options())
-
-
 async def jobs(runtime: Runtime, _: Path) -> None:
     for number in range(4):
         await runtime.jobs.add(NewJob(text=f"say hello {number}"))
     await runtime.jobs.serve(until_empty=True)
-
-
-SCRIPTS: dict[str, tuple[Work, tuple[ScriptedTurn, ...]]] = {
-    "subagents": (subagents, (SEND, DONE)),
-    "attempts": (attempts, (WRITE, DONE)),
-    "pipeline": (pipeline, (ScriptedTurn("Done.", rate=SLOW),)),
-    "jobs": (jobs, (ScriptedTurn("Hello.", rate=SLOW),)),
-}
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-@pytest.mark.full
-async def test_work_is_shared_by_all_servers(name: str, open_one: Open, serve: Serve, workspace: Path) -> None:
-    work, turns = SCRIPTS[name]
-    servers = [await serve(*turns) for _ in range(2)]
-    config = {"sandbox": "bubblewrap", "mode": "auto", "titles": "off", "verify": "off"}
-    runtime = open_one(servers=tuple(each.url for each in servers), **config)
-    async with asyncio.timeout(180):
-        await work(runtime, workspace)
-    counts = [len(each.requests) for each in servers]
-    assert all(counts), counts
-    assert sum(row.answered for row in runtime.servers.pool()) == sum(counts)
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-@pytest.mark.full
-async def test_work_goes_on_when_a_server_breaks_off(name: str, open_one: Open, serve: Serve, workspace: Path) -> None:
-    work, turns = SCRIPTS[name]
-    cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
-    servers = [await serve(*[cut] * 9), await serve(*turns)]
-    config = {"sandbox": "bubblewrap", "mode": "auto", "titles": "off", "verify": "off"}
-    runtime = open_one(servers=(servers[0].url, servers[1].url), **config)
-    async with asyncio.timeout(180):
-        await work(runtime, workspace)
-    assert servers[0].requests
-    broken, other = runtime.servers.pool()
-    assert (broken.answered, other.answered > 0) == (0, True)
 
 
 async def test_the_slots_of_all_servers_are_counted(open_one: Open, serve: Serve) -> None:

@@ -204,18 +204,6 @@ async def test_a_server_without_the_flag_is_asked_nothing_more(open_one: Open, l
     assert notices(session, "cache") == []
 
 
-async def test_a_router_that_turns_out_not_to_save_is_asked_once_and_silently(llama: LlamaServer) -> None:
-    llama.save = (501, b"{}")
-    one = Life(llama.url)
-    await one.ask()
-    one.provider.saves_prompts = None
-    await one.cache.sleep()
-    await one.ask(longer(ASK))
-    await one.end()
-    assert len(llama.acts("save")) == 1
-    assert one.told == []
-
-
 async def test_a_full_disk_is_told_once_and_not_tried_again(llama: LlamaServer) -> None:
     llama.save = (500, b'{"error": {"message": "no space left on device"}}')
     one = Life(llama.url)
@@ -290,13 +278,6 @@ async def test_a_cache_over_the_budget_is_not_used_and_told(llama: LlamaServer) 
     one = await lived(llama.url, kv_cache_gb=0.00001)
     assert one.told == ["The prompt cache was not saved: it does not fit into kv_cache_gb."]
     assert [each.session for each in PromptCacheRecords().all()] == [""]
-
-
-async def test_two_sessions_have_two_files(llama: LlamaServer) -> None:
-    await lived(llama.url)
-    await lived(llama.url, session="two")
-    assert len(set(llama.acts("save"))) == 2
-    assert {each.session for each in PromptCacheRecords().all()} == {"one", "two"}
 
 
 def record(session: str, size_bytes: int = 400) -> PromptCacheRecord:

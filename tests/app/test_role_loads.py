@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.events import Event, ModelChanged, Notice, TurnEnded
-from lmtui.core.model_events import ModelLoaded, ModelLoading, Swaps, swaps_of
+from lmtui.core.model_events import ModelLoaded, ModelLoading
 from lmtui.core.permissions.rules import Mode
 from lmtui.models.servers.server_client import MemoryGate
 from tests.app.conftest import Open
@@ -214,18 +214,6 @@ async def test_a_router_loads_the_sessions_model_on_demand_and_shows_it(open_one
     assert any(isinstance(each, ModelLoading) and each.model == "big" for each in events)
 
 
-async def test_llama_cpps_router_loads_with_its_own_window(open_one: Open, start: Start) -> None:
-    server = await start(Machine({"small": 8192}).router())
-    events = await turns(open_one, server, Mode.PLAN)
-    assert posts(server) == [("load", "big"), ("completions", "big")]
-    assert loads(events) == [("big", "planner", True, ())]
-    assert [
-        each.text
-        for each in events
-        if isinstance(each, Notice) and "window of 8,192 tokens; the role planner needs 16,384" in each.text
-    ]
-
-
 async def test_a_server_that_cannot_load_or_whose_models_have_no_role_is_only_asked(open_one: Open, start: Start) -> None:
     models = [{"id": name, "owned_by": "vllm", "max_model_len": 8192} for name in ("small", "big")]
     plain = {"/v1/models": ok(listing(*models))}
@@ -238,20 +226,3 @@ async def test_a_server_that_cannot_load_or_whose_models_have_no_role_is_only_as
         events = await turns(open_one, server, Mode.PLAN if roles else Mode.AUTO, roles=roles)
         assert posts(server) == [("completions", wanted)]
         assert loads(events) == []
-
-
-async def test_changes_loads_and_unloads_are_counted_from_a_place_in_the_log(open_one: Open, start: Start) -> None:
-    machine = Machine()
-    server = await start(machine.lm_studio())
-    settings = {"model": "small", "roles": ROLES, "titles": "off", "one_model": "on"}
-    session = await open_one(server.url, **settings).new_session()
-    since = []
-    for mode in (Mode.PLAN, Mode.AUTO):
-        since.append(session.history()[-1].seq)
-        session.set_mode(mode)
-        session.submit("do it")
-        await session.wait_idle()
-    assert swaps_of(session.history()) == swaps_of(session.history(), since[0]) == Swaps(2, 2, 2)
-    assert swaps_of(session.history(), since[1]) == Swaps(1, 1, 1)
-    assert str(Swaps(2, 1, 0)) == "2 model changes, 1 load"
-    assert not str(Swaps())

@@ -117,14 +117,3 @@ async def test_a_prompt_becomes_the_users_message_and_what_it_mentions_is_not_re
     assert "@secret.txt" in message.text
     assert "what was typed" in message.attached
     assert "the secret" not in message.attached
-
-
-async def test_a_long_prompt_is_cut_as_a_result_is_and_pictures_go_along(opened: Any) -> None:
-    runtime, session = await opened(options=("long=100000",))
-    events = await begun(runtime, session, "/mcp__paper__review x")
-    message = next(event for event in events if isinstance(event, MessageAdded) and event.role is Role.USER)
-    assert "more characters of what the server said]\n</prompt>" in message.text
-    assert len(message.text) < 17_000
-    events = await begun(runtime, session, "/mcp__paper__talk")
-    message = next(event for event in events if isinstance(event, MessageAdded) and event.role is Role.USER)
-    assert [image.media_type for image in message.images] == ["image/png"]

@@ -130,19 +130,6 @@ async def test_what_changed_after_it_was_shown_is_not_kept(workspace: Path, serv
     assert not list(home.glob("state/promoted/*/*.json"))
 
 
-async def test_a_function_that_cannot_be_a_tool_is_refused_with_every_reason(
-    workspace: Path, serve: Serve, open_one: Open
-) -> None:
-    (workspace / "words.py").write_text(COUNT)
-    call = ScriptedCall("promote_skill", {"file_path": "words.py", "function_name": "untidy"})
-    server = await serve(ScriptedTurn(calls=(call,)), DONE)
-    session = await open_one(server.url, mode="auto").new_session(Policy(is_attended=True))
-    ((result, is_ok),) = results(await run(session))
-    assert not is_ok
-    for reason in ("no docstring", "*args", "argument path has no type hint", "set[int]", "it uses LIMIT"):
-        assert reason in result
-
-
 async def test_the_user_promotes_by_hand_and_is_asked_all_the_same(workspace: Path, serve: Serve, open_one: Open) -> None:
     (workspace / "words.py").write_text(COUNT)
     server = await serve(DONE)
@@ -156,20 +143,6 @@ async def test_the_user_promotes_by_hand_and_is_asked_all_the_same(workspace: Pa
     assert server.requests == []
     assert runtime.extensions[Skills].remove("skill__breaks")
     assert not runtime.extensions[Skills].promoted()
-
-
-async def test_what_goes_wrong_in_a_promoted_tool_is_told_as_a_failure(workspace: Path, serve: Serve, open_one: Open) -> None:
-    (workspace / "words.py").write_text(COUNT)
-    bad = ScriptedTurn(calls=(ScriptedCall("skill__fails", {"path": ["no"]}), ScriptedCall("skill__fails", {"path": "x y z"})))
-    server = await serve(bad, DONE)
-    runtime = open_one(server.url, mode="auto")
-    session = await runtime.new_session(Policy(is_attended=True))
-    _ = answering(session, Outcome.ONCE)
-    session.skills.promote("words.py", "fails")
-    await session.wait_idle()
-    wrong, failed = results(await run(session))
-    assert (wrong[1], "do not fit" in wrong[0]) == (False, True)
-    assert (failed[1], "ValueError: x y z" in failed[0]) == (False, True)
 
 
 async def test_plan_mode_and_rules_hold_for_promoted_tools(workspace: Path, serve: Serve, open_one: Open) -> None:
@@ -210,15 +183,3 @@ async def test_a_skill_that_the_user_names_holds_until_they_end_it(
     assert [is_ok for _, is_ok in results(await run(session, "now write it"))] == [False]
     session.skills.end()
     assert [is_ok for _, is_ok in results(await run(session, "now write it"))] == [True]
-
-
-async def test_a_skill_tells_of_the_tools_it_names_that_are_seldom_told(workspace: Path, home: Path) -> None:
-    folder = home / "config" / "skills" / "data"
-    folder.mkdir(parents=True)
-    text = "---\nname: data\ndescription: Data.\nallowed-tools: Read data_view\n---\nUse `python` and `promote_skill`.\n"
-    (folder / "SKILL.md").write_text(text)
-    used = await shelf_of(workspace, count_tokens).use("data")
-    for name in ("data_view", "python", "promote_skill"):
-        assert f"There is a tool {name}:" in used.text
-    assert "There is a tool read" not in used.text
-    assert used.allowed == ("Read", "Data_view")

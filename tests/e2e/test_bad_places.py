@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
-import subprocess
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import psutil
 import pytest
@@ -88,28 +85,6 @@ async def test_an_odd_environment_works(
     await leaves(terminal)
 
 
-@pytest.mark.parametrize("events", ["on", "off"])
-async def test_no_focus_that_comes_and_goes_no_sleep_without_a_shell_and_no_storm_of_resizes_takes_a_key_away(
-    terminal: Terminal, server: ScriptedServer, events: str
-) -> None:
-    terminal.open(*start(server))
-    terminal.tmux("set-option", "-g", "focus-events", events)
-    await terminal.until("no sandbox")
-    for _ in range(5):
-        terminal.tmux("send-keys", "-H", "1b", "5b", "4f", "1b", "5b", "49", "1b", "5b", "4f")
-    terminal.keys("C-z")
-    await terminal.until("no shell could resume lmtui")
-    await task(terminal, "say something", "This is the answer.")
-    for number in range(200):
-        terminal.tmux("resize-window", "-x", str(20 + number % 140), "-y", str(5 + number % 40))
-        await asyncio.sleep(0.002)
-    terminal.tmux("resize-window", "-x", "120", "-y", "32")
-    await terminal.until("This is the answer.")
-    await task(terminal, "and now", "This is another one.")
-    terminal.keys("C-q")
-    await leaves(terminal)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
     program: Program, terminal: Terminal, server: ScriptedServer, number: int
@@ -169,32 +144,4 @@ async def test_a_sleep_gives_the_terminal_back_and_fg_draws_everything_again(
     await asyncio.sleep(1)
     terminal.type("echo ended with code $?")
     terminal.keys("Enter")
-    await leaves(terminal)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    run = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
-    if os.getuid() or subprocess.run(run, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-async def test_a_full_disk_for_the_users_folder_breaks_nothing(
-    program: Program, terminal: Terminal, server: ScriptedServer, small_disk: Path
-) -> None:
-    program.home = small_disk
-    terminal.open(*start(server))
-    await terminal.until("no sandbox")
-    filler = small_disk / "filler"
-    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * 4096)
-    await task(terminal, "say something", "This is the answer.")
-    filler.unlink()
-    await task(terminal, "and now", "This is another one.")
-    terminal.keys("C-q")
     await leaves(terminal)

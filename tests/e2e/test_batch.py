@@ -115,28 +115,6 @@ async def test_changes_are_applied_whole_or_not_at_all_and_what_is_in_the_way_is
     assert (await program.run(*apply)).code == 64
 
 
-async def test_a_batch_that_another_process_works_on_is_left_alone_and_two_ctrl_c_end_one(
-    program: Program, serve: Serve
-) -> None:
-    server = await serve(*(scenario(number, rate=1.0) for number in range(1, 3)))
-    process = await program.start(*base(server.url), tasks(program, 2))
-    async with asyncio.timeout(60):
-        while not server.requests:
-            await asyncio.sleep(0.05)
-    (folder,) = (program.state / "batches").iterdir()
-    second = await program.run("batch", "resume", folder.name, "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
-    assert second.code == 64
-    assert f"another lmtui process is working on {folder}" in second.err
-    process.send_signal(signal.SIGINT)
-    await asyncio.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(30):
-        _, err = await process.communicate()
-    assert process.returncode in (130, -signal.SIGINT), err  # the second may come when all is closed
-    assert b"Traceback" not in err
-    assert f"continue with `lmtui batch resume {folder.name}`".encode() in err or process.returncode != 130
-
-
 @pytest.mark.quick
 async def test_a_batch_that_a_folder_brings_is_neither_resumed_nor_shown_nor_applied(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as scheduler:

@@ -66,13 +66,3 @@ async def test_a_resumed_session_shows_its_plan_and_carries_it_out_once_approved
     assert files_of(program) == ["a.txt", "b.txt"]
     again = await program.run("resume", "--url", server.url, *FILES_ONLY, "--approve", session, "and now?")
     assert again.code == 0
-
-
-async def test_the_demo_plans_and_does_what_was_approved(program: Program) -> None:
-    planned = await program.run("demo", "--headless", "--plan", "--keep", "planned")
-    assert (planned.code, planned.out.splitlines()[0]) == (3, "plan: Count the words of a text")
-    assert not (program.workspace / "planned/words.py").exists()
-    assert "`lmtui demo --headless --plan --approve` plans again" in planned.err
-    done = await program.run("demo", "--headless", "--plan", "--approve", "--keep", "done")
-    assert done.code == 0
-    assert (program.workspace / "done/tests/test_words.py").exists()

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,25 +106,6 @@ async def cut_stream(port: int, session_id: str, last: str, size: int) -> bytes:
     return body
 
 
-async def test_a_stream_that_is_cut_while_a_turn_runs_loses_and_doubles_nothing(start: Start) -> None:
-    turns = [ScriptedTurn(f"Step {number}.", calls=WRITE.calls, rate=400) for number in range(6)]
-    host = await start(*turns, DONE, mode="auto")
-    session_id = await host.new_session()
-    _ = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": "work"})
-    rng, got, last = random.Random(3), list[bytes](), "0"
-    async with asyncio.timeout(60):
-        while not got or b"event: turn_ended" not in got[-1]:
-            data = await cut_stream(host.port, session_id, last, rng.randrange(100, 6_000))
-            kept = data[: data.rfind(b"\n\n") + 2].split(b"\n\n")[:-1] if b"\n\n" in data else []
-            got += stored([block + b"\n\n" for block in kept])
-            if got:
-                last = got[-1].split(b"\n")[0].removeprefix(b"id: ").decode()
-            if any(b"event: turn_ended" in block for block in got):
-                break
-    expected = await log_blocks(host, session_id)
-    assert got == expected[: len(got)]
-
-
 async def test_a_resume_behind_the_end_gets_what_comes(start: Start) -> None:
     host, session_id = await finished(start)
     reading = asyncio.ensure_future(
@@ -156,47 +136,6 @@ async def test_a_silent_stream_beats(start: Start) -> None:
             beats += data.count(b": heartbeat\n\n")
             if beats >= 3:
                 break
-
-
-@pytest.mark.full  # that of a WebSocket and a full queue say the same
-async def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(start: Start) -> None:
-    host = await start(mode="auto")
-    session_id = await host.new_session()
-    (session,) = host.hub.runtimes[0].sessions
-    one = socket.socket()
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    one.settimeout(0)
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(one, ("127.0.0.1", host.port))
-    head = f"GET /v1/sessions/{session_id}/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
-    await loop.sock_sendall(one, head.encode())
-    async with asyncio.timeout(5):
-        while not host.api.feed.is_followed(session_id):
-            await asyncio.sleep(0.01)
-    begun = loop.time()
-    for _ in range(600):
-        session.emit(Notice(level=Level.INFO, text="x" * 20_000))
-        await asyncio.sleep(0)
-    assert loop.time() - begun < 5
-    async with asyncio.timeout(5):
-        while host.api.feed.is_followed(session_id):
-            await asyncio.sleep(0.05)
-    await asyncio.sleep(1.2)
-    got = 0
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                data = await loop.sock_recv(one, 1_000_000)
-            except ConnectionError:
-                break
-            if not data:
-                break
-            got += len(data)
-    one.close()
-    assert got < 12_000_000
-    last = (await host.call("GET", f"/v1/sessions/{session_id}"))["last_seq"]
-    blocks = await read_blocks(host, f"/v1/sessions/{session_id}/events", until=lambda each: each["seq"] == last)
-    assert sum(b"event: notice" in block for block in blocks) >= 600
 
 
 async def test_activity_begins_with_the_last_events_of_all_sessions_and_goes_on(start: Start) -> None:
