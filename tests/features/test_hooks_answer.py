@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from lmtui.core.hooks import HookCall, HookEvent
 from lmtui.core.permissions.rules import Verdict
-from lmtui.features.hooks.hook_answers import HookResult, read_answer, together
+from lmtui.features.hooks.hook_answers import read_answer, together
 from lmtui.features.hooks.hook_config import HookEntry, HookEnvironment, matched_names, meets, odd_matchers, our_input, payload
 from lmtui.features.hooks.service import HookRunner, SessionHooks, hooks_trust
+from lmtui.features.host_program import ProgramRun
 from lmtui.paths import config_dir
 from tests.sets import for_each
 from tests.trusting import say
@@ -21,41 +22,41 @@ PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
 ENTRY = HookEntry(PRE, "true")
 
 
-def said(found: Any, code: int = 0) -> HookResult:
-    return HookResult(code, (found if isinstance(found, str) else json.dumps(found)).encode())
+def said(found: Any, code: int = 0) -> ProgramRun:
+    return ProgramRun(code, (found if isinstance(found, str) else json.dumps(found)).encode())
 
 
-def decided(word: object, **fields: Any) -> HookResult:
+def decided(word: object, **fields: Any) -> ProgramRun:
     return said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word, **fields}})
 
 
 @for_each(("ran", "permission"), [
-    (HookResult(0), None), (HookResult(2, b"", b"no"), Verdict.DENY),
-    (HookResult(1, b"", b"broken"), None), (decided("allow"), Verdict.ALLOW),
+    (ProgramRun(0), None), (ProgramRun(2, b"", b"no"), Verdict.DENY),
+    (ProgramRun(1, b"", b"broken"), None), (decided("allow"), Verdict.ALLOW),
     (decided("ask"), Verdict.ASK), (decided("deny"), Verdict.DENY), (decided("dney"), Verdict.ASK),
     (decided(3), Verdict.ASK), (said({"decision": "block", "reason": "x"}), Verdict.DENY),
     (said({"decision": "approve"}), Verdict.ALLOW), (said("{not json"), Verdict.ASK),
     (said("\ufeff" + json.dumps({"decision": "block"})), Verdict.DENY),
-    (HookResult(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
-    (HookResult(0, b"xxx", is_cut=True), None),
-    (HookResult(2, b'{"a', b"no", is_cut=True), Verdict.DENY), (said("\0\1\2garbage"), None),
+    (ProgramRun(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
+    (ProgramRun(0, b"xxx", is_cut=True), None),
+    (ProgramRun(2, b'{"a', b"no", is_cut=True), Verdict.DENY), (said("\0\1\2garbage"), None),
     (said({"decision": "block"}, 1), None),
-    (HookResult(-1, problem="did not end within 1 s"), Verdict.ASK), (HookResult(127), Verdict.ASK),
-    (HookResult(126), Verdict.ASK),
+    (ProgramRun(-1, problem="did not end within 1 s"), Verdict.ASK), (ProgramRun(127), Verdict.ASK),
+    (ProgramRun(126), Verdict.ASK),
 ])  # fmt: skip
-def test_what_an_end_means_before_a_call(ran: HookResult, permission: Verdict | None) -> None:
+def test_what_an_end_means_before_a_call(ran: ProgramRun, permission: Verdict | None) -> None:
     assert read_answer(PRE, ran).permission is permission
 
 
 def test_what_an_answer_means_elsewhere_and_one_that_is_too_long_says_so() -> None:
-    assert "longer" in read_answer(PRE, HookResult(0, b'{"a": "', is_cut=True)).reason
-    assert "not JSON" in read_answer(PRE, HookResult(0, b'{"a": "')).reason
-    assert read_answer(POST, HookResult(0, b'{"a": "')).permission is None
+    assert "longer" in read_answer(PRE, ProgramRun(0, b'{"a": "', is_cut=True)).reason
+    assert "not JSON" in read_answer(PRE, ProgramRun(0, b'{"a": "')).reason
+    assert read_answer(POST, ProgramRun(0, b'{"a": "')).permission is None
     assert read_answer(POST, said({"decision": "approve"})).permission is None
     assert read_answer(POST, said({"decision": "block", "reason": "lint"})).reason == "lint"
-    assert read_answer(HookEvent.NOTIFICATION, HookResult(2, b"", b"no")).permission is None
-    assert read_answer(HookEvent.PRE_COMPACT, HookResult(2, b"", b"no")).note == "no"
-    ran = HookResult(-1, problem="did not end within 1 s")
+    assert read_answer(HookEvent.NOTIFICATION, ProgramRun(2, b"", b"no")).permission is None
+    assert read_answer(HookEvent.PRE_COMPACT, ProgramRun(2, b"", b"no")).note == "no"
+    ran = ProgramRun(-1, problem="did not end within 1 s")
     assert {event: read_answer(event, ran).permission for event in HookEvent} == {
         **dict.fromkeys(HookEvent), PRE: Verdict.ASK,
     }  # fmt: skip
@@ -69,7 +70,7 @@ def test_deny_wins_over_ask_and_ask_over_allow_and_the_rest_of_an_answer_is_take
     assert together(PRE, [ENTRY] * 3, runs).permission is Verdict.DENY
     assert together(PRE, [ENTRY] * 3, runs).reason == "d"
     assert together(PRE, [ENTRY] * 2, [runs[0], runs[2]]).permission is Verdict.ASK
-    assert together(PRE, [ENTRY] * 2, [runs[0], HookResult(0)]).permission is Verdict.ALLOW
+    assert together(PRE, [ENTRY] * 2, [runs[0], ProgramRun(0)]).permission is Verdict.ALLOW
     assert together(PRE, [], []).permission is None
     found = {
         "continue": False, "stopReason": "enough", "systemMessage": "look here",
@@ -101,19 +102,19 @@ def test_an_answer_of_any_shape_is_read_and_never_allows_by_accident(event: Hook
 
 @given(st.binary(max_size=300), st.integers(-1, 255), st.sampled_from(HookEvent))
 def test_bytes_of_any_kind_are_read(data: bytes, code: int, event: HookEvent) -> None:
-    answer = read_answer(event, HookResult(code, data, data))
+    answer = read_answer(event, ProgramRun(code, data, data))
     assert answer.permission is not Verdict.ALLOW
     assert "\x1b" not in answer.reason + answer.context
 
 
 def test_a_program_that_is_missing_is_named_and_a_hook_that_lacks_one_may_deny_and_not_allow() -> None:
-    found = read_answer(PRE, HookResult(127, b"", b"/bin/sh: 1: uv: not found\nmore\n"))
+    found = read_answer(PRE, ProgramRun(127, b"", b"/bin/sh: 1: uv: not found\nmore\n"))
     assert found.reason == "a hook that looks at it could not be started: /bin/sh: 1: uv: not found"
-    assert read_answer(PRE, HookResult(127)).reason == "a hook that looks at it could not be started"
+    assert read_answer(PRE, ProgramRun(127)).reason == "a hook that looks at it could not be started"
     err = b"bash: line 1: jq: command not found"
-    assert read_answer(PRE, HookResult(0, b'{"decision": "deny"}', err)).permission is Verdict.DENY
-    assert read_answer(PRE, HookResult(0, b'{"decision": "approve"}', err)).permission is Verdict.ASK
-    assert read_answer(PRE, said({"decision": "deny"})).reason == read_answer(PRE, HookResult(2)).reason == "no reason given"
+    assert read_answer(PRE, ProgramRun(0, b'{"decision": "deny"}', err)).permission is Verdict.DENY
+    assert read_answer(PRE, ProgramRun(0, b'{"decision": "approve"}', err)).permission is Verdict.ASK
+    assert read_answer(PRE, said({"decision": "deny"})).reason == read_answer(PRE, ProgramRun(2)).reason == "no reason given"
 
 
 @for_each(("err", "code", "permission"), [
@@ -124,11 +125,11 @@ def test_a_program_that_is_missing_is_named_and_a_hook_that_lacks_one_may_deny_a
     (b"bash: line 1: jq: command not found", 2, Verdict.DENY), (b"the file was not found", 0, None),
 ])  # fmt: skip
 def test_a_hook_that_lacks_a_program_has_not_said_yes(err: bytes, code: int, permission: Verdict | None) -> None:
-    assert read_answer(PRE, HookResult(code, b"", err)).permission is permission
-    assert read_answer(POST, HookResult(1, b"", err)).permission is None
+    assert read_answer(PRE, ProgramRun(code, b"", err)).permission is permission
+    assert read_answer(POST, ProgramRun(1, b"", err)).permission is None
 
 
-UV_FAILED = HookResult(
+UV_FAILED = ProgramRun(
     2, b"", b"Using Python 3\nerror: Failed to fetch: `https://pypi.org/simple/x/`\n  Caused by: dns error\n"
 )
 
@@ -144,33 +145,12 @@ def test_uvs_own_failure_is_no_word_of_the_hook_and_told_with_the_network_where_
     (theirs,) = together(PRE, [HookEntry(PRE, "uv run x", is_own=False)], [UV_FAILED]).runs
     assert (mine.exit_code, mine.said) == (-1, words)
     assert theirs.said == f"{words} (hooks have no network; `--no-hooks` leaves them out)"
-    assert together(PRE, [HookEntry(PRE, "uv run x")], [HookResult(2, b"", b"not this")]).permission is Verdict.DENY
+    assert together(PRE, [HookEntry(PRE, "uv run x")], [ProgramRun(2, b"", b"not this")]).permission is Verdict.DENY
     for err, is_own, has_hint in (
         (b"getaddrinfo ENOTFOUND x", False, True), (b"getaddrinfo ENOTFOUND x", True, False), (b"it names a key", False, False),
     ):  # fmt: skip
-        verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [HookResult(2, b"", err)])
+        verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [ProgramRun(2, b"", err)])
         assert (verdict.blocks, "`--no-hooks` leaves them out" in verdict.reason) == (True, has_hint), err
-
-
-@for_each(
-    ("command", "words"),
-    [
-        ("no-such-heron check $X", "no-such-heron check $X (no-such-heron is not on this machine)"),
-        ("cd x && true", "cd x && true"),
-        ("./check.sh", "./check.sh"),
-        ("$HERON check", "$HERON check"),
-        ("sh check.sh", "sh check.sh"),
-        ("[ -n x ] && printf x | read y", "[ -n x ] && printf x | read y"),
-        ("f() { true; }; f", "f() { true; }; f"),
-        ("X=$(no-heron x) | no-ibis", "X=$(no-heron x) | no-ibis (no-heron, no-ibis are not on this machine)"),
-    ],
-)  # fmt: skip
-def test_the_question_of_trust_names_a_program_that_is_missing(command: str, words: str, tmp_path: Path) -> None:
-    hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}}
-    (tmp_path / ".lmagent").mkdir()
-    (tmp_path / ".lmagent/hooks.json").write_text(json.dumps(hooks))
-    (item,) = hooks_trust(tmp_path).waiting()
-    assert item.text == f"PreToolUse: {words}"
 
 
 def in_session(folder: Path) -> SessionHooks:

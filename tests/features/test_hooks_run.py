@@ -10,14 +10,15 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.programs import Launch, Served
-from lmtui.features.hooks.service import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_in_lane, run_on_host
+from lmtui.features.hooks.service import host_environment, run_in_lane, words_of
+from lmtui.features.host_program import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, run_on_host
 from tests.sets import for_each
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
 
 
 async def run(workspace: Path, command: str, told: bytes = b"{}", limit_s: float = 20.0) -> tuple[int, bytes, bytes, str]:
-    ran = await run_on_host(command, told, workspace, host_environment(ENVIRON, workspace), limit_s)
+    ran = await run_on_host(words_of(command), told, workspace, host_environment(ENVIRON, workspace), limit_s)
     return ran.exit_code, ran.out, ran.err, ran.problem
 
 
@@ -61,7 +62,7 @@ async def test_it_gets_no_keys_and_stands_in_the_workspace_and_a_missing_program
     environment = host_environment({**ENVIRON, "LANGUAGE": "de", "LC_ALL": "de_DE.UTF-8"}, tmp_path)
     assert environment["LANGUAGE"] == "en"
     (tmp_path / "bin").mkdir()  # without bash a text is for sh
-    ran = await run_on_host("echo yes", b"{}", tmp_path, {**environment, "PATH": str(tmp_path / "bin")}, 20.0)
+    ran = await run_on_host(words_of("echo yes"), b"{}", tmp_path, {**environment, "PATH": str(tmp_path / "bin")}, 20.0)
     assert (ran.exit_code, ran.out) == (0, b"yes\n")
 
 
@@ -81,7 +82,7 @@ async def test_one_that_hangs_and_ignores_signals_is_killed_with_what_it_started
 @for_each(("more", "is_cut"), [(0, False), (1, True)])
 async def test_an_answer_that_is_longer_than_is_read_is_known_as_cut(tmp_path: Path, more: int, is_cut: bool) -> None:
     command = f"head -c {MAX_OUTPUT_BYTES + more} /dev/zero; head -c 10000000 /dev/zero >&2"
-    ran = await run_on_host(command, b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
+    ran = await run_on_host(words_of(command), b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
     assert (len(ran.out), ran.is_cut, len(ran.err)) == (MAX_OUTPUT_BYTES, is_cut, MAX_ERROR_BYTES)
 
 

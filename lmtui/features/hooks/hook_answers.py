@@ -12,6 +12,7 @@ from lmtui.core.hooks import HookEvent, HookRun, HookVerdict
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.hooks.hook_config import HookEntry
+from lmtui.features.host_program import ProgramRun
 
 BLOCKS = 2
 _NOT_STARTED = (126, 127)
@@ -38,21 +39,6 @@ _STRICTEST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW, None)
 
 
 @dataclass(frozen=True, slots=True)
-class HookResult:
-    """How a program ended: `exit_code` -1 where it did not end by itself or was not started, with `problem` in words.
-
-    `is_cut`: it wrote more than `out` holds.
-    """
-
-    exit_code: int
-    out: bytes = b""
-    err: bytes = b""
-    problem: str = ""
-    elapsed_ms: int = 0
-    is_cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class HookAnswer:
     """What one hook said."""
 
@@ -65,7 +51,7 @@ class HookAnswer:
     note: str = ""
 
 
-def read_answer(event: HookEvent, ran: HookResult) -> HookAnswer:
+def read_answer(event: HookEvent, ran: ProgramRun) -> HookAnswer:
     """Return what a program's end means.
 
     A hook before a tool call that did not do its work, or whose answer cannot be read, has not said yes: the call is asked
@@ -79,7 +65,7 @@ def read_answer(event: HookEvent, ran: HookResult) -> HookAnswer:
     return replace(answer, permission=Verdict.ASK, reason=f"a hook that looks at it lacks a program: {_line(lacks[0])}")
 
 
-def _read(event: HookEvent, ran: HookResult, err: str) -> HookAnswer:
+def _read(event: HookEvent, ran: ProgramRun, err: str) -> HookAnswer:
     if ran.exit_code == BLOCKS:
         reason = err or _NO_REASON
         return HookAnswer(Verdict.DENY, reason) if event in _CAN_BLOCK else HookAnswer(note=reason)
@@ -98,7 +84,7 @@ def _read(event: HookEvent, ran: HookResult, err: str) -> HookAnswer:
     return _from_object(event, found)
 
 
-def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[HookResult]) -> HookVerdict:
+def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[ProgramRun]) -> HookVerdict:
     """Return what hooks that ran at the same time say together: deny before ask, ask before allow."""
     ran = [_as_meant(*each) for each in zip(entries, ran, strict=True)]
     answers = [_with_hint(event, *each) for each in zip(entries, ran, strict=True)]
@@ -118,7 +104,7 @@ def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[HookR
     )
 
 
-def _as_meant(entry: HookEntry, ran: HookResult) -> HookResult:
+def _as_meant(entry: HookEntry, ran: ProgramRun) -> ProgramRun:
     """Return how a hook ended; uv ends with the code that says no where it could not even start the hook."""
     failed = _UV_FAILED.search(sanitize(ran.err.decode("utf-8", "replace"))) if ran.exit_code == BLOCKS else None
     if failed is None or not _UV.match(entry.command):
@@ -127,7 +113,7 @@ def _as_meant(entry: HookEntry, ran: HookResult) -> HookResult:
     return replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
 
 
-def _with_hint(event: HookEvent, entry: HookEntry, ran: HookResult) -> HookAnswer:
+def _with_hint(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookAnswer:
     """Return what a hook said, with the way out where it may hold a prompt back only for want of the network."""
     answer = read_answer(event, ran)
     holds = event is HookEvent.USER_PROMPT_SUBMIT and answer.permission is Verdict.DENY
@@ -136,7 +122,7 @@ def _with_hint(event: HookEvent, entry: HookEntry, ran: HookResult) -> HookAnswe
     return replace(answer, reason=f"{answer.reason}  ({_NO_NETWORK})")
 
 
-def _run(entry: HookEntry, ran: HookResult, answer: HookAnswer) -> HookRun:
+def _run(entry: HookEntry, ran: ProgramRun, answer: HookAnswer) -> HookRun:
     err = sanitize(ran.err.decode("utf-8", "replace")).strip()
     said = ran.problem or err or answer.reason
     return HookRun(

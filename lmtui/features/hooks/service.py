@@ -10,25 +10,21 @@ import contextlib
 import os
 import re
 import secrets
-import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import psutil
 
 from lmtui.command_line import FAILURE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import SandboxError
 from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Verdict
-from lmtui.core.permissions.shell_grammar import outline, unquoted, word_set
 from lmtui.core.programs import Launch, Launcher, Served
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
-from lmtui.features.hooks.hook_answers import HookResult, together
+from lmtui.features.hooks.hook_answers import together
 from lmtui.features.hooks.hook_config import (
     HookEntry,
     HookEnvironment,
@@ -40,16 +36,13 @@ from lmtui.features.hooks.hook_config import (
     payload,
     read_hooks,
 )
+from lmtui.features.host_program import MAX_ERROR_BYTES, KeptOutput, ProgramRun, TooMuchOutput, run_on_host, since
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.paths import sessions_dir
-from lmtui.plain_files import find_program
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
 
-MAX_OUTPUT_BYTES, MAX_ERROR_BYTES = 1_048_576, 65_536
-_MOST_READ_BYTES = 16_777_216
 _PIECE_BYTES = 65_536
-_AFTERWARDS_S, _KILLED_S = 0.5, 5.0
 _PASSED_ON = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "COLORTERM", "VIRTUAL_ENV",
@@ -68,60 +61,27 @@ def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, s
     return {**kept, "LANGUAGE": "en", "TERM": "dumb", "CLAUDE_PROJECT_DIR": str(workspace), "LMTUI_WORKSPACE": str(workspace)}
 
 
-async def run_on_host(
-    program: str | tuple[str, ...], told: bytes, workspace: Path, environment: Mapping[str, str], limit_s: float
-) -> HookResult:
-    """Run a hook of the user's on this machine: a text for the shell, or the words of a program.
-
-    Cancelled, it has ended it before it returns.
-    """
-    began = time.monotonic()
-    running = _HookProgram()
-    try:
-        transport, _ = await asyncio.get_running_loop().subprocess_exec(
-            lambda: running, *_words(program), cwd=workspace, env=dict(environment), start_new_session=True
-        )
-    except OSError as error:
-        return HookResult(-1, problem=f"could not be started: {error.strerror}")
-    problem = ""
-    try:
-        running.feed(transport, told)
-        async with asyncio.timeout(limit_s):
-            await running.ended(_AFTERWARDS_S)
-    except TimeoutError:
-        problem = f"did not end within {limit_s:g} s"
-    finally:
-        await running.end(transport)
-    code = transport.get_returncode()
-    if running.is_flooding:
-        problem = "wrote more than anybody reads"
-    elif not problem and (code is None or code < 0):
-        problem = f"was killed by signal {-(code or 0)}"
-    exit_code = -1 if problem or code is None else code
-    return HookResult(exit_code, running.out.data, running.err.data, problem, _since(began), is_cut=running.out.is_cut)
-
-
 async def run_in_lane(
     program: str | tuple[str, ...], told: bytes, launcher: Launcher, *, can_write: bool, limit_s: float
-) -> HookResult:
+) -> ProgramRun:
     """Run a hook of a folder's in the sandbox: a text for the shell, or the words of a program.
 
     Cancelled, it has ended it before it returns.
     """
     began = time.monotonic()
     mark = secrets.token_hex(12)
-    arguments = ("/bin/sh", "-c", _IN_LANE, "hook", str(len(told)), mark, *_words(program))
+    arguments = ("/bin/sh", "-c", _IN_LANE, "hook", str(len(told)), mark, *words_of(program))
     allowed = program_of(program if isinstance(program, str) else program[0])
-    err = _KeptRun(MAX_ERROR_BYTES)
+    err = KeptOutput(MAX_ERROR_BYTES)
     served: Served | None = None
-    problem, ran = "", HookResult(-1)
+    problem, ran = "", ProgramRun(-1)
     try:
         async with asyncio.timeout(limit_s):
             served = await launcher.open(Launch(arguments, can_write=can_write, program=allowed), err.take_quietly)
             ran = await _in_lane(served, told, mark)
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
-    except _TooMuchOutput:
+    except TooMuchOutput:
         problem = "wrote more than anybody reads"
     except SandboxError as error:
         problem = f"could not be run: {error}"
@@ -130,7 +90,7 @@ async def run_in_lane(
             await served.close()
     said = err.data.partition(_ENDED)[0]
     problem = problem or ("was killed" if ran.exit_code < 0 else "")
-    return replace(ran, exit_code=-1 if problem else ran.exit_code, err=said, problem=problem, elapsed_ms=_since(began))
+    return replace(ran, exit_code=-1 if problem else ran.exit_code, err=said, problem=problem, elapsed_ms=since(began))
 
 
 def program_of(command: str) -> str:
@@ -139,116 +99,14 @@ def program_of(command: str) -> str:
     return word if _PROGRAM.fullmatch(word) else ""
 
 
-def _words(program: str | tuple[str, ...]) -> tuple[str, ...]:
+def words_of(program: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a program; a text is for the shell."""
     return (*_SHELL, program) if isinstance(program, str) else program
 
 
-class _TooMuchOutput(Exception):
-    """A program writes without end."""
-
-
-class _KeptRun:
-    """The beginning of what a program writes."""
-
-    def __init__(self, max_bytes: int = MAX_OUTPUT_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._data = bytearray()
-        self._read_bytes = 0
-
-    @property
-    def data(self) -> bytes:
-        return bytes(self._data)
-
-    @property
-    def is_cut(self) -> bool:
-        return self._read_bytes > self._max_bytes
-
-    def take(self, piece: bytes) -> None:
-        """Keep what there is room for.
-
-        Raises:
-            _TooMuch: it is more than anybody reads.
-        """
-        self.take_quietly(piece)
-        if self._read_bytes > _MOST_READ_BYTES:
-            raise _TooMuchOutput
-
-    def take_quietly(self, piece: bytes) -> None:
-        self._read_bytes += len(piece)
-        self._data += piece[: max(0, self._max_bytes - len(self._data))]
-
-
-class _HookProgram(asyncio.SubprocessProtocol):
-    """What a program on this machine writes, and when it ends."""
-
-    def __init__(self) -> None:
-        self.out, self.err = _KeptRun(), _KeptRun(MAX_ERROR_BYTES)
-        self.is_flooding = False
-        self._exited, self._silent, self._enough = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._open = {0, 1, 2}
-
-    def feed(self, transport: asyncio.SubprocessTransport, told: bytes) -> None:
-        """Give it its input, to the end; what it does not read is dropped."""
-        pipe = transport.get_pipe_transport(0)
-        if isinstance(pipe, asyncio.WriteTransport):
-            pipe.write(told)
-            pipe.write_eof()
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep what there is room for."""
-        try:
-            (self.out if fd == 1 else self.err).take(data)
-        except _TooMuchOutput:
-            self.is_flooding = True
-            self._enough.set()
-            self._silent.set()
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Take note that its input, or one of its outputs, is closed."""
-        del exc
-        self._open.discard(fd)
-        if self._open <= {0}:
-            self._silent.set()
-
-    def process_exited(self) -> None:
-        """Take note that it has ended."""
-        self._exited.set()
-        self._enough.set()
-
-    async def ended(self, afterwards_s: float) -> None:
-        """Wait until it has ended (or floods) and, for a moment, for what of its output is on the way, not for its children."""
-        _ = await self._enough.wait()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(afterwards_s):
-                _ = await self._silent.wait()
-
-    async def end(self, transport: asyncio.SubprocessTransport) -> None:
-        """End it with its group, and where it still runs with what went into its own groups."""
-        pid = transport.get_pid()
-        if transport.get_returncode() is None:
-            _kill_children(pid)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-        if transport.get_returncode() is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_KILLED_S):
-                    _ = await self._exited.wait()
-        pipe = transport.get_pipe_transport(0)
-        if 0 in self._open and isinstance(pipe, asyncio.WriteTransport):  # a closed one cannot be closed again
-            pipe.abort()
-        transport.close()
-
-
-def _kill_children(pid: int) -> None:
-    with contextlib.suppress(psutil.Error):
-        for child in psutil.Process(pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                child.kill()
-
-
-async def _in_lane(served: Served, told: bytes, mark: str) -> HookResult:
+async def _in_lane(served: Served, told: bytes, mark: str) -> ProgramRun:
     """Give a program in an instance its input and read it to its end."""
-    kept, tail = _KeptRun(), b""
+    kept, tail = KeptOutput(), b""
     feeding = asyncio.ensure_future(_feed_lane(served, told))
     try:
         while piece := await served.read():
@@ -259,9 +117,9 @@ async def _in_lane(served: Served, told: bytes, mark: str) -> HookResult:
         await asyncio.gather(feeding, return_exceptions=True)
     _, found, code = tail.rpartition(mark.encode())
     if not found or not code.isdigit():
-        return HookResult(-1, kept.data)
+        return ProgramRun(-1, kept.data)
     out = kept.data.rpartition(b"\n" + mark.encode())[0] or (b"" if mark.encode() in kept.data else kept.data)
-    return HookResult(int(code), out, is_cut=kept.is_cut)
+    return ProgramRun(int(code), out, is_cut=kept.is_cut)
 
 
 async def _feed_lane(served: Served, told: bytes) -> None:
@@ -270,18 +128,6 @@ async def _feed_lane(served: Served, told: bytes) -> None:
             await served.write(told[start : start + _PIECE_BYTES])
 
 
-def _since(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
-
-
-# Words of the shell itself.
-_BUILT_IN = word_set(
-    "! . : [ [[ alias bg break builtin case cd command continue declare dirs disown do echo else enable esac eval exec exit "
-    "export false fg fi for function getopts hash if jobs kill let local mapfile popd printf pushd pwd read readarray readonly "
-    "return select set shift shopt source test then time times trap true type typeset ulimit umask unalias unset until wait "
-    "while { }"
-)
-_FUNCTION = re.compile(r"([\w-]+)\s*\(\)|\bfunction\s+([\w-]+)")
 _UNSAFE = "{whose} hooks before tool calls cannot be read, so each call is asked about until {file} is fixed"
 _UNTRUSTED = (
     "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `/trust` or `lmtui config trust` asks."
@@ -301,25 +147,9 @@ def hooks_trust(workspace: Path) -> FolderConsent:
 
     def brought() -> FolderContent:
         files = read_hooks(workspace)
-        items = (TrustItem("hook", each.source, each.words + _missing(each)) for each in files.folders)
-        return FolderContent(tuple(items), files.digest)
-
-    def _missing(entry: HookEntry) -> str:
-        missing = [name for name in _programs(entry) if find_program(name, workspace) is None]
-        return f" ({', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not on this machine)" if missing else ""
+        return FolderContent(tuple(TrustItem("hook", each.source, each.words) for each in files.folders), files.digest)
 
     return FolderConsent(workspace, "hooks", brought)
-
-
-def _programs(entry: HookEntry) -> tuple[str, ...]:
-    """Return the programs that a hook starts by their names, as far as that is plain."""
-    if entry.arguments is not None:
-        commands = [entry.command]
-    else:
-        commands = [unquoted(words[0]) for words in outline(entry.command).commands] or [*entry.command.split()[:1]]
-    inner = {name for names in _FUNCTION.findall(entry.command) for name in names} | _BUILT_IN
-    names = dict.fromkeys(map(program_of, commands))
-    return tuple(name for name in names if name and "/" not in name and name not in inner)
 
 
 class SessionHooks:
@@ -382,15 +212,15 @@ class SessionHooks:
             verdict = replace(verdict, permission=Verdict.ASK, reason=verdict.reason or self._unsafe)
         return verdict
 
-    async def _run(self, entry: HookEntry, call: HookCall) -> HookResult:
+    async def _run(self, entry: HookEntry, call: HookCall) -> ProgramRun:
         limit_s = min(entry.limit_s, call.limit_s or entry.limit_s)
         if entry.is_own:
             told = payload(call, self._around)
             program = entry.program(self._around.root)
-            return await run_on_host(program, told, self._workspace, self._environment, limit_s)
+            return await run_on_host(words_of(program), told, self._workspace, self._environment, limit_s)
         kind = await self._instance_kind()
         if kind.launcher is None:
-            return HookResult(-1, problem="could not be run: no sandbox works here")
+            return ProgramRun(-1, problem="could not be run: no sandbox works here")
         told = payload(call, replace(self._around, root=kind.root))
         can_write = call.mode not in (Mode.PLAN, Mode.TRY)  # they see the workspace, not the overlay
         return await run_in_lane(entry.program(kind.root), told, kind.launcher, can_write=can_write, limit_s=limit_s)

@@ -37,6 +37,7 @@ from lmtui.core.hosts import (
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.ports import PreparedCall, Toolbox
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.host_program import run_on_host
 from lmtui.features.service import SessionServices, WorkspaceFeature
 from lmtui.features.web_tools.search import address_of, headers_of, hits_of, plain_query, run_program
 from lmtui.models.keys import resolve_key
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from lmtui.features.web_tools.request import HttpAnswer
 
 
-_TIME_S = 20
+_TIME_S, _MOST_MARKDOWN_BYTES = 20, 20_000_000
 _SELECTOR_PROBLEMS = {3: "matches nothing on the page", 4: "is not a CSS selector"}  # by the converter's exit code
 _CONVERTER = Path(__file__).with_name("html_converter.py")
 
@@ -58,33 +59,13 @@ async def to_markdown(html: str, selector: str = "") -> str:
         ToolError: it takes too long or breaks the parser, or the selector is invalid or matches nothing.
     """
     environ = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(_own_places())}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        str(_CONVERTER),
-        selector,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=environ,
-        cwd="/",
-        start_new_session=True,
-    )
-    try:
-        async with asyncio.timeout(_TIME_S):
-            out, _ = await process.communicate(html.encode("utf-8", "replace"))
-    except TimeoutError as error:
-        raise ToolError("the page is too much to be read as text") from error
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    if why := _SELECTOR_PROBLEMS.get(process.returncode or 0):
+    words, given = (sys.executable, "-P", str(_CONVERTER), selector), html.encode("utf-8", "replace")
+    ran = await run_on_host(words, given, Path("/"), environ, _TIME_S, most_bytes=_MOST_MARKDOWN_BYTES)
+    if why := _SELECTOR_PROBLEMS.get(ran.exit_code):
         raise ToolError(f"css_selector {selector[:80]!r} {why}", "Leave it out to get the whole page.")
-    if process.returncode:
-        raise ToolError("the page cannot be read as HTML")
-    return out.decode("utf-8", "replace")
+    if ran.exit_code:
+        raise ToolError("the page cannot be read as HTML" if not ran.problem else "the page is too much to be read as text")
+    return ran.out.decode("utf-8", "replace")
 
 
 def _own_places() -> list[str]:

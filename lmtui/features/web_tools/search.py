@@ -5,15 +5,11 @@ All of an answer is somebody else's text: each part becomes one short line witho
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import html
 import json
 import os
 import re
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -21,14 +17,15 @@ from urllib.parse import urlencode
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import SearchBackend, WebResult
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.host_program import run_on_host
 from lmtui.paths import without_keys
 
 if TYPE_CHECKING:
     from lmtui.features.web_tools.request import HttpAnswer
 
 MOST_QUERY_CHARS = 400  # the limit of Brave
-_COMMAND_S, _ENDING_S = 20.0, 2.0
-_MOST_BYTES, _MOST_ERROR_BYTES = 1_000_000, 10_000
+_COMMAND_S = 20.0
+_MOST_BYTES = 1_000_000
 _TITLE_CHARS, _URL_CHARS, _SNIPPET_CHARS = 150, 500, 300
 _TAG = re.compile(r"<[^<>]{0,200}>")
 _BRAVE_REFUSES = (401, 403, 422)  # 422 is what Brave answers to a key that it does not know
@@ -104,64 +101,16 @@ async def run_program(command: Sequence[str], query: str, most: int, limit_s: fl
         ToolError: it cannot be run, fails, takes too long or prints too much or something else.
     """
     name = sanitize_line(Path(command[0]).name)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            query,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=Path.home(),  # never the workspace, from which a program may take code
-            env=without_keys(os.environ),
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ToolError(f"{name} of web_search could not be run: {error.strerror}", "Tell the user to correct it.") from error
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(limit_s):
-            out, errors = await asyncio.gather(
-                _read(process.stdout, _MOST_BYTES, partial(_kill, process)), _read(process.stderr, _MOST_ERROR_BYTES)
-            )
-            code = await process.wait()
-    except TimeoutError as error:
-        raise ToolError(f"{name} did not answer within {limit_s:g} s") from error
-    finally:
-        await _end(process)
-    if len(out) > _MOST_BYTES:
+    home = Path.home()  # never the workspace, from which a program may take code
+    ran = await run_on_host((*command, query), b"", home, without_keys(os.environ), limit_s, most_bytes=_MOST_BYTES)
+    if ran.is_cut:
         raise ToolError(f"{name} printed more than {_MOST_BYTES:,} bytes")
-    if code:
-        last = sanitize_line(errors.decode("utf-8", "replace").strip().rpartition("\n")[2])[:200]
-        raise ToolError(f"{name} failed with exit code {code}{f': {last}' if last else ''}")
-    return _printed(out.decode("utf-8", "replace"), name, most)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what still runs, and take what it wrote last: until then its end is not noticed."""
-    _kill(process)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_ENDING_S):
-            for stream in filter(None, (process.stdout, process.stderr)):
-                while await stream.read(65_536):
-                    pass
-            await process.wait()
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _read(stream: asyncio.StreamReader, most: int, on_more: Callable[[], None] = lambda: None) -> bytes:
-    """Return what comes to its end, but not much more than so many bytes."""
-    taken = bytearray()
-    while piece := await stream.read(65_536):
-        if len(taken) <= most:
-            taken += piece
-        else:
-            on_more()
-    return bytes(taken)
+    if ran.problem:
+        raise ToolError(f"{name} of web_search {ran.problem}", "Tell the user to correct it.")
+    if ran.exit_code:
+        last = sanitize_line(ran.err.decode("utf-8", "replace").strip().rpartition("\n")[2])[:200]
+        raise ToolError(f"{name} failed with exit code {ran.exit_code}{f': {last}' if last else ''}")
+    return _printed(ran.out.decode("utf-8", "replace"), name, most)
 
 
 def _printed(text: str, name: str, most: int) -> Sequence[WebResult]:

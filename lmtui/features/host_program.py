@@ -1,0 +1,177 @@
+"""A program of the user's that runs on this machine: given its input, read to its end, and ended with what it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MAX_OUTPUT_BYTES, MAX_ERROR_BYTES = 1_048_576, 65_536
+_MOST_READ_BYTES = 16_777_216
+_AFTERWARDS_S, _KILLED_S = 0.5, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """How a program ended: `exit_code` -1 where it did not end by itself or was not started, with `problem` in words.
+
+    `is_cut`: it wrote more than `out` holds.
+    """
+
+    exit_code: int
+    out: bytes = b""
+    err: bytes = b""
+    problem: str = ""
+    elapsed_ms: int = 0
+    is_cut: bool = False
+
+
+async def run_on_host(
+    words: Sequence[str],
+    told: bytes,
+    folder: Path,
+    environment: Mapping[str, str],
+    limit_s: float,
+    *,
+    most_bytes: int = MAX_OUTPUT_BYTES,
+) -> ProgramRun:
+    """Run a program and keep so many bytes of its output; cancelled, it has ended it before it returns."""
+    began = time.monotonic()
+    running = _HostProgram(most_bytes)
+    try:
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: running, *words, cwd=folder, env=dict(environment), start_new_session=True
+        )
+    except OSError as error:
+        return ProgramRun(-1, problem=f"could not be started: {error.strerror}")
+    problem = ""
+    try:
+        running.feed(transport, told)
+        async with asyncio.timeout(limit_s):
+            await running.ended(_AFTERWARDS_S)
+    except TimeoutError:
+        problem = f"did not end within {limit_s:g} s"
+    finally:
+        await running.end(transport)
+    code = transport.get_returncode()
+    if running.is_flooding:
+        problem = "wrote more than anybody reads"
+    elif not problem and (code is None or code < 0):
+        problem = f"was killed by signal {-(code or 0)}"
+    exit_code = -1 if problem or code is None else code
+    return ProgramRun(exit_code, running.out.data, running.err.data, problem, since(began), is_cut=running.out.is_cut)
+
+
+class TooMuchOutput(Exception):
+    """A program writes without end."""
+
+
+class KeptOutput:
+    """The beginning of what a program writes."""
+
+    def __init__(self, max_bytes: int = MAX_OUTPUT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._data = bytearray()
+        self._read_bytes = 0
+
+    @property
+    def data(self) -> bytes:
+        return bytes(self._data)
+
+    @property
+    def is_cut(self) -> bool:
+        return self._read_bytes > self._max_bytes
+
+    def take(self, piece: bytes) -> None:
+        """Keep what there is room for.
+
+        Raises:
+            TooMuchOutput: it is more than anybody reads.
+        """
+        self.take_quietly(piece)
+        if self._read_bytes > max(_MOST_READ_BYTES, self._max_bytes):
+            raise TooMuchOutput
+
+    def take_quietly(self, piece: bytes) -> None:
+        self._read_bytes += len(piece)
+        self._data += piece[: max(0, self._max_bytes - len(self._data))]
+
+
+class _HostProgram(asyncio.SubprocessProtocol):
+    """What a program on this machine writes, and when it ends."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.out, self.err = KeptOutput(most_bytes), KeptOutput(MAX_ERROR_BYTES)
+        self.is_flooding = False
+        self._exited, self._silent, self._enough = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._open = {0, 1, 2}
+
+    def feed(self, transport: asyncio.SubprocessTransport, told: bytes) -> None:
+        """Give it its input, to the end; what it does not read is dropped."""
+        pipe = transport.get_pipe_transport(0)
+        if isinstance(pipe, asyncio.WriteTransport):
+            pipe.write(told)
+            pipe.write_eof()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep what there is room for."""
+        try:
+            (self.out if fd == 1 else self.err).take(data)
+        except TooMuchOutput:
+            self.is_flooding = True
+            self._enough.set()
+            self._silent.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Take note that its input, or one of its outputs, is closed."""
+        del exc
+        self._open.discard(fd)
+        if self._open <= {0}:
+            self._silent.set()
+
+    def process_exited(self) -> None:
+        """Take note that it has ended."""
+        self._exited.set()
+        self._enough.set()
+
+    async def ended(self, afterwards_s: float) -> None:
+        """Wait until it has ended (or floods) and, for a moment, for what of its output is on the way, not for its children."""
+        _ = await self._enough.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(afterwards_s):
+                _ = await self._silent.wait()
+
+    async def end(self, transport: asyncio.SubprocessTransport) -> None:
+        """End it with its group, and where it still runs with what went into its own groups."""
+        pid = transport.get_pid()
+        if transport.get_returncode() is None:
+            _kill_children(pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        if transport.get_returncode() is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILLED_S):
+                    _ = await self._exited.wait()
+        pipe = transport.get_pipe_transport(0)
+        if 0 in self._open and isinstance(pipe, asyncio.WriteTransport):  # a closed one cannot be closed again
+            pipe.abort()
+        transport.close()
+
+
+def _kill_children(pid: int) -> None:
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+
+
+def since(began: float) -> int:
+    """Return the milliseconds since a moment of the monotonic clock."""
+    return round((time.monotonic() - began) * 1000)
