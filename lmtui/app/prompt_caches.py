@@ -93,10 +93,9 @@ class SessionPromptCache:
         self.tell: Callable[[Notice], object] = lambda _: None
         self._newest: _Answered | None = None
         self._is_asleep = True  # a session that was just opened may be in a file
-        self._saved_tokens = self._restored_tokens = 0
+        self._saved_tokens = 0
         self._told: set[str] = set()
         self._idle: asyncio.Task[None] | None = None
-        self._saving: asyncio.Task[None] | None = None
 
     async def wake(self, provider: OpenAICompatible, request: ModelRequest) -> Mapping[str, object]:
         """Restore what was saved, if the server does not hold it any more; return fields for the request that follows.
@@ -141,50 +140,34 @@ class SessionPromptCache:
             self._say(f"The saved prompt cache was not restored: the server took {restored:,} of {record.tokens:,} tokens.")
             await self._drop(record)
             return None
-        self._restored_tokens = self._saved_tokens = restored
+        self._saved_tokens = restored
         return slot
 
     def answered(self, provider: OpenAICompatible, request: ModelRequest, completion: Completion) -> None:
-        """Take note of an answer; a restored cache that the server did not use is told."""
-        usage, restored = completion.usage, self._restored_tokens
-        self._restored_tokens = 0
+        """Take note of an answer: what its slot holds now is saved when nothing was asked for a while."""
+        usage = completion.usage
         if usage is None or not usage.prompt_tokens:
             self._newest = None
             return
-        timings = completion.timings
-        anew = timings.read_tokens if timings and timings.read_tokens else usage.prompt_tokens - usage.cached_tokens
-        if restored and anew > usage.prompt_tokens - restored // 2:
-            self._say(f"The restored prompt cache was not used: the server read {anew:,} tokens again.")
         self._newest = _Answered(provider, request, usage.prompt_tokens + usage.completion_tokens)
         self._stop_idle()
         if self._caches.is_on(provider):
-            self._idle = asyncio.get_running_loop().create_task(
-                self._sleep_when_idle(), name=f"prompt cache {self._session_id}"
-            )
+            work = self._save(_LONGEST_S, after_s=self._caches.idle_s)
+            self._idle = asyncio.get_running_loop().create_task(work, name=f"prompt cache {self._session_id}")
 
     async def sleep(self) -> None:
         """Save the conversation, if it grew since; the server forgets it soon."""
         self._stop_idle()
-        most_s, saving = self._caches.close_limit_s, self._saving
-        if saving is not None:
-            await asyncio.wait({saving}, timeout=most_s)
-            saving.cancel()
-        await self._save(most_s)
-
-    async def _sleep_when_idle(self) -> None:
-        await asyncio.sleep(self._caches.idle_s)
-        self._idle, self._saving = None, self._idle  # a file that is being written is not given up
-        try:
-            await self._save(_LONGEST_S)
-        finally:
-            self._saving = None
+        await self._save(self._caches.close_limit_s)
 
     def _stop_idle(self) -> None:
+        """Give up what waits or is being written: until it is whole, the file is nobody's."""
         idle, self._idle = self._idle, None
         if idle is not None:
             idle.cancel()
 
-    async def _save(self, most_s: float) -> None:
+    async def _save(self, most_s: float, after_s: float = 0.0) -> None:
+        await asyncio.sleep(after_s)
         newest, caches = self._newest, self._caches
         if newest is None or newest.tokens < LEAST_TOKENS or not caches.is_on(newest.provider):
             return
@@ -195,16 +178,11 @@ class SessionPromptCache:
         try:
             async with asyncio.timeout(most_s), newest.provider.slots.take(id(self), Priority.BACKGROUND):
                 await self._write(newest, place, most_s)
-        except ProviderError as error:
+        except (ProviderError, OSError) as error:
             caches.failed.add(place)
-            if error.fault is not Fault.NOT_A_MODEL_SERVER:
-                self._say(f"The prompt cache could not be saved ({sanitize_line(str(error))}).")
-        except TimeoutError:
-            caches.failed.add(place)
-            self._say(f"The prompt cache was not saved within {most_s:g} s.")
-        except OSError as error:
-            caches.failed.add(place)
-            self._say(f"The prompt cache was not saved: {sanitize_line(str(error))}.")
+            if not isinstance(error, ProviderError) or error.fault is not Fault.NOT_A_MODEL_SERVER:
+                why = f"it took more than {most_s:g} s" if isinstance(error, TimeoutError) else sanitize_line(str(error))
+                self._say(f"The prompt cache could not be saved ({why}).")
 
     async def _write(self, newest: _Answered, place: str, most_s: float) -> None:
         files, caches = newest.provider.slot_files(newest.request.model), self._caches

@@ -158,18 +158,6 @@ async def test_a_cache_of_another_beginning_is_refused(llama: LlamaServer, reque
     assert "beginning" in after.told[0]
 
 
-async def test_a_restore_that_did_nothing_is_told_once(llama: LlamaServer) -> None:
-    await lived(llama.url)
-    llama.restart()
-    llama.forgets = True
-    after = Life(llama.url)
-    await after.ask(longer(ASK))
-    await after.ask(longer(longer(ASK)))
-    await after.end()
-    assert len(after.told) == 1
-    assert "was not used: the server read 2," in after.told[0]
-
-
 @pytest.mark.parametrize("count", [0, 7])
 async def test_a_restore_of_nothing_or_of_less_is_told_and_not_pinned(llama: LlamaServer, count: int) -> None:
     await lived(llama.url)
@@ -221,7 +209,7 @@ async def test_a_slow_server_holds_up_no_close_and_no_other_session(llama: Llama
     await one.ask()
     async with asyncio.timeout(2):
         await one.end()
-    assert one.told == ["The prompt cache was not saved within 0.3 s."]
+    assert one.told == ["The prompt cache could not be saved (it took more than 0.3 s)."]
     assert one.provider.slots.before(0, ASK.urgency) == 0
 
 
