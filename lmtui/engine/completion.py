@@ -37,6 +37,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import work_lines
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
+from lmtui.engine.accounting import announce, show_usage
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
 from lmtui.engine.hook_calls import before_room
@@ -45,7 +46,6 @@ from lmtui.engine.skill_use import skill_note
 from lmtui.engine.stop_policy import is_about_files
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
-from lmtui.engine.usage import announce, show_usage
 
 if TYPE_CHECKING:
     from lmtui.engine.agent import Agent

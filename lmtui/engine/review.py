@@ -14,9 +14,9 @@ from lmtui.core.messages import Message, ModelRequest, Priority, Role, SchemaReq
 from lmtui.core.project_checks import CheckRunner, Checks, Finding, Gate, ReviewUse, ReviewWritten, Severity, bounded
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
+from lmtui.engine.accounting import answer_outside
 from lmtui.engine.agent import Agent
 from lmtui.engine.model_roles import for_role, role_request
-from lmtui.engine.usage import answer_outside
 
 MOST_ROUNDS = 2
 _MOST_ATTEMPTS = 3

@@ -20,6 +20,7 @@ from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import AgentRunner, run_in_place
+from lmtui.engine.accounting import usage_beside
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_now
 from lmtui.engine.entries import bare
@@ -29,7 +30,6 @@ from lmtui.engine.spending import TITLER
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn import FAILED_INSIDE, run_turn
 from lmtui.engine.turn_outcome import EXIT_CODES
-from lmtui.engine.usage import usage_beside
 
 _TIMEOUT_S = 120
 

@@ -34,6 +34,7 @@ from lmtui.core.project_checks import (
 )
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import must_pass
+from lmtui.engine.accounting import answer_outside
 from lmtui.engine.agent import Agent
 from lmtui.engine.hook_calls import held_up
 from lmtui.engine.permission_check import decide, learn_sandbox, mask_files
@@ -42,7 +43,6 @@ from lmtui.engine.stop_policy import check_end
 from lmtui.engine.syntax import parse_check, unparsed
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn_outcome import reason_of
-from lmtui.engine.usage import answer_outside
 
 _MAX_BYTES = 1_000_000
 _MOST_ROUNDS = 4

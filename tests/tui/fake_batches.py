@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lmtui.core.batch_values import BatchRow, BatchState, with_overlaps
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.workspace import EffectPart, EffectReview
+from lmtui.features.batch.values import BatchRow, BatchState, with_overlaps
 
 STARTED_S = datetime(2026, 3, 14, 14, 1, 20, tzinfo=UTC).timestamp()
 ROWS = (
@@ -65,7 +65,7 @@ class FakeReview:
 
 
 class FakeBatches:
-    """Implements `core.batch_values.WorkspaceBatches`."""
+    """Implements `values.WorkspaceBatches`."""
 
     def __init__(self) -> None:
         self.rows: Sequence[BatchRow] = ()

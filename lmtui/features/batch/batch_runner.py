@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.attempt_values import Attempt
-from lmtui.core.batch_values import GOOD
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.engine.file_changes import to_the_end, together
@@ -19,6 +18,7 @@ from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.cluster import Cluster
 from lmtui.features.batch.progress import BatchProgress, remaining_tasks
 from lmtui.features.batch.task_file import BatchTask
+from lmtui.features.batch.values import GOOD
 from lmtui.features.service import FeatureHost
 
 _UNREACHABLE = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.TIMEOUT, Fault.CUT, Fault.SERVER_ERROR})

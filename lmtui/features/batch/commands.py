@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Result, Scope
-from lmtui.core.batch_values import NO_BATCH, BatchRow, WorkspaceBatches
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.batch.values import NO_BATCH, BatchRow, WorkspaceBatches
 
 SCOPE = "batch"
 START = "Each task runs in its own overlay; nothing in your folder changes until you accept it."

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from lmtui.core.batch_values import DONE
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, pool_cells
 from lmtui.features.batch.batch_folder import FINAL, BatchFolder, TaskResult
 from lmtui.features.batch.task_file import BatchTask
+from lmtui.features.batch.values import DONE
 
 _TICK_S, _WRITE_S, _LINE_S = 1.0, 2.0, 10.0
 _MOST_RUNNING = 8

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from lmtui.core.batch_values import GOOD, NO_BATCH, BatchRow, BatchState, WorkspaceBatches, mergeable
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.batch.commands import SCOPE
+from lmtui.features.batch.values import GOOD, NO_BATCH, BatchRow, BatchState, WorkspaceBatches, mergeable
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog

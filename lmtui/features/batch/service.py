@@ -1,6 +1,6 @@
 """The batches of a workspace: reads, reviews, starts and resumes them in the background.
 
-Implements `core.batch_values.WorkspaceBatches`.
+Implements `values.WorkspaceBatches`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from lmtui.core.batch_values import BatchRow, BatchState, WorkspaceBatches, with_overlaps
 from lmtui.core.budgets import NO_BUDGET, whole_budget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Level, Notice
@@ -25,6 +24,7 @@ from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batc
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.progress import ProgressReport
 from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
+from lmtui.features.batch.values import BatchRow, BatchState, WorkspaceBatches, with_overlaps
 from lmtui.features.service import FeatureHost, Workspace, WorkspaceFeature
 from lmtui.paths import batches_dir
 

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmtui.command_line import Parser, add_common, make_parser, say
-from lmtui.core.batch_values import DONE, WorkspaceBatches, mergeable
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.ports import Policy
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
@@ -23,6 +22,7 @@ from lmtui.features.batch.cluster import MOST_FILES, Cluster, open_cluster, pack
 from lmtui.features.batch.progress import ProgressReport, remaining_tasks, result_line
 from lmtui.features.batch.service import BatchReader, load_tasks, parse_options
 from lmtui.features.batch.task_file import MOST_BYTES, BatchTask, decoded, read_tasks
+from lmtui.features.batch.values import DONE, WorkspaceBatches, mergeable
 from lmtui.features.service import CommandCall, FeatureHost, stopping
 from lmtui.paths import batches_dir
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.batch_values import MOST_OVERLAPS, BatchRow, BatchState, mergeable, with_overlaps
 from lmtui.core.errors import UsageError
 from lmtui.core.servers import PoolRow
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, new_folder
@@ -12,6 +11,7 @@ from lmtui.features.batch.progress import ProgressReport, remaining_tasks
 from lmtui.features.batch.service import BatchReader, parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
+from lmtui.features.batch.values import MOST_OVERLAPS, BatchRow, BatchState, mergeable, with_overlaps
 from tests.sets import for_each
 
 
