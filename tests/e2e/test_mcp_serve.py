@@ -232,7 +232,6 @@ async def test_broken_lines_and_calls_before_the_handshake_change_nothing(progra
     while (found := await answer(process)).get("id") != 0:
         assert "error" in found
     assert found["result"]["serverInfo"]["name"] == "lmtui"
-    send(process, b" " * 70_000_000 + json.dumps(request(77, "read", {"path": "a.txt"})).encode())  # too long a line
     strange: tuple[object, ...] = (None, [], "x", {"path": "a.txt", "more": {"deep": [[[]]]}})
     for number, arguments in enumerate(strange, 2):
         send(process, request(number, "read", arguments))

@@ -33,7 +33,7 @@ from lmtui.core.programs import Served
 from lmtui.core.sanitize import Redactor, sanitize, sanitize_line
 from lmtui.features.mcp.login import log_in, login_of
 from lmtui.features.mcp.mcp_config import ServerEntry
-from lmtui.features.mcp.server_connection import Connection, ConnectionHooks, LinkBroken, ServerAddress
+from lmtui.features.mcp.server_connection import ConnectionHooks, LinkBroken, ServerAddress
 from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, MAX_TOOLS, Offers, RawPrompt, RawResource, RawTool
 
 _NOTHING = "(the tool returned nothing)"
@@ -167,7 +167,7 @@ _BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedRes
 
 
 @contextlib.asynccontextmanager
-async def connect(entry: ServerEntry, address: ServerAddress, hooks: ConnectionHooks) -> AsyncIterator[Connection]:
+async def connect(entry: ServerEntry, address: ServerAddress, hooks: ConnectionHooks) -> AsyncIterator[SdkConnection]:
     """Open a connection and keep it until the block ends; it must be left by the task that entered it.
 
     Raises:
@@ -225,7 +225,7 @@ async def _client(
 
 
 class SdkConnection:
-    """An open connection; implements `features.mcp.server_connection.Connection`."""
+    """An open connection; all that asks raises `McpError` where the server refuses or is gone."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

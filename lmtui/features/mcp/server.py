@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
@@ -20,7 +21,6 @@ from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.sanitize import Redactor, sanitize_line
 from lmtui.features.mcp.mcp_config import ServerEntry, variables_in
 from lmtui.features.mcp.server_connection import (
-    Connection,
     ConnectionHooks,
     LinkBroken,
     ServerEnvironment,
@@ -31,6 +31,9 @@ from lmtui.features.mcp.server_connection import (
 )
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.tool_names import RawTool, harmless, told_prompts, told_resources, told_schema
+
+if TYPE_CHECKING:
+    from lmtui.features.mcp.sdk import SdkConnection
 
 _MOST_LINES_OF_ONE = 30
 _MOST_LINES = 400
@@ -289,7 +292,7 @@ class RunningServer:
         self.tools: tuple[RawTool, ...] = memory.known.tools
         self._around = around
         self._task: asyncio.Task[None] | None = None
-        self._connection: Connection | None = None
+        self._connection: SdkConnection | None = None
         self._settled = asyncio.Event()
         self.info = ServerInfo(has_resources=memory.known.has_resources)
         self.held = HeldTools()
@@ -343,7 +346,7 @@ class RunningServer:
         """Return what a resource holds; the rest is as for `call`."""
         return await self._ask(lambda connection: connection.read_resource(uri), ask)
 
-    async def _ask(self, work: Callable[[Connection], Awaitable[ToolResult]], ask: Ask) -> ToolResult:
+    async def _ask(self, work: Callable[[SdkConnection], Awaitable[ToolResult]], ask: Ask) -> ToolResult:
         connection = await self._connected()
         try:
             with self._questions.during(ask) as asked:
@@ -395,7 +398,7 @@ class RunningServer:
             _log.error("the MCP server %s failed inside", self.entry.name, exc_info=error)
             self._fail(f"it failed inside lmtui: {sanitize_line(str(error))[:200]}", hint="lmtui.log says where.")
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> SdkConnection:
         if self._connection is None:
             if self._reports.is_gone and self._task is not None:
                 await asyncio.wait({self._task})  # what is left of the last one ends first
@@ -445,7 +448,7 @@ class RunningServer:
             self._connection = None
             self._settled.set()
 
-    async def _open(self, parts: contextlib.AsyncExitStack) -> Connection:
+    async def _open(self, parts: contextlib.AsyncExitStack) -> SdkConnection:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         place = await address_of(self.entry, self.memory, self._around, parts)
         self.place = place.words
@@ -458,10 +461,10 @@ class RunningServer:
             self._visit,
             self.memory.log.redactor,
         )
-        connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
+        connection: SdkConnection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
         return connection
 
-    async def _take_tools(self, connection: Connection) -> None:
+    async def _take_tools(self, connection: SdkConnection) -> None:
         """Take a list of tools; one that is not as it was accepted is held back."""
         found = tuple(await connection.list_tools())
         if self.memory.accepts(found):
@@ -473,7 +476,7 @@ class RunningServer:
         self.tools, self.held = tuple(tools), HeldTools()
         self.memory.accept(self.tools, self.place)
 
-    async def _take_offers(self, connection: Connection) -> None:
+    async def _take_offers(self, connection: SdkConnection) -> None:
         """Take its prompts and resources; one that does not answer in time keeps those that were known."""
         try:
             async with asyncio.timeout(min(_OFFERS_S, self.entry.timeout_s)):
@@ -488,7 +491,7 @@ class RunningServer:
             self.memory.keep(replace(self.memory.known, has_resources=has_resources))
         self._around.on_change()
 
-    async def _watch(self, connection: Connection) -> None:
+    async def _watch(self, connection: SdkConnection) -> None:
         """Wait until it has ended; another list of tools is looked at meanwhile."""
         while not self._reports.is_gone:
             await self._reports.wake.wait()

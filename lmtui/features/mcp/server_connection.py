@@ -9,20 +9,16 @@ import re
 import shlex
 import time
 import webbrowser
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Protocol
 
 from lmtui.core.errors import McpError
 from lmtui.core.mcp import Ask, ask_nobody, is_web_address
-from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.programs import FETCHERS, GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import Redactor
 from lmtui.features.mcp.mcp_config import ServerEntry, expand
 from lmtui.features.mcp.server_trust import Memory
-from lmtui.features.mcp.tool_names import Offers, RawTool
 from lmtui.paths import path_inside
 
 _NO_NETWORK = (
@@ -104,48 +100,6 @@ class ServerAddress:
 
 class LinkBroken(McpError):
     """The connection is gone: what was asked may or may not have been done."""
-
-
-class Connection(Protocol):
-    """An open connection to one server."""
-
-    @property
-    def version(self) -> str:
-        """Return the server's name and version and the protocol's, in words."""
-
-    async def list_tools(self) -> Sequence[RawTool]:
-        """Return all its tools.
-
-        Raises:
-            McpError: it cannot list them.
-        """
-
-    async def list_offers(self) -> Offers:
-        """Return its prompts and resources; what it does not announce is not asked for, what it does not list is left out."""
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
-        """Return what a prompt says, with its pictures.
-
-        Raises:
-            McpError: the server refuses.
-        """
-
-    async def read_resource(self, uri: str) -> ToolResult:
-        """Return what a resource holds, with its pictures.
-
-        Raises:
-            McpError: the server refuses.
-        """
-
-    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
-        """Call a tool; its progress goes to `on_output`.  Cancelling tells the server.
-
-        Raises:
-            McpError: the server refuses, or does not answer in time.
-        """
-
-
-Connect = Callable[[ServerEntry, ServerAddress, ConnectionHooks], AbstractAsyncContextManager[Connection]]
 
 
 async def _browse(url: str) -> object:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.mcp import Reach, ServerState
 from lmtui.core.sanitize import Redactor, escape_invisible_line, sanitize
@@ -66,6 +68,9 @@ class Known:
     choice: ServerChoice = ServerChoice()
     has_resources: bool = False
     accepted: Mapping[str, str] = field(default_factory=dict)
+
+
+_KNOWN = TypeAdapter(Known)
 
 
 class Memory:
@@ -191,40 +196,12 @@ class ServerLog:
 
 
 def _read(file: Path) -> Known:
+    """Return what a file keeps; nothing where it cannot be read."""
     try:
-        if file.stat().st_size > _MAX_BYTES:
-            return Known()
-        found = json.loads(file.read_text(encoding="utf-8"))
+        with file.open("rb") as opened:
+            return _KNOWN.validate_json(opened.read(_MAX_BYTES))
     except (OSError, ValueError):
         return Known()
-    if not isinstance(found, dict):
-        return Known()
-    names = ("allowed", "refused", "tools_digest", "tools_of", "folder")
-    texts = {name: found[name] for name in names if isinstance(found.get(name), str)}
-    is_on, accepted = found.get("is_on"), found.get("accepted")
-    return Known(
-        **texts,
-        tools=_tools(found.get("tools")),
-        is_on=is_on if isinstance(is_on, bool) else None,
-        choice=_choice(found.get("choice")),
-        has_resources=found.get("has_resources") is True,
-        accepted={str(kind): str(digest) for kind, digest in accepted.items()} if isinstance(accepted, dict) else {},
-    )
-
-
-def _choice(found: object) -> ServerChoice:
-    if not isinstance(found, Mapping) or not isinstance(found.get("of"), str):
-        return ServerChoice()
-    on_host, hosts = found.get("on_host"), found.get("hosts")
-    fits = isinstance(hosts, list) and all(isinstance(each, str) for each in hosts)
-    return ServerChoice(found["of"], on_host if isinstance(on_host, bool) else None, tuple(hosts or ()) if fits else None)
-
-
-def _tools(found: object) -> tuple[RawTool, ...]:
-    if not isinstance(found, Sequence):
-        return ()
-    fits = [each for each in found if isinstance(each, Mapping) and isinstance(each.get("schema"), Mapping)]
-    return tuple(RawTool(str(each.get("name", "")), str(each.get("description", "")), each["schema"]) for each in fits)
 
 
 KIND = "MCP server"

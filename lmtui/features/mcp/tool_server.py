@@ -15,11 +15,9 @@ import logging
 import os
 import shlex
 import signal
-import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn
 
 from mcp import MCPError, types
@@ -46,7 +44,6 @@ _SERVED = (*_READS, FileEffect.CHANGES, FileEffect.RUNS, FileEffect.GIT)
 _ADDS_ONLY = ("git_add", "git_commit")
 _NO_CHILD = "report_result"
 _MAX_ARGUMENT_CHARS = 8_000_000
-_MAX_LINE_BYTES = 32_000_000
 _PROGRESS_S = 2.0
 _END_S = 1.0
 _LAST_WORDS_S = 0.3
@@ -203,94 +200,27 @@ async def serve(call: CommandCall) -> NoReturn:
     if sys.stdin.isatty():
         print("Waiting for an MCP client on standard input; docs/mcp.md shows how to configure one.", file=sys.stderr)
     async with call.open_host() as host:
-        tools = ToolServer(host, specs)
-        serving = asyncio.create_task(_serve(tools))
+        tools, ended = ToolServer(host, specs), asyncio.Event()
+        serving = asyncio.create_task(_serve(tools, ended))
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(each, serving.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
+            asyncio.get_running_loop().add_signal_handler(each, ended.set)
+        _ = await ended.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await tools.stop()
+        _ = await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
     logging.shutdown()
-    os._exit(0)  # nothing is left to do, and the interpreter's own end would take half a second of the client's patience
+    os._exit(0)  # what is left is a thread that reads the input, or one that waits for a client who reads nothing
 
 
-async def _serve(tools: ToolServer) -> None:
+async def _serve(tools: ToolServer, ended: asyncio.Event) -> None:
+    """Serve until the input ends, or the client is gone; what it has not read by then is not waited for."""
     server = tools.server()
     try:
-        async with _standard_streams() as (lines, out), stdio_server(lines, out) as (incoming, outgoing):
+        async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
+            ended.set()
     except* (ConnectionError, BrokenPipeError):
         _log.info("the client has gone")
-
-
-class _Input:
-    """The lines of a stream, as `stdio_server` reads them; one that is too long is an empty one, which is not a message.
-
-    `ended` is called at the end of the stream.
-    """
-
-    def __init__(self, reader: asyncio.StreamReader, ended: Callable[[], object]) -> None:
-        self._reader = reader
-        self._ended = ended
-        self._is_too_long = False
-
-    def __aiter__(self) -> _Input:
-        return self
-
-    async def __anext__(self) -> str:
-        while True:
-            try:
-                line = await self._reader.readuntil(b"\n")
-            except asyncio.IncompleteReadError as ended:
-                if not ended.partial:
-                    _ = self._ended()
-                    raise StopAsyncIteration from None
-                line = ended.partial
-            except asyncio.LimitOverrunError as error:
-                _ = await self._reader.readexactly(error.consumed)
-                self._is_too_long = True
-                continue
-            is_too_long, self._is_too_long = self._is_too_long, False
-            return "" if is_too_long else line.decode("utf-8", "replace")
-
-
-class _Output:
-    """A stream as `stdio_server` writes to it."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    async def write(self, text: str) -> None:
-        """Take a text."""
-        self._writer.write(text.encode("utf-8", "replace"))
-
-    async def flush(self) -> None:
-        """Wait until everything is written."""
-        await self._writer.drain()
-
-
-@contextlib.asynccontextmanager
-async def _standard_streams() -> AsyncIterator[tuple[Any, Any]]:  # Any: what `stdio_server` takes is a file of anyio
-    """Yield input and output without threads, as neither may keep the process from ending; nothing for files and terminals.
-
-    What else is printed goes to standard error from now on, and nothing else reads the input.
-    """
-    if not all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in (os.fstat(fd).st_mode for fd in (0, 1))):
-        yield None, None
-        return
-    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_MAX_LINE_BYTES)
-    source, target = (os.fdopen(os.dup(fd), mode, 0) for fd, mode in ((0, "rb"), (1, "wb")))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    _ = os.dup2(nothing, 0), os.dup2(2, 1)
-    os.close(nothing)
-    from_client, _protocol = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
-    to_client, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), target)
-    to_client.set_write_buffer_limits(0)
-    try:
-        last_words = partial(loop.call_later, _LAST_WORDS_S, to_client.abort)  # who reads nothing is not waited for
-        yield _Input(reader, last_words), _Output(asyncio.StreamWriter(to_client, protocol, None, loop))
     finally:
-        from_client.close()
-        to_client.abort()
+        ended.set()
