@@ -14,13 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from lmtui.app.model_servers import Servers, which_model
-from lmtui.app.overlay_reviews import AttemptReview, PatchReview
+from lmtui.app.overlay_reviews import PatchReview, keep_as_step
 from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.errors import LmtuiError, SandboxError, UsageError
+from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import KeptChanges, Policy
 from lmtui.core.project_checks import CheckOutcome, CheckRan
@@ -28,9 +28,10 @@ from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 from lmtui.core.subagents import SessionAgentRunner
-from lmtui.core.workspace import EffectReview
-from lmtui.engine.file_changes import together
+from lmtui.core.workspace import CommandEffect, EffectPart, EffectReview
+from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
+from lmtui.engine.trial import with_tracked
 from lmtui.features.service import Ended, FeatureHost
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -490,6 +491,48 @@ class Attempts:
     def _changed(self) -> None:
         for listener in list(self._listeners):
             listener()
+
+
+class AttemptReview:
+    """The effect of an attempt; implements `core.sessions.EffectReview`.  What is kept is a step of a session."""
+
+    def __init__(
+        self, attempts: Attempts, attempt: Attempt, effect: CommandEffect, session: EngineSession, host: FeatureHost
+    ) -> None:
+        self._attempts, self._attempt, self._effect = attempts, attempt, effect
+        self._session, self._host = session, host
+
+    async def parts(self) -> Sequence[EffectPart]:
+        return await with_tracked(self._effect.parts, await self._host.sandbox())
+
+    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
+        number = self._attempt.number
+        told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
+
+        async def keep() -> KeptChanges:
+            try:
+                return await self._attempts.keep(self._attempt, units, self._session.rules)
+            except FilesChangedSince as error:
+                if other := self._other_in_use():
+                    raise SandboxError(f"attempt {other} is in use: /undo it first") from error
+                raise
+
+        about = ("attempts", _use_title(number), told)
+        return await to_the_end(keep_as_step(self._session, self._host, self._effect, units, keep=keep, about=about))
+
+    def _other_in_use(self) -> int:
+        """Return the number of another attempt whose changes were kept and not undone, 0 if there is none."""
+        steps = self._session.changes.steps() if self._session.changes is not None else ()
+        kept = {each.title for each in steps if not each.is_undone}
+        used = [each.number for each in self._attempts.listed() if each.state is AttemptState.USED]
+        return next((each for each in used if each != self._attempt.number and _use_title(each) in kept), 0)
+
+    async def drop(self) -> None:
+        await self._attempts.drop(self._attempt.number)
+
+
+def _use_title(number: int) -> str:
+    return f"/attempts use {number}"
 
 
 def _failing(ran: Sequence[CheckRan]) -> int:

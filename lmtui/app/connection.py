@@ -436,13 +436,16 @@ class SessionModels:
 
     def in_use(self, note: str = "") -> AskedModel:
         """Return the server and model in use."""
-        return AskedModel(SessionProvider(self._connection.provider(), self._connection.asked_as), self._connection.model, note)
+        return self._asked(self._connection.provider(), self._connection.model, note)
+
+    def _asked(self, provider: Provider, model: str, note: str = "") -> AskedModel:
+        return AskedModel(SessionProvider(provider, self._connection.asked_as), model, note)
 
     def at(self, url: str, model: str) -> AskedModel:
         """Return a server and a model; where one is not named, it is that in use."""
         connection = self._connection
         provider = connection.session_provider(url) if url else connection.provider()
-        return AskedModel(SessionProvider(provider, connection.asked_as), model or connection.model)
+        return self._asked(provider, model or connection.model)
 
     @staticmethod
     def none() -> AskedModel:
@@ -464,8 +467,7 @@ class SessionModels:
             at = "" if is_same else f" at {connection.provider().url}"
             model = sanitize_line(connection.model) or "the default model"
             return self.in_use(f"{lacks}, which this session used last. It goes on with {model}{at}.")
-        provider = connection.provider() if is_same else connection.session_provider(used.url)
-        return AskedModel(SessionProvider(provider, connection.asked_as), used.model)
+        return self._asked(connection.provider() if is_same else connection.session_provider(used.url), used.model)
 
     def keep(self, session_id: str, asked: AskedModel, tell: Callable[[events.Notice], object]) -> None:
         """Take note of what an open session asks; `tell` takes what there is to say of its prompt cache."""

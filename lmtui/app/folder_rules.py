@@ -33,7 +33,7 @@ def rules_in_force(config: Config, workspace: Path) -> tuple[Rule, ...]:
     named = ((Effect.ALLOW, config.allow), (Effect.ASK, config.ask), (Effect.DENY, config.deny))
     own = known_rules([parse_rule(text, effect, "settings") for effect, texts in named for text in texts])
     tools = ToolRegistry()
-    return (*own, *(rule for kept in read_rules(workspace) for rule in _kept(kept, tools)))
+    return (*own, *(rule for kept in read_rules(workspace) if (rule := _kept(kept, tools)[0]) is not None))
 
 
 def known_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -53,7 +53,7 @@ def kept_problems(workspace: Path) -> tuple[str, ...]:
         ConfigError: their file cannot be read.
     """
     tools = ToolRegistry()
-    return tuple(problem for kept in read_rules(workspace) if (problem := _problem(kept, tools)))
+    return tuple(problem for kept in read_rules(workspace) if (problem := _kept(kept, tools)[1]))
 
 
 def keep_grants(
@@ -98,28 +98,20 @@ def _paths(workspace: Path) -> Iterator[str]:
         yield from ((inside / name).as_posix() for name in (*folders, *files))
 
 
-def _kept(kept: StoredRule, tools: ToolRegistry) -> list[Rule]:
-    """Return a stored rule. An invalid one allows nothing; an invalid deny or ask rule covers everything for its tool."""
+def _kept(kept: StoredRule, tools: ToolRegistry) -> tuple[Rule | None, str]:
+    """Return a stored rule, and its problem. An invalid one allows nothing; an invalid deny or ask rule covers the tool."""
     try:
-        return [_known(parse_rule(kept.text, kept.effect, SOURCES[kept.scope]), tools)]
-    except UsageError:
-        if kept.effect is Effect.ALLOW:
-            return []
+        return _known(parse_rule(kept.text, kept.effect, SOURCES[kept.scope]), tools), ""
+    except UsageError as error:
+        allows = kept.effect is Effect.ALLOW
+        held = "lmtui ignores it" if allows else f"until then, it applies to every file ({kept.effect})"
+        problem = f"{rules_file()}: {error.full_text()} Change or delete the line; {held}."
     name = re.match(r"\s*(\w+)", kept.text)
     try:
         tool = tools.canonical(name[1].lower()) if name else "*"
     except ToolError:
         tool = "*"
-    return [Rule(kept.effect, tool, "**", SOURCES[kept.scope])]
-
-
-def _problem(kept: StoredRule, tools: ToolRegistry) -> str:
-    try:
-        _known(parse_rule(kept.text, kept.effect, SOURCES[kept.scope]), tools)
-    except UsageError as error:
-        held = "lmtui ignores it" if kept.effect is Effect.ALLOW else f"until then, it applies to every file ({kept.effect})"
-        return f"{rules_file()}: {error.full_text()} Change or delete the line; {held}."
-    return ""
+    return (None if allows else Rule(kept.effect, tool, "**", SOURCES[kept.scope])), problem
 
 
 def _known(rule: Rule, tools: ToolRegistry) -> Rule:

@@ -7,12 +7,9 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from lmtui.core import events
-from lmtui.core.attempt_values import Attempt, AttemptState
-from lmtui.core.errors import FilesChangedSince, SandboxError
-from lmtui.core.permissions.rules import Rule
+from lmtui.core.errors import SandboxError
 from lmtui.core.ports import KeptChanges
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.workspace import CommandEffect, EffectPart
@@ -27,21 +24,6 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _PATCH, _MOST_NAMED = ".lmtui-review.patch", 5
 _APPLY = f"git apply --whitespace=nowarn {_PATCH}; code=$?; rm -f {_PATCH}; exit $code"
-
-
-class ReviewedAttempts(Protocol):
-    """The attempts that a review belongs to."""
-
-    task: str
-
-    def listed(self) -> Sequence[Attempt]:
-        """Return the attempts."""
-
-    async def keep(self, attempt: Attempt, units: Collection[int] | None, rules: Sequence[Rule]) -> KeptChanges:
-        """Keep the changes of an attempt."""
-
-    async def drop(self, number: int) -> None:
-        """Delete the changes of an attempt."""
 
 
 async def keep_as_step(
@@ -84,48 +66,6 @@ async def keep_as_step(
     ):
         session.emit(event)
     return done.notes
-
-
-class AttemptReview:
-    """The effect of an attempt; implements `core.sessions.EffectReview`.  What is kept is a step of a session."""
-
-    def __init__(
-        self, attempts: ReviewedAttempts, attempt: Attempt, effect: CommandEffect, session: EngineSession, host: FeatureHost
-    ) -> None:
-        self._attempts, self._attempt, self._effect = attempts, attempt, effect
-        self._session, self._host = session, host
-
-    async def parts(self) -> Sequence[EffectPart]:
-        return await with_tracked(self._effect.parts, await self._host.sandbox())
-
-    async def keep(self, units: Collection[int] | None) -> Sequence[str]:
-        number = self._attempt.number
-        told = f"The user kept these changes of attempt {number} at this task: {self._attempts.task}"
-
-        async def keep() -> KeptChanges:
-            try:
-                return await self._attempts.keep(self._attempt, units, self._session.rules)
-            except FilesChangedSince as error:
-                if other := self._other_in_use():
-                    raise SandboxError(f"attempt {other} is in use: /undo it first") from error
-                raise
-
-        about = ("attempts", _use_title(number), told)
-        return await to_the_end(keep_as_step(self._session, self._host, self._effect, units, keep=keep, about=about))
-
-    def _other_in_use(self) -> int:
-        """Return the number of another attempt whose changes were kept and not undone, 0 if there is none."""
-        steps = self._session.changes.steps() if self._session.changes is not None else ()
-        kept = {each.title for each in steps if not each.is_undone}
-        used = [each.number for each in self._attempts.listed() if each.state is AttemptState.USED]
-        return next((each for each in used if each != self._attempt.number and _use_title(each) in kept), 0)
-
-    async def drop(self) -> None:
-        await self._attempts.drop(self._attempt.number)
-
-
-def _use_title(number: int) -> str:
-    return f"/attempts use {number}"
 
 
 class PatchReview:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from lmtui.core.errors import ConfigError
 from lmtui.core.roles import ModelRole, Roles, parse_roles, with_role
 from lmtui.core.sessions import SettingRow
 from lmtui.paths import config_dir, theme_files
+from lmtui.store.state_files import write_whole
 
 _GROUPS = {
     "Model": "url model api_key profiles profile temperature seed top_p repeat_penalty call_form tools roles vision one_model "
@@ -97,14 +97,10 @@ def write_setting(file: Path, name: str, value: Any) -> None:
             document.pop(name, None)
         else:
             document[name] = list(value) if isinstance(value, tuple) else value
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = file.with_name(f".{file.name}.new")
         mode = file.stat().st_mode & 0o777 if file.exists() else 0o600  # a key may be in it
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as stream:
-            stream.write(tomlkit.dumps(document))
-        draft.replace(file)
-    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+        write_whole(file, tomlkit.dumps(document), errors="strict")
+        file.chmod(mode)
+    except (OSError, UnicodeError, tomlkit.exceptions.TOMLKitError) as error:
         raise ConfigError(f"{file} cannot be changed: {error}", "Fix it, or edit the file yourself.") from error
 
 

@@ -300,25 +300,20 @@ class SessionHub:
     def is_busy(self, session: Session) -> bool:
         """Tell whether an open session has something to do: a turn, a command in the background, or a time to wait for."""
         runs = any(each.exit_code is None for each in session.background.commands())
-        return session.is_running or runs or self._sleeps(session.id)
-
-    def _sleeps(self, session_id: str) -> bool:
-        return any(
-            each.sleep.wait is not None for runtime in self.runtimes for each in runtime.sessions if each.id == session_id
-        )
+        own = (each for runtime in self.runtimes for each in runtime.sessions if each.id == session.id)
+        return session.is_running or runs or any(each.sleep.wait is not None for each in own)
 
     def busy(self) -> Sequence[str]:
         """Return in words what there is to do, empty where this process could end: sessions, jobs, attempts, plans."""
         found = [f"session {each.id}" for each in self.sessions if self.is_busy(each)]
         for runtime in self.runtimes:
-            found += [f"attempts in {runtime.workspace}"] if runtime.attempts.is_running else []
-            plans, extensions = WorkspacePipeline, runtime.extensions
-            found += [f"a plan in {runtime.workspace}"] if plans in extensions and extensions[plans].is_running else []
-            found += (
-                [f"jobs in {runtime.workspace}"]
-                if Jobs in extensions and any(each.is_enabled and each.state != "done" for each in runtime.jobs.known)
-                else []
-            )
+            brought = runtime.extensions
+            works = {
+                "attempts": runtime.attempts.is_running,
+                "a plan": WorkspacePipeline in brought and brought[WorkspacePipeline].is_running,
+                "jobs": Jobs in brought and any(each.is_enabled and each.state != "done" for each in brought[Jobs].known),
+            }
+            found += [f"{name} in {runtime.workspace}" for name, is_so in works.items() if is_so]
         return found
 
     def shared(self, runtime: Runtime) -> SharedControls:

@@ -27,7 +27,7 @@ def locked(lock: Path) -> Iterator[None]:
 
 
 def write_whole(file: Path, text: str, *, errors: str = "backslashreplace") -> None:
-    """Put a text in the place of a file's, in one step; a new file is readable by its owner alone.  Blocks.
+    """Put a text in the place of a file's, in one step; readable by its owner alone.  Blocks.
 
     `errors` says what becomes of half a character: by default JSON's escape.
 

@@ -24,7 +24,7 @@ from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
 from lmtui.paths import workspace_state_dir
 from lmtui.plain_files import open_own
-from lmtui.store.session_logs import SessionStore, decode, is_in_use, read_time
+from lmtui.store.session_logs import SessionStore, is_in_use, load, read_time
 
 _MARK_FILE = "waits.seen"
 _SLACK_S = 2.0
@@ -87,23 +87,17 @@ class OpenWaits:
     def _wait_in(self, path: Path) -> OpenWait | None:
         try:
             with open(path, "rb", opener=open_own) as file:
-                start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
-                _ = file.seek(start)
+                _ = file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
                 tail = file.read(_TAIL_BYTES)
         except OSError:
             return None
-        last = open_wait(_backwards(tail, is_whole=start == 0)) if _SIGN in tail else None
-        if last is None or not isinstance(last.event, WaitSet) or not self._store.is_ours(path.stem):
+        if _SIGN not in tail or not self._store.is_ours(path.stem):
             return None
-        return OpenWait(path.stem, last.event, last.seq)
-
-
-def _backwards(tail: bytes, *, is_whole: bool) -> Iterator[Envelope]:
-    """Yield the events of a log's end, the last first; what is cut at either end and what cannot be read is passed over."""
-    for line in reversed(tail.splitlines(keepends=True)[0 if is_whole else 1 :]):
         with contextlib.suppress(SessionFileError):
-            if line.endswith(b"\n"):
-                yield decode(line.decode("utf-8", "replace"))
+            last = open_wait(reversed(load(path).events))
+            if last is not None and isinstance(last.event, WaitSet):
+                return OpenWait(path.stem, last.event, last.seq)
+        return None
 
 
 def _changed_s(path: Path) -> float:
