@@ -1,15 +1,14 @@
 """Does what was written parse?  Changed files are read through the sandbox and parsed, never run.
 
-Python, JSON, TOML, YAML and XML are parsed in the process of `parser_process`, shell scripts by the shell of the sandbox, other
-languages by the tree-sitter grammars that are installed (`tree_sitter_go` and so on).
+Python, JSON, TOML, YAML and XML are parsed in the process of `parser_process`, shell scripts by the shell of the sandbox.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import collections
 import importlib
-import importlib.util
 import io
 import json
 import logging
@@ -42,11 +41,6 @@ _NEWER_PYTHON = re.compile(
 _SHELL = (".sh", ".bash")
 _SHELL_LIMIT_S = 10
 _SHELL_ERROR = re.compile(r": line (\d+): (.+)$", re.MULTILINE)
-_GRAMMARS = {
-    ".js": "tree_sitter_javascript", ".mjs": "tree_sitter_javascript", ".cjs": "tree_sitter_javascript",
-    ".go": "tree_sitter_go", ".rs": "tree_sitter_rust", ".c": "tree_sitter_c", ".java": "tree_sitter_java",
-    ".rb": "tree_sitter_ruby", ".css": "tree_sitter_css",
-}  # fmt: skip
 _TEMPLATE = (b"{{", b"{%", b"<%")
 _WITH_COMMENTS = re.compile(r"(?:^|/)(?:[tj]sconfig[^/]*|devcontainer|\.eslintrc|\.babelrc|\.swcrc)\.json\Z|(?:^|/)\.vscode/")
 
@@ -81,16 +75,17 @@ def syntax_error(path: str, data: bytes) -> str:
 def parse_error(kind: str, text: str) -> str:
     """Return why a text is not of a kind, as `syntax_error` does.  For the process of parsers."""
     data = text.encode("utf-8", "surrogateescape")
-    return _PARSERS[kind](data) if kind in _PARSERS else _by_grammar(kind, data)
+    is_template = kind in (".yaml", ".yml", ".xml", ".svg") and any(sign in data for sign in _TEMPLATE)
+    try:
+        return _PARSERS[kind](data) if data.strip() and not is_template else ""
+    except (ValueError, RecursionError, MemoryError):  # nested too deep for this parser, not for every one
+        return ""
 
 
 def _kind(path: str) -> str:
-    """Return which parser takes a file: an ending, or the module of a grammar that is installed; empty where there is none."""
+    """Return the ending by which a parser takes a file, empty where there is none."""
     ending = posixpath.splitext(path)[1].lower()
-    grammar = _GRAMMARS.get(ending, "")
-    if _WITH_COMMENTS.search(path):
-        return ""
-    return ending if ending in _PARSERS else grammar if grammar and importlib.util.find_spec(grammar) is not None else ""
+    return ending if ending in _PARSERS and not _WITH_COMMENTS.search(path) else ""
 
 
 def python_tree(text: str) -> ast.Module | None:
@@ -139,46 +134,28 @@ async def _shell(sandbox: Sandbox, path: str) -> str:
     return f"line {said[1]}: {sanitize_line(said[2])}" if said else ""
 
 
-def _by_grammar(name: str, data: bytes) -> str:
-    tree_sitter = importlib.import_module("tree_sitter")
-    parser = tree_sitter.Parser(tree_sitter.Language(importlib.import_module(name).language()))
-    node = parser.parse(data).root_node
-    if not node.has_error:
-        return ""
-    while child := next((each for each in node.children if each.has_error or each.is_error or each.is_missing), None):
-        node = child
-    return f"line {node.start_point[0] + 1}: " + (f"{node.type} is missing" if node.is_missing else "invalid syntax")
-
-
 def _yaml(data: bytes) -> str:
-    if any(sign in data for sign in _TEMPLATE):
-        return ""
     yaml = importlib.import_module("yaml")  # few files are YAML, and every start is timed
     try:
-        for _ in yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            pass
-    except yaml.MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        return f"{where}{sanitize_line(error.problem or 'invalid YAML')}"
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return ""
+        collections.deque(yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), maxlen=0)
+    except yaml.YAMLError as error:
+        mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+        return f"line {mark.line + 1}: {sanitize_line(problem or 'invalid YAML')}" if mark else ""
     return ""
 
 
 def _xml(data: bytes) -> str:
-    if not data.strip() or any(sign in data for sign in _TEMPLATE):
-        return ""
     expat = importlib.import_module("xml.parsers.expat")
     try:
         expat.ParserCreate().ParseFile(io.BytesIO(data))
     except expat.ExpatError as error:
         return f"line {error.lineno}: {expat.ErrorString(error.code)}"
-    except (ValueError, RecursionError):
-        return ""
     return ""
 
 
 def _python(data: bytes) -> str:
+    if b"\0" in data:
+        return "it contains null bytes"
     try:
         with _WARNINGS, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -189,20 +166,16 @@ def _python(data: bytes) -> str:
         is_newer = _NEWER_PYTHON.search(text) or "f-string" in (error.msg or "")
         where = f"line {error.lineno}: " if error.lineno else ""
         return "" if is_newer else f"{where}{sanitize_line(error.msg or 'invalid syntax')} ({_PYTHON})"
-    except (ValueError, RecursionError, MemoryError):  # null bytes; nested too deep for this parser, not for every one
-        return "it contains null bytes" if b"\0" in data else ""
     return ""
 
 
 def _json(data: bytes) -> str:
-    if not data.strip() or b"//" in data or b"/*" in data:  # empty, or with comments, which some programs take
+    if b"//" in data or b"/*" in data:  # comments, which some programs take
         return ""
     try:
         json.loads(data)
     except json.JSONDecodeError as error:
         return f"line {error.lineno}: {error.msg}"
-    except (ValueError, RecursionError):
-        return ""
     return ""
 
 
@@ -211,8 +184,6 @@ def _toml(data: bytes) -> str:
         tomllib.loads(data.decode("utf-8"))
     except tomllib.TOMLDecodeError as error:
         return sanitize_line(str(error))
-    except (ValueError, RecursionError):
-        return ""
     return ""
 
 

@@ -245,12 +245,6 @@ async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, 
     return None
 
 
-async def served_model(url: str, key: str, model: str) -> ServedModel | None:
-    """Return what is told about a model (the only or the loaded one, if the name is empty), None where nothing is."""
-    server = await known_server(url, key)
-    return model_of(server, model) if server is not None else None
-
-
 async def known_server(url: str, key: str) -> ServerFound | None:
     """Return what is told about a server that is in use, None where it does not answer."""
     return await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)

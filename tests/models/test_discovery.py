@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models import discovery
-from lmtui.models.discovery import find_servers, look_at, served_model
+from lmtui.models.discovery import find_servers, look_at, model_of
 from lmtui.models.endpoint import llama_cpp_url, ollama_url
 from lmtui.models.keys import ServerKeys
 from tests.models.fake_server import FakeServer, Reply, Serve, listing, ok
@@ -143,7 +143,7 @@ async def test_a_server_that_refuses_the_key_is_there_and_says_so(serve: Serve, 
     server = await serve({}, otherwise=(401, ok(body)[1]))
     assert "wrong API key" in (await look(server, "wrong")).note
     assert "API key required" in (await look(server)).note
-    assert await served_model(server.url, "wrong", "") is None
+    assert model_of(await look(server, "wrong"), "") is None
 
 
 async def test_the_key_goes_to_named_addresses_alone(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,10 +169,10 @@ async def test_a_model_is_found_by_its_name_or_as_the_one_that_is_loaded(serve: 
     running = {"models": [{"name": "b:7b", "context_length": 4096}]}
     server = await serve({"/api/tags": tags, "/api/ps": running})
     for wanted, name in (("a:latest", "a:latest"), ("a", "a:latest"), ("", "b:7b")):
-        served = await served_model(server.url, "", wanted)
+        served = model_of(await look(server), wanted)
         assert served is not None
         assert served.name == name
-    assert await served_model(server.url, "", "gone:7b") is None
+    assert model_of(await look(server), "gone:7b") is None
 
 
 async def test_an_embedder_is_never_the_model_that_happens_to_be_loaded(serve: Serve) -> None:
@@ -181,7 +181,7 @@ async def test_an_embedder_is_never_the_model_that_happens_to_be_loaded(serve: S
         {"id": "chats", "type": "llm", "state": "not-loaded", "arch": "qwen2"},
     )
     server = await serve({"/api/v0/models": old})
-    served = await served_model(server.url, "", "")
+    served = model_of(await look(server), "")
     assert served is not None
     assert served.name == "chats"
     assert [model.name for model in (await look(server)).chat_models] == ["chats"]
