@@ -61,6 +61,8 @@ def test_ids_count_on_texts_are_bounded_and_a_list_has_an_end() -> None:
 def test_completing_twice_or_before_what_waits_is_refused() -> None:
     with pytest.raises(ToolError, match="todo 1 is already completed"):
         change(change(add(Plan()), 1, DONE), 1, DONE)
+    with pytest.raises(ToolError, match=r"no todo 9 \(there are: 1\)"):
+        change(add(Plan()), 9, DONE)
     plan = plan_of(Todo(2, "b", DONE, depends_on=(1,)), Todo(1, "a", DONE))
     with pytest.raises(ToolError, match="todo 1 comes before todo 2"):
         change(plan, 1, PENDING)
@@ -259,10 +261,3 @@ def test_what_was_run_well_or_refused_is_kept_and_a_check_in_words_wants_a_look(
     assert evidence(words, StepWork(has_changed=True, is_doubted=True)) == "nothing was read or run since the last change"
     assert (evidence(words, StepWork(has_changed=True, has_looked=True)), evidence(words, StepWork())) == ("", "")
     assert evidence(checked_step(""), StepWork(has_changed=True)) == ""
-
-
-@given(st.text(max_size=80), st.lists(st.text(max_size=40), max_size=3), st.sampled_from([(0, 0), (0, 1), (1, 0), (1, 1)]))
-def test_nothing_is_doubted_twice(check: str, commands: list[str], done: tuple[int, int]) -> None:
-    runs = tuple(CommandRun(each, "exit 2") for each in commands)
-    work = StepWork(runs, has_changed=bool(done[0]), has_looked=bool(done[1]), is_doubted=True)
-    assert isinstance(evidence(checked_step(check, *commands), work), str)

@@ -138,17 +138,6 @@ async def test_a_server_that_fails_is_left_alone_and_taken_back(start: Start) ->
     assert pool.rows()[0].is_up
 
 
-async def test_a_conversation_goes_on_elsewhere_when_its_server_is_gone(start: Start) -> None:
-    servers = [await start(), await start()]
-    pool = pool_of(*servers)
-    talk = request("talk")
-    await answer(pool, talk)
-    await servers[0].__aexit__(None)
-    text, retries = await answer(pool, talk)
-    assert text
-    assert (len(retries), [len(server.requests) for server in servers]) == (1, [1, 1])
-
-
 async def test_where_nobody_answers_the_last_error_is_told() -> None:
     pool = pool_of("http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1")
     with pytest.raises(ProviderError, match="no model server answers"):

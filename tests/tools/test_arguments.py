@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.ports import PreparedCall
-from lmtui.tools.registry import ToolRegistry, check, read_object
+from lmtui.tools.registry import ToolRegistry, check
 from lmtui.tools.tool import Arguments, argument, path_argument
 from tests.sets import for_each
 from tests.tools.test_files import Bench
@@ -36,10 +36,6 @@ def test_what_only_has_the_wrong_type_is_put_right(given: dict[str, object], wan
 def test_what_has_two_readings_is_refused_in_words(given: dict[str, object], said: str) -> None:
     with pytest.raises(ToolError, match=said):
         check("sample", Sample, given)
-
-
-def test_arguments_in_a_text_are_an_object() -> None:
-    assert read_object("sample", '"{\\"path\\": \\"a\\"}"') == {"path": "a"}
 
 
 def test_a_tool_tells_the_parser_its_other_names() -> None:

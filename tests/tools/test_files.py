@@ -200,19 +200,6 @@ async def test_time_has_its_zone() -> None:
     assert (datetime.fromisoformat(told["iso"]), told["unix"]) == (NOW, int(NOW.timestamp()))
 
 
-async def test_todos_are_added_completed_and_listed() -> None:
-    bench = Bench()
-    await bench.call("todo_add", description="one")
-    await bench.call("todo_add", description="two", notes="n")
-    await bench.call("todo_update", id=2, status="in_progress")
-    assert (await bench.call("todo_complete", id=1)).text == "1 todos open\n[~] 2 two (n)"
-    assert (await bench.call("todo_list")).text == "[x] 1 one\n[~] 2 two (n)"
-    with pytest.raises(ToolError, match="already completed"):
-        await bench.call("todo_complete", id=1)
-    with pytest.raises(ToolError, match=r"no todo 9 \(there are: 1, 2\)"):
-        await bench.call("todo_complete", id=9)
-
-
 async def test_grep_leaves_out_what_is_forbidden_and_secrets_that_were_not_named_and_says_so() -> None:
     bench = Bench(a=b"key one\n", __env=b"key two\n", id_rsa=b"key three\n")
     shown = (await bench.call("grep", pattern="key")).text
