@@ -18,6 +18,7 @@ from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, UsageError
 from lmtui.core.events import TurnEnded, TurnReason
+from lmtui.core.offers import Offers
 from lmtui.features.batch import batch_runner
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
@@ -209,7 +210,7 @@ async def test_a_task_waits_for_a_server_as_long_as_none_answers_and_fails_where
 async def test_of_two_batches_that_begin_at_once_the_second_is_left_free(tmp_path: Path) -> None:
     host: Any = FakeHost("")
     host.workspace = tmp_path
-    extensions: Any = SimpleNamespace()
+    extensions = Offers()
     service = BatchService(host, extensions)
     folders = [BatchFolder(batches_dir(tmp_path) / name) for name in ("one", "two")]
     for folder in folders:

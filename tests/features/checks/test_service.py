@@ -17,9 +17,9 @@ from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, parse_rule
-from lmtui.core.project_checks import CheckOutcome, Checks, Gate, ReviewUse, Rung
+from lmtui.core.project_checks import CheckOutcome, Checks, Rung, WorkspaceChecks
 from lmtui.core.workspace import ExecResult
-from lmtui.features.checks.commands import COMMANDS, check_lines, command_lines, list_checks, run_checks
+from lmtui.features.checks.commands import COMMANDS, check_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
 from lmtui.features.service import FeatureHost, SessionServices
 from tests.sets import for_each
@@ -95,24 +95,12 @@ async def test_a_session_is_told_of_a_profile_that_is_not_there_and_of_no_other(
 
 async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Make) -> None:
     checks = make(check_profiles=PROFILES)
-    context = cast("Any", SimpleNamespace(host=SimpleNamespace(extensions=SimpleNamespace(checks=checks))))
+    context = cast("Any", SimpleNamespace(host=SimpleNamespace(extensions={WorkspaceChecks: checks})))
     assert any("no test command was found" in line for line in (await list_checks(context, "")).lines)
     lines = (await list_checks(context, " quick ")).lines
     assert lines[:2] == ("suite   make lint  (profile quick)", "profile quick  (switch with /checks NAME: full)")
     (command,) = [each for each in COMMANDS if "gates" in each.slash]
     assert command.handler is list_checks
-
-
-async def test_the_rules_say_what_the_gate_does_and_who_votes(make: Make) -> None:
-    checks = make(gate="strict", review="gate")
-    policy = checks.policy(checks.host.config)
-    assert (policy.gate, policy.review) == (Gate.STRICT, ReviewUse.GATE)
-    assert command_lines((), checks.rules()) == [
-        "gate    strict (every finding blocks a turn)",
-        "review  gate (reviewer: none; name one with the setting roles)",
-    ]
-    assert [name for name, _ in make().rules()] == ["gate", "review"]
-    assert ("review", "notes (reviewer: qwen)") in make(roles=("reviewer: qwen",)).rules()
 
 
 async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path) -> None:
@@ -188,7 +176,7 @@ async def test_without_overlays_a_check_runs_only_where_a_rule_allows_it() -> No
 
 
 def context_of(checks: ChecksService, said: list[str]) -> Any:
-    extensions = SimpleNamespace(checks=checks)
+    extensions = {WorkspaceChecks: checks}
     return cast("Any", SimpleNamespace(host=SimpleNamespace(extensions=extensions), say=said.append))
 
 
