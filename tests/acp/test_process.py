@@ -19,7 +19,7 @@ from tests.acp.conftest import Start
 
 ROUNDS = int(os.environ.get("LMTUI_ACP_ROUNDS", "4"))
 SLEEP = ScriptedCall("shell", {"command": "echo started; sleep 77.5"})
-END_S = 2.0
+END_S = 30.0
 
 
 def living(processes: list[psutil.Process]) -> list[psutil.Process]:
