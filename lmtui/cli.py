@@ -31,7 +31,7 @@ from lmtui.plain_files import forget_programs
 from lmtui.registry import Subcommand, features, load
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import AgentRow, AnswerForm, SessionHost
+    from lmtui.core.sessions import AgentRow, SessionHost
     from lmtui.host.connect import Target
     from lmtui.tui.options import Attachable, ReadAgents
 
@@ -466,35 +466,24 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # JSON is UTF-8 (RFC 8259) everywhere
-    images = read_pictures(arguments.image or ())
-    approves, allows_named = getattr(arguments, "approve", False), getattr(arguments, "allow_named", False)
-    told = {"approves": approves, "allows_named": allows_named, "is_words": arguments.is_words}
-    schema_file, answer_file = getattr(arguments, "output_schema", None), getattr(arguments, "output_last_message", None)
+    names = ("approve", "allow_named", "output_schema", "output_last_message", "ephemeral", "attempts", "models", "goal")
+    given = {name: found for name in names if (found := getattr(arguments, name, None))}
+    if "output_schema" in given:
+        from lmtui.json_schema import read_schema
+
+        given["output_schema"] = read_schema(Path(given["output_schema"]))
     wanted = headless.HeadlessTask(
         text,
         session_id,
         arguments.output,
-        images,
+        read_pictures(arguments.image or ()),
+        is_words=arguments.is_words,
         piped=piped,
-        schema=_schema(schema_file),
-        answer_file=Path(answer_file) if answer_file else None,
-        is_ephemeral=getattr(arguments, "ephemeral", False),
-        attempts=getattr(arguments, "attempts", None) or 0,
-        models=getattr(arguments, "models", None) or (),
-        keeps=bool(getattr(arguments, "attempts", None)) and arguments.keep,
-        goal=getattr(arguments, "goal", None) or "",
-        **told,
+        keeps="attempts" in given and arguments.keep,
+        **given,
     )
     plans_first = getattr(arguments, "plans_first", False)
     return asyncio.run(headless.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
-
-
-def _schema(file: str | None) -> AnswerForm | None:
-    if not file:
-        return None
-    from lmtui.json_schema import read_schema
-
-    return read_schema(Path(file))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -520,7 +509,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     _, loaded = _settings(arguments)
     wanted = headless.HeadlessTask(
-        _demo_task(arguments), "", arguments.output, approves=arguments.approve, allows_named=arguments.allow_named
+        _demo_task(arguments), "", arguments.output, approve=arguments.approve, allow_named=arguments.allow_named
     )
     return asyncio.run(headless.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
 

@@ -196,25 +196,17 @@ def _reached(time: datetime, event: events.HostReached) -> AuditRow:
 
 
 def _by_the_user(time: datetime, event: object) -> list[AuditRow]:
+    own = Ruling(by="user")
     match event:
-        case events.FilesRestored():
-            what = ", ".join(event.files)
-            return [
-                AuditRow(
-                    time, event.agent, event.action, what, Ruling(by="user"), ok=True, outcome="put back", files=event.files
-                )
-            ]
-        case events.ModeChanged(mode=mode):
-            return [AuditRow(time, event.agent, "mode", mode, Ruling(by="user"), ok=True)]
-        case PlanDecided(outcome=outcome, by=by, feedback=feedback) as decided:
-            rules = ", ".join(decided.rules)
-            return [
-                AuditRow(
-                    time, decided.agent, "plan", feedback, Ruling(str(outcome), rules, by), ok=outcome is PlanOutcome.APPROVED
-                )
-            ]
-        case events.RuleRevoked(rule=rule):
-            return [AuditRow(time, event.agent, "revoke", rule, Ruling(by="user"), ok=True)]
+        case events.FilesRestored(agent=agent, action=action, files=files):
+            return [AuditRow(time, agent, action, ", ".join(files), own, ok=True, outcome="put back", files=files)]
+        case events.ModeChanged(agent=agent, mode=mode):
+            return [AuditRow(time, agent, "mode", mode, own, ok=True)]
+        case events.RuleRevoked(agent=agent, rule=rule):
+            return [AuditRow(time, agent, "revoke", rule, own, ok=True)]
+        case PlanDecided(agent=agent, outcome=outcome, by=by, feedback=feedback, rules=rules):
+            ruling = Ruling(str(outcome), ", ".join(rules), by)
+            return [AuditRow(time, agent, "plan", feedback, ruling, ok=outcome is PlanOutcome.APPROVED)]
         case _:
             return []
 

@@ -26,7 +26,7 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
-from lmtui.core.attempt_values import Attempt, reason
+from lmtui.core.attempt_values import reason
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words, saved_patch
 from lmtui.core.messages import Image
@@ -78,11 +78,9 @@ _MOST_TRIES = 3
 class HeadlessTask:
     """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told as `parsers` lists it.
 
-    Without a text an earlier session continues, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
-    `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
-    what came on standard input next to the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
-    `is_ephemeral` no session stays.  With `attempts` it is tried that often, by each of the `models` if
-    any, and the best one is kept if it `keeps`.
+    Without a text an earlier session continues, or shows the plan that waits in it.  What the options say has their names.
+    `is_words`: no part of the text is a command.  `piped` is what came on standard input next to the text.
+    With `attempts` it is tried that often, by each of the `models` if any, and the best one is kept if it `keeps`.
     `goal` is a command that an earlier session has to work at until it exits with 0.
     """
 
@@ -90,13 +88,13 @@ class HeadlessTask:
     session_id: str = ""
     output: str = "text"
     images: tuple[Image, ...] = ()
-    approves: bool = False
-    allows_named: bool = False
+    approve: bool = False
+    allow_named: bool = False
     is_words: bool = False
     piped: str = ""
-    schema: AnswerForm | None = None
-    answer_file: Path | None = None
-    is_ephemeral: bool = False
+    output_schema: AnswerForm | None = None
+    output_last_message: str = ""
+    ephemeral: bool = False
     attempts: int = 0
     models: tuple[str, ...] = ()
     keeps: bool = False
@@ -106,7 +104,7 @@ class HeadlessTask:
     def words(self) -> str:
         """Return what the model is told."""
         text = joined(self.text or "Go on.", self.piped)
-        return self.schema.instruct(text) if self.schema is not None else text
+        return self.output_schema.instruct(text) if self.output_schema is not None else text
 
 
 async def read_task(host: SessionHost, text: str, images: tuple[Image, ...], session: Session | None = None) -> Begin | Output:
@@ -173,18 +171,18 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
             _take_up_goal(session, task.goal, err)
         with _stopping(session.interrupt):
             await _turns(session, task, begin, reporter, err)
-            if task.schema is not None:
-                await _match(session, task.schema, reporter)
+            if task.output_schema is not None:
+                await _match(session, task.output_schema, reporter)
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
         return _fail(session, error, task.output, out, err)
-    if task.answer_file is not None:
-        write_answer(task.answer_file, reporter.answer)
+    if task.output_last_message:
+        write_answer(Path(task.output_last_message), reporter.answer)
     used = last_model(session.history())
     reporter.model, reporter.allowing = used.model if used is not None else "", runtime.unattended()
     code = await _told(session, task, reporter, out, err, wants_plan=wants_plan)
-    if task.is_ephemeral:
+    if task.ephemeral:
         await runtime.archive.delete(session.id)
     return code
 
@@ -213,8 +211,24 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
         for each in attempts.ended
         if each.patch and each.number != chosen.number
     ]
-    session, listed = attempts.session_of(chosen), attempts.ended
-    return _told_attempts(listed, chosen, session, task, (out, err), is_kept=is_kept, notes=notes, problem=problem)
+    session, ended, end = attempts.session_of(chosen), attempts.ended, chosen.end
+    reporter = Reporter("json", out, err)
+    for envelope in session.history():
+        reporter.take(envelope)
+    used = last_model(session.history())
+    reporter.model = used.model if used is not None else ""
+    assert end is not None
+    lacks = problem or ("" if chosen.is_good or end.exit_code else f"no attempt is green: {end.doubt or chosen.problem}")
+    if task.output == "json":
+        best = chosen.number
+        listed = [each.as_object(is_chosen=each.number == best, is_kept=is_kept and each.number == best) for each in ended]
+        print(json.dumps({**reporter.as_object(session, lacks), "attempts": listed}), file=out)
+    elif reporter.answer.strip():
+        print(sanitize(reporter.answer), file=out)
+    doubt, kept = "" if chosen.is_green else ", and it is not green", "; it was kept" if is_kept else ""
+    head = f"attempt {chosen.number} is chosen{doubt}{kept}: {reason(ended, chosen)}"
+    print(*map(sanitize_line, (head, *notes, *([f"lmtui: {lacks}"] if lacks else []))), sep="\n", file=err)
+    return EXIT_UNFINISHED if lacks else end.exit_code
 
 
 def _take_up_goal(session: Session, goal: str, err: TextIO) -> None:
@@ -229,39 +243,6 @@ def _take_up_goal(session: Session, goal: str, err: TextIO) -> None:
     if paused:
         how = f'To work at it again: lmtui run --resume {session.id} "/goal resume"'
         print(f"The goal is paused, and this run does not check it: {sanitize_line(paused[0])}. {how}", file=err)
-
-
-def _told_attempts(
-    ended: Sequence[Attempt],
-    chosen: Attempt,
-    session: Session,
-    task: HeadlessTask,
-    streams: tuple[TextIO, TextIO],
-    *,
-    is_kept: bool,
-    notes: Sequence[str],
-    problem: str,
-) -> int:
-    """Print what came of the attempts and return the exit code."""
-    out, err = streams
-    reporter = Reporter("json", out, err)
-    for envelope in session.history():
-        reporter.take(envelope)
-    used, end = last_model(session.history()), chosen.end
-    reporter.model = used.model if used is not None else ""
-    assert end is not None
-    lacks = problem or ("" if chosen.is_good or end.exit_code else f"no attempt is green: {end.doubt or chosen.problem}")
-    code = EXIT_UNFINISHED if lacks else end.exit_code
-    if task.output == "json":
-        best = chosen.number
-        listed = [each.as_object(is_chosen=each.number == best, is_kept=is_kept and each.number == best) for each in ended]
-        print(json.dumps({**reporter.as_object(session, lacks), "attempts": listed}), file=out)
-    elif reporter.answer.strip():
-        print(sanitize(reporter.answer), file=out)
-    doubt, kept = "" if chosen.is_green else ", and it is not green", "; it was kept" if is_kept else ""
-    head = f"attempt {chosen.number} is chosen{doubt}{kept}: {reason(ended, chosen)}"
-    print(*map(sanitize_line, (head, *notes, *([f"lmtui: {lacks}"] if lacks else []))), sep="\n", file=err)
-    return code
 
 
 async def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
@@ -325,7 +306,7 @@ async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: R
         if task.text or session.plans.open is None:
             begin.start(session)
             await session.wait_idle()
-        if task.approves and approve_open(session, allows_named=task.allows_named, err=err):
+        if task.approve and approve_open(session, allows_named=task.allow_named, err=err):
             await session.wait_idle()
     finally:
         unsubscribe()
@@ -382,9 +363,15 @@ class Reporter:
         elif isinstance(envelope.event, events.TurnEnded):
             self._end = _together(self._before, envelope.event)
             self.answer = envelope.event.text
-        self._count(envelope.event)
-        if isinstance(envelope.event, events.ApprovalRequested) and not envelope.event.suggested_rule:
-            self.refused.append(sanitize_line(f"{envelope.event.tool}, as {envelope.event.why}"))
+        match envelope.event:
+            case events.ToolCallStarted(tool="shell", call_id=call_id, title=title):
+                self._commands[call_id] = {"command": title, "ok": False}
+            case events.ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._commands:
+                self._commands[call_id]["ok"] = ok
+            case events.ApprovalRequested(tool=tool, why=why, suggested_rule=""):
+                self.refused.append(sanitize_line(f"{tool}, as {why}"))
+            case _:
+                pass
         if self._output == "stream-json":
             self.print_line(envelope)
         elif self._output == "text":
@@ -393,16 +380,6 @@ class Reporter:
     def print_line(self, envelope: events.Envelope) -> None:
         """Print one event as a line of JSON."""
         print(encode_event(envelope), file=self._out, flush=True)
-
-    def _count(self, event: events.Event) -> None:
-        """Take note of what the result lists."""
-        match event:
-            case events.ToolCallStarted(tool="shell", call_id=call_id, title=title):
-                self._commands[call_id] = {"command": title, "ok": False}
-            case events.ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._commands:
-                self._commands[call_id]["ok"] = ok
-            case _:
-                pass
 
     @property
     def is_done(self) -> bool:
@@ -591,7 +568,7 @@ async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans
     if code == 0:
         say(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
-    if plans_first and not wanted.approves and code == EXIT_NEEDS_APPROVAL:
+    if plans_first and not wanted.approve and code == EXIT_NEEDS_APPROVAL:
         say("The demo's model has gone: `lmtui demo --headless --plan --approve` plans again and does it.", file=sys.stderr)
     say(f"What was done until then is in {where}.", file=sys.stderr)
     return 0 if lacks and code == EXIT_NEEDS_APPROVAL else code  # what this machine lacks was said; the rest of the demo ran
