@@ -70,9 +70,11 @@ Open = Callable[..., Runtime]
 async def open_any(workspace: Path) -> AsyncIterator[Open]:
     runtimes: list[Runtime] = []
 
-    def start(url: str = "", *, at: Path = workspace, is_attended: bool = False, **settings: Any) -> Runtime:
+    def start(
+        url: str = "", *, at: Path = workspace, is_attended: bool = False, is_mode_forced: bool = False, **settings: Any
+    ) -> Runtime:
         config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=url, **settings)
-        runtimes.append(open_runtime(at, config, is_attended=is_attended))
+        runtimes.append(open_runtime(at, config, is_attended=is_attended, is_mode_forced=is_mode_forced))
         return runtimes[-1]
 
     yield start

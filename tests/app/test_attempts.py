@@ -190,33 +190,6 @@ async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_
     assert "The user kept these changes of attempt 2 at this task: write it" in told
 
 
-async def test_single_hunks_of_an_attempt_are_kept_and_undone(workspace: Path, open_one: Open, serve: Serve) -> None:
-    lines = [f"line {number}" for number in range(1, 31)]
-    (workspace / "a.txt").write_text("\n".join(lines) + "\n")
-    old = (workspace / "a.txt").read_text()
-    change = ScriptedCall("shell", {"command": "sed -i -e 's/line 2$/two/' -e 's/line 28$/late/' a.txt; echo n > new.txt"})
-    server = await serve(ScriptedTurn("Changing.", calls=(change,)), DONE)
-    runtime = open_one(server.url, sandbox="bubblewrap", verify="off")
-    session = await begun(runtime)
-    review = runtime.attempts.review(1, session.id)
-    parts = await review.parts()
-    assert [(part.path, part.hunks) for part in parts] == [("a.txt", 2), ("new.txt", 1)]
-    await review.keep([1])
-    assert (workspace / "a.txt").read_text() == old.replace("line 28\n", "late\n")
-    assert not (workspace / "new.txt").exists()
-    await review.keep(None)
-    assert (workspace / "a.txt").read_text() == old.replace("line 28\n", "late\n").replace("line 2\n", "two\n")
-    assert session.changes is not None
-    for _ in range(2):
-        await session.changes.apply(await session.changes.plan_undo())
-    assert ((workspace / "a.txt").read_text(), (workspace / "new.txt").exists()) == (old, False)
-    for _ in range(2):
-        await review.drop()
-    with pytest.raises(SandboxError, match="attempt 1 was dropped"):
-        await review.keep(None)
-    assert [each.number for each in runtime.attempts.listed()] == [2]
-
-
 async def test_a_stopped_attempt_keeps_what_it_did_and_one_that_waits_is_not_begun(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:

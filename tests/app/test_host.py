@@ -99,6 +99,20 @@ async def test_a_second_runtime_goes_on_where_the_first_stopped(open_one: Open, 
     assert numbers == sorted(set(numbers))
 
 
+async def test_a_mode_that_is_forced_holds_for_a_session_that_is_opened_again(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE)
+    first = open_one(server.url, mode="auto")
+    session = await first.new_session()
+    await run(session)
+    await first.close()
+    modes = []
+    for is_forced in (False, True):
+        runtime = open_one(server.url, mode="plan", is_mode_forced=is_forced)
+        modes.append(str((await runtime.open_session(session.id)).mode))
+        await runtime.close()
+    assert modes == ["auto", "plan"]
+
+
 async def test_opening_twice_gives_the_same_session(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE)
     first = open_one(server.url)

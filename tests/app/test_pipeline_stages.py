@@ -78,21 +78,6 @@ async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("use", ["notes", "off"])
-async def test_findings_of_a_review_that_is_no_gate_are_recorded_and_the_change_is_kept(
-    open_one: Open, workspace: Path, use: str
-) -> None:
-    scripts = (review("+bad", "REJECTED", "the text is bad"), does("Write a.txt", "echo bad > a.txt"))
-    async with ScriptedServer(*scripts) as server:
-        settings = {**SETTINGS, "roles": REVIEWER, "review": use}
-        _, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"), **settings)
-        asked = sum("The diff:" in each for each in prompts(server))
-    assert (plan.is_done, stages(plan, 1), (workspace / "a.txt").read_text()) == (True, [""], "bad\n")
-    assert asked == (1 if use == "notes" else 0)  # the attempt itself asks no reviewer
-    assert ["the text is bad" in each for each in plan.task(1).findings] == ([True] if use == "notes" else [])
-
-
-@pytest.mark.full
 async def test_a_reviewer_without_a_usable_answer_rejects_nothing_and_that_is_told(open_one: Open, workspace: Path) -> None:
     prose = Scenario((ScriptedTurn("It looks fine to me."),), match="The diff:")
     async with ScriptedServer(prose, does("Write a.txt", "echo good > a.txt")) as server:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 from collections.abc import AsyncIterator, Callable
@@ -175,23 +174,6 @@ async def test_a_load_that_does_not_end_is_given_up(open_one: Open, start: Start
     events = await turns(open_one, server, Mode.PLAN, stall_timeout_s=0.5)
     assert [each.text for each in events if isinstance(each, Notice) and "was not loaded within 0.5 s" in each.text]
     assert posts(server)[-1] == ("completions", "big")
-
-
-async def test_a_load_that_the_user_stops_is_begun_again(open_one: Open, start: Start) -> None:
-    machine = Machine()
-    server = await start(machine.lm_studio() | {"/api/v1/models/load": None})
-    session = await open_one(server.url, model="small", roles=ROLES, titles="off").new_session()
-    session.set_mode(Mode.PLAN)
-    session.submit("do it")
-    async with asyncio.timeout(10):
-        while ("load", "big") not in posts(server):
-            await asyncio.sleep(0.01)
-    session.interrupt()
-    await session.wait_idle()
-    server.answers |= machine.lm_studio()
-    session.submit("do it")
-    await session.wait_idle()
-    assert posts(server) == [("load", "big"), ("load", "big"), ("completions", "big")]
 
 
 async def test_in_ollama_a_window_is_had_by_a_copy_which_is_asked_then(open_one: Open, start: Start) -> None:

@@ -211,26 +211,6 @@ async def test_the_mode_is_not_changed_while_a_turn_runs(workspace: Path, open_o
     assert not (workspace / "a.txt").exists()
 
 
-@pytest.mark.full
-async def test_a_file_that_the_user_replaces_meanwhile_is_seen_and_not_undone_by_a_merge(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    for name in ("a.txt", "b.txt"):
-        (workspace / name).write_text("one\ntwo\nthree\nfour\nfive\n")
-    read = ScriptedTurn("Reading.", calls=(ScriptedCall("read", {"path": "a.txt"}),))
-    server = await serve(shell("cat a.txt b.txt; ls c.txt"), DONE, read, shell("cat c.txt; sed -i s/five/5/ a.txt"), DONE)
-    _, session = await opened(open_one, server.url)
-    await run(session)
-    (workspace / "new").write_text("ONE\ntwo\nthree\nfour\nfive\n")
-    (workspace / "new").replace(workspace / "a.txt")
-    (workspace / "c.txt").write_text("there\n")
-    first, second = results([*await run(session)])
-    assert ("ONE" in first.result, "there" in second.result) == (True, True)
-    assert await session.trial.keep(None) == ()
-    assert (workspace / "a.txt").read_text() == "ONE\ntwo\nthree\nfour\n5\n"
-    assert session.trial.waiting == 0
-
-
 async def test_sub_agents_work_in_the_same_overlay(workspace: Path, open_one: Open, serve: Serve) -> None:
     delegate = ScriptedTurn("Delegating.", calls=(ScriptedCall("delegate", {"objective": "write a.txt"}),))
     report = ScriptedTurn("", calls=(ScriptedCall("report_result", {"status": "ok", "summary": "done"}),))
@@ -240,24 +220,6 @@ async def test_sub_agents_work_in_the_same_overlay(workspace: Path, open_one: Op
     assert next(each.tool for each in results([*happened]) if each.ok and each.agent != "root") == "shell"
     assert results([*happened])[-1].result.startswith("1")
     assert (session.trial.waiting, (workspace / "a.txt").exists()) == (1, False)
-
-
-@pytest.mark.full
-async def test_a_merge_whose_page_is_closed_meanwhile_is_a_step_all_the_same(
-    workspace: Path, open_one: Open, serve: Serve
-) -> None:
-    (workspace / "a.txt").write_text("zero\n")
-    server = await serve(shell("echo one > a.txt"), DONE)
-    _, session = await opened(open_one, server.url)
-    await run(session)
-    merging = asyncio.create_task(session.trial.keep(None))
-    while (workspace / "a.txt").read_text() == "zero\n":
-        await asyncio.sleep(0.001)
-    merging.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await merging
-    assert session.changes is not None
-    assert (session.trial.waiting, len(session.changes.steps())) == (0, 1)
 
 
 @pytest.mark.full

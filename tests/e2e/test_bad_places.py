@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import AsyncIterator
 
-import psutil
 import pytest
 
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
@@ -104,21 +103,6 @@ async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
         await task(terminal, "talk on", "And on it goes.")
     terminal.keys("C-q")
     await leaves(terminal)
-
-
-async def test_a_terminal_that_goes_away_in_a_turn_ends_the_program_and_its_session_goes_on(
-    program: Program, terminal: Terminal, server: ScriptedServer
-) -> None:
-    terminal.open(*start(server))
-    await terminal.until("no sandbox")
-    await task(terminal, "talk to me", "word1 word2")
-    pid = lmtui_pid(program)
-    started = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    terminal.close()
-    _, alive = await asyncio.to_thread(psutil.wait_procs, started, 20)
-    assert not alive
-    again = await program.run(*start(server, "resume"), "talk on")
-    assert again.out == "And on it goes.\n"
 
 
 async def test_a_sleep_gives_the_terminal_back_and_fg_draws_everything_again(

@@ -134,15 +134,6 @@ async def test_the_machine_can_be_checked_from_the_home_folder(program: Program)
     assert "process" in [report["name"] for report in found.json if report["works"]]
 
 
-async def test_a_role_whose_model_the_server_lacks_does_not_start(program: Program, serve: Serve) -> None:
-    server = await serve(Scenario((DONE,), models=("heron-7b", "egret-3b")))
-    roles = ("--model", "egret-3b", "-c", 'roles=["planner: heron-7b", "reviewer: stork-9b"]')
-    found = await program.run("run", *base(server), *roles, "count")
-    assert (found.code, found.out) == (64, "")
-    assert "the server has no such model: reviewer: stork-9b. It has egret-3b, heron-7b." in found.err
-    assert not [request for request in server.requests if "messages" in request.body]
-
-
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 

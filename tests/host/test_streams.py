@@ -209,17 +209,6 @@ async def test_a_queue_that_is_full_ends(count: int, size: int) -> None:
     assert not reader.take()
 
 
-def test_the_ring_keeps_the_last_two_hundred() -> None:
-    feed = EventFeed(lambda _: None)
-    for seq in range(1, 301):
-        feed.take(Path(), envelope(seq))
-        feed.take(Path(), envelope(seq, durable=False))
-    assert [each.envelope.seq for each in feed.recent(500)] == list(range(101, 301))
-    assert [each.envelope.seq for each in feed.recent(2)] == [299, 300]
-    assert not feed.recent(0)
-    assert [each.envelope.seq for each in feed.recent(5, "20260101_120000_abcdef:298")] == [299, 300]
-
-
 async def test_a_session_that_a_client_follows_stays_open(start: Start) -> None:
     host = await start(mode="auto")
     session_id = await host.new_session()

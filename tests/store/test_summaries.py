@@ -126,7 +126,7 @@ def test_no_more_than_asked_for_and_no_foreign_file_time_or_state(tmp_path: Path
     '"kind":"turn_ended","reason":' + "[" * 100_000 + "]" * 100_000,
     '"kind":"usage_updated","usage":{"prompt_tokens":Infinity}',
     '"kind":"message_added","role":"assistant","text":' + "[" * 100_000 + '"say"' + "]" * 100_000,
-])  # fmt: skip
+], ids=["reason", "tokens", "answer"])  # fmt: skip
 def test_a_line_made_to_break_the_list_does_not(tmp_path: Path, line: str) -> None:
     store = SessionStore(tmp_path)
     path = write(store, 1, SessionRenamed(title="say it"))
