@@ -1,10 +1,14 @@
-"""Loading and unloading in llama.cpp's router: `/models/load` and `/unload` return at once, the list says what became of it."""
+"""Loading and unloading in llama.cpp's router: `/models/load` and `/unload` return at once, the list says what became of it.
+
+How far it is is in its events (`/models/sse`), where it has them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -107,7 +111,7 @@ def _thinks(template: str) -> bool:
     return "<think>" in beginning or any(word in template for word in _THINKS)
 
 
-LOAD, UNLOAD, LIST = "/models/load", "/models/unload", "/v1/models"
+LOAD, UNLOAD, LIST, EVENTS = "/models/load", "/models/unload", "/v1/models", "/models/sse"
 _REPLY_LIMIT_S = 10.0
 _GIVE_UP_LIMIT_S = 2.0
 
@@ -126,6 +130,8 @@ async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> Asyn
         await _order(client, server, model, LOAD)
     clock = asyncio.get_running_loop().time
     started, is_over = clock(), False
+    told = _Told()
+    following = asyncio.create_task(_follow(client, model.name, told))
     try:
         while clock() - started < LOAD_LIMIT_S:
             item = await _item(client, model.name)
@@ -138,9 +144,11 @@ async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> Asyn
             if status.get("failed") is True:
                 is_over = True
                 raise _failed(server, model, status)
-            yield LoadProgress(f"loading {model.name}, {clock() - started:.0f} s")
+            yield LoadProgress(f"loading {model.name}, {clock() - started:.0f} s", told.ratio)
             await asyncio.sleep(wanted.tick_s)
     finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
         if is_ours and not is_over:
             await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)
 
@@ -153,6 +161,25 @@ async def unload(client: ServerClient, server: ServerFound, model: ServedModel) 
         if text(part(await _item(client, model.name), "status"), "value") in ("", "unloaded"):
             return
         await asyncio.sleep(TICK_S)
+
+
+@dataclass
+class _Told:
+    """How far the router says that it is: 0 to 1, -1 where it does not say."""
+
+    ratio: float = -1.0
+
+
+async def _follow(client: ServerClient, name: str, told: _Told) -> None:
+    """Take note of the router's events about a model; older ones have none."""
+    async with aclosing(client.events(EVENTS)) as events:
+        async for event in events:
+            progress = part(part(event, "data"), "progress")
+            value = progress.get("value")
+            if text(event, "model") == name and isinstance(value, float | int):
+                stages = words(progress, "stages") or [""]
+                at = stages.index(text(progress, "current")) if text(progress, "current") in stages else 0
+                told.ratio = max(0.0, min(1.0, (at + value) / len(stages)))
 
 
 async def _order(client: ServerClient, server: ServerFound, model: ServedModel, path: str) -> None:

@@ -6,8 +6,10 @@ A request to load waits until the memory of an unloaded model has come back: one
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
+import warnings
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +142,14 @@ class ServerClient:
         """Return what an endpoint answers to a body."""
         return await self._ask("POST", path, body, limit_s)
 
+    async def events(self, path: str) -> AsyncGenerator[Any, None]:
+        """Yield the JSON of server-sent events until the server or the caller ends it; a server without them gives none."""
+        with contextlib.suppress(*self._refused, *self._broken):
+            async with self._http.stream("GET", self._root + path) as response:
+                async for line in response.aiter_lines():
+                    if response.status_code == 200 and line.startswith("data:"):
+                        yield _json(line.removeprefix("data:").encode())
+
     async def _ask(self, method: str, path: str, body: dict[str, object] | None, limit_s: float) -> ServerReply:
         url = path if "://" in path else self._root + path
         data = bytearray()
@@ -226,18 +236,28 @@ def available_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
+def swapped_bytes() -> int:
+    """Return how much memory is swapped out, 0 where that is not told."""
+    with warnings.catch_warnings(), contextlib.suppress(OSError):
+        warnings.simplefilter("ignore")
+        return int(psutil.swap_memory().used)
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryGate:
     """The limits of the wait: at most `limit_s`, and no longer than `steady_s` without anything coming back.
 
     What was on a graphics card never comes back here: then the second limit ends the wait.  `share` is how much of the
-    model's size has to come back.
+    model's size has to come back.  It also ends when the swap has grown by more than `swap_bytes` (0: whatever it does).
     """
 
     available: Callable[[], int] = available_bytes
+    swapped: Callable[[], int] = swapped_bytes
     limit_s: float = 60.0
     steady_s: float = 10.0
     share: float = 0.75
+    swap_bytes: int = 512 * 1024**2
     tick_s: float = 0.25
 
     async def wait(self, before_bytes: int, freed_bytes: int) -> AsyncGenerator[LoadProgress, None]:
@@ -245,9 +265,13 @@ class MemoryGate:
         clock = asyncio.get_running_loop().time
         wanted = before_bytes + int(freed_bytes * self.share)
         started = changed = clock()
-        most = self.available()
+        most, swapped = self.available(), self.swapped()
         while freed_bytes and self.share and most < wanted:
             if clock() - started >= self.limit_s or clock() - changed >= self.steady_s:
+                return
+            grown = self.swapped() - swapped if self.swap_bytes else 0
+            if grown > self.swap_bytes:
+                yield LoadProgress(f"swap use grew by {grown / _GIB:.1f} GiB: no longer waiting for memory")
                 return
             yield LoadProgress(f"waiting for memory: {most / _GIB:.1f} of {wanted / _GIB:.1f} GiB are free")
             await asyncio.sleep(self.tick_s)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -146,6 +147,15 @@ async def test_the_wait_for_memory_has_an_end_and_is_none_where_nothing_went() -
         assert [step async for step in ended.wait(GIB, freed)] == []
 
 
+async def test_the_wait_ends_where_memory_is_swapped_out() -> None:
+    swapped = measured(*(mib * 1024**2 for mib in (100, 300, 600, 613)))
+    gate = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), tick_s=0.0)
+    steps = [step.text async for step in gate.wait(GIB, 8 * GIB)]
+    assert [step.partition(":")[0] for step in steps] == [*["waiting for memory"] * 2, "swap use grew by 0.5 GiB"]
+    ignored = MemoryGate(available=lambda: GIB, swapped=lambda: next(swapped), swap_bytes=0, tick_s=0.0, steady_s=0.0)
+    assert [step async for step in ignored.wait(GIB, 8 * GIB)] == []
+
+
 # -- Ollama -------------------------------------------------------------------------------------------------------------
 
 
@@ -173,9 +183,11 @@ async def test_another_window_in_ollama_is_a_copy_of_the_model_that_has_it(serve
     assert (made["from"], made["parameters"]) == ("qwen2.5-coder:7b", {"num_ctx": 16_384})
 
 
-def test_the_copy_is_named_for_its_window() -> None:
-    for name, window, copy in (("qwen3", 8000, "qwen3:latest-8000"), ("qwen3:8b-16k", 32_768, "qwen3:8b-32k")):
-        assert copy_name(name, window) == copy
+@pytest.mark.parametrize(("name", "window", "copy"), [
+    ("qwen3:8b", 16_384, "qwen3:8b-16k"), ("qwen3", 8000, "qwen3:latest-8000"), ("qwen3:8b-16k", 32_768, "qwen3:8b-32k"),
+])  # fmt: skip
+def test_the_copy_is_named_for_its_window(name: str, window: int, copy: str) -> None:
+    assert copy_name(name, window) == copy
 
 
 async def test_ollama_without_memory_says_so(serve: Serve) -> None:
@@ -224,6 +236,20 @@ async def test_a_router_loads_and_its_list_tells_when_it_is_done(serve: Serve) -
     steps = [step.text for step in await told(server, "small")]
     assert steps[0].startswith("loading small, ")
     assert (steps[-1], server.posted) == ("loaded, window 8,192", [("/models/load", {"model": "small"})])
+
+
+async def test_a_router_tells_how_far_it_is_in_its_events(serve: Serve) -> None:
+    stages = ["text_model", "mmproj_model"]
+
+    def event(model: str, **progress: Any) -> str:
+        return "data: " + json.dumps({"model": model, "event": "model_status", "data": {"progress": progress}}) + "\n\n"
+
+    told_events = event("other", value=0.9) + event("small", stages=stages, current="mmproj_model", value=0.5) + "data: {\n\n"
+    router = Router(router_item("small", "unloaded"), *[router_item("small", "loading")] * 20, router_item("small", "loaded"))
+    server = await serve(router.answers() | {"/models/sse": (200, told_events.encode())})
+    steps = await told(server, "small")
+    assert {step.ratio for step in steps} <= {-1.0, 0.75, 1.0}
+    assert steps[-2].ratio == 0.75
 
 
 async def test_a_router_whose_child_fails_says_so(serve: Serve) -> None:
