@@ -83,15 +83,18 @@ def setting_flags(given: Iterable[str]) -> dict[str, Any]:
     for text in given:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not sign or name not in SETTINGS:
-            near = difflib.get_close_matches(name, SETTINGS, n=1)
-            hint = f"Did you mean {near[0]}?" if near else "`lmtui config` lists the settings."
-            raise ConfigError(f"{text!r} is not a setting and its value, as in -c seed=7", hint)
+            raise ConfigError(f"{text!r} is not a setting and its value, as in -c seed=7", _nearest(name))
         try:
             flags[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             flags[name] = value
         flags[name] = tuple(flags[name]) if isinstance(flags[name], list) else flags[name]
     return flags
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, SETTINGS, n=1)
+    return f"Did you mean {near[0]}?" if near else "`lmtui config show` lists the settings."
 
 
 def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str, Any], *, trusted: str = "") -> Loaded:
@@ -207,17 +210,7 @@ def _own_files(workspace: Path, ignored: list[str], retired: dict[str, None]) ->
     yield ".lmagent/config.toml", read_settings(workspace_dir(workspace) / "config.toml", retired, is_own=False)
     if "inbox" in SETTINGS and is_plain_folder(workspace, f"{WORKSPACE_FOLDER}/inbox"):
         yield ".lmagent/inbox", {"inbox": "on"}  # a folder that has one wants its tasks run: that waits for the user's word
-    pairs = _dotenv(workspace)
-    found: dict[str, Any] = {}
-    for name, setting in SETTINGS.items():
-        key = next((key for key in setting.metadata["env"] if pairs.get(key, "").strip()), None)
-        if key is None:
-            continue
-        try:
-            found[name] = convert(name, pairs[key].strip(), f"{key} in .env")
-        except ConfigError:
-            ignored.append(f"{key} in .env")
-    yield ".env", found
+    yield ".env", _from_environ(_dotenv(workspace), ".env", ignored)
 
 
 def _claude_files(workspace: Path, unused: dict[str, list[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -274,18 +267,21 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         retired["weight=N of servers"] = None
     for name in found.keys() - RETIRED:
         if name not in SETTINGS:
-            close = difflib.get_close_matches(name, SETTINGS, n=1)
-            hint = f"Did you mean {close[0]}?" if close else "`lmtui config show` lists the settings."
-            raise ConfigError(f"{path} has no setting called {name!r}", hint)
+            raise ConfigError(f"{path} has no setting called {name!r}", _nearest(name))
     return {name: convert(name, value, str(path)) for name, value in found.items() if name not in RETIRED}
 
 
-def _from_environ(environ: Mapping[str, str], source: str) -> dict[str, Any]:
+def _from_environ(environ: Mapping[str, str], source: str, ignored: list[str] | None = None) -> dict[str, Any]:
+    """Return the settings among variables; what cannot be is added to `ignored`, or without that an error."""
     found: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
         key = next((key for key in setting.metadata["env"] if environ.get(key, "").strip()), None)
-        if key is not None:
-            found[name] = convert(name, environ[key].strip(), f"{key} in {source}")
+        try:
+            found |= {name: convert(name, environ[key].strip(), f"{key} in {source}")} if key is not None else {}
+        except ConfigError:
+            if ignored is None:
+                raise
+            ignored.append(f"{key} in {source}")
     return found
 
 

@@ -95,8 +95,7 @@ class PlainCommands:
             self._render(plain.loop.wait(_awaited(lambda: then(typed))), name)
             return
         plain.say(asked.text)
-        plain.terminal.drop_typed()
-        if plain.terminal.read(f"{asked.question} yes or no? ").strip().lower() in ("y", "yes"):
+        if plain.confirm(f"{asked.question} yes or no? "):
             self._render(plain.loop.wait(_awaited(asked.then)), name)
         else:
             plain.say("no changes made")
@@ -131,9 +130,8 @@ class PlainCommands:
             plain.say(
                 f"not in a checkpoint, so not restored: {', '.join(escape_invisible_line(each) for each in plan.left_out)}"
             )
-        plain.terminal.drop_typed()
         changes = plain.session.changes
-        if changes is not None and plain.terminal.read("yes or no? ").strip().lower() in ("y", "yes"):
+        if changes is not None and plain.confirm("yes or no? "):
             plain.loop.wait(changes.apply(plan))
         else:
             plain.say("no changes made")
@@ -152,7 +150,7 @@ class PlainCommands:
             return
         for part, units in zip(parts, units_of(parts), strict=True) if answer in ("e", "each") else ():
             plain.say(*quoted(part.diff or "no text diff"))
-            if kept is not None and plain.terminal.read(f"{part_text(part)}: yes or no? ").strip().lower() in ("y", "yes"):
+            if kept is not None and plain.confirm(f"{part_text(part)}: yes or no? "):
                 kept += units
         if kept == []:
             plain.say("nothing was merged; the changes stay in the overlay")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +35,30 @@ from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import KEY, choose_reach, offer
 from lmtui.paths import state_dir, without_keys
 from lmtui.plain.commands import LeaveCommand, PlainCommands, part_text
-from lmtui.plain.plain_session import LineTerminal, LoopThread, PlainSession, Terminal
+from lmtui.plain.plain_session import YES, LineTerminal, LoopThread, PlainSession, Terminal
 
-YES = ("y", "yes")
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to answer: its letter, its word, and what it does."""
+
+    letter: str
+    word: str
+    text: str
+
+
+def choice_lines(choices: Iterable[Choice]) -> Iterator[str]:
+    """Return the choices, one a line."""
+    return (f"  {' or '.join(filter(None, (each.letter, each.word)))}: {each.text}" for each in choices)
+
+
+def chosen(choices: Iterable[Choice], typed: str) -> tuple[str, str]:
+    """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
+    head, _, words = typed.strip().partition(" ")
+    for each in choices:
+        if head and head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
+            return each.letter or each.word[:1], words.strip()
+    return "", ""
 
 
 def ask_for_server(plain: PlainSession, silent: str = "") -> None:
@@ -115,15 +136,15 @@ def ask_for_trust(plain: PlainSession) -> None:
         plain.say("trusted; they apply from the next session" if typed in YES else "not trusted; they are ignored")
 
 
-CHOICES = {
-    "y": ("yes", "approve the plan and carry it out"),
-    "g": ("grant", "review the files and commands that it names, allow them and approve"),
-    "e": ("edit", "edit it in your editor (VISUAL or EDITOR)"),
-    "f": ("change", "request changes; text may follow the letter"),
-    "n": ("no", "reject it; plan mode stays on"),
-    "l": ("later", "leave it pending; /plan asks again"),
-}
-_LETTERS = " ".join(CHOICES)
+PLAN_CHOICES = (
+    Choice("y", "yes", "approve the plan and carry it out"),
+    Choice("g", "grant", "review the files and commands that it names, allow them and approve"),
+    Choice("e", "edit", "edit it in your editor (VISUAL or EDITOR)"),
+    Choice("f", "change", "request changes; text may follow the letter"),
+    Choice("n", "no", "reject it; plan mode stays on"),
+    Choice("l", "later", "leave it pending; /plan asks again"),
+)
+_LETTERS = " ".join(each.letter for each in PLAN_CHOICES)
 
 Editor = Callable[[str], str | None]
 
@@ -139,7 +160,7 @@ def ask_plan(plain: PlainSession, edit: Editor | None = None) -> bool:
     proposal = asked.proposal
     _show(plain, proposal)
     while True:
-        letter, words = _chosen(plain.terminal.read(f"your answer ({_LETTERS}): "))
+        letter, words = chosen(PLAN_CHOICES, plain.terminal.read(f"your answer ({_LETTERS}): "))
         if letter == "e":
             proposal = _edited(plain, proposal, edit or _in_editor)
             _show(plain, proposal)
@@ -155,15 +176,8 @@ def ask_plan(plain: PlainSession, edit: Editor | None = None) -> bool:
 
 def _show(plain: PlainSession, proposal: Proposal) -> None:
     plain.say("a plan is waiting for your approval:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
-    plain.say(*(f"  {letter} or {word}: {text}" for letter, (word, text) in CHOICES.items()))
+    plain.say(*choice_lines(PLAN_CHOICES))
     plain.terminal.drop_typed()  # what was typed before the question was there is no answer to it
-
-
-def _chosen(typed: str) -> tuple[str, str]:
-    """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
-    head, _, words = typed.strip().partition(" ")
-    found = next((letter for letter, (word, _) in CHOICES.items() if head.lower() in (letter, word)), "")
-    return (found, words.strip()) if not words or found == "f" else ("", "")
 
 
 def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
@@ -177,8 +191,7 @@ def _answer(plain: PlainSession, asked: PlanProposed, proposal: Proposal, letter
         case "g":
             grants = plain.act(lambda session: session.plans.grants(proposal))
             plain.say(*grant_lines(grants) if grants.rules or grants.left_out else ("nothing that it names can be allowed",))
-            plain.terminal.drop_typed()
-            if plain.terminal.read("approve it with these rules, for this session? yes or no: ").strip().lower() in YES:
+            if plain.confirm("approve it with these rules, for this session? yes or no: "):
                 plain.act(lambda session: session.plans.approve(asked.proposal_id, edited, rules=grants.rules))
                 return True
         case "f":
@@ -210,7 +223,7 @@ def _edited(plain: PlainSession, proposal: Proposal, edit: Editor) -> Proposal:
         except UsageError as error:
             text = written
             plain.say(f"error: {error}")
-            if plain.terminal.read("edit it again? yes or no, which drops the changes: ").strip().lower() not in YES:
+            if not plain.confirm("edit it again? yes or no, which drops the changes: "):
                 return proposal
 
 
@@ -234,15 +247,6 @@ def _in_editor(text: str) -> str | None:
 
 SHELL = "shell"
 OUTCOMES = {"y": Outcome.ONCE, "s": Outcome.SESSION, "t": Outcome.TRY, "n": Outcome.NO}
-
-
-@dataclass(frozen=True, slots=True)
-class RuleKept:
-    """One way to answer: its letter, its word, and what it does."""
-
-    letter: str
-    word: str
-    text: str
 
 
 def approval_lines(request: ApprovalRequested) -> Iterator[str]:
@@ -272,24 +276,24 @@ def _dangers_of(request: ApprovalRequested) -> Sequence[Danger]:
     return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
 
 
-def choices_of(request: ApprovalRequested) -> list[RuleKept]:
+def choices_of(request: ApprovalRequested) -> list[Choice]:
     """Return what may be answered; what is dangerous is allowed once at most, by the whole word."""
     is_danger = bool(_dangers_of(request))
-    found = [RuleKept("y", "yes", "allow it once" if not request.parts else f"apply {_all_of(request.parts)}")]
+    found = [Choice("y", "yes", "allow it once" if not request.parts else f"apply {_all_of(request.parts)}")]
     if is_danger:
-        found = [RuleKept("", "yes", "allow it once, although it is dangerous")]
+        found = [Choice("", "yes", "allow it once, although it is dangerous")]
     if request.parts:
-        found.append(RuleKept("p", "parts", "choose what to apply"))
+        found.append(Choice("p", "parts", "choose what to apply"))
     if request.suggested_rule and not is_danger:
         rule = escape_invisible_line(request.suggested_rule)
-        found.append(RuleKept("s", "session", f"and allow {rule} until this session ends"))
-        found.append(RuleKept("a", "always", "and keep a rule that you choose next"))
+        found.append(Choice("s", "session", f"and allow {rule} until this session ends"))
+        found.append(Choice("a", "always", "and keep a rule that you choose next"))
     if request.can_try:
-        found.append(RuleKept("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect"))
-    found.append(RuleKept("n", "no", "deny"))
-    found.append(RuleKept("f", "because", "deny with reason: write it behind the letter, or on the next line"))
+        found.append(Choice("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect"))
+    found.append(Choice("n", "no", "deny"))
+    found.append(Choice("f", "because", "deny with reason: write it behind the letter, or on the next line"))
     if request.tool == SHELL:
-        found.append(RuleKept("e", "edit", "write the command that runs instead"))
+        found.append(Choice("e", "edit", "write the command that runs instead"))
     return found
 
 
@@ -307,20 +311,6 @@ def units_typed(parts: Sequence[EffectPart], typed: str) -> tuple[int, ...] | No
             return None
         numbers |= {*range(int(first), int(last or first) + 1)}
     return tuple(unit for number, units in enumerate(units_of(parts), 1) if number in numbers for unit in units)
-
-
-def choice_lines(request: ApprovalRequested) -> Iterator[str]:
-    """Return the choices, one a line."""
-    return (f"  {' or '.join(filter(None, (each.letter, each.word)))}: {each.text}" for each in choices_of(request))
-
-
-def chosen(request: ApprovalRequested, typed: str) -> tuple[str, str]:
-    """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
-    head, _, words = typed.strip().partition(" ")
-    for each in choices_of(request):
-        if head and head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
-            return each.letter or each.word[:1], words.strip()
-    return "", ""
 
 
 def _action_text(request: ApprovalRequested) -> str:
@@ -532,8 +522,9 @@ class Console:
 
     def _ask(self, request: ApprovalRequested) -> None:
         answer = None
-        self._plain.say(*approval_lines(request), "choices:", *choice_lines(request))
-        letters = " ".join(each.letter or each.word for each in choices_of(request))
+        choices = choices_of(request)
+        self._plain.say(*approval_lines(request), "choices:", *choice_lines(choices))
+        letters = " ".join(each.letter or each.word for each in choices)
         self._terminal.drop_typed()  # what was typed before the question was there is no answer to it
         while answer is None:
             try:
@@ -543,7 +534,7 @@ class Console:
                 raise
             if not self._plain.is_open(request):
                 return
-            letter, words = chosen(request, typed)
+            letter, words = chosen(choices, typed)
             answer = Answer(OUTCOMES[letter]) if letter in OUTCOMES else self._ask_more(request, letter, words)
             if not letter:
                 self._terminal.say(f"answer with one of these letters or its word: {letters}")

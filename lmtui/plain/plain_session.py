@@ -25,6 +25,7 @@ from lmtui.core.messages import Role
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session, SessionHost, answer_words
 
+YES = ("y", "yes")
 PATIENCE_S = 10.0
 MAX_RESULT_LINES = 40
 MAX_FAILURE_LINES = 5
@@ -385,6 +386,11 @@ class PlainSession:
         """Print lines."""
         for line in lines:
             self.terminal.say(line)
+
+    def confirm(self, question: str) -> bool:
+        """Ask a yes-or-no question; what was typed before it does not count."""
+        self.terminal.drop_typed()
+        return self.terminal.read(question).strip().lower() in YES
 
     def open(self, session_id: str = "") -> None:
         """Bring a session to the front, a new one without an id.

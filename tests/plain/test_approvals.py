@@ -6,7 +6,7 @@ from lmtui.core.events import ApprovalRequested
 from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.permissions.suggested_rules import Grant, grants
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
-from lmtui.plain.console import approval_lines, choice_lines, chosen, units_typed
+from lmtui.plain.console import approval_lines, choice_lines, choices_of, chosen, units_typed
 from tests.sets import for_each
 
 
@@ -50,26 +50,28 @@ def test_a_change_is_shown_as_its_difference_only_and_a_host_and_a_sub_agent_are
     ("f use make clean", ("f", "use make clean")), ("because no", ("f", "no")), ("f", ("f", "")),
 ])  # fmt: skip
 def test_an_answer_is_a_letter_or_a_word(typed: str, expected: tuple[str, str]) -> None:
-    assert chosen(asked(), typed) == expected
+    assert chosen(choices_of(asked()), typed) == expected
 
 
 @for_each("typed", ["", "q", "yes please", "y y", "ye", "always the first"])
 def test_anything_else_is_no_answer(typed: str) -> None:
-    assert chosen(asked(), typed) == ("", "")
+    assert chosen(choices_of(asked()), typed) == ("", "")
 
 
 def test_what_cannot_be_granted_or_changed_is_not_offered_and_an_effect_offers_its_parts() -> None:
-    letters = [line.split()[0] for line in choice_lines(asked(tool="read", suggested_rule=""))]
-    assert (letters, chosen(asked(suggested_rule=""), "s")) == (["y", "n", "f"], ("", ""))
-    lines = [line.strip() for line in choice_lines(asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule=""))]
+    letters = [line.split()[0] for line in choice_lines(choices_of(asked(tool="read", suggested_rule="")))]
+    assert (letters, chosen(choices_of(asked(suggested_rule="")), "s")) == (["y", "n", "f"], ("", ""))
+    lines = [
+        line.strip() for line in choice_lines(choices_of(asked("make", EFFECT_TOOL, parts=PARTS, hunks=5, suggested_rule="")))
+    ]
     assert lines[:2] == ["y or yes: apply everything, including 1 deletion", "p or parts: choose what to apply"]
 
 
 @for_each(("typed", "letter"), [("yes", "y"), ("y", ""), ("s", ""), ("a", ""), ("n", "n")])
 def test_a_dangerous_command_is_allowed_once_by_the_whole_word(typed: str, letter: str) -> None:
     request = asked("rm -rf /", suggested_rule="Shell(rm -rf /)")
-    assert [line.split(":")[0].strip() for line in choice_lines(request)][:2] == ["yes", "n or no"]
-    assert chosen(request, typed) == (letter, "")
+    assert [line.split(":")[0].strip() for line in choice_lines(choices_of(request))][:2] == ["yes", "n or no"]
+    assert chosen(choices_of(request), typed) == (letter, "")
 
 
 def test_the_rules_to_keep_are_named_with_how_far_they_reach() -> None:
