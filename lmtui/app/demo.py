@@ -9,7 +9,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.ports import Sandbox
 from lmtui.core.sanitize import sanitize_line
-from lmtui.models.demo_scripts import agents_scenarios, demo_scenario, plan_scenario
+from lmtui.models.demo_scripts import demo_scenarios
 from lmtui.models.scripted_server import ScriptedServer
 
 
@@ -27,7 +27,7 @@ class Demo:
 
 async def start_demo(folder: Path, rate: float) -> Demo:
     """Start the scripted server for a folder; `rate` is words a second, 0 as fast as they are taken."""
-    server = await ScriptedServer(*agents_scenarios(rate), plan_scenario(rate), demo_scenario(rate)).__aenter__()
+    server = await ScriptedServer(*demo_scenarios(rate)).__aenter__()
     return Demo(folder, server)
 
 

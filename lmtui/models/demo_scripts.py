@@ -104,23 +104,11 @@ TEST_COMMAND = "python3 -m unittest discover -s tests -t . -v"
 DEMO_RULES = (f"Shell({TEST_COMMAND})",)  # for a sandbox that asks for each command, where nobody is there to be asked
 
 
-def demo_scenario(rate: float = 0.0) -> Scenario:
-    """Return the demo's conversation; `rate` is words a second, 0 as fast as they are taken."""
-    return _scenarios("demo", rate)[0]
+def demo_scenarios(rate: float = 0.0) -> tuple[Scenario, ...]:
+    """Return the conversations of `demo.toml`; `rate` is words a second, 0 as fast as they are taken.  Reads the file.
 
-
-def agents_scenarios(rate: float = 0.0) -> tuple[Scenario, ...]:
-    """Return the conversations of the agent and its sub-agents; `rate` is words a second, 0 as fast as they are taken."""
-    return _scenarios("agents", rate)  # the children come first, as they are told their parent's task too
-
-
-def plan_scenario(rate: float = 0.0) -> Scenario:
-    """Return the conversation of plan mode; `rate` is words a second, 0 as fast as they are taken."""
-    return _scenarios("plan", rate)[0]
-
-
-def _scenarios(kind: str, rate: float) -> tuple[Scenario, ...]:
-    """Return those of a kind in `demo.toml`.  Reads the file."""
+    Those of sub-agents come before that of their parent, as they are told its task too.
+    """
     scripts = tomllib.loads(Path(__file__).with_name("demo.toml").read_text(encoding="utf-8"))["script"]
     return tuple(
         Scenario(
@@ -132,7 +120,6 @@ def _scenarios(kind: str, rate: float) -> tuple[Scenario, ...]:
             turns=tuple(_turn(rate=rate, **turn) for turn in script["turns"]),
         )
         for script in scripts
-        if script["name"].partition(":")[0] == kind
     )
 
 

@@ -95,11 +95,16 @@ class PoolMember:
     def served(self, model: str) -> ServedModel | None:
         """Return what it reports about a model, with the window that a rejection revealed."""
         name = self.local_name(model)
-        served = model_of(self.found, name) if self.found is not None and name is not None else None
+        return self._with_window(model_of(self.found, name) if self.found is not None and name is not None else None, model)
+
+    def learn(self, model: str) -> ServedModel | None:
+        """Let the provider learn what is known of a model, and return that."""
+        name = self.local_name(model)
+        return self._with_window(self.provider.learn(self.found, model if name is None else name), model)
+
+    def _with_window(self, served: ServedModel | None, model: str) -> ServedModel | None:
         known = self.windows.get(model, 0)
-        if served is None or not known:
-            return served
-        return replace(served, window_tokens=min(known, served.window_tokens or known))
+        return replace(served, window_tokens=min(known, served.window_tokens or known)) if served and known else served
 
     def is_warm(self, model: str) -> bool:
         """Tell whether a model is loaded, as far as the server reports."""
@@ -382,7 +387,7 @@ class ServerPool:
 
     async def served(self, model: str) -> ServedModel | None:
         await self.look(is_now=True)
-        found = [served for each in self._up() if (served := self._served_by(each, model)) is not None]
+        found = [served for each in self._up() if (served := each.learn(model)) is not None]
         if not found:
             return None
         windows = [each.window_tokens for each in found if each.window_tokens]
@@ -396,13 +401,6 @@ class ServerPool:
             has_tools=has_tools,
             drops_tools=all(each.drops_tools for each in found),
         )
-
-    @staticmethod
-    def _served_by(member: PoolMember, model: str) -> ServedModel | None:
-        name = member.local_name(model)
-        told = member.provider.learn(member.found, model if name is None else name)
-        known = member.windows.get(model, 0)
-        return replace(told, window_tokens=min(known, told.window_tokens or known)) if told is not None and known else told
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[array[float]]:
         """Return vectors from the first server that has the model; see `OpenAICompatible.embed`."""
@@ -427,8 +425,5 @@ def host_addresses(name: str) -> list[str]:
 def _short(error: ProviderError | None, url: str) -> str:
     """Return an error without the address, which the list already shows."""
     told = str(error or "").replace(f" at {url}", "").removeprefix(f"{url} ")
-    return (
-        told.removeprefix("no model server answers (").removesuffix(")")
-        if told.startswith("no model server answers (")
-        else told
-    )
+    before, _, inner = told.partition("no model server answers (")
+    return told if before or not inner else inner.removesuffix(")")
