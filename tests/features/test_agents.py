@@ -106,26 +106,6 @@ async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
     assert [each.problem for each in await files(workspace).found()][:1] == [f".lmagent/agents: {LINKED}"]
 
 
-async def test_the_list_has_a_part_of_the_room_of_skills(workspace: Path) -> None:
-    for number in range(60):
-        make(workspace.parent / "settings/agents", f"agent-{number:02}", "Does one thing well. " * 20)
-    agents = files(workspace)
-    asked: list[int] = []
-
-    async def told(most_tokens: int) -> tuple[str, int]:
-        asked.append(most_tokens)
-        return "Skills", 2
-
-    guide = SkillsGuide(InstructionFiles(workspace, workspace, bytes_by_four), told, agents)
-    found = await guide.read(24_000)
-    price = {source.name: source.tokens for source in found.sources}["sub-agents"]
-    share = int(24_000 / 3 / 3.5)
-    assert share // 4 < price <= share // 2
-    assert asked == [share - price]
-    assert "and " in found.skills.splitlines()[-1]
-    assert found.skills.startswith("Skills\n\nSub-agents with instructions")
-
-
 async def test_definitions_and_their_argument_are_told_only_where_there_are_some_and_room(workspace: Path) -> None:
     agents, registry = files(workspace), ToolRegistry()
 
@@ -148,35 +128,12 @@ async def test_definitions_and_their_argument_are_told_only_where_there_are_some
     assert toolbox.prepare("delegate", '{"objective": "x", "agent": "heron"}').arguments["agent"] == "heron"
 
 
-REVIEWER = """\
----
-name: code-reviewer
-description: Expert code review specialist. Use immediately after writing or modifying code.
-tools: Read, Grep, Glob, Bash
-model: sonnet
----
-
-You are a senior code reviewer.
-
-1. Run git diff.
-"""
-
-
 def read(text: str, stem: str = "file") -> AgentDefinition:
     return read_agent(text.encode(), stem, f"{stem}.md", ToolRegistry().canonical)
 
 
 def front(*lines: str, body: str = "Do it.") -> str:
     return "\n".join(("---", "name: heron", "description: Looks.", *lines, "---", body))
-
-
-def test_a_file_as_it_is_found_elsewhere_is_read() -> None:
-    found = read(REVIEWER)
-    assert (found.name, found.place, found.model) == ("code-reviewer", "file.md", "sonnet")
-    assert found.description.startswith("Expert code review specialist. Use")
-    assert found.allowed == ("Read", "Grep", "Glob", "Shell")
-    assert found.instructions == "You are a senior code reviewer.\n\n1. Run git diff."
-    assert found.warnings == ()
 
 
 @for_each(("line", "allowed"), [

@@ -230,18 +230,14 @@ def test_a_matcher_that_is_about_no_tool_and_a_condition_that_is_no_rule_are_sai
 @for_each(("condition", "tool", "subject", "is_met"), [
     ("Bash(rm *)", "shell", "rm -r x", True), ("Bash(rm *)", "shell", "ls", False),
     ("Bash(rm:*)", "shell", "cd x && FOO=1 rm y", True),
-    ("Bash(rm:*)", "shell", "git status", False), ("Bash(rm *)", "shell", "$CMD x", True),
     ("Bash(rm *)", "shell", "bash -c 'rm x'", True),
     ("Bash(git * main)", "shell", "cd x; git push origin main", True),
     ("Bash", "shell", "ls", True), ("Bash(rm *)", "python", "", True),
     ("Bash(rm *)", "write", "a.txt", False), ("Edit(src/**)", "edit", "src/a.py", True),
     ("Edit(src/**)", "write", "src/a.py", True), ("Edit(src/**)", "edit", "docs/a.md", False),
-    ("MultiEdit(./src/**)", "write", "src/a.py", True), ("Write(*.py)", "write", "src/a.py", True),
-    ("Write(*.py)", "write", "src/a.md", False), ("Edit(src/**)", "read", "src/a.py", False),
     ("Edit(~/x)", "edit", "a.py", True), ("Edit(//etc/**)", "edit", "a.py", True),
     ("Read(.env)", "grep", "src", True), ("Skill(x)", "skill", "", True),
     ("mcp__git__*", "mcp__git__log", "git/log", True),
-    ("mcp__git__*", "mcp__web__get", "web/get", False),
     ("Bash(rm *)|Bash(ls *)", "shell", "ls", True), ("no rule!", "shell", "ls", True),
 ])  # fmt: skip
 def test_a_condition_is_a_rule_about_the_call_and_in_doubt_it_is_met(

@@ -15,15 +15,6 @@ from tests.sets import for_each
 FIT = re.compile(r"mcp__[A-Za-z0-9_-]+__[A-Za-z0-9_-]+\Z")
 
 
-@for_each(("server", "tool", "expected"), [
-    ("git", "getSum", "mcp__git__getSum"),
-    ("every-thing", "get-sum", "mcp__every-thing__get-sum"),
-    ("git", "a.b/c d", "mcp__git__a_b_c_d"), ("git", "", "mcp__git__x"),
-    ])  # fmt: skip
-def test_a_tool_is_named_after_its_server(server: str, tool: str, expected: str) -> None:
-    assert told_name(server, tool) == expected
-
-
 @given(st.text(min_size=1), st.text(min_size=1))
 @example("0000000000000000:0", "0")
 def test_any_name_fits_every_api_and_no_two_servers_share_the_beginning_that_a_rule_names(one: str, other: str) -> None:

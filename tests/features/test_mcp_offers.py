@@ -15,7 +15,7 @@ from mcp import types
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import Envelope, ModelChanged
-from lmtui.core.mcp import READ_RESOURCE, McpPrompt, McpServer, McpTool, ServerState
+from lmtui.core.mcp import READ_RESOURCE, McpServer, McpTool, ServerState
 from lmtui.core.messages import MAX_IMAGE_BYTES, ToolSet
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
@@ -23,7 +23,7 @@ from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.mcp.sdk import as_result
 from lmtui.features.mcp.server_pool import McpRoom
-from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, RawPrompt, told_prompts, typed_arguments
+from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox, found_text, search, search_spec
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
 from lmtui.models.tokens import count_tokens
@@ -254,16 +254,6 @@ async def test_a_large_resource_is_cut_an_endless_one_ends_its_server_and_a_late
             await read(await start("offers=1", timeout_s=1), "note://late")
 
 
-def test_prompts_that_look_alike_get_names_of_their_own_and_words_beyond_the_last_place_join_it() -> None:
-    arguments = (("a b", False), ("c", True))  # the optional one cannot be typed
-    found = told_prompts("s", [RawPrompt("a b", "", arguments), RawPrompt("a.b"), RawPrompt("x" * 300)])
-    assert len({prompt.name for prompt in found}) == 3
-    assert all(len(prompt.name) <= 64 for prompt in found)
-    assert ("c", True) in [argument for prompt in found for argument in prompt.arguments]
-    prompt = McpPrompt("mcp__s__p", "s", "s", "p", "", (("a", True), ("b", False)))
-    assert typed_arguments(prompt, "b=2 one two three") == {"a": "one two three", "b": "2"}
-
-
 def result(*content: types.ContentBlock, **more: object) -> types.CallToolResult:
     return types.CallToolResult.model_validate({"content": list(content), **more})
 
@@ -286,24 +276,6 @@ def test_texts_come_in_their_order_and_cleaned_and_pictures_beside_their_place_t
     large = base64.b64encode(base64.b64decode(PIXEL) + bytes(MAX_IMAGE_BYTES)).decode()
     found = as_result("t", result(types.ImageContent(data=large, mime_type="image/png"), *[dot] * 9))
     assert (len(found.images), found.text.count("left out")) == (8, 2)
-
-
-def test_resources_and_sounds_are_told() -> None:
-    inside = types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///b", text="inside b"))
-    blob = types.EmbeddedResource(
-        resource=types.BlobResourceContents(uri="file:///c", mime_type="application/zip", blob="AAAA")
-    )
-    drawn = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///d", mime_type="image/png", blob=PIXEL))
-    link = types.ResourceLink(uri="file:///a", name="a", description="a file")
-    sound = types.AudioContent(data="AAAA", mime_type="audio/wav")
-    found = as_result("t", result(inside, blob, drawn, link, sound))
-    assert found.text.splitlines() == [
-        "[resource file:///b]", "inside b",
-        "[resource file:///c, application/zip, 3 bytes of data]",
-        f"[picture 1, image/png, {len(base64.b64decode(PIXEL))} bytes]",
-        "[resource file:///a (a): a file]",
-        "[a sound, audio/wav, 3 bytes: it cannot be played here]",
-    ]  # fmt: skip
 
 
 def test_structured_content_is_told_once_also_beside_a_text_that_no_parser_takes() -> None:

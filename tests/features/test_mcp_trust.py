@@ -210,17 +210,6 @@ def test_an_address_runs_elsewhere_and_a_name_must_be_known(workspace: Path) -> 
     assert ServersTrust(workspace, lambda: None).waiting()[0].server == ""
 
 
-def test_who_says_where_it_runs_is_told(workspace: Path) -> None:
-    entry = name_server(workspace, command="npx", args=["x"])
-    assert entry.reach == {"sandbox": ("on", "default"), "network": ("on", "default for npx")}
-    entry = name_server(workspace, command="x", sandbox="host", network=["a.example"])
-    assert entry.reach == {"sandbox": ("host", "its entry"), "network": ("on", "without a sandbox")}
-    set_choice(workspace, "paper", on_host=False)
-    assert runs(workspace, entry).reach == {"sandbox": ("on", "your choice"), "network": ("a.example", "its entry")}
-    set_choice(workspace, "paper", hosts=())
-    assert runs(workspace, entry).reach["network"] == ("off", "your choice")
-
-
 def test_an_lmtui_that_runs_writes_over_no_answer_that_another_kept(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
     say(trust := ServersTrust(workspace, lambda: None), is_trusted=True)

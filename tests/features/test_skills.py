@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.instruction_values import SKILLS, Instructions
 from lmtui.core.skills import Skill, SkillSource, SkillState
 from lmtui.core.window import bytes_by_four
 from lmtui.features.front_matter import allowed_rules
@@ -185,15 +184,6 @@ async def test_files_beside_it_are_named_and_read_and_no_others(workspace: Path,
             _ = await skills.read_file("tidy", bad)
 
 
-async def test_where_commands_can_run_its_files_is_said(workspace: Path) -> None:
-    for folder in (".agents/skills", ".lmagent/skills"):
-        path = make(workspace / folder, folder.partition("/")[0][1:])
-        (path.parent / "run.py").write_text("1\n")
-    trust(workspace)
-    assert "They lie in .agents/skills/agents." in (await shelf(workspace).use("agents")).text
-    assert "They lie" not in (await shelf(workspace).use("lmagent")).text
-
-
 async def test_a_long_body_or_file_beside_it_is_cut_with_a_notice(workspace: Path, home: Path) -> None:
     folder = make(home / ".agents/skills", body="word " * 20_000).parent
     skills = shelf(workspace)
@@ -236,17 +226,6 @@ async def test_what_is_told_is_bounded_by_a_share_of_the_window_and_the_rest_is_
     assert f"and {60 + SHIPPED - len(told)} more" in text
     assert all(len(line) < 130 for line in told)
     assert "heron-59" in await shelf(workspace).listing()
-
-
-async def test_the_guide_has_the_list_behind_the_instructions(workspace: Path) -> None:
-    (workspace / "AGENTS.md").write_text("use tabs")
-    skills = shelf(workspace)
-    found = await SkillsGuide(InstructionFiles(workspace, workspace, bytes_by_four), skills.told).read(24_000)
-    assert "use tabs" in found.instructions
-    assert found.text.endswith(found.skills)
-    assert found.as_text(has_room=False) == found.instructions
-    assert [source.kind for source in found.sources][-1] == SKILLS
-    assert Instructions().as_text(has_room=True) == ""
 
 
 SKILL_TEXT = '---\nname: release\ndescription: "Make a release."\n---\n\n1. Tag it.\n'

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
-import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -130,32 +128,6 @@ async def test_a_redirect_is_a_new_address() -> None:
         await internet.client("on").get(read_address("https://a.example.com/"), gate)
 
 
-async def test_the_time_is_one_for_all_redirects_and_the_users_answers_do_not_count() -> None:
-    slow_s, most_s = 0.1, 0.25
-
-    class Slow(Internet):
-        async def send(self, url: str, ip: str, max_bytes: int, roots: str, extra: Mapping[str, str]) -> HttpAnswer:
-            _ = await super().send(url, ip, max_bytes, roots, extra)
-            await asyncio.sleep(slow_s)
-            return answer(status=302, location="/") if len(self.sent) < 5 else answer("at last")
-
-    class Thoughtful(Gate):
-        async def may_reach(self, host: str, *, is_listed: bool = False, what: str = "") -> bool:
-            await asyncio.sleep(most_s * 1.5)
-            return await super().may_reach(host, is_listed=is_listed, what=what)
-
-    internet = Slow()
-    internet.pages["https://a.example.com/"] = answer()
-    address, gate = read_address("https://a.example.com/"), Gate("a.example.com")
-    client = WebClient("on", (), to_markdown, resolve=internet.resolve, send=internet.send, time_s=most_s)
-    with pytest.raises(ToolError, match=r"a\.example\.com did not answer within 0\.25 s"):
-        await client.get(address, gate)
-    quick = Internet()
-    quick.pages["https://a.example.com/"] = answer("at once")
-    client = WebClient("on", (), to_markdown, resolve=quick.resolve, send=quick.send, time_s=most_s)
-    assert (await client.get(address, Thoughtful("a.example.com"))).text == "at once"
-
-
 async def test_html_becomes_markdown_and_other_things_stay() -> None:
     internet, gate = Internet(), Gate("a.example.com")
     url = "https://a.example.com/"
@@ -230,23 +202,6 @@ async def test_over_a_real_connection_to_an_address_that_is_not_public() -> None
     assert f"host: {url.removeprefix('http://')}\r\n" in head
     assert "cookie" not in head
     assert "authorization" not in head
-
-
-async def test_authorities_are_read_once_and_not_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[int] = []
-
-    def made(cafile: str | None = None) -> ssl.SSLContext:
-        assert cafile
-        threads.append(threading.get_ident())
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-    monkeypatch.setattr(ssl, "create_default_context", made)
-    async with serving(plain(b"hello")) as (url, _):
-        client = WebClient("on", (), to_markdown, roots=str(tmp_path / "roots.pem"))
-        for _ in range(2):
-            assert (await client.get(read_address(url), None)).text == "hello"
-    assert len(threads) == 1
-    assert threading.get_ident() not in threads
 
 
 async def test_a_page_without_end_is_cut_and_a_broken_server_named() -> None:
