@@ -72,8 +72,9 @@ class TokenStore:
     async def port(self) -> int:
         """Return the port of the way back: the one that was registered, else one that is free now."""
         kept = (await self._read()).get("port")
-        if isinstance(kept, int) and await _is_free(kept):
-            return kept
+        if isinstance(kept, int):
+            with contextlib.suppress(OSError):  # somebody else has it now
+                return await _free_port(kept)
         port = await _free_port()
         await self._write("client", None)  # it was registered with another way back
         await self._write("port", port)
@@ -182,22 +183,17 @@ async def _way_back(port: int, back: asyncio.Queue[AuthorizationCodeResult]) -> 
         await server.wait_closed()
 
 
-async def _free_port() -> int:
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+async def _free_port(wanted: int = 0) -> int:
+    """Return a port of the loopback that is free now.
+
+    Raises:
+        OSError: the wanted one is not.
+    """
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", wanted)
     port: int = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
     return port
-
-
-async def _is_free(port: int) -> bool:
-    try:
-        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
-    except OSError:
-        return False
-    server.close()
-    await server.wait_closed()
-    return True
 
 
 def _keyring() -> Any:  # Any: an optional package without types here
