@@ -79,7 +79,7 @@ _PAGE = (
 
 
 def _blocks(history: Sequence[events.Envelope]) -> Iterator[tuple[str, str, str]]:
-    """Yield what a page shows, each with its kind, what stands above it, and its text; nothing is escaped."""
+    """Yield what a page shows, each with its kind, its head and its text; nothing is escaped."""
     for envelope in history:
         match envelope.event:
             case events.MessageAdded(role=role, text=text) if text.strip():

@@ -39,7 +39,7 @@ from lmtui.plain.plain_session import YES, LineTerminal, LoopThread, PlainSessio
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AnswerChoice:
     """One way to answer: its letter, its word, and what it does."""
 
     letter: str
@@ -47,12 +47,12 @@ class Choice:
     text: str
 
 
-def choice_lines(choices: Iterable[Choice]) -> Iterator[str]:
+def choice_lines(choices: Iterable[AnswerChoice]) -> Iterator[str]:
     """Return the choices, one a line."""
     return (f"  {' or '.join(filter(None, (each.letter, each.word)))}: {each.text}" for each in choices)
 
 
-def chosen(choices: Iterable[Choice], typed: str) -> tuple[str, str]:
+def chosen(choices: Iterable[AnswerChoice], typed: str) -> tuple[str, str]:
     """Return the letter of what was typed and the words behind it; an empty letter where it is not a choice."""
     head, _, words = typed.strip().partition(" ")
     for each in choices:
@@ -137,12 +137,12 @@ def ask_for_trust(plain: PlainSession) -> None:
 
 
 PLAN_CHOICES = (
-    Choice("y", "yes", "approve the plan and carry it out"),
-    Choice("g", "grant", "review the files and commands that it names, allow them and approve"),
-    Choice("e", "edit", "edit it in your editor (VISUAL or EDITOR)"),
-    Choice("f", "change", "request changes; text may follow the letter"),
-    Choice("n", "no", "reject it; plan mode stays on"),
-    Choice("l", "later", "leave it pending; /plan asks again"),
+    AnswerChoice("y", "yes", "approve the plan and carry it out"),
+    AnswerChoice("g", "grant", "review the files and commands that it names, allow them and approve"),
+    AnswerChoice("e", "edit", "edit it in your editor (VISUAL or EDITOR)"),
+    AnswerChoice("f", "change", "request changes; text may follow the letter"),
+    AnswerChoice("n", "no", "reject it; plan mode stays on"),
+    AnswerChoice("l", "later", "leave it pending; /plan asks again"),
 )
 _LETTERS = " ".join(each.letter for each in PLAN_CHOICES)
 
@@ -276,24 +276,26 @@ def _dangers_of(request: ApprovalRequested) -> Sequence[Danger]:
     return dangers(request.text, request.cwd or "/workspace") if request.tool == SHELL else ()
 
 
-def choices_of(request: ApprovalRequested) -> list[Choice]:
+def choices_of(request: ApprovalRequested) -> list[AnswerChoice]:
     """Return what may be answered; what is dangerous is allowed once at most, by the whole word."""
     is_danger = bool(_dangers_of(request))
-    found = [Choice("y", "yes", "allow it once" if not request.parts else f"apply {_all_of(request.parts)}")]
+    found = [AnswerChoice("y", "yes", "allow it once" if not request.parts else f"apply {_all_of(request.parts)}")]
     if is_danger:
-        found = [Choice("", "yes", "allow it once, although it is dangerous")]
+        found = [AnswerChoice("", "yes", "allow it once, although it is dangerous")]
     if request.parts:
-        found.append(Choice("p", "parts", "choose what to apply"))
+        found.append(AnswerChoice("p", "parts", "choose what to apply"))
     if request.suggested_rule and not is_danger:
         rule = escape_invisible_line(request.suggested_rule)
-        found.append(Choice("s", "session", f"and allow {rule} until this session ends"))
-        found.append(Choice("a", "always", "and keep a rule that you choose next"))
+        found.append(AnswerChoice("s", "session", f"and allow {rule} until this session ends"))
+        found.append(AnswerChoice("a", "always", "and keep a rule that you choose next"))
     if request.can_try:
-        found.append(Choice("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect"))
-    found.append(Choice("n", "no", "deny"))
-    found.append(Choice("f", "because", "deny with reason: write it behind the letter, or on the next line"))
+        found.append(
+            AnswerChoice("t", "try", "run it in an overlay, where it cannot change your files, and ask about its effect")
+        )
+    found.append(AnswerChoice("n", "no", "deny"))
+    found.append(AnswerChoice("f", "because", "deny with reason: write it behind the letter, or on the next line"))
     if request.tool == SHELL:
-        found.append(Choice("e", "edit", "write the command that runs instead"))
+        found.append(AnswerChoice("e", "edit", "write the command that runs instead"))
     return found
 
 
