@@ -55,7 +55,7 @@ class Feature:
     `service` is the class of its `features.service.WorkspaceFeature`, if it has one.
     `flags` are those of the command line for its settings,
     as argparse takes them; the settings themselves are in `lmtui/config.py`, with the feature's name.  `events` are the
-    modules of the types that are in a log because of it, `ports` are what front ends get of it (`core.sessions.Extensions`),
+    modules of the types that are in a log because of it,
     `routes` are those that it adds to the host's API, `tools` what it adds for the model, `commands` its slash
     commands and keys, and `controller` (a `tui.workbench_api.FeatureController`) what opens its screens.
     """
@@ -67,7 +67,6 @@ class Feature:
     subcommands: tuple[Subcommand, ...] = ()
     commands: str = ""
     controller: str = ""
-    ports: tuple[str, ...] = ()
     routes: str = ""
 
 
@@ -81,9 +80,3 @@ def load(place: str) -> Any:  # Any: the caller says what it takes
     """Import what a place names."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
-
-
-def port_named(name: str) -> type | None:
-    """Return the port of a feature by its name, None where no feature has it."""
-    place = next((port for each in features() for port in each.ports if port.endswith(f":{name}")), "")
-    return load(place) if place else None

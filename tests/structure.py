@@ -20,6 +20,7 @@ HELD = Path(__file__).with_name("structure.json")
 # Names that every feature folder may use for its own part.
 PATTERN = {
     "__init__", "model", "models", "service", "tools", "commands", "settings", "events", "screens", "views", "state", "store",
+    "values",
 }  # fmt: skip
 SPINE = ("core", "engine", "permissions")
 MOST_COLUMNS = 100

@@ -18,6 +18,7 @@ from lmtui import __version__
 from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanProposed, WaitSet
 from lmtui.core.errors import SessionFileError
+from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.core.plan_mode import plan_event_words, proposal_lines
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
@@ -27,7 +28,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.paths import state_dir
 from lmtui.plain_files import open_own
 from lmtui.store.projects import ProjectStore
-from lmtui.store.session_logs import SessionFile, SessionStore, encode, load, new_session_id
+from lmtui.store.session_logs import SessionFile, SessionStore, decode, encode, load, new_session_id
 from lmtui.store.summaries import Summaries
 
 _MAX_RESULT_LINES = 12
@@ -403,3 +404,17 @@ def _write_new(folder: Path, session_id: str, form: str, data: bytes) -> Path:
             out.write(data)
         return path
     raise FileExistsError(17, "too many exports of this session are there already")
+
+
+def encode_event(envelope: Envelope) -> str:
+    """Return an event as one line."""
+    return encode(envelope)
+
+
+def decode_event(line: str) -> Envelope:
+    """Return the event of a line.
+
+    Raises:
+        SessionFileError: it is none that this version knows.
+    """
+    return decode(line)

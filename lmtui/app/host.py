@@ -16,11 +16,10 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from lmtui import __version__
-from lmtui.app.archive import SessionArchive
+from lmtui.app.archive import SessionArchive, encode_event
 from lmtui.app.attempts import Attempts
 from lmtui.app.connection import AskedModel, ModelConnection, SessionModels, last_model
 from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
-from lmtui.app.event_lines import encode_event
 from lmtui.app.extensions import CompositeTrust, IdleWorkspace, WorkspaceFeatures
 from lmtui.app.folder_rules import keep_grants, kept_problems, known_rules, rules_in_force
 from lmtui.app.key_protection import key_redactor

@@ -27,8 +27,13 @@ class Offers:
         self._refused[port] = why
 
     @property
+    def ports(self) -> Sequence[type]:
+        """Return the ports that something is offered for."""
+        return list(self._found)
+
+    @property
     def names(self) -> Sequence[str]:
-        """Return the names of the ports that something is offered for."""
+        """Return the names of these ports."""
         return [port.__name__ for port in self._found]
 
     def get(self, port: type[Offered]) -> Offered | None:

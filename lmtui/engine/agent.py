@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from lmtui.core import events
 from lmtui.core.agent_events import Wait
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
+from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
 from lmtui.core.messages import Priority, Role, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.model_events import CallFormChanged, Reminder, ToolSetChanged, VisionChanged
 from lmtui.core.offers import Offers
@@ -41,7 +42,6 @@ from lmtui.engine.skill_use import SkillTracker
 from lmtui.engine.spending import Spending
 from lmtui.engine.tool_call_policy import KnownModel, ModelOverride
 from lmtui.engine.try_mode import SessionWorkspace
-from lmtui.engine.turn_hooks import TurnHooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +387,43 @@ class TurnState:
     refused_waits: int = 0
     open_work_told: int | None = None
     checking: CheckProgress = field(default_factory=CheckProgress)
+
+
+async def _at_once() -> None:
+    """Wait for nothing."""
+
+
+@dataclass(slots=True)
+class TurnHooks:
+    """An agent's hooks.  `ended_by` is why one of them wants no more of this turn, `held` how often its end was held up.
+
+    `begun` waits until the hooks of the session's start have ended.
+    """
+
+    hooks: Hooks | None = None
+    begun: Callable[[], Awaitable[None]] = _at_once
+    ended_by: str = ""
+    held: int = 0
+
+    def wants(self, event: HookEvent) -> bool:
+        """Tell whether a hook waits for an event."""
+        return self.hooks is not None and self.hooks.wants(event)
+
+    def problems(self) -> Sequence[str]:
+        """Return what of them cannot be read or does not hold."""
+        return self.hooks.problems() if self.hooks is not None else ()
+
+    async def run(self, call: HookCall) -> HookVerdict:
+        """Call those that an event is for."""
+        return await self.hooks.run(call) if self.hooks is not None else HookVerdict()
+
+    def another(self) -> TurnHooks:
+        """Return the same hooks for another agent of the session."""
+        return TurnHooks(self.hooks)
+
+    def begin(self) -> None:
+        """Take note that a turn begins."""
+        self.ended_by, self.held = "", 0
 
 
 @dataclass(slots=True)

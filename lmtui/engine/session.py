@@ -33,7 +33,7 @@ from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
 from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands, Changes
-from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse
+from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse, TurnHooks
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import RECALLED, Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
@@ -53,7 +53,6 @@ from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
 from lmtui.engine.trial import SessionTrial
 from lmtui.engine.try_mode import SessionWorkspace
-from lmtui.engine.turn_hooks import TurnHooks
 from lmtui.engine.turn_runner import Background, InputQueue, TurnRunner
 from lmtui.engine.user_input import PromptFileControls
 from lmtui.engine.verification import SessionGoals

@@ -21,10 +21,11 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lmtui import __version__
-from lmtui.app.event_lines import encode_event
+from lmtui.app.archive import encode_event
 from lmtui.app.host import Runtime
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import Envelope
+from lmtui.core.offers import Offers
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
@@ -33,7 +34,6 @@ from lmtui.core.workspace import EffectReview, Restoration
 from lmtui.host import rpc
 from lmtui.host.hub import GivenSettings, SessionHub
 from lmtui.host.rpc import Kind, Member
-from lmtui.registry import port_named
 
 _LOG = logging.getLogger(__name__)
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
@@ -306,10 +306,14 @@ class Attachment:
             target, root = self._reviews[int(at)], EffectReview
         else:
             raise UsageError(f"{sanitize_line(on)[:60]} is not open", "Open it again.")
+        if on == rpc.HOST:
+            rpc.learn_ports(target.extensions.ports)
         port = rpc.resolve(root, path)
         for name in path.split(".") if path else ():
-            offered = port_named(name)
-            target = target[offered] if offered else getattr(target, name) if target is not None else None
+            if isinstance(target, Offers):
+                target = target[next(each for each in target.ports if each.__name__ == name)]
+            else:
+                target = getattr(target, name) if target is not None else None
         if target is None:
             raise UsageError(f"{sanitize_line(path)[:60]} is not available here")
         return target, port

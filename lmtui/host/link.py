@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from lmtui.app.event_lines import decode_event
+from lmtui.app.archive import decode_event
 from lmtui.core import events
 from lmtui.core.errors import ClosedToNetwork, HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from lmtui.app.event_lines import decode_event
+from lmtui.app.archive import decode_event
 from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope
@@ -46,6 +46,7 @@ class RemoteExtensions(RemotePort):
         return port.__name__ in self.names
 
     def __getitem__(self, port: type) -> Any:
+        rpc.learn_ports((port,))
         return remote_port(self._link, self._on, f"{self._path}.{port.__name__}", port)
 
 

@@ -23,7 +23,7 @@ import json
 import operator
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 from pathlib import PurePath
@@ -37,7 +37,6 @@ from lmtui.core.events import Envelope, Outcome
 from lmtui.core.remote_marks import marks_of
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Extensions, Session, SessionHost
-from lmtui.registry import port_named
 
 PROTOCOL = 1
 """The version of the messages; a host and a client with different ones do not understand each other."""
@@ -133,6 +132,14 @@ def _port_in(hint: Any) -> type | None:
     return next((each for each in candidates if isinstance(each, type) and getattr(each, "_is_protocol", False)), None)
 
 
+_OFFERED: dict[str, type] = {}
+
+
+def learn_ports(ports: Iterable[type]) -> None:
+    """Take note of the ports of features, which are called by their names."""
+    _OFFERED.update({port.__name__: port for port in ports})
+
+
 def resolve(root: type, path: str) -> type:
     """Return the port at a path such as `extensions[McpServers]` below a root port; a feature's is named as its type.
 
@@ -142,7 +149,7 @@ def resolve(root: type, path: str) -> type:
     port = root
     for name in path.split(".") if path else ():
         member = members(port).get(name)
-        found = member.returns if member and member.kind is Kind.PORT else port_named(name) if port is Extensions else None
+        found = member.returns if member and member.kind is Kind.PORT else _OFFERED.get(name) if port is Extensions else None
         if found is None:
             raise UsageError(f"no {sanitize_line(path)[:60]} in {root.__name__}")
         port = found

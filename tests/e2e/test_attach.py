@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.event_lines import encode_event
+from lmtui.app.archive import encode_event
 from lmtui.cli import _target
 from lmtui.command_line import PARSERS
 from lmtui.core import events

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.app.event_lines import encode_event
+from lmtui.app.archive import encode_event
 from lmtui.core import events
 from lmtui.core.errors import HostError, LmtuiError, UsageError
 from lmtui.core.events import Envelope

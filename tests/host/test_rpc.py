@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmtui.app.extensions import idle_features
 from lmtui.core import errors
 from lmtui.core.errors import Fault, FilesChangedSince, ProviderError, UsageError
 from lmtui.core.events import Outcome
@@ -22,13 +23,12 @@ from lmtui.host.commands import token_for
 from lmtui.host.host_process import host_lock
 from lmtui.host.hub import SessionHub
 from lmtui.host.rpc import Kind, Member
-from lmtui.registry import features, load
 from tests.sets import for_each
 
 
 def _all_members() -> list[Member]:
     found: dict[type, list[Member]] = {}
-    todo = [*rpc.ROOTS.values(), *(load(port) for feature in features() for port in feature.ports)]
+    todo = [*rpc.ROOTS.values(), *idle_features(Path("/")).extensions.ports]
     while todo:
         port = todo.pop()
         if port not in found:

@@ -8,8 +8,8 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, SessionOpened, TurnStarted
+from lmtui.core.folders import project_lines
 from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
-from lmtui.features.projects.values import project_lines
 from lmtui.paths import workspace_state_dir
 from lmtui.store import projects
 from lmtui.store.pipeline_queue import PipelineFile

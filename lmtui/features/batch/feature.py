@@ -6,7 +6,6 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     service="lmtui.features.batch.service:BatchService",
-    ports=("lmtui.features.batch.values:WorkspaceBatches",),
     subcommands=(Subcommand("batch [FILE|--glob PATTERN TASK]", "lmtui.features.batch.subcommands:batch"),),
     commands="lmtui.features.batch.commands:COMMANDS",
     controller="lmtui.features.batch.screens:BatchController",

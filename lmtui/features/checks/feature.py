@@ -6,7 +6,6 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     service="lmtui.features.checks.service:ChecksService",
-    ports=("lmtui.core.project_checks:WorkspaceChecks",),
     flags={
         "--verify": {
             "dest": "verify",

@@ -7,7 +7,6 @@ from lmtui.registry import Feature, Subcommand
 _SUBCOMMANDS = "lmtui.features.jobs.subcommands"
 FEATURE = Feature(
     service="lmtui.features.jobs.service:WorkspaceJobs",
-    ports=("lmtui.core.jobs:Jobs",),
     events=("lmtui.core.jobs",),
     tools=("lmtui.features.jobs.tools:GET_TIME", "lmtui.features.jobs.tools:WAIT"),
     subcommands=(

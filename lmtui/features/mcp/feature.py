@@ -6,7 +6,6 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     service="lmtui.features.mcp.service:McpService",
-    ports=("lmtui.core.mcp:McpServers", "lmtui.core.prompt_text:PromptFiles"),
     flags={"--no-mcp": {"dest": "mcp", "action": "store_const", "const": "off", "help": "start no MCP servers"}},
     subcommands=(Subcommand("mcp list|login|add|get|remove|set|serve", "lmtui.features.mcp.subcommands:mcp"),),
     commands="lmtui.features.mcp.commands:COMMANDS",

@@ -34,7 +34,7 @@ from lmtui.core.sanitize import Redactor, sanitize, sanitize_line
 from lmtui.features.mcp.login import log_in, login_of
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server_connection import ConnectionHooks, LinkBroken, ServerAddress
-from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, MAX_TOOLS, Offers, RawPrompt, RawResource, RawTool
+from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, MAX_TOOLS, RawPrompt, RawResource, RawTool, ToolOffers
 
 _NOTHING = "(the tool returned nothing)"
 _EMPTY = "(it is empty)"
@@ -242,7 +242,7 @@ class SdkConnection:
         tools = await _listed("tools", self._client.list_tools, lambda page: page.tools, MAX_TOOLS)
         return [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in tools]
 
-    async def list_offers(self) -> Offers:
+    async def list_offers(self) -> ToolOffers:
         can, client = self._client.server_capabilities, self._client
         prompts: list[types.Prompt] = []
         resources: list[types.Resource] = []
@@ -256,7 +256,7 @@ class SdkConnection:
         told = [RawPrompt(each.name, each.description or each.title or "", _arguments(each)) for each in prompts]
         found = [RawResource(each.uri, each.title or each.name) for each in resources]
         found += [RawResource(each.uri_template, each.title or each.name, is_template=True) for each in templates]
-        return Offers(tuple(told), tuple(found), can.resources is not None)
+        return ToolOffers(tuple(told), tuple(found), can.resources is not None)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
         return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))

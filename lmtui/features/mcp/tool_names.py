@@ -187,7 +187,7 @@ class RawResource:
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
+class ToolOffers:
     """What a server lists next to its tools; `has_resources`: it answers for resources, listed or not."""
 
     prompts: tuple[RawPrompt, ...] = ()

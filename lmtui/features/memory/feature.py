@@ -7,11 +7,10 @@ from lmtui.registry import Feature, Subcommand
 _TOOLS = "lmtui.features.memory.tools"
 FEATURE = Feature(
     service="lmtui.features.memory.service:MemoryService",
-    ports=("lmtui.core.memory_values:WorkspaceMemory",),
     events=("lmtui.core.memory_values",),
     tools=(
         *(f"{_TOOLS}:{name}" for name in ("MEMORY_SEARCH", "MEMORY_APPEND", "MEMORY_FORGET", "MEMORY_READ", "MEMORY")),
-        "lmtui.features.memory.search_tools:FIND_RELEVANT_FILES",
+        "lmtui.features.memory.tools:FIND_RELEVANT_FILES",
     ),
     subcommands=(Subcommand("memory", "lmtui.features.memory.subcommands:memory"),),
     commands="lmtui.features.memory.commands:COMMANDS",

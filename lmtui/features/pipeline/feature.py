@@ -6,11 +6,10 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     service="lmtui.features.pipeline.service:PipelineService",
-    ports=("lmtui.core.pipeline:WorkspacePipeline",),
     tools=("lmtui.features.pipeline.tools:PIPELINE",),
     subcommands=(
         Subcommand("pipeline run|status|…", "lmtui.features.pipeline.subcommands:pipeline"),
-        Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.ideation:ideate", is_task=True),
+        Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.subcommands:ideate", is_task=True),
     ),
     commands="lmtui.features.pipeline.commands:COMMANDS",
     controller="lmtui.features.pipeline.screens.page:PipelineController",

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lmtui.command_line import Parser, add_common, make_parser, say
+from lmtui.command_line import Parser, add_common, add_task_options, make_parser, say
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
 from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, PipelineTask, TaskAction, WorkspacePipeline, status_lines, task_line
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -21,6 +21,7 @@ from lmtui.features.pipeline.planner import preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import PipelineService
+from lmtui.features.pipeline.spec import ideate_task
 from lmtui.features.service import CommandCall, FeatureHost, stopping
 from lmtui.store.pipeline_queue import PipelineFile, RunLock, find_plan
 
@@ -263,3 +264,17 @@ class _ProgressLines:
     def note(self, text: str) -> None:
         """Say a line."""
         print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {sanitize_line(text)}", file=sys.stderr, flush=True)
+
+
+def ideate_parser() -> Parser:
+    """Return the parser of `lmtui ideate`."""
+    text = "Turn a topic into SPEC.md: the model asks you questions, then writes numbered acceptance criteria.\n"
+    text += "Without a terminal nobody can answer: what is open is marked BLOCKING in SPEC.md."
+    parser = make_parser("ideate", text, 'lmtui ideate "a calculator for the terminal"')
+    parser.add_argument("task", metavar="TOPIC", help="what to specify; - reads it from standard input")
+    add_task_options(parser)
+    parser.set_defaults(allow=["Write(SPEC.md)"])  # it is all that the command is for
+    return parser
+
+
+ideate = ideate_task

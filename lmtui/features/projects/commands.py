@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Scope
-from lmtui.features.projects.values import NO_PROJECTS, Projects, project_lines
+from lmtui.core.folders import NO_PROJECTS, Projects, project_lines
 
 
 async def show_projects(context: CommandContext, _: str) -> OpenView:

@@ -8,6 +8,5 @@ FEATURE = Feature(
     service="lmtui.features.projects.service:ProjectsService",
     subcommands=(Subcommand("projects [scan|add|remove|needs-action|use]", "lmtui.features.projects.service:projects"),),
     commands="lmtui.features.projects.commands:COMMANDS",
-    ports=("lmtui.features.projects.values:Projects",),
     controller="lmtui.features.projects.screens:ProjectsController",
 )

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from lmtui.core.folders import KnownProject
+from lmtui.core.folders import NO_PROJECTS, KnownProject, Projects
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.projects.values import NO_PROJECTS, Projects
 from lmtui.tui.commands import Command
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog

@@ -15,11 +15,10 @@ from pathlib import Path
 from lmtui.command_line import Parser, make_parser, open_app, say, with_report
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ModelChanged
-from lmtui.core.folders import KnownProject
+from lmtui.core.folders import NO_PROJECTS, KnownProject, Projects, project_lines
 from lmtui.core.offers import Offers
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.engine.session import EngineSession
-from lmtui.features.projects.values import NO_PROJECTS, Projects, project_lines
 from lmtui.features.service import CommandCall, FeatureHost, WorkspaceFeature
 from lmtui.models.demo_scripts import DEMO_MODEL
 from lmtui.store.projects import MOST_ENTRIES, ProjectStore, find_project, look_at, scan

@@ -6,7 +6,6 @@ from lmtui.registry import Feature, Subcommand
 
 FEATURE = Feature(
     service="lmtui.features.skills.service:SkillsService",
-    ports=("lmtui.core.skills:Skills",),
     events=("lmtui.core.skills",),
     tools=("lmtui.features.skills.tools:SKILL", "lmtui.features.skills.tools:PROMOTE"),
     subcommands=(Subcommand("skills list|show NAME", "lmtui.features.skills.subcommands:skills"),),

@@ -6,7 +6,6 @@ from lmtui.registry import Feature
 
 FEATURE = Feature(
     service="lmtui.features.slash_commands.prompt_files:PromptFilesService",
-    ports=("lmtui.core.prompt_text:PromptFiles",),
     commands="lmtui.features.slash_commands.commands:COMMANDS",
     controller="lmtui.features.slash_commands.screens:PromptFileController",
 )

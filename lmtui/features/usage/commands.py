@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Scope
-from lmtui.features.usage.values import UsageRange, UsageReports, usage_lines, usage_range
-
-SCOPE = "usage"
+from lmtui.features.usage.values import SCOPE, UsageRange, UsageReports, usage_lines, usage_range
 
 
 async def show_usage(context: CommandContext, argument: str) -> OpenView:

@@ -8,7 +8,6 @@ FEATURE = Feature(
     service="lmtui.features.usage.service:UsageService",
     subcommands=(Subcommand("usage [--range today|7d|30d|all]", "lmtui.features.usage.service:usage"),),
     commands="lmtui.features.usage.commands:COMMANDS",
-    ports=("lmtui.features.usage.values:UsageReports",),
     routes="lmtui.features.usage.routes:ROUTES",
     controller="lmtui.features.usage.screens:UsageController",
 )

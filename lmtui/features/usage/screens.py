@@ -12,9 +12,9 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.usage.commands import SCOPE
 from lmtui.features.usage.values import (
     RANGE_NAMES,
+    SCOPE,
     UsageRange,
     UsageReport,
     UsageReports,

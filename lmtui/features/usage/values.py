@@ -12,6 +12,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import pluralize, sanitize_line
 
 NO_USAGE = "No usage yet. Tokens, requests and time appear here after the first answer of a model."
+SCOPE = "usage"  # of its keys
 SLOT_S = 900  # a quarter of an hour: in every zone the days begin between two of them
 
 

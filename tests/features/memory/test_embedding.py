@@ -12,8 +12,7 @@ import pytest
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.memory_values import Note
 from lmtui.core.messages import Priority
-from lmtui.features.memory.embedding import Embedder
-from lmtui.features.memory.workspace_search import WorkspaceSearch
+from lmtui.features.memory.workspace_search import Embedder, WorkspaceSearch
 from lmtui.models.openai_client import OpenAICompatible, read_vectors
 from tests.models.conftest import serve
 from tests.models.fake_server import FakeServer, Reply, Serve, failed, ok

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import TaskSpec
-from lmtui.features.pipeline.task_text import read_spec, spec_text
+from lmtui.features.pipeline.task_list import read_spec, spec_text
 from tests.sets import for_each
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

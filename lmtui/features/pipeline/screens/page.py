@@ -46,7 +46,7 @@ from lmtui.features.pipeline.screens.board import (
     key_of_item,
 )
 from lmtui.features.pipeline.screens.details import detail_lines
-from lmtui.features.pipeline.task_text import read_spec, spec_text
+from lmtui.features.pipeline.task_list import read_spec, spec_text
 from lmtui.tui.commands import Scope, bindings, command, first_key
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
