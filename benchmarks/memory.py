@@ -24,9 +24,8 @@ from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRena
 from lmtui.core.memory_values import MemoryScope, Note, SearchHit, SearchSource
 from lmtui.core.messages import Role
 from lmtui.features.memory.chunks import Chunk, cut, source_of
-from lmtui.features.memory.embedding import Embedder
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
-from lmtui.features.memory.workspace_search import WorkspaceSearch
+from lmtui.features.memory.workspace_search import Embedder, WorkspaceSearch
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.store.session_logs import SessionStore, new_session_id
 

@@ -250,7 +250,7 @@ HELD_OUT_PARAPHRASES = {
         "lmtui/features/hooks/",
         "lmtui/core/hooks.py",
         "lmtui/engine/hook_calls.py",
-        "lmtui/engine/turn_hooks.py",
+        "lmtui/engine/agent.py",
     ),
     "shrink the conversation when it no longer fits": (
         "docs/context.md",
@@ -267,7 +267,7 @@ HELD_OUT_PARAPHRASES = {
     "machine-readable output for a shell pipeline": (
         "docs/scripts.md",
         "docs/json-events.md",
-        "lmtui/app/event_lines.py",
+        "lmtui/app/archive.py",
         "lmtui/headless/",
     ),
     "find out whether a model is good at calling functions": (

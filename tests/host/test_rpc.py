@@ -1,6 +1,7 @@
 import asyncio
 import fcntl
 import json
+import re
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,14 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.app.extensions import idle_features
 from lmtui.core import errors
 from lmtui.core.errors import Fault, FilesChangedSince, ProviderError, UsageError
 from lmtui.core.events import Outcome
+from lmtui.core.folders import Projects
+from lmtui.core.instruction_values import InstructionSource
+from lmtui.core.jobs import Jobs
+from lmtui.core.mcp import McpServers
+from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import GrantScope
+from lmtui.core.pipeline import WorkspacePipeline
+from lmtui.core.project_checks import WorkspaceChecks
+from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import Answer, SessionHost, SessionSummary
+from lmtui.core.skills import Skills
+from lmtui.core.subagents import AgentDefinitions
 from lmtui.core.workspace import FileContent
+from lmtui.features.batch.values import WorkspaceBatches
+from lmtui.features.usage.values import UsageReports
 from lmtui.host import connect, rpc
 from lmtui.host.access import ensure_token
 from lmtui.host.commands import token_for
@@ -25,10 +37,16 @@ from lmtui.host.hub import SessionHub
 from lmtui.host.rpc import Kind, Member
 from tests.sets import for_each
 
+# What features offer to front ends.
+PORTS = (
+    AgentDefinitions, InstructionSource, Jobs, McpServers, Projects, PromptFiles, Skills, UsageReports, WorkspaceBatches,
+    WorkspaceChecks, WorkspaceMemory, WorkspacePipeline,
+)  # fmt: skip
+
 
 def _all_members() -> list[Member]:
     found: dict[type, list[Member]] = {}
-    todo = [*rpc.ROOTS.values(), *idle_features(Path("/")).extensions.ports]
+    todo = [*rpc.ROOTS.values(), *PORTS]
     while todo:
         port = todo.pop()
         if port not in found:
@@ -91,6 +109,10 @@ Skills: found listing promoted read_file use
 
 
 def test_only_these_members_are_open_to_the_network() -> None:
+    texts = [path.read_text() for path in Path("lmtui/features").rglob("*.py")]
+    assert {name for text in texts for name in re.findall(r"extensions\.add\((\w+),", text)} == {
+        port.__name__ for port in PORTS
+    }
     found: dict[str, set[str]] = {}
     for member in _all_members():
         if member.may_be_called(is_local=False):
