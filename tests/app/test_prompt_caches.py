@@ -218,9 +218,8 @@ async def test_a_session_that_does_nothing_is_saved_once_and_restored_after_the_
 ) -> None:
     one = Life(llama.url, idle_s=0.05)
     await one.ask()
-    async with asyncio.timeout(5):
-        while not llama.files:
-            await asyncio.sleep(0.01)
+    assert one.cache._idle is not None
+    await one.cache._idle
     await one.cache.sleep()
     assert len(llama.acts("save")) == 1
     llama.restart()
