@@ -49,9 +49,8 @@ class Offers:
         Raises:
             LmtuiError: nothing is: it is turned off, or not for this agent.
         """
-        if port not in self._found:
+        if (found := self.get(port)) is None:
             raise self._refused.get(port) or ToolError("This is turned off or not available here.")
-        found: Offered = self._found[port]
         return found
 
     def only(self, *ports: type) -> Offers:

@@ -39,8 +39,6 @@ def write_whole(file: Path, text: str, *, errors: str = "backslashreplace") -> N
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors=errors) as target:
             target.write(text)
-            target.flush()
-            os.fsync(handle)
         Path(name).replace(file)
     except (OSError, UnicodeError):
         Path(name).unlink(missing_ok=True)
