@@ -1,7 +1,6 @@
 """A host as a process of its own, with clients that come, go and are killed."""
 
 import asyncio
-import contextlib
 import json
 import os
 import random
@@ -20,9 +19,9 @@ from lmtui.cli import _target
 from lmtui.command_line import PARSERS
 from lmtui.core import events
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.events import Envelope, Outcome
+from lmtui.core.events import Envelope
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.sessions import Answer, Session
+from lmtui.core.sessions import Session
 from lmtui.host.access import read_token
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
@@ -131,10 +130,6 @@ def asked(event: events.Event) -> bool:
     return isinstance(event, events.ApprovalRequested)
 
 
-def resolved(event: events.Event) -> bool:
-    return isinstance(event, events.ApprovalResolved)
-
-
 def ended(event: events.Event) -> bool:
     return isinstance(event, events.TurnEnded)
 
@@ -161,26 +156,6 @@ async def test_a_client_sees_what_the_log_has(start: Start) -> None:
     later = await (await hosted.client()).open_session(session.id)
     assert lines(later)[: len(session.history())] == lines(session)
     assert later.mode is session.mode is Mode.AUTO
-
-
-@pytest.mark.quick
-async def test_one_of_two_clients_answers_and_the_other_is_told_who(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosted = await start(ASKS, END)
-    monkeypatch.setattr("lmtui.host.connect.client_name", lambda: "ada@desk")
-    first = await (await hosted.client()).new_session()
-    monkeypatch.setattr("lmtui.host.connect.client_name", lambda: "bob@sofa")
-    second = await (await hosted.client()).open_session(first.id)
-    first.submit("Write a.txt")
-    request = (await wait_for(second, asked)).event
-    assert isinstance(request, events.ApprovalRequested)
-    second.answer(request.approval_id, Answer(Outcome.ONCE, by="somebody else"))
-    first.answer(request.approval_id, Answer(Outcome.NO))
-    outcomes = [(await wait_for(each, resolved)).event for each in (first, second)]
-    assert [(each.outcome, each.by) for each in outcomes if isinstance(each, events.ApprovalResolved)] == [
-        (Outcome.ONCE, "bob@sofa")
-    ] * 2
-    _ = await wait_for(first, ended)
-    assert sum(resolved(each.event) for each in first.history()) == 1
 
 
 @pytest.mark.parametrize("number", range(_KILLS))
@@ -264,30 +239,6 @@ async def test_who_looks_for_a_host_at_once_finds_one_of_the_users_own_and_what_
     assert (await hosted.client()).workspace == hosted.folder
 
 
-FRAMES = (
-    "nonsense", '[{"call":"close","on":"host","port":"","id":1}]', '[{"id":1,"on":"host","port":"__class__","call":"mro"}]',
-    '[{"id":1,"on":"session:../../etc","port":"","call":"follow"}]',
-    '[{"id":{"a":1},"on":"host","port":"archive","call":"sessions","with":[1]}]',
-    '[{"re":7,"ok":1},{"leave":9},{"re":"x","error":3}]',
-    '[{"id":1,"on":"host","port":"settings","call":"change","with":{"name":"mode"}}]',
-    '[{"id":1,"on":"host","port":"","call":"open","with":[1]}]', '[{"id":1,"on":"review:²","port":"","call":"parts"}]',
-    "[" * 50_000,
-)  # fmt: skip
-
-
-async def test_a_hostile_frame_harms_nobody_else(start: Start) -> None:
-    hosted = await start(ASKS, END)
-    session = await (await hosted.client(mode="auto")).new_session()
-    for frame in FRAMES:
-        channel, _ = await asyncio.to_thread(hosted.target().open)
-        with contextlib.suppress(ConnectionError):
-            channel.send(frame)
-        await asyncio.to_thread(channel.close)
-    session.submit("Write a.txt")
-    _ = await wait_for(session, ended)
-    assert (hosted.folder / "a.txt").exists()
-
-
 async def test_a_detached_run_prints_its_session_and_ends(program: Program, start: Start) -> None:
     hosted = await start(ASKS, END)
     program.environ |= {"LLM_URL": hosted.url, "LLM_MODEL": "scripted"}
@@ -336,48 +287,6 @@ async def test_a_host_that_the_user_stopped_is_not_started_by_who_was_attached(p
     await until(lambda: any("Reconnected to the host" in each for each in told))
     session.submit("Hello")
     _ = await wait_for(session, ended)
-
-
-async def test_who_looks_at_a_session_that_another_deletes_is_told(start: Start) -> None:
-    hosted = await start(END, END)
-    looking, deleting = await hosted.client(), await hosted.client()
-    session = await looking.new_session()
-    other = await deleting.open_session(session.id)
-    told, mode = notices(session), session.mode
-    await deleting.archive.delete(session.id)
-    await until(lambda: any("deleted elsewhere" in each for each in told))
-    await other.close()
-    session.submit("Hello")
-    await until(lambda: any("Nothing was done (Session.submit)" in each for each in told))
-    async with asyncio.timeout(_LIMIT_S):
-        await session.wait_idle()
-    assert session.mode is mode
-    later = await looking.new_session()
-    later.submit("Hello")
-    _ = await wait_for(later, ended)
-
-
-async def test_who_comes_in_the_middle_of_an_answer_sees_its_beginning(start: Start) -> None:
-    hosted = await start(ScriptedTurn(text=" ".join(map(str, range(300))), rate=100.0))
-    first = await (await hosted.client()).new_session()
-    first.submit("Count.")
-    _ = await wait_for(first, lambda event: isinstance(event, events.TextDelta) and "40" in event.text)
-    second = await (await hosted.client()).open_session(first.id)
-    texts: list[str] = []
-    _ = second.subscribe(lambda each: texts.append(each.event.text) if isinstance(each.event, events.TextDelta) else None)
-    _ = await wait_for(second, ended)
-    message = next(each.event for each in reversed(second.history()) if isinstance(each.event, events.MessageAdded))
-    assert "".join(texts).strip() == message.text
-    assert "39" in texts[0]
-
-
-async def test_a_home_that_cannot_be_written_says_so(tmp_path: Path, program: Program) -> None:
-    program.home = tmp_path / "home"
-    program.home.mkdir()
-    (program.home / "state").write_text("")
-    result = await program.run("host", "start")
-    assert result.code == 64
-    assert "cannot be written: Not a directory. A host needs a state folder" in result.err
 
 
 async def test_a_setting_of_who_started_the_host_is_not_that_of_another_client(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ unittest.main()
 BROKEN = "def add(a, b):\n    return a * b\n\n\ndef sub(a, b):\n    return a * b\n"
 GOOD = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n"
 HALF = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a * b\n"
-LONG = GOOD + "\n\n# Both are right now.\n"
 OPTIONS = ("--attempts", "4", "--goal", "python3 test_calc.py", "--output", "json")
 
 
@@ -92,52 +90,6 @@ async def test_without_keep_nothing_is_real_and_the_patch_applies(project: Progr
     assert f"git apply {patch}" in err
     subprocess.run(["git", "apply", str(patch)], cwd=project.workspace, check=True)
     assert (project.workspace / "calc.py").read_text() == GOOD
-
-
-async def test_models_of_several_servers_try_the_same_task_and_the_table_remembers_who_won(
-    project: Program, serve: Serve
-) -> None:
-    here = await serve(replace(scenario(LONG, None), models=("small", "other")))
-    hello = Scenario((ScriptedTurn("Hello."),), match="Say hello.", models=("large",))
-    there = await serve(hello, replace(scenario(GOOD, None), models=("large",)))
-    assert (await project.run("run", "--url", there.url, "Say hello.")).code == 0  # now it is known
-    (project.home / "config").mkdir(parents=True, exist_ok=True)
-    (project.home / "config" / "config.toml").write_text(f'url = "{here.url}"\n')
-    arguments = ("run", "--sandbox", "bubblewrap", "--goal", "python3 test_calc.py", "--output", "json", "--keep")
-    unknown = await project.run(*arguments, "--models", "small,nowhere", "Repair calc.py.")
-    assert (unknown.code, "nowhere" in unknown.err) == (64, True)
-    before = len(there.requests)
-    result = await project.run(*arguments, "--models", "small,other,large", "Repair calc.py.")
-    assert result.code == 0, result.err
-    listed = result.json["attempts"]
-    found = {each["model"]: (each["temperature"], each["verified"], each["kept"]) for each in listed}
-    assert found == {
-        "small": (0.65, "green", False),
-        "other": (0.65, "green", False),
-        "large": (0.65, "green", True),
-    }
-    assert {each.body["model"] for each in there.requests[before:]} == {"large"}
-    asked = [each.body["model"] for each in here.requests]
-    assert asked == sorted(asked, reverse=True), "model after model"
-    shown = await project.run("eval", "--history")
-    rows = [line.split() for line in shown.out.splitlines()]
-    assert rows[0] == ["model", "won", "green", "lines", "seconds"]
-    assert [row[:-1] for row in rows[1:]] == [
-        ["large", "1", "of", "1", "1", "of", "1", "4"],
-        ["other", "0", "of", "1", "1", "of", "1", "7"],
-        ["small", "0", "of", "1", "1", "of", "1", "7"],
-    ]
-
-
-async def test_where_none_is_green_the_one_with_the_fewest_failing_tests_is_a_patch(project: Program, serve: Serve) -> None:
-    server = await serve(scenario(HALF, 3), scenario(BROKEN + "# not yet\n", None))
-    code, told, err = await attempted(project, server, "--keep")
-    listed = told["attempts"]
-    assert [each["failing"] for each in listed] == [2, 2, 1, 2]
-    assert [each["chosen"] for each in listed].index(True) == 2
-    assert (code, any(each["kept"] for each in listed)) == (2, False)
-    assert "not green" in err
-    assert (project.workspace / "calc.py").read_text() == BROKEN
 
 
 async def stopped(project: Program, server: ScriptedServer, number: signal.Signals) -> tuple[int | None, bytes]:

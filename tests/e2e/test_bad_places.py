@@ -51,21 +51,6 @@ async def task(terminal: Terminal, text: str, answer: str) -> None:
     await terminal.until(answer)
 
 
-@pytest.mark.parametrize("size", [(10, 3), (300, 80)], ids=str)
-async def test_a_terminal_of_any_size_starts_works_and_grows(
-    terminal: Terminal, server: ScriptedServer, size: tuple[int, int]
-) -> None:
-    terminal.open(*start(server), width=size[0], height=size[1])
-    await asyncio.sleep(2)
-    terminal.type("say something")
-    terminal.keys("Enter")
-    await asyncio.sleep(1)
-    terminal.tmux("resize-window", "-x", "100", "-y", "30")
-    await terminal.until("This is the answer.")
-    terminal.keys("C-q")
-    await leaves(terminal)
-
-
 @pytest.mark.parametrize(
     "environ",
     [{"NO_COLOR": "1"}, {"LANG": "", "LC_ALL": "POSIX"}, {"TERM": "nothing-known"}, {"COLORTERM": "", "TERM": "linux"}],

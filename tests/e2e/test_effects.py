@@ -27,15 +27,6 @@ async def test_try_shows_what_a_command_would_change_and_keeps_it_if_asked(progr
     assert (program.workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
-async def test_try_says_what_is_wrong(program: Program) -> None:
-    for arguments, words in (
-        (("try",), "no command was given. Put it after --"),
-        (("try", "--sandbox", "landlock", "--", "ls"), "makes no overlays. Use bubblewrap or Docker."),
-    ):
-        result = await program.run(*arguments)
-        assert (result.code != 0, words in result.err) == (True, True), result.err
-
-
 async def test_a_run_without_anybody_runs_what_changes_nothing_and_drops_the_rest(program: Program, serve: Serve) -> None:
     quiet = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "sort a.txt | awk '{n++} END {print n \" lines\"}'"}),))
     loud = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "sort -o a.txt a.txt && echo sorted"}),))
@@ -57,15 +48,6 @@ async def test_try_keeps_words_whole_and_shows_all_of_the_output(program: Progra
     assert sorted(path.name for path in program.workspace.iterdir() if path.name[0] != ".") == ["a b", "c"]
     told = await program.run("try", "--drop", "--sandbox", "bubblewrap", "--", "echo before; sleep 0.005; echo after")
     assert told.out == "before\nafter\nIt changed nothing.\n"
-
-
-@pytest.mark.landlock
-async def test_where_each_command_asks_no_other_mode_is_named_as_a_way(program: Program, serve: Serve) -> None:
-    server = await serve(ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "touch a"}),)), ScriptedTurn("No."))
-    for sandbox, is_named in (("landlock", False), ("process", True)):
-        told = await program.run("run", "--url", server.url, "--sandbox", sandbox, "touch it")
-        assert "--allow 'Shell(touch a)'" in told.err, told.err
-        assert ("--mode auto" in told.err) is is_named
 
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP, DOCKER])

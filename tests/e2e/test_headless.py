@@ -228,15 +228,3 @@ async def test_a_terminal_without_utf8_still_gets_whole_json(program: Program, s
     events = (await program.run("run", "--url", server.url, *FILES_ONLY, "--output", "stream-json", "hi")).events
     assert events[-1]["text"] == "ä € 漢"
     assert (await program.run("run", "--url", server.url, *FILES_ONLY, "hi")).code == 0
-
-
-async def test_the_doctor_says_what_the_web_is_for_the_model(program: Program) -> None:
-    for name, value, words in (
-        ("LMTUI_WEB", "ask", "fetch asks about each host; web_search is not set up"),
-        ("LMTUI_WEB_SEARCH", "brave", "web_search: Brave has no key"),
-        ("LMTUI_WEB_SEARCH_KEY", "key-0123456789", "fetch asks about each host; web_search: brave (api.search.brave.com)"),
-        ("LMTUI_WEB", "off", "off"),
-    ):
-        program.environ[name] = value
-        rows = (await program.run("doctor", "--offline", "--json")).json
-        assert [row["text"] for row in rows if row["name"] == "web"] == [words]

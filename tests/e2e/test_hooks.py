@@ -63,17 +63,3 @@ async def test_a_folders_hooks_run_only_once_trusted_and_a_change_asks_again(pro
     hook(program, "touch was-here", is_own=False)
     await run(program, serve, TOUCH, DONE)
     assert ((program.workspace / "made").exists(), (program.workspace / "was-here").exists()) == (True, False)
-
-
-async def test_the_doctor_names_hooks_and_commands_and_what_is_broken(program: Program) -> None:
-    hook(program, "true", matcher="Bash")
-    hook(program, "true", "Stoppp")
-    commands = program.workspace / ".lmagent" / "commands"
-    commands.mkdir(parents=True)
-    (commands / "mend.md").write_text("Mend $1")
-    rows = (await program.run("doctor", "--offline", "--json")).json
-    found = [(row["name"], row["state"], row["text"]) for row in rows if row["name"] in ("hooks", "commands")]
-    assert sorted(each[:2] for each in found) == [("commands", "ok"), ("hooks", "ok"), ("hooks", "warning")]
-    told = {name: text for name, state, text in found if state == "ok"}
-    assert "PreToolUse Bash" in told["hooks"]
-    assert "/mend" in told["commands"]

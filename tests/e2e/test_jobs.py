@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -103,31 +102,3 @@ async def test_a_job_that_nobody_may_finish_is_told_by_the_exit_code(workspace: 
         await said_by(workspace, "submit", "write a.txt")
         code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
     assert (code, "1 job ran" in err.splitlines()[-1]) == (1, True), err
-
-
-async def test_two_submits_in_one_second_are_two_jobs_and_the_list_has_both(workspace: Path, server: ScriptedServer) -> None:
-    results = await asyncio.gather(*(said_by(workspace, "submit", "hello", "--json") for _ in range(2)))
-    assert [code for code, *_ in results] == [0, 0], results
-    assert "lmtui scheduler" in results[0][2]
-    code, out, _ = await said_by(workspace, "jobs", "--json")
-    assert code == 0
-    assert [(job["text"], job["state"]) for job in json.loads(out)] == [("hello", "waiting")] * 2
-    code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
-    assert code == 0
-    assert err.count("  done  ") == 2
-    assert err.splitlines()[-1] == "nothing more is due; 2 jobs ran; none to come"
-    _, out, _ = await said_by(workspace, "sessions", "--json")
-    assert [each["title"] for each in json.loads(out)] == ["hello", "hello"]
-
-
-async def test_what_cannot_be_is_told_and_words_of_an_earlier_program_are_understood(workspace: Path) -> None:
-    for words, code, told in (
-        (("submit", "x", "--daily", "09:00", "--startup"), 64, "one schedule"),
-        (("submit", " "), 64, "needs a text"),
-        (("jobs", "run"), 64, "which job"),
-        (("jobs", "pause", "nothing"), 1, "no job is called"),
-        (("--submit", "hello"), 0, ""),
-        (("--scheduler", "--once"), 0, ""),
-    ):
-        found, _, err = await said_by(workspace, *words)
-        assert (found, told in err) == (code, True), err

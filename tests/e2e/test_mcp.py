@@ -99,16 +99,6 @@ def marked(mark: str) -> list[int]:
     return [each.pid for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
 
 
-async def test_the_doctor_offline_starts_none_and_says_what_is_named(program: Program) -> None:
-    configure(program, {"paper": {"command": "touch", "args": ["started"], "netwrk": "on"}})
-    rows = [row for row in (await program.run("doctor", "--offline", "--json")).json if row["name"] == "mcp"]
-    assert [(row["state"], row["text"]) for row in rows] == [
-        ("none", "paper: configured, not started (--offline): touch started"),
-        ("warning", 'paper: the key "netwrk" is not known: did you mean "network"?'),
-    ]
-    assert not (program.workspace / "started").exists()
-
-
 async def test_a_key_goes_to_its_server_and_nowhere_else(program: Program, serve: Serve) -> None:
     key = "hk-4f9a81c2d7e6b5a09384"
     configure(program, {"paper": {**NAMED["paper"], "env": {"API_KEY": "${ISSUES_TOKEN}"}}})

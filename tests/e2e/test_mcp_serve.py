@@ -161,13 +161,6 @@ async def test_an_untrusted_folder_loosens_nothing_and_runs_nothing(program: Pro
     assert not (program.home / "ran").exists()
 
 
-async def test_a_wrong_name_of_a_tool_says_which_there_are(program: Program) -> None:
-    for wrong in ("delegate", "propose_plan", "todo_add", "nothing", ","):
-        result = await program.run("mcp", "serve", "--tools", wrong)
-        assert (result.code, result.out) == (64, ""), result.err
-        assert "Use read, all, or some of: read, write, edit," in result.err
-
-
 async def test_a_call_that_is_cancelled_ends_and_the_next_ones_run(program: Program) -> None:
     async with served(program, "--tools", "all", "--mode", "auto") as client:
         told: list[float] = []

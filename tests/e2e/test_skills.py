@@ -47,22 +47,3 @@ async def test_a_folders_skill_waits_until_it_is_trusted(program: Program, serve
     after = await program.run(*base(server), "tidy it")
     assert "- tidy: Tidy the pond up." in prompt_of(server, -1)
     assert BODY in results(after.events)[0][1]
-
-
-async def test_the_list_says_what_each_costs_and_fails_for_a_broken_one(program: Program) -> None:
-    make_skill(program.home / "config" / "skills")
-    make_skill(program.workspace / ".claude" / "skills", "pond")
-    found = await program.run("skills")
-    assert found.code == 0, found.err
-    assert "✓ tidy" in found.out
-    assert "! pond" in found.out
-    assert "waits for trust" in found.out
-    assert "✓ find-bug" in found.out
-    (program.home / "config" / "skills" / "bad").mkdir()
-    (program.home / "config" / "skills" / "bad" / "SKILL.md").write_text("no front matter")
-    told = await program.run("skills", "list", "--json")
-    assert told.code == 1
-    skills = {skill["name"]: skill for skill in told.json["skills"]}
-    assert (skills["bad"]["state"], skills["tidy"]["state"], skills["pond"]["state"]) == ("broken", "ready", "waiting")
-    assert "line 1" in skills["bad"]["problem"]
-    assert skills["tidy"]["tokens"] > 0 < told.json["tokens"] <= 300

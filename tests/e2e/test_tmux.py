@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -130,47 +129,6 @@ async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> N
         await terminal.until("ended with code 0")
 
 
-async def test_the_keys_that_the_screen_names_come_through_a_terminal(program: Program, terminal: Terminal) -> None:
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--sandbox", "process", width=80, height=24)
-        await terminal.until("Server URL")
-        terminal.keys("Down", "Down", "Down", "Down", "Enter")
-        await asyncio.sleep(0.3)
-        terminal.type(server.url)
-        terminal.keys("Enter")
-        await terminal.until("What should we work on?")
-        terminal.type(TASK)
-        terminal.keys("Enter")
-        await terminal.until("greeting.txt?")
-        await asyncio.sleep(0.5)
-        terminal.keys("y")
-        await terminal.until("The greeting is written.")
-        terminal.keys("F11")
-        await terminal.until("Settings")
-        await asyncio.sleep(0.5)
-        terminal.keys("Escape")
-        await terminal.until(lambda screen: "Settings" not in screen)
-        terminal.keys("M-e")
-        await terminal.until("● scripted")
-        terminal.keys("Enter")
-        await terminal.until(lambda screen: "● scripted" not in screen)
-        terminal.keys("F6")
-        await terminal.until("Files")
-        terminal.keys("M-u")
-        await terminal.until("Undo")
-        await asyncio.sleep(0.5)
-        terminal.keys("y")
-        await terminal.until("undone")
-        assert not (program.workspace / "greeting.txt").exists()
-        terminal.keys("C-q")
-        await terminal.until("ended with code 0")
-        terminal.close()
-        terminal.open("resume", "--sandbox", "process")  # the last used, on the server that answered
-        await terminal.until("The greeting is written.")
-        terminal.keys("C-q")
-        await terminal.until("ended with code 0")
-
-
 async def test_a_session_outlives_its_terminal_and_two_others_share_it(program: Program, terminal: Terminal) -> None:
     second, third = Terminal(program), Terminal(program)
     try:
@@ -229,28 +187,3 @@ async def test_a_draft_survives_a_kill(program: Program, terminal: Terminal) -> 
         terminal.close()
         terminal.open("--url", server.url, "--sandbox", "process")
         await terminal.until("half a thought")
-
-
-async def test_a_command_a_file_and_an_editor_from_the_prompt(program: Program, terminal: Terminal) -> None:
-    (program.workspace / "notes.txt").write_text("forty-two is the answer\n")
-    editor = program.home / "editor"
-    editor.parent.mkdir(parents=True, exist_ok=True)
-    editor.write_text('#!/bin/sh\nsed -i "s/this/@notes.txt/" "$1"\n')
-    editor.chmod(0o755)
-    program.environ["EDITOR"] = str(editor)
-    async with ScriptedServer(*READ) as server:
-        terminal.open("--url", server.url, "--sandbox", "process")
-        await terminal.until("no sandbox")
-        terminal.type("!echo made by hand > hand.txt; cat hand.txt")
-        terminal.keys("Enter")
-        await terminal.until(lambda screen: "allowed once" in screen and "made by hand" in screen)
-        assert (program.workspace / "hand.txt").read_text() == "made by hand\n"
-        terminal.type("explain this")
-        terminal.keys("C-g")
-        await terminal.until("explain @notes.txt")
-        terminal.keys("Enter")
-        await terminal.until("I have read it.")
-        sent = str(server.requests[-1].body)
-        assert "forty-two is the answer" in sent
-        assert "[The user ran a command: echo made by hand" in sent
-        assert not list(Path("/tmp").glob("lmtui-*.md"))
