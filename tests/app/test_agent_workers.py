@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import pytest
 from textual.worker import Worker
 
 from lmtui.core.agent_events import AgentFinished
 from lmtui.core.events import TurnEnded, TurnReason
-from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
 from tests.app.conftest import DONE, Open, Serve
@@ -18,6 +20,13 @@ from tests.app.conftest import DONE, Open, Serve
 SEND = ScriptedTurn(calls=(ScriptedCall("delegate", {"objective": "look"}),))
 SLEEP = ScriptedTurn(calls=(ScriptedCall("shell", {"command": "sleep 60"}),))
 LIMIT_S = 30
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """A model that sends an agent, which sleeps."""
+    async with ScriptedServer(Scenario((SLEEP,), match="Your task: look"), Scenario((SEND,))) as server:
+        yield server.url
 
 
 def agents(app: LmtuiApp) -> dict[str, Worker[object]]:
@@ -40,9 +49,8 @@ def app_with(workspace: Path, open_one: Open, url: str) -> LmtuiApp:
     return LmtuiApp(lambda: open_one(url, mode="auto"), options)
 
 
-async def test_each_agent_at_work_is_a_worker_named_after_it(workspace: Path, serve: Serve, open_one: Open) -> None:
-    server = await serve(SEND, SLEEP, DONE)
-    app = app_with(workspace, open_one, server.url)
+async def test_each_agent_at_work_is_a_worker_named_after_it(workspace: Path, url: str, open_one: Open) -> None:
+    app = app_with(workspace, open_one, url)
     async with app.run_test(size=(120, 40)):
         await until(lambda: set(agents(app)) == {"root", "agent_1"})
         assert app.workbench.active is not None
@@ -56,10 +64,9 @@ async def test_each_agent_at_work_is_a_worker_named_after_it(workspace: Path, se
 
 
 async def test_cancelling_the_worker_of_an_agent_stops_it_and_those_that_it_sent(
-    workspace: Path, serve: Serve, open_one: Open
+    workspace: Path, url: str, open_one: Open
 ) -> None:
-    server = await serve(SEND, SLEEP, DONE)
-    app = app_with(workspace, open_one, server.url)
+    app = app_with(workspace, open_one, url)
     async with app.run_test(size=(120, 40)):
         await until(lambda: "agent_1" in agents(app))
         root, child = agents(app)["root"], agents(app)["agent_1"]
