@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import os
 import re
-import signal
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
