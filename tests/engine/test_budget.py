@@ -20,12 +20,10 @@ from lmtui.core.messages import (
     ToolSpec,
     Usage,
 )
-from lmtui.core.model_events import Compacted
 from lmtui.core.servers import ModelProfile
-from lmtui.core.window import WindowItem, bytes_by_four
+from lmtui.core.window import WindowItem
 from lmtui.engine.context_budget import Budget, PromptCacheTracker, PromptCacheUsage
 from lmtui.engine.session import RequestParts
-from tests.engine.seen import seen
 from tests.fakes import FakeProvider, Rig
 from tests.sets import for_each
 
@@ -75,25 +73,6 @@ def test_a_model_starts_from_what_was_learned_and_no_count_moves_the_ratio_far()
     assert budget.token_ratio == 1.5
     budget.use("b", ModelProfile())
     assert (budget.estimate(1000), budget.read_s(900), budget.is_ratio_known) == (1000, 0.0, False)
-
-
-def test_each_message_is_counted_once_and_anew_by_a_counter_that_got_better() -> None:
-    counted: list[str] = []
-    factor = 1
-
-    def count(text: str) -> int:
-        counted.append(text)
-        return factor * bytes_by_four(text)
-
-    budget = Budget(count)
-    messages = [Message(Role.USER, "x" * 396) for number in range(50)]
-    budget.raw(messages, ())
-    assert budget.raw([*messages, Message(Role.USER, "y")], ()) == 50 * 103 + 5
-    assert (counted.count("x" * 396), counted.count("y")) == (50, 1)
-    budget.use("model", ModelProfile(token_ratio=1.1))
-    budget.learn_size(5150, 4500)
-    factor, before = 2, budget.generation
-    assert (budget.raw(messages, ()), budget.generation, budget.token_ratio) == (50 * 202, before + 1, 1.1)
 
 
 def test_calls_pictures_and_tools_are_counted_and_broken_arguments_as_they_are_sent() -> None:
@@ -184,15 +163,6 @@ def test_a_server_that_reused_less_than_it_could_names_the_cause(told: int, caus
     assert book.send(request(*ALL[:7]), told) == PromptCacheUsage(told, 700 - told, 200, is_told=True, miss=cause)
 
 
-@pytest.mark.parametrize(("changed", "cause"), [
-    (request(*ALL[:5], model="other"), "model changed"),
-    (request(*ALL[:5], form=ToolCallFormat.TEXT), "call form changed"),
-    (request(*ALL[:5], tools=()), "tools changed"),
-])  # fmt: skip
-def test_what_stands_before_the_messages_costs_all_of_them(changed: ModelRequest, cause: str) -> None:
-    assert Book().sent(3).send(changed) == PromptCacheUsage(0, 500, 200, is_told=False, miss=cause)
-
-
 def test_what_was_made_smaller_or_taken_back_or_read_slowly_has_its_price() -> None:
     book = Book().sent(6)
     shorter = Message(Role.USER, "[left out]")
@@ -227,33 +197,6 @@ def begin(rig: Rig) -> RequestParts:
 def item_of(window: RequestParts) -> WindowItem:
     (item,) = next(part.items for part in window.parts() if part.name == "results of read")
     return item
-
-
-def test_a_request_is_counted_by_parts_and_a_result_is_folded_left_out_and_brought_back() -> None:
-    window = begin(Rig(FakeProvider()))
-    parts = {part.name: part for part in window.parts()}
-    assert list(parts) == ["system prompt", "tools", "you", "answers", "tool calls", "results of read"]
-    assert parts["answers"].count == 2
-    assert all(part.tokens == sum(item.tokens for item in part.items) for part in parts.values())
-    assert item_of(window).title == "a.py"
-    assert 240 < item_of(window).tokens < item_of(window).reread_tokens < 270
-    (you,) = parts["you"].items
-    assert (you.id, you.title) == ("", "y" * 80)
-    rig = Rig(FakeProvider())
-    window = begin(rig)
-    whole = item_of(window).tokens
-    window.fold("c1")
-    folded = item_of(window)
-    assert (folded.state, folded.id) == ("folded", "c1")
-    assert folded.tokens < whole
-    window.leave_out("c1")
-    assert item_of(window).state == "left out"
-    assert item_of(window).tokens < folded.tokens / 3
-    window.bring_back("c1")
-    assert (item_of(window).state, item_of(window).tokens) == ("", whole)
-    told = seen(rig, Compacted)
-    assert [event.why for event in told] == ["you folded it", "you left it out"]
-    assert told[0].tokens_before - told[0].tokens_after == whole - folded.tokens
 
 
 def test_instructions_have_a_part_of_their_own_with_where_they_are_from() -> None:

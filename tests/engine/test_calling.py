@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -128,26 +127,6 @@ def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
     assert (change is not None) is is_held
 
 
-def test_a_server_that_takes_no_schema_is_not_asked_for_one_again() -> None:
-    calling = ToolCallPolicy()
-    calling.take(ToolCallFormat.TEXT)
-    calling.hold_next(ToolChoice.REQUIRED)
-    held = replace(REQUEST, call_form=ToolCallFormat.TEXT, hold=calling.take_hold())
-    change = calling.refused(ProviderError(Fault.REJECTED, "no response_format"), held)
-    assert change is not None
-    assert change.form is ToolCallFormat.TEXT
-    found = [calling.see(REQUEST, completion(problem=PROBLEM), SIZES) for _ in range(5)]
-    assert (found, calling.take_hold()) == ([None] * 5, ToolChoice.AUTO)
-
-
-async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_again() -> None:
-    overflow = ContextOverflow("too large", window_tokens=4000)
-    files = FakeSandbox({f"{name}.txt": b"some words in a line\n" * 300 for name in "abc"})
-    reads = [answer("", ("read", f'{{"path": "{name}.txt"}}')) for name in "abc"]
-    rig = await ran(Rig(Asked(*reads, malformed(), [overflow], recovered(), answer("done")), files))
-    assert [request.hold for request in rig.provider.requests[4:6]] == [ToolChoice.REQUIRED, ToolChoice.REQUIRED]
-
-
 # -- in a session -------------------------------------------------------------------------------------------------------
 
 
@@ -259,60 +238,6 @@ async def test_other_quoted_calls_stay_words(task: str, call: tuple[str, str], f
     assert not seen(rig, ToolCallFinished)
 
 
-URL = "http://fake/v1"
-TOLD = ServedModel("model", 8_000, quantisation="Q4_K_M", template="abc")
-
-
-def test_nothing_is_kept_before_the_model_is_known_and_nothing_is_known_of_one_that_is_forgotten() -> None:
-    profiles = KeptProfiles()
-    model = KnownModel(profiles)
-    model.keep(token_ratio=1.2)
-    assert profiles.kept == {}
-    _ = model.learn(URL, "model", None)
-    model.keep(token_ratio=0.0)
-    assert profiles.kept == {}
-    model = KnownModel()
-    _ = model.learn(URL, "model", None)
-    model.keep(token_ratio=1.3)
-    assert model.profile.token_ratio == 1.3
-    profiles = KeptProfiles()
-    model = KnownModel(profiles)
-    _ = model.learn(URL, "model", TOLD)
-    model.keep(token_ratio=1.2)
-    model.forget()
-    assert (model.served, model.profile) == (None, ModelProfile())
-    model.keep(token_ratio=1.3)
-    assert list(profiles.kept.values()) == [ModelProfile(token_ratio=1.2)]
-
-
-def test_what_was_learned_replaces_neither_what_was_set_by_hand_nor_what_the_settings_name() -> None:
-    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(ToolCallFormat.NATIVE, source="hand", note="you set it")})
-    model = KnownModel(profiles)
-    _ = model.learn(URL, "model", None)
-    model.keep(call_form=ToolCallFormat.TEXT, note="learned otherwise", token_ratio=1.5)
-    kept = profiles.get(ModelKey(URL, "model"))
-    assert (kept.call_form, kept.note, kept.token_ratio) == (ToolCallFormat.NATIVE, "you set it", 1.5)
-    model.keep(call_form=None, source="learned", note="")
-    assert profiles.get(ModelKey(URL, "model")).call_form is None
-    profiles = KeptProfiles()
-    model = KnownModel(profiles, ToolCallFormat.TEXT)
-    _ = model.learn(URL, "model", None)
-    model.keep(call_form=ToolCallFormat.TEXT, note="the settings say so", token_ratio=1.1)
-    assert profiles.get(ModelKey(URL, "model")) == ModelProfile(token_ratio=1.1)
-
-
-async def test_who_asks_waits_until_the_server_was_asked() -> None:
-    model = KnownModel()
-    await model.ready()
-    model.forget()
-    waiting = asyncio.create_task(model.ready())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    _ = model.learn(URL, "model", TOLD)
-    await waiting
-    assert model.served is TOLD
-
-
 def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> None:
     key = ModelKey("u", "m")
     profiles = KeptProfiles({key: ModelProfile(call_form=ToolCallFormat.TEXT, source="exam", note="text 3 of 4")})
@@ -323,18 +248,6 @@ def test_the_form_that_an_exam_showed_is_kept_whatever_a_session_came_to() -> No
         known.keep(call_form=ToolCallFormat.SCHEMA, note="held")
     kept = profiles.get(key)
     assert (kept.call_form, kept.source, kept.note) == (ToolCallFormat.TEXT, "exam", "text 3 of 4")
-
-
-def test_a_schema_and_another_form_than_is_known_are_kept_after_two_sessions() -> None:
-    profiles, kept = KeptProfiles(), []
-    schema, text, native = ToolCallFormat.SCHEMA, ToolCallFormat.TEXT, ToolCallFormat.NATIVE
-    for form in (schema, schema, text, native, native):
-        known = KnownModel(profiles)
-        known.learn("u", "m", None)
-        for _ in range(3):
-            known.keep(call_form=form, note="so it went")
-        kept.append(profiles.get(ModelKey("u", "m")).call_form)
-    assert kept == [None, schema, schema, schema, native]
 
 
 async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:

@@ -397,15 +397,3 @@ async def test_a_store_that_fails_once_is_told_once_and_tried_again() -> None:
     told = [event.text for event in seen(rig, Notice)]
     assert told == ["What changes now cannot be undone: another lmtui is at the checkpoints"]
     assert [event.call_id for event in seen(rig, CheckpointCreated)] == ["call_0_2"]
-
-
-async def test_a_file_that_no_state_has_is_among_the_changed_files_and_the_rest_can_be_undone() -> None:
-    scene = Scene()
-    scene.rig = Rig(
-        FakeProvider(answer("", write("build/out.txt", "1\n"), write("a.txt", "2\n")), answer("done")),
-        scene.sandbox, log=scene.log, checkpoints=scene.checkpoints,
-    )  # fmt: skip
-    scene.checkpoints.unkept = {"build/out.txt"}
-    await scene.rig.run("task")
-    assert set(seen(scene.rig, TurnEnded)[0].files_changed) == {"build/out.txt", "a.txt"}
-    assert [change.path for change in (await changes_of(scene.rig).plan_undo()).changes] == ["a.txt"]

@@ -239,21 +239,6 @@ async def test_interrupt_stops_the_children_too() -> None:
     assert ending(rig).reason is TurnReason.INTERRUPTED
 
 
-@pytest.mark.parametrize(("mode", "asked"), [(Mode.MANUAL, ["agent_1"]), (Mode.NORMAL, []), (Mode.AUTO, [])])
-async def test_explorer_asks_where_its_parent_would(mode: Mode, asked: list[str]) -> None:
-    rig = sending(
-        answer("", ("explore", call(question="what is in a.txt?"))),
-        answer("", ("read", call(path="a.txt"))),
-        answer("", ("report_result", call(status="ok", summary="nothing"))),
-        answer("nothing"),
-        mode=mode,
-        is_attended=False,
-    )
-    rig.sandbox.files["a.txt"] = b"one\n"
-    await rig.run()
-    assert [event.agent for event in rig.of("approval_requested")] == asked
-
-
 async def test_explorer_changes_nothing_whatever_the_mode_becomes() -> None:
     rig = sending(
         answer("", ("explore", call(question="what is there?"))),

@@ -29,8 +29,8 @@ from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.context_fit import LIMIT_SHARE, RoomNeeded, compact, summed_up
-from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short, is_bulky
-from lmtui.engine.transcript_summary import TranscriptSummary, truncate_middle
+from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short
+from lmtui.engine.transcript_summary import TranscriptSummary
 from lmtui.models.request_encoding import worked_example
 from lmtui.tools.registry import ToolRegistry
 from tests.engine.seen import ending, ran, seen
@@ -333,49 +333,12 @@ def test_of_a_failure_the_lines_that_decide_stay_until_it_is_mended() -> None:
     assert "E   assert" not in "".join(message.text for message in talk.talk.messages)
 
 
-def test_a_line_says_how_to_get_back_what_was_left_out() -> None:
-    ways = {"read": "read it again if you need it", "write": "the file has it", "grep": "call it again if you need it"}
-    talk = Talk()
-    for tool in ways:
-        talk.call(tool, "a.py", "one line of it\n" * 100)
-    talk.fill(8)
-    talk.make_room(2_000)
-    for number, words in enumerate(ways.values(), 1):
-        assert talk.result(number).endswith(f"left out; {words}]")
-
-
-FILE = "<file>" + "a line of the file\n" * 150 + "</file>"
-
-
-def test_what_came_with_words_that_were_summed_up_before_can_go_later() -> None:
-    talk = Talk()
-    talk.say("look at this", FILE)
-    talk.fill(4)
-    talk.talk.apply(Compacted(why="", tokens_before=2, tokens_after=1, kept_from=5, summary="[summary]"))
-    assert "a line of the file" in talk.talk.messages[1].text
-    talk.fill(8)
-    assert "message_2" in talk.make_room(2_400).elided
-    assert "look at this" in talk.talk.messages[1].text
-    assert "a line of the file" not in talk.talk.messages[1].text
-
-
 def test_a_summary_in_letters_that_take_more_tokens_is_no_larger() -> None:
     gist = TranscriptSummary(said=["任务", *(f"第{number}句话" * 30 for number in range(40)), "最后"], answer="完成了" * 500)
     room = RoomNeeded.of(8_000, 0, 500)
     text = summed_up(gist, Plan(), room, lambda message: len(message.text))
     assert len(text) <= room.shares.total / 3.5 * 1.1
     assert "第39句话" in text or "第38句话" in text
-
-
-@for_each("limit", [1, 20, 80, 300, 5_000, 100_000])
-def test_an_excerpt_is_no_longer_than_it_may_be_and_has_the_end(limit: int) -> None:
-    text = truncate_middle(LOG, limit)
-    assert len(text) <= max(limit, 10)
-    assert text.endswith("failed"[-1])
-    assert (text == LOG) == (limit >= len(LOG))
-
-
-MARK = "[left out by lmtui to save room: "
 
 
 def given_call(name: str, **arguments: object) -> ToolCall:
@@ -386,26 +349,6 @@ def given_to(short: ToolCall) -> dict[str, object]:
     found = json.loads(short.arguments)
     assert isinstance(found, dict)
     return found
-
-
-def test_long_texts_and_lists_of_a_call_become_short_and_a_short_call_stays_the_same_object() -> None:
-    short = given_to(in_short(given_call("write", path="src/a.py", content="value = 1\n" * 500)))
-    assert short["path"] == "src/a.py"
-    assert str(short["content"]).startswith(f"{MARK}500 lines, 5,000 characters;")
-    small = given_call("edit", path="a.py", old="x" * LONG_ARGUMENT_CHARS, new="y" * LONG_ARGUMENT_CHARS)
-    assert in_short(small) is small
-    assert not is_bulky((small,))
-    assert is_bulky((given_call("write", content="x" * 1000),))
-    edits = [{"old": "x" * 900, "new": "y"}]
-    short = given_to(
-        in_short(given_call("edit", path="a.py", edits=edits, names=[f"f{number}" for number in range(100)], flag=True))
-    )
-    assert short["edits"] == [{"old": f"{MARK}1 line, 900 characters; the tool got all of it. Never write this.]", "new": "y"}]
-    names = short["names"]
-    assert isinstance(names, list)
-    assert names[:3] == ["f0", "f1", "f2"]
-    assert str(names[3]).startswith(f"{MARK}97 items")
-    assert short["flag"] is True
 
 
 JSON = st.recursive(

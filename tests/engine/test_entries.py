@@ -11,7 +11,7 @@ from lmtui.core.events import Envelope, Event, MessageAdded, Rewound, ToolCallFi
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted, Pinned
 from lmtui.engine.context import Conversation
-from lmtui.engine.entries import History, Past, bare, packed, unpacked
+from lmtui.engine.entries import History, Past, packed, unpacked
 
 STEPS = 40
 
@@ -53,25 +53,6 @@ def test_what_is_summed_up_is_whole_and_a_rewind_before_a_cut_sends_it_again() -
     assert talk.messages == talk_of(*BEGUN).messages
 
 
-def test_what_is_told_of_a_beginning_and_the_users_words_are_the_same_by_whatever_cuts() -> None:
-    plain, cut_often = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(22), cut(62), *MORE)
-    assert cut_often.gist(100) == plain.gist(100)
-    cut_often.apply(cut(90))
-    assert (cut_often.gist(142), cut_often.gist(50)) == (plain.gist(142), plain.gist(50))
-    assert list(cut_often.gist(142).read)[-1] == "f68.py"
-    talk = talk_of(*BEGUN, *MORE)
-    first, last = talk.entries.first_task, talk.entries.last_task()
-    assert first is not None
-    assert last is not None
-    assert (first.message.text, last.message.text) == ("the task", "and more")
-    assert talk.entries.last_task(82) is first
-    assert talk.entries.last_task(1) is None
-    assert talk.entries.has_met("f3.py")
-    talk.apply(Rewound(turn_id="t2"))
-    assert not talk.entries.has_met("f60.py")
-    assert talk.entries.last_task() is talk.entries.first_task
-
-
 def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
     events = [*BEGUN, cut(62), *MORE, *task("third", "t3"), *step(90), *step(91), cut(170), *step(92)]
     plain = talk_of(*BEGUN, cut(62), *MORE)
@@ -82,24 +63,6 @@ def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
         talk.apply(event)
         plain.apply(event)
     assert (talk.messages, list(talk.entries)) == (plain.messages, list(plain.entries))
-
-
-def test_a_part_is_found_with_its_answer_and_a_copy_is_read_while_the_conversation_goes_on() -> None:
-    talk = talk_of(*BEGUN, *MORE, cut(142))
-    found = talk.entries.find("c3")
-    assert found is not None
-    assert found.message.text == "line of 3\n" * 400
-    assert talk.entries.find("c999") is None
-    assert [entry.message.role for entry in talk.entries.with_parts({"c3", "c5"}, 62)] == [
-        Role.ASSISTANT, Role.TOOL, Role.ASSISTANT, Role.TOOL,
-    ]  # fmt: skip
-    assert not talk.entries.with_parts({"c60"}, 62)
-    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100))
-    before = list(talk.entries)
-    copied = talk.entries.copy()
-    for event in (*step(101), Rewound(turn_id="t2"), *step(102)):
-        talk.apply(event)
-    assert list(copied) == before
 
 
 def test_a_long_call_that_is_pinned_behind_a_cut_is_sent_whole_with_its_result() -> None:
@@ -169,13 +132,3 @@ def test_thousands_of_results_take_a_part_of_their_size() -> None:
 def test_every_text_comes_back(texts: list[str]) -> None:
     texts = [*texts, "\ud800\n"]
     assert unpacked(packed(texts)) == texts
-
-
-def test_events_are_gone_through_without_their_long_results() -> None:
-    history, envelopes = history_of(COUNT)
-    held = bare(history.read())
-    assert [each.event.kind for each in held] == [each.event.kind for each in envelopes]
-    calls = (ToolCall("small", "read", ""), ToolCall("c1", "write", ""))
-    assert held[1].event == MessageAdded(role=Role.ASSISTANT, text="", tool_calls=calls)
-    assert any(isinstance(each.event, ToolCallFinished) and not each.event.result for each in held)
-    assert bare(envelopes) is envelopes

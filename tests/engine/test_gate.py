@@ -1,20 +1,12 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 
-from lmtui.core.agent_events import WaitSet
-from lmtui.core.events import Event, MessageAdded, PlanChanged, ToolCallFinished, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.events import Event, MessageAdded, PlanChanged, ToolCallFinished, TurnReason, TurnStarted
 from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus, adopt_steps
-from lmtui.core.workspace import ExecResult
-from lmtui.engine.loop_detection import Loop
-from lmtui.engine.open_work import TaskSteps
-from lmtui.engine.repair import CUT_OFF
 from lmtui.engine.stop_policy import Continue, Done, Stop, StopPolicy
 from lmtui.engine.turn_outcome import goes_on, reason_of, without_token
 from tests.engine.seen import call, ending, ran, seen
@@ -39,20 +31,6 @@ async def test_open_todos_are_named_once_and_going_on_is_about_them_also_after_a
     rig = await ran(Rig(FakeProvider(ADD, answer("Done."), answer("Done."))))
     resumed = await ran(Rig(FakeProvider(answer("It is."), answer("It is.")), past=rig.log.events), "go on")
     assert "2 todos open" in ending(resumed).error
-
-
-async def test_one_that_does_some_of_it_is_told_again_and_a_later_list_does_not_count_the_one_before() -> None:
-    some, rest = (answer("", ("todo_complete", call(id=number))) for number in (1, 2))
-    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), some, answer("Done?!"), rest, answer("Now it is."))))
-    assert (len(nudges(rig)), ending(rig).reason) == (2, TurnReason.DONE)
-    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), answer("Done."))))
-    other = answer("", ("todo_add", call(description="another")), ("todo_complete", call(id=3)))
-    rig.provider.answers[:] = [other, answer("That is done.")]
-    await rig.run("do another thing")
-    assert ending(rig).reason is TurnReason.DONE
-    rig.provider.answers[:] = [answer("", ("todo_complete", call(id=1))), answer("ok"), answer("ok")]
-    await rig.run("and the first of the old ones")
-    assert ending(rig).error == "not finished: 1 todo open (2 test it)"
 
 
 async def test_a_count_that_is_not_at_its_end_is_refused() -> None:
@@ -153,60 +131,12 @@ def test_words_that_ask_to_go_on(words: str, is_it: bool) -> None:
     assert goes_on(words) is is_it
 
 
-@pytest.mark.parametrize(("path", "error"), [("a.txt", "not finished: 1 plan step open (1 look)"), ("b.txt", "")])
-async def test_a_later_turn_that_changes_files_of_a_plan_is_about_its_steps_and_another_is_not(path: str, error: str) -> None:
-    rig = Rig(FakeProvider(answer("Which one first?")))
-    rig.session.emit(PlanChanged(plan=Plan(steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS, files=(path,)),))))
-    await rig.run("carry it out")
-    rig.provider.answers[:] = [answer("", WRITE), answer("Written."), answer("Written.")]
-    await rig.run("the first")
-    assert ending(rig).error == error
-
-
-class Removing(FakeSandbox):
-    """A workspace in which `rm` removes."""
-
-    async def run_command(self, command: str, **options: Any) -> ExecResult:
-        self.files.pop(command.removeprefix("rm "), None)
-        return await super().run_command(command, **options)
-
-
-@pytest.mark.parametrize(("is_removed", "reason"), [(True, TurnReason.DONE), (False, TurnReason.UNFINISHED)])
-async def test_files_of_a_completed_step_are_there_or_were_taken_away_by_it(is_removed: bool, reason: TurnReason) -> None:
-    sandbox = Removing({"old.py": b"x\n", "new.py": b"y\n"} if is_removed else {"new.py": b"y\n"})
-    steps = (PlanStep(1, "drop the old one", TodoStatus.IN_PROGRESS, files=("old.py", "new.py", "docs/*.md")),)
-    complete = answer("", ("shell", call(command="rm old.py")), ("plan_complete_step", call(step_id=1)))
-    provider = FakeProvider(complete, answer("Done."), answer("Done."))
-    rig = Rig(provider, sandbox, checkpoints=FakeCheckpoints(sandbox))
-    rig.session.emit(PlanChanged(plan=Plan(steps=steps)))
-    await rig.run("carry it out")
-    assert ending(rig).reason is reason
-    assert ("old.py" in ending(rig).error) is not is_removed
-
-
 def completion(text: str = "", calls: int = 0, *, problem: str = "", reason: FinishReason = FinishReason.STOP) -> Completion:
     made = tuple(ToolCall(f"c{number}", "read", "{}") for number in range(calls))
     return Completion(Message(Role.ASSISTANT, text, tool_calls=made), reason, None, problem=problem)
 
 
 CUT = FinishReason.LENGTH
-
-
-def test_a_call_goes_on_words_end_the_turn_and_counts_begin_anew_behind_a_whole_call() -> None:
-    watch = StopPolicy()
-    assert (watch.judge(completion("I look.", 1)), watch.judge(completion("There are two files."))) == (Continue(), Done())
-    assert StopPolicy().judge(completion("", 1, problem="the second was none")) == Continue("the second was none")
-    watch = StopPolicy()
-    _ = watch.judge(completion())
-    _ = watch.judge(completion("", 1))
-    assert isinstance(watch.judge(completion()), Continue)
-    watch = StopPolicy()
-    assert [watch.judge(completion("", 1, reason=each)) for each in (CUT, FinishReason.TOOL_CALLS, CUT)] == [Continue()] * 3
-    over = Loop("idle", "nothing new", 15, "", is_over=True)
-    watch = StopPolicy()
-    _ = watch.judge(completion("", 1))
-    assert watch.judge(completion("It cannot be done."), over) == Done()
-    assert isinstance(watch.judge(completion(""), over), Stop)
 
 
 def test_empty_answers_are_asked_about_until_there_are_too_many() -> None:
@@ -266,21 +196,6 @@ def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str,
     assert StopPolicy(task, trusts_words=not is_unsure).judge(completion(text), is_unsure=is_unsure) == Done()
 
 
-def test_answer_to_a_task_about_a_file_is_doubted_once_where_nothing_was_called() -> None:
-    for task, said in (
-        ("Read notes.txt and tell me the door code.", completion("The door code is 1234.")),
-        ("List the files.", completion("The files are a.py and b.py.")),
-    ):
-        watch = StopPolicy(task)
-        first = watch.judge(said, is_unsure=True)
-        assert isinstance(first, Continue)
-        assert first.needs_call
-        assert isinstance(watch.judge(said, is_unsure=True), Done)
-        assert isinstance(StopPolicy(task).judge(said), Done)
-    assert isinstance(StopPolicy("How are you?").judge(completion("I am well."), is_unsure=True), Done)
-    assert StopPolicy().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Done()
-
-
 WRITE_CODE = ("write", call(path="a.py", content="x = 1\n"))
 CHECK = ("shell", call(command="pytest -q"))
 CLAIM = ("plan_complete_step", call(step_id=1, verification_notes="3 passed"))
@@ -316,24 +231,5 @@ async def test_who_insists_is_believed_and_only_a_check_since_the_last_change_co
     assert result(rig) == "3 passed [`pytest -q`: exit 0]"
 
 
-SAID = MessageAdded(role=Role.ASSISTANT, text="")
-WAIT = WaitSet(until=datetime(2026, 1, 1, tzinfo=UTC))
-
-
 def begun(text: str) -> list[Event]:
     return [TurnStarted(turn_id="t"), MessageAdded(role=Role.USER, text=text)]
-
-
-def counted(*events: Event) -> int:
-    steps = TaskSteps()
-    for event in events:
-        steps = steps.apply(event)
-    return steps.count
-
-
-def test_a_task_that_was_cut_off_counts_on_and_another_one_or_a_wait_begins_anew() -> None:
-    cut = (*begun("do it"), SAID, SAID, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED, error=CUT_OFF))
-    assert (counted(*cut, *begun("go on"), SAID), counted(*cut, *begun("now the docs"), SAID)) == (3, 1)
-    end, wake = TurnEnded(turn_id="t", reason=TurnReason.WAITING), Reminder(text="You waited.", turn_id="t")
-    assert counted(*begun("do it"), SAID, SAID, WAIT, end) == 0
-    assert counted(*begun("do it"), SAID, SAID, WAIT, end, TurnStarted(turn_id="t"), wake, SAID) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import MessageAdded, Notice, Rewound
+from lmtui.core.events import MessageAdded, Notice
 from lmtui.core.instruction_values import GuidanceSource, Instructions
 from lmtui.core.memory_values import MemoryRecalled, Note, Recalled
 from lmtui.core.messages import Image, Message, Role
@@ -55,26 +55,6 @@ async def test_they_stand_in_the_system_prompt_and_a_change_is_told_at_the_end()
     assert (second[: len(first)], third[: len(second)], second[-1].role) == (first, second, Role.USER)
     assert second[-1].text.endswith("use spaces")
     assert "hold no more" in third[-1].text
-
-
-async def test_when_room_is_made_or_taken_back_the_newest_hold() -> None:
-    board = Board("use tabs")
-    rig = await ran(Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board))
-    board.guidance = Instructions(instructions="use spaces")
-    await rig.run("more")
-    rig.session.emit(Compacted(why="no room", tokens_before=900, tokens_after=90, kept_from=5, summary="much was said"))
-    await rig.run("and more")
-    sent = [message.text for message in rig.provider.requests[-1].messages]
-    assert sent[0].endswith("use spaces")
-    assert not any("use tabs" in text for text in sent)
-    assert len([text for text in sent if "use spaces" in text]) == 1
-    board = Board("use tabs")
-    rig = await ran(Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board))
-    board.guidance = Instructions(instructions="use spaces")
-    await rig.run("more")
-    rig.session.emit(Rewound(turn_id="turn_2"))
-    await rig.run("again")
-    assert any("use spaces" in message.text for message in rig.provider.requests[-1].messages)
 
 
 async def test_what_was_cut_or_not_read_is_said_once_and_they_get_a_share_of_the_window() -> None:

@@ -8,15 +8,12 @@ import pytest
 
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, Rewound, ToolCallFinished, TurnReason
-from lmtui.core.hosts import HostApproval
 from lmtui.core.messages import Role, StreamChunk
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.rules import Effect, Mode, Rule
-from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
-from lmtui.core.ports import OutputSink
+from lmtui.core.plan import PlanStep, TodoStatus
 from lmtui.core.proposals import Proposal
-from lmtui.core.workspace import ExecResult, FileContent
-from lmtui.engine.completion import MAX_CHARS, TOPIC, note_text
+from lmtui.engine.completion import TOPIC
 from lmtui.engine.planning import CARRY_OUT
 from tests.engine.seen import call, ending, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
@@ -73,17 +70,6 @@ async def test_a_proposed_plan_ends_the_turn_and_the_model_is_told_once_how_plan
     assert (second[: len(first)], sum("Plan mode is on" in message.text for message in second)) == (first, 1)
 
 
-async def test_the_prefix_stays_from_planning_to_carrying_out() -> None:
-    rig = rig_with(
-        proposing(), answer("", ("write", '{"path": "a.py", "content": "new\\n"}')), answer("It is done."), mode=Mode.AUTO
-    )
-    await proposed(rig, "make a module")
-    await approve(rig)
-    for before, after in zip(rig.provider.requests, rig.provider.requests[1:], strict=False):
-        assert (after.messages[: len(before.messages)], after.tools) == (before.messages, before.tools)
-    assert rig.sandbox.files["a.py"] == b"new\n"
-
-
 @for_each(("tool", "arguments"), [
     ("write", {"path": "a.py", "content": "x"}), ("edit", {"path": "a.py", "search": "old", "replace": "new"}),
     ("mkdir", {"path": "folder"}), ("git_commit", {"message": "x"}), ("git_add", {"paths": ["a.py"]}),
@@ -107,37 +93,6 @@ async def test_commands_run_where_the_sandbox_holds_them_to_reading_and_nowhere_
     await rig.run()
     assert rig.sandbox.ran == []
     assert "this sandbox cannot enforce that" in results(rig)[0].result
-
-
-class Watching(FakeSandbox):
-    """A workspace that notes in which form each command and each reading met it."""
-
-    async def run_command(
-        self,
-        command: str,
-        *,
-        timeout_s: int = 30,
-        memory_mb: int = 0,
-        on_output: OutputSink | None = None,
-        gate: HostApproval | None = None,
-        with_packages: bool = False,
-    ) -> ExecResult:
-        self.touched.append(f"{command}: {self.is_read_only}")
-        return await super().run_command(command)
-
-    async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
-        self.touched.append(f"read {path}: {self.is_read_only}")
-        return await super().read_file(path, max_bytes)
-
-
-async def test_every_tool_gets_the_folder_as_nothing_can_change_it_until_the_plan_is_approved() -> None:
-    calls = ("shell", '{"command": "cat a.py"}'), ("read", '{"path": "a.py"}')
-    again = ("shell", '{"command": "head a.py"}'), ("read", '{"path": "a.py", "offset": 1}')
-    sandbox = Watching({"a.py": b"old\n"})
-    rig = Rig(FakeProvider(answer("", *calls), proposing(), answer("", *again), answer("Done.")), sandbox, mode=Mode.AUTO)
-    await proposed(rig)
-    await approve(rig)
-    assert sandbox.touched == ["cat a.py: True", "read a.py: True", "head a.py: False", "read a.py: False"]
 
 
 @pytest.mark.parametrize(
@@ -262,15 +217,6 @@ async def test_a_foreign_log_grants_nothing_and_leads_to_no_mode_of_its_own() ->
     assert again.session.mode is Mode.MANUAL
 
 
-async def test_after_a_compaction_the_model_hears_of_plan_mode_again() -> None:
-    rig = await ran(rig_with(answer("Hm."), answer("Hm hm.")), "first")
-    past: list[Envelope] = list(rig.log.events)
-    compacted = Compacted(why="full", tokens_before=10, tokens_after=5, kept_from=2, summary="[what happened]")
-    past.append(Envelope(past[-1].seq + 1, past[-1].time, past[-1].session, compacted))
-    again = await ran(rig_with(answer("Again."), past=past), "second")
-    assert "Plan mode is on" in again.provider.requests[0].messages[-1].text
-
-
 def todo(text: str) -> list[StreamChunk]:
     return answer("", ("todo_add", json.dumps({"description": text})))
 
@@ -327,21 +273,6 @@ def notes(rig: Rig) -> list[str]:
     return [event.text for event in seen(rig, Reminder) if event.topic == TOPIC]
 
 
-OPEN = Plan(todos=(Todo(1, "by hand"),), task=TaskState("move", total_count=9, processed_count=4, remaining_queue=("e.md",)))
-
-
-async def test_what_another_hand_changed_is_told_once_at_the_end_of_the_conversation() -> None:
-    rig = await ran(Rig(FakeProvider(answer("hi"), answer("", ("ls", "{}")), answer("and?"))), "hello")
-    rig.session.emit(PlanChanged(plan=OPEN))
-    await rig.run("now what?")
-    assert len(notes(rig)) == 1
-    assert "by hand" in notes(rig)[0]
-    assert "4 of 9 processed" in notes(rig)[0]
-    first, second, _ = rig.provider.requests
-    assert (second.messages[: len(first.messages)], second.messages[-1].role) == (first.messages, Role.USER)
-    assert second.messages[-1].text == notes(rig)[0]
-
-
 async def test_after_a_compaction_a_rewind_and_a_crash_it_is_told_and_to_look_at_the_disk() -> None:
     queued = answer("", ("task_state_update", call(remaining_queue=["a", "b"]))), answer("Which first?")
     for event in (Compacted(why="full", tokens_before=9, tokens_after=1), Rewound(turn_id="turn_9")):
@@ -358,15 +289,3 @@ async def test_after_a_compaction_a_rewind_and_a_crash_it_is_told_and_to_look_at
     resumed = await ran(Rig(FakeProvider(answer("Which?")), past=past), "go on")
     assert "next in the queue: a, b" in notes(resumed)[0]
     assert "look at the disk" in notes(resumed)[0]
-
-
-def test_a_note_is_bounded_and_tells_of_all_parts() -> None:
-    many = Plan(
-        todos=tuple(Todo(each, f"todo number {each} " + "x" * 300) for each in range(1, 150)),
-        steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS, verification="pytest -q"), PlanStep(2, "change")),
-        task=TaskState("move", total_count=10_000, remaining_queue=tuple(f"f{each}" for each in range(300)), queue_rest=9_700),
-    )
-    text = note_text(many, is_shaken=True)
-    assert len(text) < MAX_CHARS + 400
-    assert "step 1: look Check: pytest -q" in text
-    assert "todos: 0 of 149 done" in text

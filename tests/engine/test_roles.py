@@ -14,18 +14,14 @@ from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import ModelChanged, Notice, SessionRenamed, ToolCallFinished, UsageUpdated
 from lmtui.core.messages import Image, ModelRequest, Priority, Role, StreamChunk, TextChunk, ToolCallFormat
-from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles
-from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.context import ModelSettings
-from lmtui.engine.model_roles import for_role
+from lmtui.core.servers import ServedModel
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.models.request_encoding import RequestWriter
 from lmtui.store.session_logs import ImageFolder
 from lmtui.tools.registry import child_tools
 from tests.engine.seen import ran, seen
-from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
@@ -75,15 +71,6 @@ def shown(request: ModelRequest) -> list[int]:
     return [sum(part["type"] == "image_url" for part in content) if isinstance(content, list) else 0 for content in contents]
 
 
-def test_a_role_takes_from_the_main_model_what_it_does_not_say_itself() -> None:
-    main = ModelSettings("main", 0.6, 3, 900, top_p=0.9)
-    roles = {ModelRole.PLANNER: RoleModel("big", 0.0), ModelRole.TITLE: RoleModel(seed=1)}
-    assert for_role(roles, ModelRole.PLANNER, main) == ModelSettings("big", 0.0, 3, 900, top_p=0.9)
-    assert for_role(roles, ModelRole.TITLE, main) == ModelSettings("main", 0.6, 1, 900, top_p=0.9)
-    assert for_role(roles, ModelRole.SUMMARISER, main) == main
-    assert for_role({ModelRole.CODER: RoleModel(max_completion=50)}, ModelRole.CODER, main).max_tokens == 50
-
-
 async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again_which_the_user_may_choose(
     tmp_path: Path,
 ) -> None:
@@ -121,13 +108,6 @@ async def exploring(roles: Roles, mode: Mode = Mode.AUTO, models: Sequence[Serve
     return await ran(rig, "look around")
 
 
-async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own_window() -> None:
-    rig = await exploring(PLANNER, Mode.PLAN)
-    assert asked(rig)[:2] == ["big", "model"]
-    used = [each for each in seen(rig, UsageUpdated) if each.agent == "agent_1"]
-    assert [each.window_tokens for each in used] == [24_000]
-
-
 @for_each(("models", "analyst", "most"), [(MODELS, "big", 700), (MODELS[:1], "model", 900)])
 async def test_who_explores_is_the_analyst_with_its_own_settings(
     models: Sequence[ServedModel], analyst: str, most: int
@@ -136,18 +116,6 @@ async def test_who_explores_is_the_analyst_with_its_own_settings(
     rig = await exploring(roles, models=models)
     assert asked(rig) == ["model", analyst, "model"]
     assert {(request.model, request.max_tokens) for request in rig.provider.requests} == {("model", 900), (analyst, most)}
-
-
-async def test_what_is_known_of_a_roles_model_is_learned_with_it(tmp_path: Path) -> None:
-    profiles = KeptProfiles(
-        {ModelKey("http://fake/v1", "big"): ModelProfile(ToolCallFormat.TEXT, note="it writes calls as text")}
-    )
-    rig = await ran(rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN, profiles=profiles))
-    rig.session.set_mode(Mode.AUTO)
-    await rig.run()
-    forms = {request.model: request.call_form for request in rig.provider.requests}
-    assert forms == {"big": ToolCallFormat.TEXT, "model": ToolCallFormat.NATIVE}
-    assert [each.why for each in seen(rig, CallFormChanged)] == ["it writes calls as text"]
 
 
 async def test_a_model_that_the_server_lacks_is_passed_over_once_and_where_it_tells_of_none_asked_all_the_same(
@@ -218,17 +186,6 @@ async def test_a_resumed_session_holds_the_same_pictures_and_none_is_sent_twice(
     assert [message.images for message in second.messages if message.role is Role.TOOL] == [(SHOT,)]
     rig = await ran(rig_with(Server(look(), look(), models=[ServedModel("model", has_vision=True)]), tmp_path))
     assert sum(shown(rig.provider.requests[2])) == 1
-
-
-async def test_another_model_with_other_eyes_is_told_of_and_where_nobody_knows_pictures_are_sent(tmp_path: Path) -> None:
-    rig = await ran(rig_with(Server(), tmp_path))
-    for model in ("eyes", "unknown"):
-        rig.session.set_model(model)
-        await rig.run()
-    rig.session.submit("what is this?", images=[SHOT])
-    await rig.session.wait_idle()
-    assert [each.sees for each in seen(rig, VisionChanged)] == [False, True, None]
-    assert sum(shown(rig.provider.requests[-1])) == 1
 
 
 NAMED: Roles = {ModelRole.TITLE: RoleModel("small", repeat_penalty=1.1)}
@@ -320,30 +277,3 @@ async def test_a_model_that_thinks_has_room_before_a_title_and_one_that_goes_on_
     rig = await ran(Rig(FakeProvider(answer("done"), endless), roles=NAMED), "mend it")
     await later(rig, 2)
     assert (rig.provider.open_streams, titles(rig)) == (0, ["mend it"])
-
-
-class Listing(FakeProvider):
-    """Tells of the session's own model, and of no other."""
-
-    async def served(self, model: str) -> ServedModel | None:
-        return ServedModel("model", 24_000) if model in ("", "model") else None
-
-
-async def test_a_model_for_titles_that_is_not_there_is_said_and_the_sessions_own_is_asked() -> None:
-    rig = Rig(Listing(answer("done"), answer("Mend the lexer")), roles=NAMED)
-    rig.session.prepare(is_eager=False)
-    await rig.run("mend it")
-    await later(rig, 2)
-    assert rig.provider.requests[1].model == "model"
-    told = [each.text for each in seen(rig, Notice)]
-    assert told == ["http://fake/v1 does not offer small, the model for the role title; model is asked in its place."]
-
-
-@pytest.mark.parametrize("priority", [None, Priority.BACKGROUND])
-async def test_a_role_is_asked_with_the_priority_that_is_given(priority: Priority | None) -> None:
-    rig = Rig(FakeProvider(answer("a summary")), roles={ModelRole.SUMMARISER: RoleModel("small")})
-    requests = rig.session.role_requests
-    assert await requests.ask(ModelRole.SUMMARISER, "reflection", ("Sum up.", "text"), priority=priority) == "a summary"
-    assert rig.provider.requests[0].urgency is (priority or Priority.USER)
-    (told,) = rig.of("usage_updated")
-    assert told.agent == "reflection"

@@ -102,16 +102,6 @@ async def test_a_turn_runs_tools_until_the_model_calls_none_its_log_replays_and_
         assert after.startswith(before.removesuffix(b"]}"))
 
 
-async def test_events_of_a_turn_come_in_the_promised_order() -> None:
-    rig = await ran(Rig(FakeProvider(answer("", ("ls", "{}")), answer("ok"))))
-    kinds = [event.kind for event in rig.events if event.durable and event.kind not in ("usage_updated", "sandbox_selected")]
-    assert kinds == [
-        "session_renamed", "turn_started", "message_added", "message_added", "tool_call_started", "tool_call_finished",
-        "message_added", "turn_ended",
-    ]  # fmt: skip
-    assert [envelope.seq for envelope in rig.published] == sorted({envelope.seq for envelope in rig.published})
-
-
 REFUSED = ProviderError(Fault.REJECTED, "bad request")
 
 
@@ -353,22 +343,6 @@ async def test_a_subscriber_that_fails_does_not_stop_the_others_and_closing_is_i
     await rig.session.close()
     await rig.session.close()
     assert rig.log.events[-1].event.kind == "turn_ended"
-
-
-async def test_what_changed_while_the_question_was_open_is_not_overwritten() -> None:
-    write = answer("", ("write", call(path="a", content="new")))
-    edit = answer("", ("edit", call(path="b", search="x", replace="y")))
-    rig = Rig(FakeProvider(write, edit, answer("ok")), FakeSandbox({"a": b"old", "b": b"x"}), mode=Mode.NORMAL)
-
-    def meddle_then_approve(envelope: Envelope) -> None:
-        if isinstance(envelope.event, ApprovalRequested):
-            rig.sandbox.files[envelope.event.path] += b" by hand"
-            approve(rig, envelope)
-
-    rig.session.subscribe(meddle_then_approve)
-    await rig.run()
-    assert rig.sandbox.files == {"a": b"old by hand", "b": b"x by hand"}
-    assert all("changed since" in event.result for event in seen(rig, ToolCallFinished))
 
 
 async def test_a_key_that_a_tool_prints_is_in_no_log_and_not_sent_to_the_model() -> None:

@@ -222,16 +222,6 @@ async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> 
     assert seen(rig, MessageAdded)[0].attached == ""
 
 
-async def test_files_that_the_text_mentions_are_attached_and_a_long_output_is_cut() -> None:
-    sandbox = FakeSandbox({}, {"ls": ExecResult(0, "x" * 16_500, 16_500, 1)})
-    text = await begin(Rig(FakeProvider(DONE), sandbox), PromptFile("look", "!`ls`", "look.md"))
-    whole, _, cut = text.partition("\n")
-    assert (len(whole), cut) == (16_000, "[cut here: 500 more characters of what the command said]")
-    rig = Rig(FakeProvider(DONE), listing())
-    assert await begin(rig, PromptFile("look", "See @a.txt", "look.md")) == "See @a.txt"
-    assert "text of a" in seen(rig, MessageAdded)[0].attached
-
-
 async def test_a_command_that_is_denied_asked_about_or_not_trusted_does_not_run_though_the_user_typed_the_name() -> None:
     provider = FakeProvider(DONE)
     rig = Rig(provider, listing(), rules=(Rule(Effect.DENY, "shell", "ls *"), Rule(Effect.DENY, "shell", "ls")))

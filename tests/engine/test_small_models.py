@@ -10,7 +10,6 @@ import pytest
 from lmtui.core.events import MessageAdded, ToolCallFinished, TurnReason
 from lmtui.core.messages import Completion, Role, StreamChunk, ToolCall, ToolCallFormat
 from lmtui.core.permissions.rules import Effect, Rule
-from lmtui.core.workspace import ExecResult
 from lmtui.tools.edit_file import with_members
 from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, Rig, answer
@@ -98,16 +97,6 @@ async def test_an_edit_that_would_break_a_file_or_a_write_that_leaves_nothing_is
     await rig.run("Append the line three to a.log.")
     assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\n"
     assert '"mode": "append"' in seen(rig, ToolCallFinished)[0].result
-
-
-@pytest.mark.parametrize(("tool", "reason"), [("shell", TurnReason.DONE), ("read", TurnReason.UNFINISHED)])
-async def test_a_sum_counts_only_where_a_command_computed_it(tool: str, reason: TurnReason) -> None:
-    asks = call("read", path="a.csv") if tool == "read" else call("shell", command="echo 7")
-    rig = small(asks, *[answer("The sum is 7.")] * 4, files={"a.csv": b"amount\n3\n4\n7\n"})
-    rig.sandbox.commands["echo 7"] = ExecResult(0, "7\n", 0, 1)
-    await rig.run("What is the sum of the column amount in a.csv?")
-    assert ending(rig).reason is reason
-    assert "with the tool shell" in attached(rig)
 
 
 async def test_an_edit_shows_what_it_made_and_a_member_that_is_there_twice_is_left_alone() -> None:

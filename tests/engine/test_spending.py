@@ -156,16 +156,6 @@ async def test_report_is_written_once_however_often_the_user_goes_on_past_the_en
     assert reports(again) == 1
 
 
-async def test_report_is_written_where_the_last_step_of_a_budget_ends_in_a_wait() -> None:
-    line = "WAIT: 2026-01-01T18:00:00Z: the build"
-    rig = await ran(with_budget(Rig(FakeProvider(answer(f"Not yet there.\n{line}"), answer(f"Still not.\n{line}"))), steps=100))
-    assert (ending(rig).reason, reports(rig)) == (TurnReason.WAITING, 0)
-    rig.session.budget.give(SessionBudget(steps=1))
-    await rig.run("go on")
-    assert (ending(rig).reason, reports(rig)) == (TurnReason.WAITING, 1)
-    assert report(rig).startswith("**Report**: waiting, with the budget used up. ")
-
-
 async def test_report_is_written_where_the_user_stops_the_last_step_of_a_budget() -> None:
     calls = answer("", ("shell", call(command="sleep 9")))
     rig = Rig(FakeProvider(calls), mode=Mode.AUTO)

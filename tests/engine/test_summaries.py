@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.events import FilesChanged, MessageAdded, ModelChanged, Notice, ToolCallFinished, ToolCallStarted, UsageUpdated
+from lmtui.core.events import MessageAdded, ModelChanged, Notice, ToolCallFinished, ToolCallStarted, UsageUpdated
 from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, ToolCall, Usage
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.context import Conversation
-from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
+from lmtui.engine.transcript_summary import Shares, digest
 from tests.engine.seen import ending, ran, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
@@ -154,14 +154,6 @@ async def test_threshold_makes_room_in_a_large_window() -> None:
     assert compacted(rig)[0].tokens_after < 3000
 
 
-@for_each(("thinks", "named", "has_room"), [(True, False, True), (False, False, False), (False, True, True)])
-async def test_a_model_that_may_think_has_room_for_it_before_a_summary(*, thinks: bool, named: bool, has_room: bool) -> None:
-    provider, plain = Reader(6, thinking="hmm" if thinks else ""), Reader(6)
-    await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small")} if named else None)
-    await asked_for_room(plain)
-    assert ((provider.asked[0].max_tokens or 0) > (plain.asked[0].max_tokens or 0)) == has_room
-
-
 SHARES = Shares(4000, 3000, 2000, 2000)
 PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "write its tests")))
 
@@ -195,30 +187,6 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
     assert "- you said last: step 4" in text
 
 
-def test_what_is_newest_stands_first_and_is_whole_and_the_rest_is_counted_or_clipped() -> None:
-    talk = talk_of(*(("read", f"file_with_a_long_name_{number}.py", "text", True) for number in range(100)))
-    text = digest(talk.gist(len(talk.entries)), Plan(), SHARES.scaled(0.3))
-    assert "files you read: file_with_a_long_name_99.py; file_with_a_long_name_98.py" in text
-    assert "more" in text
-    assert "file_with_a_long_name_1.py" not in text
-    gist = TranscriptSummary(said=["the task", *(f"wish {number}: " + "word " * 40 for number in range(40)), "last"])
-    text = digest(gist, Plan(), SHARES)
-    whole = [number for number in range(40) if f"wish {number}: " + "word " * 40 in text]
-    assert whole == list(range(40 - len(whole), 40))
-    assert sum(len(gist.said[number + 1]) for number in whole) <= SHARES.words < 15 * 210
-    assert "word word …" in text
-    todos = tuple(
-        Todo(each, f"todo {each} " * 4, TodoStatus.PENDING if each % 2 else TodoStatus.COMPLETED) for each in range(1, 31)
-    )
-    text = digest(TranscriptSummary(), Plan(todos=todos), SHARES)
-    assert all(todo.text in text for todo in todos if todo.is_open)
-    assert "15 of 30 done" in text
-    assert "todo 2 " not in text
-    narrow = digest(TranscriptSummary(), Plan(todos=todos), SHARES.scaled(0.1))
-    assert "todo 1 " in narrow
-    assert "more" in narrow
-
-
 @given(st.lists(st.text(max_size=3000), max_size=40), st.floats(0.05, 3))
 def test_it_is_bounded(texts: list[str], ratio: float) -> None:
     calls = [("shell" if number % 2 else "read", text, text, number % 3 > 0) for number, text in enumerate(texts)]
@@ -246,31 +214,3 @@ def test_an_error_is_open_until_the_call_goes_well_or_its_file_is_changed(
     text = digest(talk.gist(len(talk.entries)), Plan(), SHARES)
     assert ("what failed and is not fixed yet" in text) == is_open
     assert not is_open or calls[-1 if calls[-1][3] is False else 0][2] in text
-
-
-def test_files_that_any_call_changed_are_told_and_a_call_that_was_not_understood_is_forgotten() -> None:
-    talk = talk_of(MISSED)
-    talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(ToolCall("s", "shell", "{}"),)))
-    talk.apply(ToolCallStarted(call_id="s", tool="shell", arguments={}, title="sed -i s/x/y/ a.py"))
-    talk.apply(FilesChanged(call_id="s", files=("a.py", "b.py")))
-    talk.apply(ToolCallFinished(call_id="s", tool="shell", ok=True, result="", elapsed_ms=1))
-    text = digest(talk.gist(len(talk.entries)), Plan(), SHARES)
-    assert "- files you changed, the newest first: b.py; a.py" in text
-    assert "not mended" not in text
-    talk = talk_of()
-    talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(ToolCall("m", "raed", "{}"),)))
-    talk.apply(ToolCallStarted(call_id="m", tool="raed", arguments={}))
-    end = ToolCallFinished(call_id="m", tool="raed", ok=False, result="no such tool", elapsed_ms=1, summary="not understood")
-    talk.apply(end)
-    gist = talk.gist(len(talk.entries))
-    assert "no such tool" in digest(gist, Plan(), SHARES)
-    gist.take(talk_of(("read", "a.py", "text", True)).entries)
-    assert not gist.errors
-
-
-def test_of_a_long_task_before_the_last_words_the_beginning_is_told_as_far_as_there_is_room() -> None:
-    long = "do this: " + "and a detail of it; " * 400
-    text = digest(TranscriptSummary(said=["the task", long, "and quickly", "go on"]), Plan(), SHARES)
-    assert "“and quickly”" in text
-    assert long[:2_500] in text
-    assert long[: SHARES.words] not in text

@@ -32,14 +32,6 @@ def nudges(rig: Rig) -> list[str]:
     return [event.text for event in seen(rig, Reminder) if event.text.startswith("Not finished yet")]
 
 
-@for_each(("path", "text"), [
-    ("chart.yaml", "a: {{ .Values.a }}\nb: [\n"), ("a.yaml", "a: !Ref b\n---\nc: &x [1]\nd: *x\n"), ("a.yaml", ""),
-    ("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n<a>&b;</a>\n"), ("a.svg", ""),
-])  # fmt: skip
-async def test_templates_tags_and_empty_files_are_no_errors(path: str, text: str) -> None:
-    assert await unparsed(FakeSandbox({path: text.encode()}), [path]) == {}
-
-
 async def test_a_shell_script_is_read_by_the_shell_of_a_real_sandbox_and_not_run(tmp_path: Path) -> None:
     (tmp_path / "bad.sh").write_text("touch ran\nif true; then\n")
     (tmp_path / "good.sh").write_text("touch ran\nif true; then echo; fi\n")
@@ -73,6 +65,8 @@ async def test_a_file_that_does_not_parse_is_named_with_its_line(path: str, text
     ("a.py", b"x = '\\d'\n"), ("a.py", b"x = " + b"-" * 100_000 + b"1"), ("a.py", b"#" * 1_000_001 + b"\nx = ("),
     ("a.py", b"type X = int\ndef f[T](x: T) -> T: ...\n"), ("a.py", b"try:\n    pass\nexcept ValueError, OSError:\n    pass\n"),
     ("a.txt", b"def f(:"), ("a.py", b"await f()\n"),
+    ("chart.yaml", b"a: {{ .Values.a }}\nb: [\n"), ("a.yaml", b"a: !Ref b\n---\nc: &x [1]\nd: *x\n"), ("a.yaml", b""),
+    ("a.xml", b"<!DOCTYPE a [<!ENTITY b 'c'>]>\n<a>&b;</a>\n"), ("a.svg", b""),
     ("a.json", b""), ("a.json", b'{"a": 1} // one\n'), ("tsconfig.json", b'{"a": 1,}'),
     (".vscode/settings.json", b'{"a": 1,}'), ("a.json", b"[" * 100_000), ("gone.py", None),
 ])  # fmt: skip

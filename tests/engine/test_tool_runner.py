@@ -249,13 +249,6 @@ async def test_a_small_file_comes_with_the_refusal_and_one_with_secrets_does_not
     assert "secret" not in "".join(results(rig))
 
 
-async def test_the_same_refused_write_ends_the_turn_at_the_third() -> None:
-    rig = await overwriting(*[OVERWRITES] * 5)
-    end = seen(rig, TurnEnded)[0]
-    assert (len(results(rig)), end.reason) == (3, TurnReason.LIMIT)
-    assert "the same call with the same result, 3 times: write log.txt" in end.error
-
-
 @for_each(("form", "is_stub"), [(ToolCallFormat.TEXT, True), (ToolCallFormat.NATIVE, False)])
 async def test_a_weak_model_does_not_leave_a_stub_of_a_file_that_it_read(form: ToolCallFormat, *, is_stub: bool) -> None:
     old = "".join(f"value_{number} = {number}\n" for number in range(30)).encode()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from lmtui.core.events import Level, ModelChanged, Notice, PlanChanged, PrefillP
 from lmtui.core.messages import (
     Completion,
     FinishReason,
-    Image,
     Message,
     ModelRequest,
     Role,
@@ -25,7 +23,6 @@ from lmtui.core.model_events import Compacted, ToolSetChanged
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.context_fit import choose_tools
-from lmtui.store.session_logs import ImageFolder
 from tests.engine.seen import ran, seen
 from tests.engine.test_compaction import prompt_tokens
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -148,30 +145,6 @@ async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
     assert replayed.provider.requests[-1].tools == model.requests[-1].tools
 
 
-async def test_a_resumed_session_keeps_its_tools_though_more_is_known_of_the_model() -> None:
-    model = CountingModel(2)
-    rig = await ran(rig_for(model, 32_768))
-    slow = KeptProfiles({ModelKey(model.url, "model"): ModelProfile(read_tokens_per_s=50)})
-    again = Rig(CountingModel(2), rig.sandbox, past=rig.log.events, profiles=slow)
-    again.session.prepare(is_eager=False)
-    await again.run("more")
-    sent = again.provider.requests[0]
-    assert (sent.tools, sent.messages[0].text) == (model.requests[0].tools, model.requests[0].messages[0].text)
-    await again.session.close()
-
-
-async def test_what_was_learned_of_a_model_is_kept() -> None:
-    profiles = KeptProfiles()
-    rig = rig_for(CountingModel(4), 0, profiles=profiles)
-    rig.session.prepare(is_eager=False)
-    await rig.run()
-    await rig.session.close()
-    (kept,) = profiles.kept.values()
-    assert 1.2 < kept.token_ratio < 1.4
-    assert kept.read_tokens_per_s > 100
-    assert kept.write_tokens_per_s == 20
-
-
 @for_each("ratio", [2.57, 0.5])
 async def test_a_ratio_of_other_text_accuses_no_server_and_is_corrected(ratio: float) -> None:
     profiles = KeptProfiles({ModelKey("http://fake/v1", "model"): ModelProfile(token_ratio=ratio)})
@@ -183,24 +156,6 @@ async def test_a_ratio_of_other_text_accuses_no_server_and_is_corrected(ratio: f
         assert errors(rig) == []
     (kept,) = profiles.kept.values()
     assert 1.1 < kept.token_ratio < 1.5
-
-
-async def test_small_pictures_accuse_no_server(tmp_path: Path) -> None:
-    rig = rig_for(CountingModel(4), 0, images=ImageFolder(tmp_path))
-    rig.session.submit("look", images=[Image(f"{number}.png", "image/png", b"x") for number in range(8)])
-    await rig.session.wait_idle()
-    assert (errors(rig), len(usages(rig))) == ([], 4)
-
-
-async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:
-    rig = rig_for(CountingModel(4), 0)
-    rig.session.prepare(is_eager=False)
-    await rig.run()
-    await rig.run()
-    told = [event.text for event in seen(rig, Notice) if event.level is Level.INFO]
-    words = "The server does not say how large its window is: the conversation grows until the server refuses a request."
-    assert told == [words]
-    await rig.session.close()
 
 
 async def test_a_window_that_was_only_guessed_from_a_refusal_is_not_kept() -> None:

@@ -213,17 +213,6 @@ async def test_what_fails_after_a_step_is_told_at_once_and_the_same_only_once() 
     assert (ending(made).reason, ending(made).verified) == (TurnReason.BLOCKED, "red")
 
 
-async def test_a_goal_holds_the_turn_until_its_command_exits_with_0() -> None:
-    checks = Scripted(goals=[goal(FAILED, "error 1"), goal(FAILED, "error 2"), goal(PASSED)])
-    made = rig(FakeProvider(answer("", write()), answer("Done?!"), answer("", write("b.txt")), answer("Done.")), checks)
-    await at_goal(made)
-    assert ending(made).reason is TurnReason.DONE
-    assert [event.state for event in seen(made, GoalChanged)] == [GoalState.ACTIVE, GoalState.REACHED]
-    assert "error 1" in told(made)[0]
-    assert "error 2" in told(made)[1]
-    assert made.session.goals.listed() == ()
-
-
 async def test_a_goal_that_makes_no_progress_pauses_and_runs_again_only_where_something_may_have_changed() -> None:
     checks = Scripted(goals=[goal(FAILED, "error")])
     made = rig(FakeProvider(*[answer("Done.")] * 10), checks)
@@ -320,20 +309,6 @@ async def test_a_change_that_failed_last_is_no_done_and_one_that_was_looked_at_a
     assert ending(again).reason is TurnReason.DONE
 
 
-async def test_an_answer_that_is_our_own_reminder_is_no_answer_and_one_that_repeats_the_task_is() -> None:
-    for reminder in (
-        "Not finished yet: named in the task, but not there: a.txt. Go on with it, and mark what is done.",
-        "It is not finished yet: named in the task but not there. Go on with it and mark what is done!",
-    ):
-        answers = answer("", ("ls", "{}")), answer("Done."), answer("", write()), *[answer(reminder)] * 2
-        made = await ran(rig(FakeProvider(*answers), Scripted()), "Create a.txt with the word one")
-        assert ending(made).reason is TurnReason.UNFINISHED
-        assert "repeats" in ending(made).error
-    words = "the door code is five one eight three and the tea is cold now"
-    made = rig(FakeProvider(answer("", ("ls", "{}")), answer(words)), Scripted())
-    assert ending(await ran(made, f"Say that {words}")).reason is TurnReason.DONE
-
-
 async def test_a_command_that_the_task_names_is_run_first_and_decides_at_the_end() -> None:
     checks = Scripted(suite(PASSED), goals=[goal(FAILED, "error one"), goal(FAILED, "error one"), goal(PASSED)])
     made = rig(FakeProvider(answer("", write()), answer("Done."), answer("", write("b.txt")), answer("Done.")), checks)
@@ -357,17 +332,6 @@ class Reviewed(Scripted):
 
 
 REJECTED = '{"verdict": "REJECTED", "findings": [{"severity": "major", "file": "a.txt", "line": 1, "message": "it says one"}]}'
-
-
-async def test_what_a_reviewer_rejects_goes_back_where_the_user_made_it_a_gate_twice_at_most() -> None:
-    steps = [answer("", write()), answer("Done."), answer(REJECTED), answer("", write(content="two\n")), answer("Now.")]
-    made = diffed(Reviewed(), *steps, answer(REJECTED), answer("", write(content="three\n")), answer("Now it is."))
-    await made.run("write a.txt")
-    assert len(seen(made, ReviewWritten)) == 2
-    assert "major: a.txt:1: it says one" in told(made)[0]
-    asked = [request for request in made.provider.requests if request.model == "large"]
-    assert [(request.top_p, request.max_tokens) for request in asked] == [(0.8, 1_234)] * 2
-    assert ending(made).reason is TurnReason.DONE
 
 
 async def test_a_review_is_a_note_by_default_and_is_not_asked_for_where_no_model_is_named_or_it_is_off() -> None:
