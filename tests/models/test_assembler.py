@@ -13,10 +13,8 @@ from lmtui.core.messages import (
     ModelRequest,
     PrefillChunk,
     Role,
-    StreamChunk,
     TextChunk,
     ToolCall,
-    ToolCallChunk,
     ToolCallFormat,
     ToolSpec,
 )
@@ -55,12 +53,6 @@ def test_a_call_in_the_text_is_a_call_that_says_its_form() -> None:
     assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("made_0", "read", "tag")]
     assert (json.loads(done.message.tool_calls[0].arguments), done.message.text) == ({"path": "notes.txt"}, "I look.")
     assert done.finish_reason is FinishReason.TOOL_CALLS
-
-
-def test_with_native_calls_the_text_is_text() -> None:
-    done = whole(chunk(content=J_READ), chunk(tool_calls=[native("ls", "{}", call_id="c1")]), finish="tool_calls")
-    assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("c1", "ls", "")]
-    assert (done.message.text, done.problem) == (J_READ, "")
 
 
 @for_each(("name", "sent", "wanted"), [
@@ -154,11 +146,6 @@ def test_an_odd_name_never_goes_back_to_the_server_as_it_came(name: str) -> None
         assert [each for each in sent if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", each)] == [] != sent
 
 
-def test_an_unknown_native_tool_keeps_its_name() -> None:
-    done = whole(chunk(tool_calls=[native("fly", '{"to": "moon"}')]))
-    assert [call.name for call in done.message.tool_calls] == ["fly"]
-
-
 def test_progress_and_timings_of_llama_cpp() -> None:
     taken = assembler()
     begun = json.dumps({"choices": [], "prompt_progress": {"total": 400, "cache": 100, "processed": 200, "time_ms": 5}})
@@ -198,13 +185,6 @@ def test_what_is_no_chunk_is_garbage(data: str) -> None:
     with pytest.raises(ProviderError) as caught:
         assembler().feed(data)
     assert caught.value.fault is Fault.GARBAGE
-
-
-def test_a_call_piece_tells_how_far_a_call_in_the_text_is() -> None:
-    taken = assembler()
-    taken.feed(chunk(content='<tool_call>{"name": "read", '))
-    pieces: list[StreamChunk] = taken.feed(chunk(content='"arguments": {'))
-    assert pieces == [ToolCallChunk("read", 31)]
 
 
 async def test_the_server_is_left_as_soon_as_the_answer_is_over() -> None:
@@ -263,12 +243,6 @@ THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "cl
 def test_content_in_parts_is_the_answer(key: str, delta: dict[str, object], text: str, thinking: str) -> None:
     done = whole(json.dumps({"choices": [{"index": 0, key: delta}]}))
     assert (done.message.text.strip(), done.message.thinking) == (text, thinking)
-
-
-def test_a_call_in_several_parts_of_the_text_is_a_call() -> None:
-    call = tagged(J_READ)
-    done = whole(*(chunk(content=[{"type": "text", "text": call[at : at + 7]}]) for at in range(0, len(call), 7)))
-    assert [call.name for call in done.message.tool_calls] == ["read"]
 
 
 def test_parts_inside_of_parts_are_read_to_a_few_levels() -> None:

@@ -73,11 +73,6 @@ async def test_what_is_no_model_server_is_told_of_a_named_address_alone(
     assert words in found.note
 
 
-async def test_something_that_speaks_no_http_is_told(serve: Serve) -> None:
-    server = await serve({}, banner=b"SSH-2.0-OpenSSH_9.2\r\n")
-    assert "no proper HTTP" in (await named(server)).note
-
-
 async def test_a_server_that_still_loads_is_there_and_says_so(serve: Serve) -> None:
     loading = (503, b'{"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}')
     found = await look(await serve({}, otherwise=loading))
@@ -114,16 +109,6 @@ async def test_a_huge_reply_is_not_read_to_its_end(serve: Serve) -> None:
     assert server.sent_bytes < len(KINDS) * 12_000_000
 
 
-async def test_a_hanging_route_hides_no_other(serve: Serve) -> None:
-    server = await serve({"/v1/models": listing({"id": "m"})}, otherwise=None)
-    assert (await look(server, limit_s=2)).models == (ServedModel("m"),)
-
-
-async def test_one_that_was_named_may_take_its_time(serve: Serve) -> None:
-    slow = await serve({"/v1/models": listing({"id": "m"})}, otherwise=None, drip_s=0.02)
-    assert [server.models for server in await find_servers((slow.url,))] == [(ServedModel("m"),)]
-
-
 async def test_hanging_and_dripping_servers_hide_no_other_and_are_told(serve: Serve) -> None:
     hanging = [await serve({}, otherwise=None) for _ in range(3)]
     dripping = await serve({}, otherwise=ok(listing({"id": "x" * 500})), drip_s=0.05)
@@ -132,10 +117,6 @@ async def test_hanging_and_dripping_servers_hide_no_other_and_are_told(serve: Se
     assert found[good.url].models == (ServedModel("m"),)
     for each in (*hanging, dripping):
         assert "says nothing whole" in found[each.url].note
-
-
-async def test_nothing_there_is_nothing_found() -> None:
-    assert await look_at("http://127.0.0.1:9", is_named=True) is None
 
 
 @pytest.mark.parametrize("body", [{"error": {"message": "invalid api key"}}, {"error": "Unauthorized"}, {"detail": "no key"}])
@@ -202,12 +183,6 @@ def test_the_address_that_the_variable_of_ollama_stands_for(host: str, expected:
 ])  # fmt: skip
 def test_the_address_that_the_variables_of_llama_cpp_stand_for(environment: dict[str, str], expected: str) -> None:
     assert llama_cpp_url(environment) == expected
-
-
-async def test_where_llama_cpp_was_told_to_listen_is_looked_at(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = await serve({"/v1/models": listing({"id": "m"})})
-    monkeypatch.setenv("LLAMA_ARG_PORT", server.url.rpartition(":")[2])
-    assert server.url in [found.url for found in await find_servers()]
 
 
 @for_each("host", ["localhost:{port}", "127.0.0.1:{port}", "0.0.0.0:{port}", ":{port}", "http://localhost:{port}/"])

@@ -21,9 +21,6 @@ from lmtui.core.messages import (
     Role,
     SilenceChunk,
     StreamChunk,
-    TextChunk,
-    ThinkingChunk,
-    ToolSpec,
 )
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
 from lmtui.models.openai_client import OpenAICompatible
@@ -53,31 +50,6 @@ def completion(pieces: list[StreamChunk]) -> Completion:
     last = pieces[-1]
     assert isinstance(last, Completion)
     return last
-
-
-async def test_streams_thinking_text_and_calls() -> None:
-    turn = ScriptedTurn(
-        "I will look.", thinking="hmm, where", calls=(ScriptedCall("ls", {"path": "."}), ScriptedCall("read", {"path": "ä"}))
-    )
-    async with one(turn) as server:
-        pieces = await ask(server)
-    done = completion(pieces)
-    assert (done.message.text, done.message.thinking) == ("I will look.", "hmm, where")
-    assert [(call.name, json.loads(call.arguments)) for call in done.message.tool_calls] == [
-        ("ls", {"path": "."}), ("read", {"path": "ä"}),
-    ]  # fmt: skip
-    assert done.finish_reason is FinishReason.TOOL_CALLS
-    assert done.usage is not None
-    assert done.usage.prompt_tokens > 0
-    assert "".join(piece.text for piece in pieces if isinstance(piece, TextChunk)) == "I will look."
-    assert "".join(piece.text for piece in pieces if isinstance(piece, ThinkingChunk)) == "hmm, where"
-
-
-@for_each("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
-async def test_every_form_of_the_address_works(ending: str) -> None:
-    async with one(ScriptedTurn("ok")) as server:
-        pieces = await ask(server, url=server.url.removesuffix("/v1") + ending)
-    assert completion(pieces).message.text == "ok"
 
 
 @for_each("fault", [
@@ -119,14 +91,6 @@ async def test_faults_that_stay_are_told_apart(fault: ScriptedFault, kind: Fault
         assert caught.value.hint or kind in (Fault.SERVER_ERROR,)
 
 
-async def test_nothing_behind_the_address_says_so() -> None:
-    async with one(ScriptedTurn("ok")) as server:
-        gone = server.url
-    with pytest.raises(ProviderError, match="no model server answers at") as caught:
-        await ask(server, url=gone)
-    assert "--url" in caught.value.hint
-
-
 async def test_a_wrong_key_is_told_and_not_shown_and_an_unknown_model_is_named() -> None:
     async with ScriptedServer(Scenario((ScriptedTurn("ok"),)), key="right-key") as server:
         with pytest.raises(ProviderError) as caught:
@@ -154,7 +118,6 @@ async def test_the_first_token_has_no_short_deadline() -> None:
 
 
 PINGS = ("HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n", ": ping\n\n")
-ROLE = 'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
 
 
 @contextlib.asynccontextmanager
@@ -197,24 +160,6 @@ async def test_a_server_that_never_answers_is_told_and_waited_for_only_where_som
     assert caught.value.fault is Fault.TIMEOUT
     assert "LLM_TIMEOUT" in caught.value.hint
     assert fates == ["open", "closed"] * 2
-
-
-async def test_a_server_that_shows_its_progress_is_not_silent() -> None:
-    async with silent_server(PINGS[0], ROLE) as (url, _):
-        provider = OpenAICompatible(url, stall_timeout_s=0.2, retry=FAST)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.6):
-                assert [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))] == []
-        await provider.close()
-
-
-async def test_without_a_limit_silence_is_borne() -> None:
-    async with silent_server() as (url, _):
-        provider = OpenAICompatible(url, stall_timeout_s=0, retry=FAST)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                _ = [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))]
-        await provider.close()
 
 
 async def test_closing_the_stream_closes_the_connection() -> None:
@@ -280,26 +225,6 @@ async def test_half_a_call_at_the_length_limit_is_no_whole_call() -> None:
     assert done.finish_reason is FinishReason.LENGTH
     with pytest.raises(ValueError, match="Unterminated"):
         json.loads(done.message.tool_calls[0].arguments)
-
-
-async def test_each_request_begins_with_the_bytes_of_the_one_before() -> None:
-    turns = tuple(ScriptedTurn("step", calls=(ScriptedCall("ls", {"path": str(n)}),)) for n in range(5))
-    tools = (ToolSpec("ls", "List.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
-    async with ScriptedServer(Scenario((*turns, ScriptedTurn("end")))) as server:
-        provider = OpenAICompatible(server.url)
-        messages = list(USER)
-        for _ in range(6):
-            last: Completion | None = None
-            async for piece in provider.stream(ModelRequest(tuple(messages), tools, "scripted", 0.65)):
-                last = piece if isinstance(piece, Completion) else None
-            assert last is not None
-            messages.append(last.message)
-            messages += [Message(Role.TOOL, "é\x00 result", call_id=call.id) for call in last.message.tool_calls]
-        await provider.close()
-        bodies = [request.raw for request in server.requests]
-    assert len(bodies) == 6
-    for number in range(5):
-        assert bodies[number + 1].startswith(bodies[number].removesuffix(b"]}"))
 
 
 async def test_the_window_of_the_settings_is_used_where_the_server_reports_none() -> None:

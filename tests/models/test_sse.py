@@ -21,12 +21,6 @@ def decoded(chunks: list[bytes]) -> list[str]:
     return [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.finish()
 
 
-def test_every_two_way_split_gives_what_the_whole_gives() -> None:
-    assert decoded([STREAM]) == WHOLE
-    for cut in range(len(STREAM)):
-        assert decoded([STREAM[:cut], STREAM[cut:]]) == WHOLE
-
-
 @given(st.lists(st.integers(0, len(STREAM)), max_size=20))
 def test_any_split_gives_what_the_whole_gives(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]

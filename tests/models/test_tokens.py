@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.window import bytes_by_four
-from lmtui.models.tokens import TokenCounts, count_tokens, counter_name, load_counter
+from lmtui.models.tokens import TokenCounts, count_tokens, counter_name
 
 NAME = hashlib.sha1(b"https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken").hexdigest()
 
@@ -104,14 +103,3 @@ def test_without_data_nothing_is_downloaded_and_a_broken_file_is_not_used_and_st
     (tmp_path / NAME).write_text("half a file")
     assert without_toktok(**{variable: str(tmp_path)}) == ["bytes/4", 3]
     assert (tmp_path / NAME).read_text() == "half a file"
-
-
-def test_an_estimate_is_by_bytes() -> None:
-    assert [bytes_by_four(text) for text in ("", "a", "abcd", "abcde", "\ud800")] == [0, 1, 1, 2, 1]
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("toktok"), reason="toktok-rs is an extra")
-def test_the_counter_of_a_session_is_loaded_by_name() -> None:
-    counter = load_counter()
-    assert counter is not None
-    assert counter("def f():\n    return 1\n") < bytes_by_four("def f():\n    return 1\n" * 3)

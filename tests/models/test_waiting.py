@@ -71,14 +71,3 @@ async def test_conversations_take_turns_at_the_one_slot_of_a_local_server() -> N
     assert most_open == 1
     assert not [piece for piece in first if isinstance(piece, QueuedChunk)]
     assert [piece.before for piece in (second[0], third[0]) if isinstance(piece, QueuedChunk)] == [1, 1]
-
-
-async def test_more_slots_by_hand_answer_at_once() -> None:
-    async with ScriptedServer(Scenario((ScriptedTurn("one two three four", rate=30.0),))) as server:
-        provider = OpenAICompatible(server.url, retry=PATIENT, slots=2)
-        talks = [asyncio.create_task(asked(provider, (Message(Role.USER, "hi"),))) for _ in range(2)]
-        while server.open_streams < 2:
-            await asyncio.sleep(0.005)
-            assert not all(talk.done() for talk in talks)
-        await asyncio.gather(*talks)
-        await provider.close()

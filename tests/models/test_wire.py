@@ -85,21 +85,6 @@ def test_another_form_writes_the_conversation_anew() -> None:
         assert json.loads(writer.write(replace(REQUEST, call_form=form)))["messages"] == in_form(form)
 
 
-def test_what_only_one_kind_of_server_knows_stands_behind_the_messages() -> None:
-    writer = RequestWriter()
-    plain = writer.write(REQUEST)
-    told = writer.write(REQUEST, {"return_progress": True})
-    assert told.startswith(plain.removesuffix(b"}"))
-    assert json.loads(told)["return_progress"] is True
-
-
-def test_tools_that_appear_later_are_told_in_text_too() -> None:
-    writer = RequestWriter()
-    writer.write(replace(REQUEST, call_form=ToolCallFormat.TEXT, tools=(READ,)))
-    again = json.loads(writer.write(replace(REQUEST, call_form=ToolCallFormat.TEXT)))
-    assert "git_status" in again["messages"][0]["content"]
-
-
 def test_an_answer_may_be_held_to_a_call_or_to_the_end() -> None:
     def names(hold: ToolChoice, form: ToolCallFormat) -> list[str]:
         body = body_of(replace(REQUEST, hold=hold, call_form=form))

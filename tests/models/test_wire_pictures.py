@@ -35,12 +35,6 @@ def url(image: Image) -> str:
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
 
 
-def test_what_results_show_comes_behind_all_results_of_a_message() -> None:
-    messages = written(REQUEST)
-    assert [each["role"] for each in messages] == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
-    assert [pictures(each) for each in messages] == [[], [url(PLOT)], [], [], [], [], [url(SHOT)]]
-
-
 @for_each("form", [ToolCallFormat.TEXT, ToolCallFormat.SCHEMA])
 def test_in_text_results_and_what_they_show_are_one_message(form: ToolCallFormat) -> None:
     messages = written(replace(REQUEST, call_form=form))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lmtui.models.embedded.embedded_server import MOST_FILES, find_files, quantisation_of
+from lmtui.models.embedded.embedded_server import MOST_FILES, find_files
 from tests.sets import for_each
 
 MB = 1_000_000
@@ -62,14 +62,6 @@ def test_what_is_no_model_is_left_out(tmp_path: Path) -> None:
     assert len(find_files(tmp_path, {})) == MOST_FILES
 
 
-def test_a_file_that_several_places_link_to_is_told_once(tmp_path: Path) -> None:
-    blob = put(tmp_path / ".cache/huggingface/hub/models--a--b/blobs/abc")
-    for place in (".cache/huggingface/hub/models--a--b/snapshots/1", ".cache/huggingface/hub/models--a--b/snapshots/2"):
-        (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "m.gguf").symlink_to(blob)
-    assert len(find_files(tmp_path, {})) == 1
-
-
 @for_each("layer", [
     {"mediaType": "application/vnd.ollama.image.model", "digest": "../outside"},
     {"mediaType": "application/vnd.ollama.image.model", "digest": 3},
@@ -82,11 +74,3 @@ def test_a_manifest_that_is_wrong_names_no_file(tmp_path: Path, layer: object) -
     assert find_files(tmp_path, {}) == []
     (tmp_path / ".ollama/models/manifests/registry.ollama.ai/library/m/1").write_text("[" * 100_000)
     assert find_files(tmp_path, {}) == []
-
-
-@for_each(("name", "quantisation"), [
-    ("Qwen3-8B-Q4_K_M", "Q4_K_M"), ("gemma.q8_0", "Q8_0"), ("x-UD-Q2_K_XL", "UD-Q2_K_XL"),
-    ("gpt-oss-20b-MXFP4", "MXFP4"), ("m-F16", "F16"), ("Q4", "Q4"), ("plain", ""), ("sequel4all", ""),
-])  # fmt: skip
-def test_a_name_tells_the_quantisation(name: str, quantisation: str) -> None:
-    assert quantisation_of(name) == quantisation

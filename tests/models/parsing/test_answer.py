@@ -162,12 +162,6 @@ def test_the_answer_of_a_schema_streams() -> None:
     assert text_of(parser.feed('fc"}')) == "ü"
 
 
-def test_data_streams_once_its_first_name_shows_that_it_calls_nothing() -> None:
-    parser = AnswerParser(TOOLS)
-    assert parser.feed('```json\n{"use') == []
-    assert text_of(parser.feed('rs": [1, 2')) == '```json\n{"users": [1, 2'
-
-
 def test_native_calls_win() -> None:
     text = f"I look.\n{tagged(J_READ)}"
     answer, _, _ = read([text], TOOLS, is_native=True)
@@ -189,17 +183,6 @@ def test_the_field_for_thinking_is_no_call_before_an_answer() -> None:
     parser.feed("It is 4.")
     answer = parser.finish()[1]
     assert (answer.calls, answer.text) == ((), "It is 4.")
-
-
-def test_what_is_told_the_model_shows_the_form_that_it_is_to_use() -> None:
-    broken = '{"name": "write", "arguments": {"path": "a", "content": "say "hi""}}'
-    told = {form: read([broken], TOOLS, form)[0].problem for form in ToolCallFormat}
-    assert told[ToolCallFormat.NATIVE].endswith("Send the whole call again as a tool call of write with path and content.")
-    assert told[ToolCallFormat.TEXT].endswith(
-        '<tool_call>{"name": "write", "arguments": {"path": "…", "content": "…"}}</tool_call>'
-    )
-    assert told[ToolCallFormat.SCHEMA].endswith('{"name": "write", "arguments": {"path": "…", "content": "…"}}')
-    assert all(len(text) < 260 for text in told.values())
 
 
 @pytest.mark.parametrize("letter", ["I", "\u0130", "\u00df", "\U0001f600"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lmtui.core.messages import ToolCallFormat
 from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
-from lmtui.models.parsing.answer_builder import RepetitionGuard, first_of_many
+from lmtui.models.parsing.answer_builder import RepetitionGuard
 from tests.models.parsing.cases import J_READ, TOOLS
 from tests.models.parsing.reading import calls_of, read
 from tests.sets import for_each
@@ -84,8 +84,3 @@ def test_rulers_tables_and_drawings_are_no_repetition() -> None:
     answer, _, is_over = read(["-" * 300 + "\n" + table + drawing + "\n" + " " * 400 + "end"], TOOLS)
     assert not is_over
     assert answer.text.endswith("end")
-
-
-def test_only_the_first_of_many_is_kept() -> None:
-    text = "abc" + "xyz" * 5
-    assert text[: first_of_many(text, 3)] == "abcxyz"

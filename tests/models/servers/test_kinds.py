@@ -12,7 +12,6 @@ from tests.models.servers.answers import (
     LLAMA_CPP_LIST,
     LLAMA_CPP_PROPS,
     LM_STUDIO,
-    LM_STUDIO_LOADED,
     LM_STUDIO_OLD,
     LM_STUDIO_UNKNOWN,
     OLLAMA_RUNNING,
@@ -55,18 +54,6 @@ async def test_lm_studio_tells_the_window_of_the_loaded_instance(serve: Serve) -
     unloaded, embedder = found.models[1:]
     assert (unloaded.is_loaded, unloaded.window_tokens, unloaded.thinks) == (False, 0, None)
     assert embedder.is_embedder
-
-
-async def test_each_instance_of_a_model_in_lm_studio_has_a_line(serve: Serve) -> None:
-    two = [{"id": "a", "config": {"context_length": 4096}}, {"id": "a:2", "config": {"context_length": 16_384}}]
-    one = [{"id": "mine", "config": {"context_length": 8192}}]
-    models = [
-        LM_STUDIO_LOADED | {"key": "a", "loaded_instances": two},
-        LM_STUDIO_LOADED | {"key": "b", "loaded_instances": one},
-    ]
-    found = await look(serve, {"/api/v1/models": {"models": models}})
-    told = [(model.name, model.instance, model.window_tokens) for model in found.models]
-    assert told == [("a", "", 4096), ("a:2", "a:2", 16_384), ("b", "mine", 8192)]
 
 
 async def test_an_older_lm_studio_is_read_too(serve: Serve) -> None:
@@ -114,13 +101,6 @@ async def test_ollama_is_asked_about_a_bounded_number_of_models_and_nothing_is_l
     assert {"model": "m199"} in [body for _, body in server.posted]
 
 
-async def test_abilities_that_do_not_come_in_time_are_unknown(serve: Serve) -> None:
-    found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/show": None}, limit_s=1)
-    assert ([model.has_tools for model in found.models], found.models[0].window_tokens) == ([None, None, None], 4096)
-    older = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": {"models": [{"name": "gemma3:4b"}]}})
-    assert (older.models[1].is_loaded, older.models[1].window_tokens) == (True, 0)
-
-
 # -- llama.cpp ----------------------------------------------------------------------------------------------------------
 
 
@@ -153,12 +133,6 @@ async def test_a_template_without_a_place_for_tools_and_a_model_that_sleeps_are_
     props = LLAMA_CPP_PROPS | {"chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
     model = (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0]
     assert (model.drops_tools, model.has_tools) == (True, False)
-
-
-async def test_an_older_llama_cpp_does_not_say_whether_it_takes_tools(serve: Serve) -> None:
-    props = {"default_generation_settings": {"n_ctx": 2048}, "total_slots": 1}
-    model = (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0]
-    assert (model.drops_tools, model.has_tools, model.window_tokens) == (False, None, 2048)
 
 
 @for_each(("template", "thinks"), [

@@ -13,15 +13,12 @@ import pytest
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import LoadProgress
 from lmtui.models.discovery import Loader
-from lmtui.models.servers.ollama import copy_name
 from lmtui.models.servers.server_client import MemoryGate
 from tests.models.fake_server import FakeServer, Reply, Serve, failed, listing, ok
 from tests.models.servers.answers import (
-    LLAMA_CPP_LIST,
     LLAMA_CPP_PROPS,
     LM_STUDIO,
     LM_STUDIO_LOADED,
-    LM_STUDIO_OLD,
     LM_STUDIO_UNLOADED,
     OLLAMA_RUNNING,
     OLLAMA_TAGS,
@@ -183,13 +180,6 @@ async def test_another_window_in_ollama_is_a_copy_of_the_model_that_has_it(serve
     assert (made["from"], made["parameters"]) == ("qwen2.5-coder:7b", {"num_ctx": 16_384})
 
 
-@pytest.mark.parametrize(("name", "window", "copy"), [
-    ("qwen3:8b", 16_384, "qwen3:8b-16k"), ("qwen3", 8000, "qwen3:latest-8000"), ("qwen3:8b-16k", 32_768, "qwen3:8b-32k"),
-])  # fmt: skip
-def test_the_copy_is_named_for_its_window(name: str, window: int, copy: str) -> None:
-    assert copy_name(name, window) == copy
-
-
 async def test_ollama_without_memory_says_so(serve: Serve) -> None:
     refused = (500, b'{"error": "model requires more system memory (5.6 GiB) than is available (3.0 GiB)"}')
     server = await serve(OLLAMA | {"/api/generate": refused})
@@ -298,32 +288,8 @@ async def test_a_router_unloads(serve: Serve) -> None:
 # -- what cannot be -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("answers", "words"), [
-    ({"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST}, "started without -m"),
-    ({"/v1/models": listing({"id": "qwen", "max_model_len": 8192})}, "started with"),
-    ({"/api/v0/models": LM_STUDIO_OLD}, "0.4"),
-], ids=["llama.cpp", "vLLM", "older LM Studio"])  # fmt: skip
-async def test_a_server_that_loads_nothing_says_what_to_do_instead(serve: Serve, answers: dict[str, Any], words: str) -> None:
-    server = await serve(answers)
-    with pytest.raises(ProviderError, match="does not load or unload") as caught:
-        await told(server, "qwen")
-    assert words in caught.value.hint
-
-
 async def test_a_model_that_vanished_is_told(serve: Serve) -> None:
     server = await serve({"/api/v1/models": LM_STUDIO})
     with pytest.raises(ProviderError, match="has no model 'gone'") as caught:
         await loader(server).unload("gone")
     assert caught.value.fault is Fault.UNKNOWN_MODEL
-
-
-async def test_a_server_that_is_gone_is_told() -> None:
-    with pytest.raises(ProviderError, match="no model server answers") as caught:
-        await Loader("http://127.0.0.1:9").unload("m")
-    assert caught.value.fault is Fault.UNREACHABLE
-
-
-async def test_a_web_page_in_place_of_a_server_is_told(serve: Serve) -> None:
-    server = await serve({}, otherwise=(200, b"<html>hello"), content_type="text/html")
-    with pytest.raises(ProviderError, match="web page"):
-        await told(server, "m")
