@@ -55,12 +55,6 @@ def test_fine_hunks_hold_each_change_of_the_coarse_ones_in_the_same_order(old: s
     assert [own_lines(hunk) for hunk in hunks_of(spans, is_fine=True)] == [own_lines([span]) for span in coarse]
 
 
-def test_a_last_line_without_an_end_stays_apart_from_what_comes_behind_it() -> None:
-    before, after = ["a"], ["a\n", "b"]
-    spans = compare(before, after)
-    assert (with_hunks(before, after, spans, {0}), [span.is_equal for span in spans]) == ("a\nb", [False])
-
-
 def test_large_and_hostile_texts_take_no_quadratic_time() -> None:
     many = [f"line {number}\n" for number in range(50_000)]
     pairs = [

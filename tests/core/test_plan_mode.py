@@ -10,11 +10,10 @@ from lmtui.core.events import Event, MessageAdded, ModeChanged, PlanChanged, Rew
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.plan import Plan, PlanStep, TodoStatus
+from lmtui.core.plan import Plan, PlanStep
 from lmtui.core.plan_mode import TOPIC, PlanMode, after, approve, propose, reject, revise
 from lmtui.core.proposals import Proposal
 from tests.core.plans import proposals
-from tests.sets import for_each
 
 ONE = Proposal("one", (PlanStep(1, "a"), PlanStep(2, "b", depends_on=(1,))))
 TWO = Proposal("two", (PlanStep(1, "c"),))
@@ -95,18 +94,6 @@ def test_every_proposal_is_decided_once_and_none_is_open_twice(steps: list[str])
     assert len(all_ids) == len(set(all_ids))
 
 
-@for_each("before", [Mode.MANUAL, Mode.NORMAL, Mode.AUTO])
-def test_a_yes_goes_back_to_the_mode_before_and_begins_the_first_step(before: Mode) -> None:
-    made = approve(asked(before), Plan(), rules=("Write(a)",))
-    assert [event.kind for event in made] == ["plan_changed", "mode_changed", "plan_decided"]
-    state = played(asked(before), *made)
-    assert (state.mode, state.asked) == (before, None)
-    assert isinstance(made[0], PlanChanged)
-    assert [step.status for step in made[0].plan.steps] == [TodoStatus.IN_PROGRESS, TodoStatus.PENDING]
-    begun = played(PlanMode.starting(Mode.PLAN), *propose(PlanMode.starting(Mode.PLAN), ONE, turn_id="t"))
-    assert played(begun, *approve(begun, Plan())).mode is Mode.NORMAL
-
-
 def test_an_edited_plan_takes_the_place_of_the_proposed_one_where_it_changes_something_and_can_be() -> None:
     made = approve(asked(), Plan(), edited=TWO)
     assert isinstance(made[-1], PlanDecided)
@@ -127,17 +114,6 @@ def test_words_and_a_no_stay_in_plan_mode_also_where_it_was_left() -> None:
     assert left.asked is not None
     assert played(left, *revise(left, "shorter")).is_on
     assert played(left, *approve(left, Plan())).mode is Mode.NORMAL
-
-
-def test_another_proposal_replaces_the_open_one_and_outside_plan_mode_there_is_none() -> None:
-    made = propose(asked(), TWO, turn_id="turn_2")
-    assert isinstance(made[0], PlanDecided)
-    assert (made[0].outcome, made[0].by) == (PlanOutcome.REPLACED, "model")
-    state = played(asked(), *made)
-    assert state.asked is not None
-    assert (state.asked.proposal_id, state.asked.proposal) == ("plan_2", TWO)
-    with pytest.raises(ToolError, match="plan mode is off"):
-        propose(PlanMode(), ONE, turn_id="t")
 
 
 def test_what_a_rewind_takes_back_is_open_no_more_and_an_answer_to_another_changes_nothing() -> None:

@@ -21,7 +21,6 @@ from lmtui.core.prompt_text import (
     find_mentions,
     find_prompt,
     mention_text,
-    nearest,
     slash_call,
     split_arguments,
 )
@@ -192,11 +191,6 @@ def test_rules_see_the_words() -> None:
 ])  # fmt: skip
 def test_the_first_word_says_whether_it_is_a_command(text: str, call: tuple[str, str] | None) -> None:
     assert slash_call(text) == call
-
-
-def test_the_nearest_name_is_asked_about_and_a_far_one_is_not() -> None:
-    assert nearest("Reveiw", ["review", "skill"]) == "Did you mean /review?"
-    assert nearest("frobnicate", ["review", "skill"]) == ""
 
 
 @for_each(("text", "found"), [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.connection_profiles import ConnectionProfile, connection_of, find_connection, parse_connections
+from lmtui.core.connection_profiles import ConnectionProfile, parse_connections
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles, unasked_roles, with_role
@@ -94,19 +94,6 @@ def test_what_is_no_profile_is_refused_and_no_value_is_shown(text: str) -> None:
         parse_connections([text])
     assert "canary" not in caught.value.full_text()
     assert "api_key=file:" in caught.value.hint
-
-
-def test_an_unknown_name_lists_those_there_are_and_a_server_is_found_in_whatever_form_its_address_has() -> None:
-    with pytest.raises(ConfigError, match="no profile 'gqu'") as caught:
-        find_connection([GPU, LOCAL], "gqu")
-    assert caught.value.hint == "There are: gpu, local."
-    with pytest.raises(ConfigError) as caught:
-        find_connection([], "gpu")
-    assert "has none" in caught.value.hint
-    found = connection_of([LOCAL, GPU], "gpu:8080/v1")
-    assert found is not None
-    assert found.name == "gpu"
-    assert connection_of([LOCAL, GPU], "http://gpu:8081") is None
 
 
 @given(st.text(max_size=60))

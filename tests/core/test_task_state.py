@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, TaskState
-from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, mark_done, put_back, task_lines
+from lmtui.core.task_state import TaskChange, change_task, mark_done, put_back, task_lines
 from lmtui.store.session_logs import decode, encode
 from tests.sets import for_each
 from tests.tui.lines.stage import envelopes
@@ -64,19 +64,6 @@ def test_renames_are_kept_the_newest_last_and_what_was_not_done_after_all_is_fir
     state = put_back(mark_done(FIVE, ["a", "b"]), ["b"])
     assert (state.remaining_queue, state.processed, state.processed_count) == (("b", "c", "d", "e"), ("a",), 1)
     assert put_back(state, ["b"]) == state
-
-
-def test_ten_thousand_files_stay_a_small_value_and_are_counted_to_the_end() -> None:
-    names = tuple(f"src/package/module_{number:05}.py" for number in range(10_000))
-    state = change_task(None, TaskChange(remaining_queue=names))
-    assert state.remaining_count == 10_000
-    for first in range(0, 10_000, 50):
-        state = mark_done(state, names[first : first + 50])
-        assert sum(map(len, (*state.remaining_queue, *state.processed))) <= 2 * MAX_QUEUE_CHARS
-        assert state.processed_count + state.remaining_count == 10_000
-    (envelope,) = envelopes([PlanChanged(plan=Plan(task=state))])
-    assert len(encode(envelope)) < 20_000
-    assert state.is_finished
 
 
 def test_it_survives_the_log_and_is_told_in_few_lines() -> None:
