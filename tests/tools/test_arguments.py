@@ -38,12 +38,6 @@ def test_what_has_two_readings_is_refused_in_words(given: dict[str, object], sai
         check("sample", Sample, given)
 
 
-def test_a_tool_tells_the_parser_its_other_names() -> None:
-    read = next(spec for spec in ToolRegistry().specs() if spec.name == "read")
-    assert "file_path" in read.argument_aliases["path"]
-    assert "read_file" in read.aliases
-
-
 @for_each("depth", [65, 300, 500, 700, 900, 5_000, 100_000])
 @for_each(("tool", "before", "one", "after"), [
     ("read", '{"path": "a", "x":', "[]", "}"), ("decompose", '{"manifest":', "[]", "}"),
@@ -109,8 +103,3 @@ async def test_an_unknown_argument_of_another_call_is_told_with_its_result(
     result = await bench.call(tool, **given)
     assert result.text.endswith(note)
     assert ("ignored" in result.text) == bool(note)
-
-
-def test_an_own_name_is_taken_before_another_one_and_any_spelling_of_it() -> None:
-    assert prepared("read", file_path="b", path="a").arguments == {"path": "a"}
-    assert prepared("read", Path="a", startLine=2).arguments == {"path": "a", "offset": 2}

@@ -93,11 +93,3 @@ async def test_what_it_does_is_told_by_the_address_and_an_approval_shows_all_of_
 def test_who_decides(access: Access, mode: Mode, texts: tuple[str, ...], verdict: Verdict) -> None:
     rules = tuple(parse_rule(text.partition(" ")[2], Effect(text.partition(" ")[0]), "settings") for text in texts)
     assert decide_all("fetch", access, ("box:80",), mode, rules).verdict is verdict
-
-
-async def test_a_selector_is_passed_on_and_missed_where_the_page_is_not_html() -> None:
-    web = FakeWeb(Page(URL, "text/html", "# A", is_selected=True))
-    context = replace(Bench().context(), features=offers({Web: web}))
-    result = await REGISTRY.prepare("fetch", json.dumps({"url": URL, "css_selector": " h1 "})).run(context)
-    assert (web.selector, "no effect" in result.text) == ("h1", False)
-    assert "css_selector has no effect" in (await fetched(Page(URL, "text/plain", "a"), selector="h1")).text

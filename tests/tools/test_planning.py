@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.plan import CommandRun, Plan, PlanStep, StepWork, Todo, TodoStatus, adopt_steps
 from lmtui.core.task_state import done_words
 from tests.sets import for_each
 from tests.tools.test_files import Bench
-
-STEPS = (PlanStep(1, "look"), PlanStep(2, "change", depends_on=(1,), verification="pytest -q"))
 
 
 async def test_parts_and_what_waits_are_added_listed_and_freed() -> None:
@@ -22,32 +19,6 @@ async def test_parts_and_what_waits_are_added_listed_and_freed() -> None:
     await bench.call("todo_complete", todo_id=2)
     assert (await bench.call("todo_complete", id=1)).text.startswith("1 todos open; todo 3 waited for it\n")
     assert (await bench.call("todo_complete", id=3)).text == "all todos are completed: finish the task"
-
-
-async def test_an_update_takes_what_it_does_not_tell_of() -> None:
-    bench = Bench()
-    await bench.call("todo_add", description="a")
-    await bench.call("todo_add", description="b")
-    await bench.call("todo_update", id=2, text="c", depends_on=[1], status="blocked", notes="no key")
-    assert bench.plan.todos[1] == Todo(2, "c", TodoStatus.BLOCKED, "no key", depends_on=(1,))
-    await bench.call("todo_update", id=2, depends_on=[])
-    assert bench.plan.todos[1].depends_on == ()
-
-
-async def test_a_step_is_completed_and_the_next_one_told_or_that_none_can_be_begun() -> None:
-    bench = Bench()
-    bench.plan = adopt_steps(Plan(), STEPS)
-    told = await bench.call("plan_complete_step", step_id=1)
-    assert told.text == "step 1 is completed. Now step 2: change Check: pytest -q"
-    with pytest.raises(ToolError, match="step 2 is to be checked: pytest -q"):
-        await bench.call("plan_complete_step", id=2)
-    bench.step_work = StepWork((CommandRun("pytest -q"),))
-    told = await bench.call("complete_step", id="2", notes="14 passed")
-    assert told.text == "step 2 is completed: so are all steps of the plan. Finish the task."
-    assert bench.plan.steps[1].result == "14 passed [`pytest -q`: exit 0]"
-    stuck = PlanStep(2, "change", TodoStatus.BLOCKED)
-    bench.plan = Plan(steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS), stuck))
-    assert "1 steps are open, and none of them can be begun" in (await bench.call("plan_complete_step", step_id=1)).text
 
 
 @for_each("name", ["task_todo_set", "todo_write", "TodoWrite"])

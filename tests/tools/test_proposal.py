@@ -54,11 +54,6 @@ async def test_a_plan_is_put_before_the_user_in_whatever_wrapping(name: str, arg
     assert [(step.id, step.depends_on) for step in table.shown[0].steps] == [(1, ()), (2, (1,))]
 
 
-def test_the_title_is_what_a_line_shows() -> None:
-    assert REGISTRY.prepare("propose_plan", json.dumps({"plan": WHOLE})).title == "t"
-    assert REGISTRY.prepare("propose_plan", '["a", "b"]').title == ""
-
-
 @for_each("arguments", ['{"plan": {"title": "t", "st', "make it so", '{"plan": {"title": "t"}}', "{}", '{"approved": true}'])
 async def test_what_is_no_plan_is_answered_with_the_form(arguments: str) -> None:
     table = Table()
@@ -72,8 +67,3 @@ async def test_where_nobody_can_be_shown_a_plan_there_is_none() -> None:
     context = ToolContext(FakeSandbox(), Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC))
     with pytest.raises(ToolError, match="no plan can be proposed here"):
         await REGISTRY.prepare("propose_plan", json.dumps(WHOLE)).run(context)
-
-
-def test_the_tool_costs_little_where_plan_mode_is_off() -> None:
-    spec = next(spec for spec in REGISTRY.specs() if spec.name == "propose_plan")
-    assert len(json.dumps(spec.parameters)) + len(spec.description) < 120

@@ -44,31 +44,6 @@ def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
     assert REGISTRY.prepare("todo_list", "{}").tool == "todo_list"
 
 
-def test_long_work_adds_its_own_tools_to_the_few() -> None:
-    few, long = ([spec.name for spec in REGISTRY.specs(tools)] for tools in (ToolSet.LEAN, ToolSet.LONG))
-    more = [name for name in long if name not in few]
-    assert more == ["todo_add", "todo_update", "plan_complete_step", "task_state_update", "delegate"]
-    assert [name for name in long if name in few] == few
-
-
-def test_a_tool_that_is_not_told_of_is_taken() -> None:
-    told = [spec.name for spec in REGISTRY.specs(sees=True)]
-    untold = [name for name in REGISTRY.names() if name not in told]
-    assert told == [name for name in REGISTRY.names() if name not in untold]
-    given = {
-        "id": 1, "path": "a", "url": "https://example.com", "items": [], "action": "list", "function_name": "f", "line": 1,
-        "name": "f", "new_name": "g", "query": "a", "fact": "a", "substring": "a", "content": "a",
-    }  # fmt: skip
-    taken = {tool.name: given.keys() & tool.arguments.model_fields for tool in ALL_TOOLS}
-    assert all(REGISTRY.prepare(name, json.dumps({key: given[key] for key in taken[name]})).tool == name for name in untold)
-
-
-@for_each("tools", ToolSet)
-def test_only_a_model_that_sees_is_told_of_pictures(tools: ToolSet) -> None:
-    blind, seeing = (REGISTRY.specs(tools, sees=sees) for sees in (False, True))
-    assert ([spec.name for spec in seeing if spec not in blind], seeing[: len(blind)]) == (["look"], blind)
-
-
 @for_each(("alias", "name"), [
     ("read_file", "read"), ("list_directory", "ls"), ("list_files", "ls"), ("bash", "shell"), ("shell_exec", "shell"),
     ("str_replace", "edit"), ("file_write", "write"), ("Read", "read"), ("read-file", "read"), (" shell ", "shell"),
@@ -115,12 +90,6 @@ def test_what_is_not_safe_is_refused_with_the_wanted_form(name: str, arguments: 
     with pytest.raises(ToolError, match=words) as caught:
         REGISTRY.prepare(name, arguments)
     assert len(caught.value.full_text()) < 600
-
-
-def test_schemas_hold_nothing_that_a_small_model_does_not_need() -> None:
-    text = json.dumps([spec.parameters for spec in REGISTRY.specs()])
-    for noise in ('"title"', '"default"', '"anyOf"', '"null"', "$ref", "$defs"):
-        assert noise not in text
 
 
 def reads(tool: Tool[Any]) -> bool:

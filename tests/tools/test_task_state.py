@@ -7,7 +7,6 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import TaskState
-from lmtui.core.task_state import inventory_hash
 from tests.tools.test_files import REGISTRY, Bench
 
 
@@ -20,16 +19,6 @@ def bench_of(*names: str) -> Bench:
 def task_of(bench: Bench) -> TaskState:
     assert bench.plan.task is not None
     return bench.plan.task
-
-
-async def test_a_pattern_queues_the_files_that_are_there() -> None:
-    bench = bench_of("b.md", "a.md")
-    told = await bench.call("task_state_update", objective="translate", pattern="*.md")
-    assert "the queue holds the 2 files that match *.md" in told.text
-    assert task_of(bench).remaining_queue == ("a.md", "b.md")
-    assert (task_of(bench).inventory_hash, told.summary) == (inventory_hash(["a.md", "b.md"]), "0/2")
-    await bench.call("task_state_update", done=["a.md"])
-    assert "all of it is processed: finish the task" in (await bench.call("task_state_update", done="b.md")).text
 
 
 async def test_looking_at_files_needs_the_right_to_read_and_counting_does_not() -> None:

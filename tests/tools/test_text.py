@@ -26,14 +26,6 @@ def test_binary_is_told_by_its_kind() -> None:
     assert (binary_kind(b"\x89PNG\r\n"), binary_kind(b"\x00\x01")) == ("a PNG image", "a binary file")
 
 
-def test_kinds_of_change_and_the_newline_that_is_used_most() -> None:
-    kinds = [str(describe_change("f", old, new).kind) for old, new in ((None, "a\n"), ("a\n", None), ("a\n", "b\n"))]
-    assert kinds == ["added", "deleted", "modified"]
-    file = decode(b"a\r\nb\r\nc\n")
-    assert file is not None
-    assert file.newline == "\r\n"
-
-
 TEXT = st.lists(st.sampled_from(["a", "b", "c", "dd", ""]), max_size=30).map(
     lambda lines: "".join(f"{line}\n" for line in lines)
 )
