@@ -10,7 +10,7 @@ from lmtui.core.skills import SkillState
 from lmtui.core.subagents import AgentDefinition
 from lmtui.core.window import bytes_by_four
 from lmtui.features.instructions.instruction_files import InstructionFiles
-from lmtui.features.skills.reader import BrokenSkill, read_agent
+from lmtui.features.skills.reader import read_agent
 from lmtui.features.skills.service import AgentFiles, AgentToolbox, SkillsGuide
 from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
@@ -166,15 +166,3 @@ def test_without_a_name_it_goes_by_its_files_control_characters_are_taken_out_an
     odd = read('---\nname: "Big\x1b[31m Heron\u202e"\ndescription: "a\x07b"\n---\nDo\x1b]0;x\x07 it.')
     assert not set(odd.name + odd.description + odd.instructions) & set("\x1b\x07\u202e")
     assert " " not in odd.name
-
-
-@for_each(("text", "line", "why"), [
-    ("# Our agents", 1, "does not begin with"), ("---\nname: a\n", 1, "has no end"),
-    ("---\nname: a\ndescription\n---\nDo.", 3, "key: value"),
-    ("---\nname: a\n---\nDo.", 2, "no description"),
-    ("---\nname: a\ndescription: b\n---\n", 2, "no instructions"),
-])  # fmt: skip
-def test_what_cannot_be_read_says_where_and_why(text: str, line: int, why: str) -> None:
-    with pytest.raises(BrokenSkill, match=why) as raised:
-        read(text)
-    assert raised.value.line == line

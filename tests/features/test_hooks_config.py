@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -138,12 +137,6 @@ def test_arguments_and_condition_are_shown_and_part_of_what_a_yes_holds_for(work
     (entry,) = read_hooks(workspace).folders
     assert entry.words == "PreToolUse Bash if Bash(rm *): bash '${CLAUDE_PROJECT_DIR}/my guard.sh'"
     assert entry.program("/w") == ("bash", "/w/my guard.sh")
-
-
-def test_a_yes_for_plain_hooks_holds_on(workspace: Path) -> None:
-    put(workspace / ".lmagent" / "hooks.json", named())
-    parts = [("PreToolUse", "Bash", "true", 60.0, ".lmagent/hooks.json")]
-    assert read_hooks(workspace).digest == hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def test_of_a_folder_a_broken_hook_before_tools_is_asked_about_a_broken_file_told_and_no_link_read(workspace: Path) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,11 +43,6 @@ async def test_it_reads_its_input_or_not_its_ends_are_told_and_the_words_of_a_pr
     assert (ran.exit_code, ran.problem) == (-1, "could not be started: No such file or directory")
     code, _, _, problem = await run(tmp_path / "gone", "true")
     assert (code, problem.startswith("could not be started")) == (-1, True)
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="without bash the shell is sh")
-async def test_a_text_is_for_bash_where_there_is_one(tmp_path: Path) -> None:
-    assert await run(tmp_path, "[[ abc == a* ]] && echo yes") == (0, b"yes\n", b"", "")
 
 
 async def test_it_gets_no_keys_and_stands_in_the_workspace_and_a_missing_program_is_told_in_english(tmp_path: Path) -> None:

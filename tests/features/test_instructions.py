@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, PROFILE
-from lmtui.features.instructions.instruction_files import InstructionFiles, repository_folders, unread_files
+from lmtui.features.instructions.instruction_files import InstructionFiles
 from tests.sets import for_each
 
 
@@ -119,23 +119,8 @@ async def test_what_is_no_plain_file_is_not_read_and_named(home: Home, tmp_path:
     assert "a key" not in found.text
 
 
-def test_without_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> None:
-    folder = tmp_path / "x" / "y"
-    folder.mkdir(parents=True)
-    assert repository_folders(folder) == [folder]
-    (tmp_path / "x" / ".git").write_text("gitdir: elsewhere")
-    assert repository_folders(folder) == [tmp_path / "x", folder]
-
-
 async def names(home: Home) -> list[str]:
     return [source.name for source in (await home.files.read(20_000)).sources]
-
-
-@for_each("name", [".cursorrules", ".github/copilot-instructions.md", ".claude/CLAUDE.md"])
-async def test_what_other_programs_left_alone_counts(home: Home, name: str) -> None:
-    home.put(f"work/{name}")
-    home.put("work/CLAUDE.local.md")
-    assert await names(home) == [name, "CLAUDE.local.md"]
 
 
 async def test_a_file_brings_what_it_names(home: Home) -> None:
@@ -180,11 +165,3 @@ async def test_rules_hold_for_everything_or_are_named_with_their_files(home: Hom
         assert words in found.instructions
     for words in ("Use tabs.", "Quote names.", "Not a rule."):
         assert words not in found.instructions
-
-
-def test_what_others_left_and_nothing_reads_is_named(home: Home) -> None:
-    home.put("work/opencode.json")
-    home.put("work/.claude/output-styles/heron.md")
-    home.put("work/.claude/agents/heron.md")
-    home.put("work/CLAUDE.md")
-    assert unread_files(home.workspace) == [".claude/output-styles", "opencode.json"]

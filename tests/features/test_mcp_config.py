@@ -21,7 +21,6 @@ from lmtui.features.mcp.mcp_config import (
     read_servers,
 )
 from lmtui.features.mcp.server import secrets_of
-from lmtui.features.mcp.server_connection import advice
 from lmtui.features.mcp.service import WAIT_S
 from tests.sets import for_each
 
@@ -176,16 +175,6 @@ def test_a_misspelt_key_is_a_warning_and_the_one_key_of_a_file_a_problem(home: P
     assert not file_warning({"inputs": []}) + file_warning({"mcpServers": {}, "mcpServer": {}}) + file_warning({})
 
 
-@for_each(("name", "words"), [
-    ("my server", "its name has other signs than letters, digits, _ and -: its tools, and rules for them, are called mcp__"),
-    ("a.b", "other signs"), ("zürich", "other signs"), ("a__b", "other signs"),
-    ("a-very-long-name-of-a-server-indeed", "is too long for names of tools"),
-])  # fmt: skip
-def test_an_odd_name_says_what_its_tools_are_called(name: str, words: str) -> None:
-    (found,) = entry_warnings(name, {})
-    assert words in found
-
-
 KEY = "hk-4f9a81c2d7e6b5a09384"
 ENVIRON = {"ISSUES_TOKEN": KEY, "GIT_AUTHOR_NAME": "Ada Lovelace of London", "DB": f"postgres://ada:{KEY}@db.example/x"}
 
@@ -216,32 +205,3 @@ def test_a_key_is_found_wherever_it_stands(entry: ServerEntry) -> None:
 ])  # fmt: skip
 def test_names_places_and_words_are_no_secrets(entry: ServerEntry) -> None:
     assert [value for value in secrets_of(entry, ENVIRON) if len(value) >= 16] == []
-
-
-def a_program(*command: str, name: str = "a", **more: Any) -> ServerEntry:
-    return ServerEntry(name, "f", is_own=True, command=command, **more)
-
-
-LATE = "it was not ready within 30 s"
-NOTHING_TO_ADVISE = (
-    (a_program("python3", "x"), LATE), (a_program("npx", "x", hosts=("*",)), LATE),
-    (a_program("npx", "x"), "npx: command not found"), (a_program(kind="http", url="https://x.example"), "getaddrinfo failed"),
-)  # fmt: skip
-
-
-@for_each(
-    ("entry", "said", "words"),
-    [
-        (a_program("npx", "-y", "x"), LATE, "It has no network in its sandbox, and npx fetches packages when it starts"),
-        (a_program("npx", "x", hosts=("a.example",)), LATE, "reaches only the hosts of its entry"),
-        (a_program("python3", "x"), "it said last: getaddrinfo EAI_AGAIN a.example", "It has no network in its sandbox:"),
-        (a_program("npx", "x"), "the program npx is not there", "`lmtui mcp set a --where host` lets it run on this machine"),
-        *((entry, said, "") for entry, said in NOTHING_TO_ADVISE),
-        (a_program("/srv/x"), "the program /srv/x is not there", "Its sandbox cannot run the program."),
-        (a_program("/tmp/x"), "/tmp/x exists, but the sandbox does not see /tmp of this machine", "Move it to another folder."),
-    ],
-)  # fmt: skip
-def test_what_wants_a_network_and_has_none_is_told_how_to_get_it(entry: ServerEntry, said: str, words: str) -> None:
-    found = advice(entry, said)
-    assert words in found if words else not found
-    assert advice(entry, said, "process, not isolated") == ""

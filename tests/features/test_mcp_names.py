@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmtui.core.mcp import changes_text
 from lmtui.features.mcp.server import changes_of
 from lmtui.features.mcp.tool_names import RawTool, harmless, server_key, told_name, told_schema, told_tools, tools_digest
 from tests.sets import for_each
@@ -128,16 +127,6 @@ def a_tool(name: str = "echo", description: str = "Say it back.", /, **propertie
 ECHO = a_tool(text={"type": "string"})
 
 
-def test_what_was_added_and_removed_is_said_with_its_words_and_arguments() -> None:
-    send = a_tool("send", "Send it.", to={"type": "string"})
-    (added,) = changes_of([ECHO], [ECHO, send])
-    assert (added.kind, added.name) == ("added", "send")
-    assert added.lines == ("+ Send it.", '+ to.type: "string"', '+ required: ["to"]')
-    (removed,) = changes_of([ECHO, send], [ECHO])
-    assert (removed.kind, removed.lines[0]) == ("removed", "- Send it.")
-    assert changes_text([added, removed, added]) == "2 added, 1 removed"
-
-
 def test_changed_words_and_schemas_stand_below_each_other_and_one_that_no_model_is_told_of_is_said_to_be_one() -> None:
     now = a_tool("echo", "Say it loudly.", text={"type": "integer"}, loud={"type": "boolean"})
     (change,) = changes_of([ECHO], [now])
@@ -163,14 +152,6 @@ def test_hostile_words_are_cleaned_and_several_tools_of_one_name_compared() -> N
     assert not any(sign in text for sign in ("\x1b", "\n", "\x07", "\u202e", "<|im_start|>"))
     changes = changes_of([ECHO], [ECHO, a_tool("echo", "Another.")])
     assert [(change.kind, change.name) for change in changes] == [("added", "echo")]
-
-
-def test_a_flood_of_changes_is_bounded_and_quick() -> None:
-    flood = [a_tool(f"t{number}", "x" * 5_000, **{f"p{i}": {"type": "string"} for i in range(40)}) for number in range(200)]
-    changes = changes_of([], flood)
-    assert len(changes) == 200
-    assert sum(len(change.lines) for change in changes) < 500
-    assert "more lines" in changes[0].lines[-1]
 
 
 TEXTS = st.text(max_size=8)

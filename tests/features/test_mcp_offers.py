@@ -15,7 +15,7 @@ from mcp import types
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import Envelope, ModelChanged
-from lmtui.core.mcp import READ_RESOURCE, McpServer, McpTool, ServerState
+from lmtui.core.mcp import READ_RESOURCE, McpTool, ServerState
 from lmtui.core.messages import MAX_IMAGE_BYTES, ToolSet
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
@@ -24,14 +24,12 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.features.mcp.sdk import as_result
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES
-from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox, found_text, search, search_spec
+from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
-from lmtui.models.tokens import count_tokens
 from lmtui.paths import config_dir
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
-from tests.features.paper_server import OPTIONS, PIXEL, tools
-from tests.sets import for_each
+from tests.features.paper_server import PIXEL
 
 Start = Callable[..., Awaitable[McpRoom]]
 LIMIT_S = 20.0
@@ -151,32 +149,12 @@ async def no_launcher() -> GuardedLauncher | None:
     raise AssertionError("a server is started")
 
 
-async def test_who_announces_nothing_is_not_asked(workspace: Path, start: Start) -> None:
-    room = await start("asked=asked.txt")
-    assert (room.prompts(), room.resources(), room.reader("paper")) == ((), (), None)
-    asked = (workspace / "asked.txt").read_text().split()
-    assert "tools/list" in asked
-    assert not [each for each in asked if each.startswith(("prompts/", "resources/"))]
-
-
 async def test_a_server_that_does_not_list_them_is_ready_all_the_same(start: Start) -> None:
     async with asyncio.timeout(LIMIT_S / 2):
         room = await start("offers=silent", timeout_s=1)
     (server,) = room.servers()
     assert (server.state, room.prompts()) == (ServerState.READY, ())
     assert len(server.tools) > 5
-
-
-async def test_other_prompts_are_heard_of(start: Start) -> None:
-    room = await start("offers=1")
-    seen = asyncio.Event()
-    _ = room.listen(lambda: seen.set() if len(room.prompts()) == 3 else None)
-    tool = next(tool for tool in room.tools() if tool.own_name == "echo")
-    await room.call(McpTool("x", "paper", "more_prompts"), {}, lambda _: None)
-    async with asyncio.timeout(LIMIT_S):
-        await seen.wait()
-    assert room.prompts()[0].name == "mcp__paper__more_0"
-    assert tool in room.tools()
 
 
 async def test_resources_are_listed_and_read_by_one_tool_that_asks_as_any_call(start: Start) -> None:
@@ -287,40 +265,3 @@ def test_structured_content_is_told_once_also_beside_a_text_that_no_parser_takes
     found = as_result("t", result(types.TextContent(text="[" * 100_000), structured_content={"total": 3}))
     assert found.text.startswith("[[[")
     assert found.text.endswith('{"total": 3}')
-
-
-def two_hundred() -> list[McpTool]:
-    OPTIONS["tools"] = "200"
-    listed = tools()
-    OPTIONS.pop("tools")
-    return [
-        McpTool(f"mcp__shop__{tool['name']}", "shop", tool["name"], tool["description"], tool["inputSchema"])
-        for tool in listed[-200:]
-    ]
-
-
-def test_the_right_one_of_two_hundred_stands_first_with_its_schema_or_it_is_said_that_none_fits() -> None:
-    shop = two_hundred()
-    for query, expected in (
-        ("create a ticket", "create_ticket"), ("delete invoices", "delete_invoice"), ("exporting metrics", "export_metric"),
-        ("archive_photo", "archive_photo"), ("countRecipes", "count_recipe"), ("mcp__shop__update_sensor", "update_sensor"),
-    ):  # fmt: skip
-        assert search(query, shop)[0].own_name == expected, query
-    text = found_text("create ticket", shop)
-    assert text.startswith("mcp__shop__create_ticket: Create one ticket of the shop, by its id.\n  arguments: {")
-    assert text.count("arguments: {") == 5
-    assert "200 tools in all" in text
-    assert "none is ready" in found_text("ticket", [])
-    for query in ("", "???", "zebra"):
-        text = found_text(query, shop)
-        assert ("No tool fits" in text, "Servers: shop" in text) == (True, True), query
-
-
-@for_each("count", [1, 10, 60])
-def test_its_price_does_not_grow_with_servers_or_tools(count: int) -> None:
-    servers = [McpServer(f"a-rather-long-server-name-{i}", "f", ServerState.READY) for i in range(count)]
-    spec = search_spec(servers)
-    told = json.dumps(
-        {"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters}}
-    )
-    assert count_tokens(told) <= 300

@@ -34,19 +34,6 @@ def state(workspace: Path, entry: ServerEntry) -> ServerState | None:
     return resting_state(entry, Memory(workspace, entry).known)
 
 
-def test_what_is_trusted_is_listed_and_can_be_taken_back(workspace: Path) -> None:
-    entry = name_server(workspace, command="x")
-    answers: list[int] = []
-    trust = ServersTrust(workspace, lambda: answers.append(1))
-    assert (trust.trusted(), len(trust.waiting())) == ([], 1)
-    say(trust, is_trusted=True)
-    assert [item.text for item in trust.trusted()] == ["paper: x"]
-    assert state(workspace, entry) is None
-    trust.revoke()
-    assert (trust.trusted(), len(trust.waiting()), len(answers)) == ([], 1, 2)
-    assert state(workspace, entry) is ServerState.WAITING
-
-
 def test_a_yes_that_is_taken_back_takes_tools_and_choice_with_it_and_keeps_the_switch(workspace: Path) -> None:
     entry = name_server(workspace, command="x")
     Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS, is_on=True))

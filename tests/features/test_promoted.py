@@ -18,7 +18,6 @@ from lmtui.features.skills.shelf import SkillToolbox
 from lmtui.tools.registry import ToolRegistry
 from tests.sets import for_each
 
-FORM_FEED = "\x0c"
 GOOD = '''\
 """A module."""
 from __future__ import annotations
@@ -62,14 +61,6 @@ def a_tool(name: str = "") -> PromotedTool:
     return check("a.py", GOOD, "shorten", name)
 
 
-@for_each("sign", [FORM_FEED, "\u2028", "\x1d", "\x85", "\x0b"])
-def test_lines_are_those_that_python_counts(sign: str) -> None:
-    body = f"def f(a: int) -> str:\n    'Say {sign} it.'\n    return '{sign}'"
-    assert (
-        check("a.py", f"ONE = '{sign}'\n{sign if sign == FORM_FEED else ''}\n{body}\nTWO = 2\n", "f", "").source == f"{body}\n"
-    )
-
-
 def test_what_python_finds_wrong_only_after_parsing_and_a_type_of_any_depth_are_said() -> None:
     for wrong in ("global a", "nonlocal b"):
         with pytest.raises(ToolError, match="it is not Python"):
@@ -98,13 +89,6 @@ def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
             ]
         },
     }, "additionalProperties": False, "required": ["text"]}  # fmt: skip
-
-
-def test_it_goes_by_the_name_that_was_asked_for_and_one_that_is_none_is_refused() -> None:
-    assert {a_tool(name).name for name in ("skill__cut", "cut", " Cut ")} == {"skill__cut"}
-    for name in ("../x", "a b", "1a", "a" * 60, "ü"):
-        with pytest.raises(ToolError, match="not a name"):
-            _ = a_tool(name)
 
 
 @for_each(("text", "reason"), [

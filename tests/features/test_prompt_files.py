@@ -146,9 +146,3 @@ def test_any_text_is_split_without_an_error(text: str) -> None:
     found = read_front(text)
     assert found.body == text.strip() or text.startswith("---")
     assert all(key == key.strip().lower() for key in found.fields)
-
-
-def test_lists_in_the_front_matter_are_taken() -> None:
-    found = read_front("---\nallowed-tools:\n  - Read\n  - Bash(ls *)\nname: 'x'\n---\nbody")
-    assert found.fields == {"allowed-tools": "Read, Bash(ls *)", "name": "x"}
-    assert read_front("---\nname: x\n").problem

@@ -16,8 +16,8 @@ from lmtui.features.front_matter import allowed_rules
 from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.reader import MAX_DESCRIPTION_CHARS, BrokenSkill, read_skill
 from lmtui.features.skills.service import SkillsGuide
-from lmtui.features.skills.shelf import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShelf
-from lmtui.features.skills.skill_folders import MAX_SKILL_BYTES, skills_trust
+from lmtui.features.skills.shelf import MOST_TOLD_TOKENS, SkillShelf
+from lmtui.features.skills.skill_folders import skills_trust
 from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
 from tests.sets import for_each
@@ -59,21 +59,6 @@ async def own(skills: SkillShelf) -> list[Skill]:
 
 def trust(workspace: Path, *, is_trusted: bool = True) -> None:
     say(skills_trust(workspace), is_trusted=is_trusted)
-
-
-async def test_each_place_is_looked_into(workspace: Path, home: Path) -> None:
-    for number, below in enumerate((".lmagent/skills", ".agents/skills", ".claude/skills")):
-        make(workspace / below, f"folder-{number}")
-    for number, folder in enumerate(
-        (home / ".agents/skills", home / ".claude/skills", workspace.parent / "lmtui/config/skills")
-    ):
-        make(folder, f"user-{number}")
-    trust(workspace)
-    found = await own(shelf(workspace))
-    assert [skill.name for skill in found] == ["folder-0", "folder-1", "folder-2", "user-0", "user-1", "user-2"]
-    assert {skill.state for skill in found} == {SkillState.READY}
-    assert found[1].place == ".agents/skills/folder-1/SKILL.md"
-    assert found[3].place == "~/.agents/skills/user-0/SKILL.md"
 
 
 async def test_the_folders_goes_before_the_users_and_that_before_the_one_that_ships(workspace: Path, home: Path) -> None:
@@ -155,14 +140,6 @@ async def test_no_link_of_a_folder_is_followed(workspace: Path, home: Path) -> N
     }  # fmt: skip
 
 
-async def test_who_links_to_their_own_skills_means_it(workspace: Path, home: Path) -> None:
-    make(home / "dotfiles", "tidy")
-    (home / ".claude/skills").mkdir(parents=True)
-    (home / ".claude/skills/tidy").symlink_to(home / "dotfiles/tidy")
-    assert [(skill.name, skill.state) for skill in await own(shelf(workspace))] == [("tidy", SkillState.READY)]
-    assert "Do it." in (await shelf(workspace).use("tidy")).text
-
-
 async def test_files_beside_it_are_named_and_read_and_no_others(workspace: Path, home: Path) -> None:
     folder = make(home / ".agents/skills").parent
     for name in ("scripts/run.py", "references/deep/er.md", "FORMS.md"):
@@ -182,18 +159,6 @@ async def test_files_beside_it_are_named_and_read_and_no_others(workspace: Path,
     for bad in ("../secret", "/etc/passwd", "scripts/../../x", *inside):
         with pytest.raises(ToolError):
             _ = await skills.read_file("tidy", bad)
-
-
-async def test_a_long_body_or_file_beside_it_is_cut_with_a_notice(workspace: Path, home: Path) -> None:
-    folder = make(home / ".agents/skills", body="word " * 20_000).parent
-    skills = shelf(workspace)
-    text = (await skills.use("tidy")).text
-    assert bytes_by_four(text) <= MOST_BODY_TOKENS + 100
-    assert "more characters; `skill` with file SKILL.md" in text
-    (folder / "whole.md").write_text("x" * MAX_SKILL_BYTES)
-    (folder / "long.md").write_text("x" * (MAX_SKILL_BYTES + 1))
-    assert await skills.read_file("tidy", "whole.md") == "x" * MAX_SKILL_BYTES
-    assert (await skills.read_file("tidy", "long.md")).endswith("x\n[cut here: this is its first 262,144 bytes]")
 
 
 async def test_a_skill_cannot_end_its_part_or_begin_another(workspace: Path, home: Path) -> None:
@@ -298,18 +263,6 @@ def front(text: str, body: str = "Do it.") -> bytes:
 def test_colons_in_a_description_are_taken_as_they_were_meant(text: str) -> None:
     found = read_skill(front(text.removeprefix("\ufeff")), "a")
     assert found.description.startswith("Use when: it")
-
-
-@for_each(("data", "line", "why"), [
-    (b"# A skill\n", 1, "does not begin"), (b"---\nname: a\n", 1, "no end"),
-    (front("name: a"), 2, "no description"), (front("- a\n- b"), 2, "key: value"),
-    (front("name: a\nwhat\ndescription: b"), 3, "key: value"),
-])  # fmt: skip
-def test_a_front_matter_that_cannot_be_read_says_where_and_why(data: bytes, line: int, why: str) -> None:
-    with pytest.raises(BrokenSkill) as found:
-        _ = read_skill(data, "a")
-    assert why in str(found.value)
-    assert found.value.line == line
 
 
 @for_each(("text", "name", "warning"), [

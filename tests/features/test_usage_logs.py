@@ -134,21 +134,6 @@ def test_a_line_that_cannot_be_is_passed_over(tmp_path: Path, fields: str) -> No
     assert total() == UsageSum(2, 2000, 48, 1200, 0, 5.0)
 
 
-@for_each("value", ["1e999", "-3", "NaN"])
-def test_seconds_that_cannot_be_are_none(tmp_path: Path, value: str) -> None:
-    path = write(tmp_path, 1)
-    add(path, line(3, USED).replace('"elapsed_s":2.5', f'"elapsed_s":{value}'))
-    assert total() == UsageSum(1, 1000, 24, 600)
-
-
-def test_a_log_of_an_older_version_has_its_seconds_from_the_speed_and_its_model_from_the_session(tmp_path: Path) -> None:
-    old = UsageUpdated(usage=Usage(100, 11, 0), tokens_per_s=5.0, first_token_s=1.5)
-    text = "".join(line(number, event) for number, event in enumerate((ModelChanged(model="m", url="u"), old, old), 2))
-    path = write(tmp_path, 1)
-    add(path, text.replace(',"model":"","elapsed_s":0.0', ""))
-    assert models() == {"m": UsageSum(2, 200, 22, 0, 0, 7.0)}
-
-
 def test_recorded_logs_of_older_versions_are_counted_as_their_events_say(tmp_path: Path) -> None:
     expected = 0
     for number, recorded in enumerate(sorted(RECORDED.glob("*.jsonl"))):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -23,7 +22,7 @@ from lmtui.features.batch import batch_runner
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner
 from lmtui.features.batch.service import BatchService
-from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks, tasks_for_files
+from lmtui.features.batch.task_file import MOST_BYTES, MOST_TASKS, BatchTask, decoded, read_tasks
 from lmtui.paths import batches_dir
 from tests.sets import for_each
 
@@ -48,18 +47,6 @@ def test_a_result_is_one_line_with_its_patch_and_the_last_one_counts(folder: Bat
     found = folder.results()
     assert (found["1"].status, found["1"].tries, found["1"].diff) == ("green", 2, "diffs/1.patch")
     assert len((folder.path / "results.jsonl").read_text().splitlines()) == 2
-
-
-def test_a_folder_without_a_batch_says_how_to_start_one_and_one_that_was_deleted_is_named(folder: BatchFolder) -> None:
-    with pytest.raises(UsageError, match="does not contain a batch"):
-        BatchFolder(folder.path.parent).read()
-    assert not BatchFolder(Path("x" * 10_000)).exists()
-    shutil.rmtree(folder.path)
-    with pytest.raises(UsageError, match=r"cannot be written.*No such file"):
-        folder.add(TaskResult("1", "green"), b"patch")
-    folder.write_progress("1 of 2 done", {})
-    with pytest.raises(UsageError, match="cannot be written"):
-        folder.lock()
 
 
 def test_only_one_process_works_on_a_batch(folder: BatchFolder) -> None:
@@ -103,16 +90,6 @@ def test_tasks_and_options_are_read_as_they_were_written_whatever_separators_and
     folder = BatchFolder(tmp_path / "other")
     folder.begin(tasks, {"tries": 2})
     assert folder.read() == (tasks, {"tries": 2})
-
-
-def test_what_runs_is_told_while_somebody_works_on_it(folder: BatchFolder) -> None:
-    folder.write_progress("1 of 2 done", {"2": 5.0})
-    assert folder.read_progress() == ("", {})
-    folder.lock()
-    assert folder.read_progress() == ("1 of 2 done", {"2": 5.0})
-    (folder.path / "progress.json").write_text("[")
-    assert folder.read_progress() == ("", {})
-    folder.unlock()
 
 
 @for_each(
@@ -246,24 +223,6 @@ def test_a_broken_line_is_named_and_the_others_are_taken(line: str, words: str) 
     tasks, problems = read_tasks(f"one\n{line}\nthree")
     assert ([task.text for task in tasks], len(problems)) == (["one", "three"], 1)
     assert problems[0].startswith(words)
-
-
-def test_an_id_that_another_task_has_is_reported_and_its_number_is_not_given_to_another() -> None:
-    tasks, problems = read_tasks('{"id": "x", "task": "a"}\n{"id": "x", "task": "b"}\nc')
-    assert ([task.text for task in tasks], problems) == (["a", "c"], ["line 2: another task has the id x"])
-    tasks, problems = read_tasks('{"id": 2, "task": "a"}\nb\n{"id": null, "task": "c"}\n{"id": "5", "task": "d"}\ne\n')
-    assert ([task.id for task in tasks], problems) == (["2", "6", "3", "5", "7"], [])
-
-
-def test_each_file_of_a_pattern_is_a_task() -> None:
-    tasks = tasks_for_files("Add types to {file}", ["a.py", "b {x}.py"])
-    assert [(task.text, task.files) for task in tasks] == [
-        ("Add types to a.py", ("a.py",)), ("Add types to b {x}.py", ("b {x}.py",)),
-    ]  # fmt: skip
-    with pytest.raises(UsageError, match=r"does not contain .file."):
-        tasks_for_files("Add types", ["a.py"])
-    with pytest.raises(UsageError, match="no file matches"):
-        tasks_for_files("Add types to {file}", [])
 
 
 @given(

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import platform
 import shutil
 import signal
 import sys
@@ -17,13 +16,12 @@ from typing import Any
 
 import pytest
 
-from lmtui import __version__
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.features.batch import cluster
 from lmtui.features.batch.batch_folder import TaskResult
 from lmtui.features.batch.cluster import Cluster, pack, validate_result
-from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, check_worker, run_task
+from lmtui.features.batch.cluster_worker import WorkerAnswer, WorkerTask, run_task
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
@@ -53,17 +51,6 @@ def test_files_are_sent_without_secrets_and_links_and_a_damaged_archive_is_refus
         sent_files = {each.name: each.mode for each in files}
     assert sent_files == {"a.py": 0o644, "bin/run.sh": 0o755, "ü.txt": 0o644}
     assert "its disk" in run_task(sent(), archive[: len(archive) // 2]).refused
-
-
-async def test_another_version_another_python_and_a_full_disk_are_named(
-    archive: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    python = platform.python_version()
-    assert await check_worker("0.1", python, "auto") == f"it has lmtui {__version__}, the head has 0.1"
-    assert await check_worker(__version__, "3.99.1", "auto") == f"it has Python {python}, the head has 3.99.1"
-    usage = shutil.disk_usage("/")._replace(free=1_000_000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    assert "its disk is full: 1 MB free in" in await check_worker(__version__, python, "auto")
 
 
 def sent(*flags: str, limit_s: float = 60.0) -> WorkerTask:
@@ -108,11 +95,6 @@ def test_the_head_decides_on_id_title_and_diff_and_an_answer_that_is_none_is_a_f
     assert (result.status, patch) == ("failed", b"")
     assert "larger than" in result.error
     assert validate_result(TASK, WorkerAnswer("{" * 5_000))[0].status == "failed"
-
-
-def test_a_workspace_with_too_many_files_is_not_sent_in_part(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="more than 100,000 files"):
-        pack(tmp_path, [str(number) for number in range(100_001)])
 
 
 @for_each("change", [{"status": "waiting"}, {"tokens": "many"}, {"files": None}, {"checks": ["a"]}, {"added": 1e400}])
@@ -236,13 +218,6 @@ async def test_a_worker_that_refuses_gets_no_more_tasks() -> None:
         assert (await cluster.run(TASK, 2))[0].status == "green"
         assert sorted(told) == ["worker a gets no tasks: its disk is full", "worker c gets no tasks: it has lmtui 0.1"]
         assert (cluster.slots, len(client.cancelled)) == (1, 3)
-
-
-async def test_files_are_sent_once_to_each_worker() -> None:
-    async with cluster_of({"a": DONE}) as (cluster, client, _):
-        for number in range(3):
-            await cluster.run(TASK, number)
-        assert [name for _, name in client.asked] == ["check_worker", "scatter"]
 
 
 async def test_without_a_scheduler_or_a_worker_the_batch_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from lmtui.features.batch.progress import ProgressReport, remaining_tasks
 from lmtui.features.batch.service import BatchReader, parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
-from lmtui.features.batch.values import MOST_OVERLAPS, BatchRow, BatchState, mergeable, with_overlaps
+from lmtui.features.batch.values import MOST_OVERLAPS, BatchRow, mergeable, with_overlaps
 from tests.sets import for_each
 
 
@@ -63,15 +63,6 @@ def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> Non
     progress.add(TaskResult("2", "green", tokens=5))
     assert progress.left_s == pytest.approx(10, abs=1)
     assert (progress.done, progress.tokens) == (2, 5)
-
-
-def test_a_task_that_changed_nothing_is_done() -> None:
-    tasks = [BatchTask(str(number), "do it") for number in range(3)]
-    known = {"0": TaskResult("0", "unchanged"), "1": TaskResult("1", "red")}
-    progress = remaining_tasks(tasks, known, retries_failed=False)[1]
-    assert progress.ending == "1 of 3 done · 1 failed · 1 unchanged · 1 waiting"
-    state = BatchState("", (BatchRow("0", "", "unchanged"), BatchRow("1", "", "red"), BatchRow("2", "")))
-    assert state.summary == progress.ending
 
 
 def test_what_an_action_does_not_take_is_refused() -> None:

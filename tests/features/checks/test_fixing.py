@@ -109,12 +109,6 @@ def test_the_functions_of_the_traceback_come_first_then_what_the_test_names_then
     assert [each.name for each in locate(code(), inner)[1]] == ["total", "mean"]
 
 
-def test_a_test_that_only_its_name_tells_of_is_found_too() -> None:
-    test, found = locate(code(), "FAILED tests/test_numbers.py::T::test_middle - assert 1 == 2\n")
-    assert "def test_middle" in test
-    assert "middle" in [each.name for each in found]
-
-
 @for_each(("answer", "draft"), [
     (MIDDLE, "    @staticmethod\n    def middle(values):\n        return sorted(values)[len(values) // 2]\n"),
     ("def middle(values):\n    return 1", "    def middle(values):\n        return 1\n"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
 from lmtui.core.project_checks import MOST_LINES, CheckOutcome, CommandEnded, Rung, check_words
-from lmtui.features.checks.ladder import Ladder, failures, first_failure, read_project, related_tests
+from lmtui.features.checks.ladder import Ladder, failures, first_failure, read_project
 from lmtui.features.checks.service import WorkspaceCheckRunner
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sets import few, for_each
@@ -125,14 +123,6 @@ async def test_a_check_that_floods_asks_or_kills_itself_says_something_short(run
     assert all(len(check.text) <= 2_100 for check in runner.told)
 
 
-async def test_a_program_that_is_not_there_says_nothing_about_the_change(runner: Runner, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
-    _ = await Ladder().at_end(runner, ["a.py"], frozenset())
-    (check,) = runner.told
-    assert check.outcome is CheckOutcome.NOT_RUN
-    assert "pytest" in check.text
-
-
 @pytest.mark.node
 async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text(json.dumps({"scripts": {"test": "node --test"}}))
@@ -165,16 +155,6 @@ async def test_what_decides_is_inferred_from_the_files(runner: Runner, files: di
     assert (suite.command if suite else None) == command
 
 
-async def test_related_tests_are_those_that_name_the_file_or_its_package(runner: Runner, tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "app").mkdir()
-    (tmp_path / "tests/test_one.py").write_text("from app.lexer import x\n")
-    (tmp_path / "tests/test_two.py").write_text("import app.parser\n")
-    (tmp_path / "tests/test_three.py").write_text("# about a lexer, in words only\n")
-    (tmp_path / "app/notes_lexer.py").write_text("import app.lexer\n")
-    assert await related_tests(runner, ["app/lexer.py", "tests/test_two.py"]) == ["tests/test_one.py", "tests/test_two.py"]
-
-
 @for_each(("output", "names"), [
     ("FAILED t/test_a.py::test_x - AssertionError: 1\nERROR t/test_b.py\n", ["t/test_a.py::test_x", "t/test_b.py"]),
     ("FAIL: test_add (test_calc.T.test_add)\n\nFAILED (failures=1)\n", ["test_add (test_calc.T.test_add)"]),
@@ -185,17 +165,6 @@ async def test_related_tests_are_those_that_name_the_file_or_its_package(runner:
 def test_what_failed_is_read_from_what_the_runners_say(output: str, names: list[str]) -> None:
     assert failures(output) == names
     assert first_failure("\n".join(f"line {number}" for number in range(50))).splitlines()[-1] == "line 49"
-
-
-@for_each("how", [["test_b"], ["discover", "-q"]])
-def test_an_error_of_the_loader_is_told_with_its_last_exception_first(tmp_path: Path, how: list[str]) -> None:
-    (tmp_path / "b.py").write_text("def f(:\n")
-    (tmp_path / "test_b.py").write_text("import unittest\nimport b\n")
-    ran = subprocess.run([sys.executable, "-m", "unittest", *how], cwd=tmp_path, capture_output=True, text=True, check=False)
-    lines = [line for line in first_failure(ran.stderr).splitlines() if not line.startswith("ERROR: ")]
-    assert lines[0] == "SyntaxError: invalid syntax"
-    assert lines[1].endswith('b.py", line 1')
-    assert not any("<frozen " in line for line in lines)
 
 
 @for_each(("command", "outcome", "said"), [
@@ -222,13 +191,3 @@ async def test_a_target_whose_program_is_missing_is_not_run_and_the_next_decides
         assert suite is not None
         assert suite.command == "make test"
     assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.NOT_RUN), *[(Rung.SUITE, CheckOutcome.PASSED)] * 2]
-
-
-async def test_a_missing_source_file_is_a_failure_and_where_nothing_can_run_that_is_the_end(
-    runner: Runner, tmp_path: Path
-) -> None:
-    (tmp_path / "Makefile").write_text("check: gone.h\n\ttrue\ntest:\n\ttrue\n")
-    assert await Ladder().at_end(runner, ["a.c"], frozenset())
-    (tmp_path / "Makefile").write_text("check:\n\tlmtui-has-no-such-linter .\n")
-    assert await Ladder().at_end(runner, ["a.py"], frozenset())
-    assert outcomes(runner) == [(Rung.SUITE, CheckOutcome.FAILED), (Rung.SUITE, CheckOutcome.NOT_RUN)]

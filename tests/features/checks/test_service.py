@@ -19,7 +19,7 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, parse_rule
 from lmtui.core.project_checks import CheckOutcome, Checks, Rung, WorkspaceChecks
 from lmtui.core.workspace import ExecResult
-from lmtui.features.checks.commands import COMMANDS, check_lines, list_checks, run_checks
+from lmtui.features.checks.commands import check_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
 from lmtui.features.service import FeatureHost, SessionServices
 from tests.sets import for_each
@@ -55,18 +55,6 @@ async def test_a_profile_is_chosen_by_its_name(make: Make, verify: str) -> None:
     assert checks.rules()[0] == ("profile", "full  (switch with /checks NAME: quick)")
 
 
-async def test_what_is_no_profile_is_a_command_and_an_unknown_one_is_said(make: Make, tmp_path: Path) -> None:
-    checks = make(verify="a", check_profiles=("a build: false", "a: false || true"))
-    assert (await checks.listed())[-1].command == "false && (false || true)"
-    checks = make(verify="make check", check_profiles=PROFILES)
-    assert await listed(checks) == [("suite", "make check", "settings")]
-    assert checks.rules()[0] == ("profile", "none  (switch with /checks NAME: quick, full)")
-    (tmp_path / "Makefile").write_text("test:\n\ttrue\n")
-    checks = make(verify="profile:other", check_profiles=PROFILES)
-    assert await listed(checks) == [("suite", "make test", "Makefile")]
-    assert "Unknown check profile 'other' (known: quick, full)" in checks.rules()[0][1]
-
-
 async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_settings_do_again(make: Make) -> None:
     checks = make(verify="off", check_profiles=PROFILES)
     session = SessionServices("s", checks.host.config, cast("Any", None), cast("Any", None), Offers())
@@ -81,26 +69,6 @@ async def test_a_profile_that_is_chosen_holds_in_open_sessions_until_the_setting
         checks.choose("other")
     checks.choose("auto")
     assert (ladder.is_on, ladder.command) == (False, "")
-
-
-async def test_a_session_is_told_of_a_profile_that_is_not_there_and_of_no_other(make: Make) -> None:
-    told: list[str] = []
-    session = cast("Any", SimpleNamespace(history=tuple, emit=lambda event: told.append(event.text)))
-    for verify in ("profile:quick", "quick", "auto", "make test"):
-        make(verify=verify, check_profiles=PROFILES).follow(session, is_ours=True)
-    assert told == []
-    make(verify="profile:x").follow(session, is_ours=True)
-    assert told == ["Unknown check profile 'x' (known: none). The project's own commands are used instead."]
-
-
-async def test_the_command_lists_what_decides_and_a_word_uses_a_profile(make: Make) -> None:
-    checks = make(check_profiles=PROFILES)
-    context = cast("Any", SimpleNamespace(host=SimpleNamespace(extensions={WorkspaceChecks: checks})))
-    assert any("no test command was found" in line for line in (await list_checks(context, "")).lines)
-    lines = (await list_checks(context, " quick ")).lines
-    assert lines[:2] == ("suite   make lint  (profile quick)", "profile quick  (switch with /checks NAME: full)")
-    (command,) = [each for each in COMMANDS if "gates" in each.slash]
-    assert command.handler is list_checks
 
 
 async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path) -> None:

@@ -253,10 +253,3 @@ async def test_a_table_that_fails_and_a_job_that_ended_lmtui_three_times_are_tol
     world.clock.at[100.0] = monkeypatch.undo
     await world.work_until(lambda: bool(world.ran))
     assert world.told == ["the disk is full"]
-
-
-async def test_an_idle_scheduler_naps_twice_a_second(make_world: Make) -> None:
-    world = make_world(job("a", 3600.0))
-    world.clock.until_s = 300.0
-    await world.work_until(lambda: world.clock.seconds >= 300.0)
-    assert world.clock.naps <= 625

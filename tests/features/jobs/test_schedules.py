@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.times import moment_of, zone_of
+from lmtui.core.times import zone_of
 from lmtui.features.jobs.schedules import first_time, next_time, read_schedule
 from tests.sets import for_each
 
@@ -98,18 +98,6 @@ def test_a_zone_that_is_not_there_is_an_error() -> None:
             zone_of(name)
 
 
-@given(st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1)), ZONES)
-def test_a_wall_time_is_the_first_moment_at_which_the_clocks_show_it_or_a_later_one(wall: datetime, zone: tzinfo) -> None:
-    wall = wall.replace(microsecond=0)
-    moment = moment_of(wall, zone)
-    shown = moment.astimezone(zone).replace(tzinfo=None, fold=0)
-    before = (moment - timedelta(seconds=1)).astimezone(zone).replace(tzinfo=None, fold=0)
-    assert shown >= wall
-    assert before < wall
-    if shown != wall:  # skipped: the clocks jumped over it in the second before
-        assert shown - before > timedelta(seconds=1)
-
-
 @given(CLOCKS, MOMENTS, ZONES)
 def test_a_daily_job_runs_once_for_each_date_of_its_zone(clock: time, after: datetime, zone: tzinfo) -> None:
     found = following(f"daily {clock:%H:%M}", after, zone, 5)
@@ -120,24 +108,6 @@ def test_a_daily_job_runs_once_for_each_date_of_its_zone(clock: time, after: dat
         assert timedelta() <= other - one <= timedelta(days=2)  # two: a zone left a date out
     is_usual = sum(each.astimezone(zone).time().replace(fold=0) == clock for each in found)
     assert is_usual >= 3
-
-
-CRONS = st.sampled_from(
-    ["0 9 * * *", "*/15 * * * *", "30 2 * * *", "0 0 1 * *", "5 4 * * sun", "0,30 1-3 * * *", "59 23 31 12 *", "0 12 13 * 5"]
-)
-
-
-@given(CRONS, MOMENTS, ZONES)
-def test_a_cron_job_comes_later_than_the_moment_it_is_asked_for_and_skips_nothing(
-    line: str, after: datetime, zone: tzinfo
-) -> None:
-    schedule = read_schedule(f"cron {line}", after, zone)
-    first = next_time(schedule, after, zone)
-    assert first is not None
-    assert first > after
-    middle = after + (first - after) / 2
-    assert next_time(schedule, middle, zone) == first
-    assert next_time(schedule, first - timedelta(seconds=1), zone) == first
 
 
 @given(st.integers(1, 366 * 86_400), MOMENTS, st.integers(0, 10**8))

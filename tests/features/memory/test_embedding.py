@@ -114,20 +114,6 @@ async def test_a_server_that_changes_the_size_is_asked_for_all_again(make: Calla
     assert await corpus.find("fruit") == "apples.md:1-1"
 
 
-async def test_a_server_with_ever_other_sizes_is_left_alone(make: Callable[..., Any]) -> None:
-    sizes = iter(range(3, 10_000))
-
-    def reply(body: dict[str, Any]) -> Reply:
-        return answer(next(sizes))(body)
-
-    corpus, server = await make(reply)
-    corpus.paths = [f"{number}.md" for number in range(40)]
-    for path in corpus.paths:
-        (corpus.search._workspace / path).write_text(f"apples {path}\n")
-    await corpus.embedded()
-    assert len(server.posted) < 10
-
-
 async def test_after_a_failure_words_alone_are_searched_and_vectors_are_tried_again(make: Callable[..., Any]) -> None:
     corpus, server = await make(failed(503, "loading"))
     assert (await corpus.embedded(), await corpus.find("apples")) == (0, "apples.md:1-1")
@@ -150,16 +136,6 @@ async def test_a_text_that_is_too_long_is_halved_and_at_last_passed_over(make: C
     (corpus.search._workspace / "apples.md").write_text("apples " + "and more words " * 60)
     assert (await corpus.embedded(), await corpus.find("fruit")) == (3, "apples.md:1-1")
     assert await corpus.find("metal") != "copper.md:1-1"
-
-
-async def test_vectors_of_text_that_stayed_are_kept_when_a_file_changes(make: Callable[..., Any]) -> None:
-    corpus, server = await make(answer(3))
-    (corpus.search._workspace / "apples.md").write_text("# One\n\napples\n\n# Two\n\npears\n")
-    assert await corpus.embedded() == 4
-    count = sum(len(body["input"]) for _, body in server.posted)
-    (corpus.search._workspace / "apples.md").write_text("# One\n\napples\n\n# Two\n\nplums and pears\n")
-    assert await corpus.embedded() == 4
-    assert sum(len(body["input"]) for _, body in server.posted) == count + 1
 
 
 @for_each("reply", [

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import NO_PROPOSALS, MemoryScope, Note, has_words, parse_notes
+from lmtui.core.memory_values import MemoryScope, Note, has_words, parse_notes
 from lmtui.features.memory.memory_files import MemoryFiles, with_note, without_notes
 from lmtui.features.memory.subcommands import review
 from lmtui.paths import config_dir
 from tests.sets import for_each
-from tests.tui.fake_memory import AGENTS, FakeMemory, some_proposals
+from tests.tui.fake_memory import FakeMemory, some_proposals
 
 PROJECT, USER = MemoryScope.PROJECT, MemoryScope.USER
 
@@ -97,13 +94,6 @@ def test_a_file_that_cannot_be_read_whole_is_not_changed(files: MemoryFiles, dat
     assert file.read_bytes() == data
 
 
-def test_a_note_that_the_end_of_a_long_file_cuts_is_left_out(files: MemoryFiles, tmp_path: Path) -> None:
-    ship(tmp_path, "".join(f"- The fact {number} of many\n" for number in range(11_000)))
-    notes = parse_notes(files.file(PROJECT).read().text, PROJECT)
-    assert len(notes) > 1_000
-    assert all(note.text.endswith("of many") for note in notes)
-
-
 def test_a_link_is_not_followed(files: MemoryFiles, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("- secret\n")
     (tmp_path / ".lmagent").mkdir()
@@ -122,22 +112,6 @@ def test_who_adds_at_once_loses_nothing(files: MemoryFiles, tmp_path: Path) -> N
 
     with ThreadPoolExecutor(3) as pool:
         assert (list(pool.map(add, "abc")), len(files.notes())) == ([True] * 3, 60)
-
-
-@pytest.mark.full
-def test_processes_that_add_in_several_folders_stay_trusted(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from lmtui.core.memory_values import Note\n"
-        "from lmtui.features.memory.memory_files import MemoryFiles\n"
-        "files = MemoryFiles(Path(sys.argv[1]))\n"
-        "for number in range(40): assert files.add(Note(f'note {number}'))"
-    )
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    folders = [tmp_path / name for name in "abc"]
-    for each in folders:
-        each.mkdir()
-    running = [subprocess.Popen([sys.executable, "-c", code, str(each)], env=environ) for each in folders]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
 
 
 @given(st.lists(st.text("ab# -`\n\u2028é", max_size=8), max_size=8), st.text("ab", min_size=1, max_size=3))
@@ -175,13 +149,6 @@ async def reviewed(memory: FakeMemory, *answers: str) -> list[tuple[object, ...]
     return memory.done
 
 
-async def test_each_proposal_is_decided_in_its_turn(memory: FakeMemory) -> None:
-    assert await reviewed(memory, "y", "n", "", "?", "y") == [
-        ("keep", "p1", "", MemoryScope.PROJECT), ("discard", "p2"),
-        ("keep", "p4", AGENTS, MemoryScope.PROJECT),
-    ]  # fmt: skip
-
-
 async def test_the_text_and_the_scope_can_be_others(memory: FakeMemory) -> None:
     assert await reviewed(memory, "s", "e", "Prefer pytest", "q") == [("keep", "p1", "Prefer pytest", MemoryScope.USER)]
 
@@ -194,18 +161,3 @@ async def test_leaving_decides_nothing_and_what_cannot_be_kept_is_told_and_the_n
     memory.problem = "the disk is full"
     assert await reviewed(memory, "y", "n") == [("discard", "p2")]
     assert "the disk is full" in capsys.readouterr().err
-
-
-async def test_without_a_terminal_they_are_listed(
-    memory: FakeMemory, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
-    assert await reviewed(memory) == []
-    out = capsys.readouterr().out
-    for words in ('turn 4, a web page: "implementations allow', "kept already: Tests need", "| 2. Push the tag", "4 of 4"):
-        assert words in out
-    assert "\x1b" not in out
-    await review(memory, is_json=True)
-    assert [each["id"] for each in json.loads(capsys.readouterr().out)] == ["p1", "p2", "p3", "p4"]
-    await review(FakeMemory())
-    assert capsys.readouterr().out == f"{NO_PROPOSALS}\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.core.memory_values import SearchSource
-from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, is_generated, source_of, stem, words_of
+from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, stem, words_of
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
 from lmtui.tools.text import lines_of
 from tests.sets import for_each
@@ -36,20 +36,6 @@ def put(index: SearchIndex, name: str, text: str, source: SearchSource = CODE, r
 
 def names(index: SearchIndex, text: str, limit: int = 5) -> list[str]:
     return [each.name for each in index.search(IndexQuery(text), limit)]
-
-
-def test_any_of_the_words_is_enough_rare_ones_count_more_and_what_defines_a_name_comes_first(index: SearchIndex) -> None:
-    for number in range(30):
-        put(index, f"many{number}.py", "load the file")
-        put(index, f"user{number}.py", "evict_oldest evict_oldest evict_oldest")
-    put(index, "one.py", "load the checkpoint")
-    assert names(index, "load checkpoint elsewhere")[0] == "one.py"
-    assert index.search(IndexQuery("load checkpoint"), 1)[0].score == pytest.approx(1.0)
-    put(index, "cache.py", "def evict_oldest(self): return self.entries.popitem() or self.other", title="Cache.evict_oldest")
-    assert [names(index, query)[0] for query in ("evict_oldest", "Cache.evict_oldest")] == ["cache.py"] * 2
-    put(index, "a.py", "def readPlainPond(): ...")
-    put(index, "b.py", "plain words")
-    assert (names(index, "readPlainPond"), names(index, "pond")) == (["a.py", "b.py"], ["a.py"])
 
 
 def test_the_version_that_was_read_later_stays(index: SearchIndex) -> None:
@@ -136,39 +122,6 @@ def test_a_file_that_breaks_while_it_is_open_fails_once_and_is_made_anew(tmp_pat
     index.close()
 
 
-def test_vectors_find_what_has_no_word_in_common_and_never_mix_models(index: SearchIndex) -> None:
-    put(index, "a.py", "apples")
-    put(index, "b.py", "bicycles")
-    missing = index.without_vector("small/3", 10)
-    assert [text for _, text in missing] == ["a.py\napples", "b.py\nbicycles"]
-    index.put_vectors("small/3", {missing[0][0]: (1.0, 0.1, 0.0), missing[1][0]: (-1.0, 0.2, 0.5)})
-    assert index.without_vector("small/3", 10) == []
-    assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py", "b.py"]
-    assert index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5) == []
-    assert len(index.without_vector("large/2", 10)) == 2
-    index.put_vectors("large/2", {missing[1][0]: (1.0, 0.0)})
-    assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5)] == ["b.py"]
-    assert [each.name for each in index.search(IndexQuery("fruit", (0.9, 0.0, 0.1), "small/3"), 5)] == ["a.py"]
-    index.remove(CODE, "b.py", 5)
-    assert index.search(IndexQuery("fruit", (0.9, 0.0), "large/2"), 5) == []
-    index.put_vectors("large/2", {missing[0][0]: (0.0, 1.0)})
-    assert (index.counts()["vectors"], index.without_vector("large/2", 10), index.counts()["vectors"]) == (2, [], 1)
-
-
-def test_what_is_nearer_than_the_rest_stands_out_whatever_the_model_calls_near(index: SearchIndex) -> None:
-    for number in range(40):
-        put(index, f"{number}.py", f"words {number}")
-    put(index, "project near", "apples", MEMORY)
-    put(index, "project far", "bicycles", MEMORY)
-    vectors = {text: (1.0, number % 7 / 20, 0.0) for number, (_, text) in enumerate(index.without_vector("m/3", 99))}
-    vectors |= {"apples": (1.0, 0.0, 2.0), "bicycles": (1.0, 0.1, 0.0)}
-    index.put_vectors("m/3", {number: vectors[text] for number, text in index.without_vector("m/3", 99)})
-    found = index.nearness(IndexQuery("", (1.0, 0.0, 1.5), "m/3"), MEMORY)
-    assert found["project near"] > 6
-    assert found["project far"] < 2
-    assert index.nearness(IndexQuery("", (1.0, 0.0), "m/2"), MEMORY) == {}
-
-
 LINES = st.lists(
     st.sampled_from(
         ["", "    ", "# Top", "## Below", "```", "class A:", "    def run(self):", "        return 1", "@cached", "x = 2", "}"]
@@ -210,29 +163,12 @@ def test_python_is_cut_at_its_functions_and_a_chunk_names_all_that_it_defines() 
     assert [chunk.title for chunk in cut("a.ts", script)] == ["load LIMIT Store"]
 
 
-def test_markdown_is_cut_at_headings_and_a_file_that_is_ever_more_indented_all_the_same() -> None:
-    text = "# Guide\n\nhello\n\n## Install\n\n```sh\n# not a heading\n```\n\n# Other\n"
-    assert [(chunk.first, chunk.last, chunk.title) for chunk in cut("a.md", text)] == [
-        (1, 3, "Guide"), (5, 9, "Guide > Install"), (11, 11, "Other"),
-    ]  # fmt: skip
-    text = "\n\n".join(" " * indent + "begin" for indent in range(1_300))
-    assert len(cut("a.js", text)) > 100
-
-
 def test_a_name_is_found_whole_and_in_its_parts_without_accents_and_japanese_by_two_letters() -> None:
     assert words_of("core.read_plain(SessionStore)") == [
         stem("core"), "read_plain", "read", "plain", "core.read_plain", "sessionstore", stem("session"), stem("store"),
     ]  # fmt: skip
     assert words_of("Größe café") == [*words_of("Große cafe")]
     assert words_of("設定画面") == ["設定", "定画", "画面"]
-
-
-@for_each(
-    ("one", "other"),
-    [("running", "run"), ("cached", "caching"), ("queries", "query"), ("processes", "process"), ("approval", "approved")],
-)
-def test_forms_of_a_word_have_one_stem(one: str, other: str) -> None:
-    assert stem(one) == stem(other)
 
 
 @given(st.text())
@@ -242,11 +178,3 @@ def test_words_of_any_text_are_plain(text: str) -> None:
         assert word not in STOP_WORDS
         assert '"' not in word
         assert word.strip()
-
-
-def test_data_and_generated_code_are_left_out() -> None:
-    assert source_of("a/poetry.lock") is None
-    assert source_of("docs/guide.md") is SearchSource.DOC
-    assert source_of("src/Main.java") is SearchSource.CODE
-    assert is_generated("var a=1;" * 1_000)
-    assert not is_generated("x = 1\n" * 1_000)

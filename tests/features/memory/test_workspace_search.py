@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import threading
@@ -198,38 +197,12 @@ async def test_a_search_does_not_wait_longer_than_it_may(corpus: Corpus, monkeyp
     assert places(await corpus.find("marker")) == ["a.py:1-1"]
 
 
-async def test_indexing_leaves_the_event_loop_alone_and_ends_at_once(corpus: Corpus) -> None:
-    for number in range(300):
-        corpus.write(f"src/{number}.py", f"def function_{number}():\n    return marker\n\n\n" * 60)
-    corpus.search.start()
-    task = corpus.search._begin_update()
-    longest_s, began_s = 0.0, time.monotonic()
-    while time.monotonic() - began_s < 1:
-        before_s = time.monotonic()
-        await asyncio.sleep(0.001)
-        longest_s = max(longest_s, time.monotonic() - before_s)
-    assert not task.done()  # it rests most of the time
-    assert longest_s < 0.5
-    began_s = time.process_time()
-    await corpus.search.close()
-    assert time.process_time() - began_s < 1
-
-
 async def test_an_index_that_cannot_be_used_is_said(corpus: Corpus) -> None:
     kept_dir("search", corpus.folder).parent.mkdir(parents=True)
     kept_dir("search", corpus.folder).write_text("in the way")
     with pytest.raises(UsageError, match="could not use"):
         await corpus.find("marker")
     assert corpus.search.problem
-
-
-async def test_facts_say_what_is_indexed_and_make_no_index(corpus: Corpus) -> None:
-    assert await corpus.search.facts() == ""
-    assert not kept_dir("search", corpus.folder).exists()
-    corpus.write("a.py", "marker = 1\n")
-    corpus.notes = [Note("One."), Note("Two.")]
-    await corpus.find("marker")
-    assert (await corpus.search.facts()).startswith("2 notes, 1 code file in 3 chunks, 0.0 MB")
 
 
 async def test_a_message_recalls_the_notes_that_it_is_about_and_no_others(corpus: Corpus) -> None:

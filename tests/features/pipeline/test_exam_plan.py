@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.exam.planned import HIDDEN, PLAN, tasks
-from lmtui.core.pipeline import problem_of
 
 _RIGHT = {
     "slug": "import re\ndef slug(text):\n    return re.sub(r'[^a-z0-9]+', '-', text.lower()).strip('-')\n",
@@ -87,10 +86,3 @@ def test_without_it_nothing_passes(project: Path) -> None:
     for number, spec in enumerate(tasks(), 1):
         assert not all(_passes(project, "bash", "-c", each) for each in spec.checks), spec.title
         assert not _passes(project, "python", HIDDEN, str(number)), spec.title
-
-
-def test_it_is_a_plan_of_twelve() -> None:
-    specs = dict(enumerate(tasks(), 1))
-    assert len(specs) == 12
-    assert not problem_of(specs)
-    assert [number for number, each in specs.items() if each.after] == [10, 11, 12]

@@ -27,7 +27,6 @@ from lmtui.features.pipeline.planner import (
     joined,
     preflight,
     read_tasks,
-    with_excerpts,
 )
 from tests.sets import for_each
 
@@ -102,12 +101,6 @@ def test_a_command_is_a_check_and_prose_is_none() -> None:
     assert [text for text in (*commands, *prose) if is_check(text)] == [*commands]
 
 
-@for_each(("budget", "found"), [("20 steps 5,000 tokens", (20, 5_000)), ("low", (0, 0)), (3, (0, 0))])
-def test_a_budget_is_taken_where_it_is_one(budget: object, found: tuple[int, int]) -> None:
-    (draft,) = read_tasks(json.dumps([{"title": "Write a", "budget": budget}]))
-    assert (draft.spec.max_steps, draft.spec.max_tokens) == found
-
-
 def test_tasks_wait_across_parts_and_for_a_file() -> None:
     def draft(title: str, *files: str, after: tuple[str, ...] = ()) -> TaskDraft:
         return TaskDraft(TaskSpec(title, files=files), after)
@@ -134,18 +127,6 @@ Each has an area, too.
 """
 
 
-@for_each(("path", "excerpt"), [
-    ("circle.py", "## Circle\ncircle.py has an area.\n- It is round."),
-    ("lib/square.py", "## Others\nEach has an area, too.\n- `src/square.py` has four corners."),
-    ("lib/all.py", "# Shapes\nWords about them, in `all.py`."), ("none.py", PLAN.strip()),
-])  # fmt: skip
-def test_a_task_gets_what_the_plan_says_of_its_files(path: str, excerpt: str) -> None:
-    (draft,) = with_excerpts([TaskDraft(TaskSpec("Add it", "Words.", (path,)))], PLAN)
-    assert draft.spec.text == f"Words.\n\nFrom the plan (do only this task):\n\n{excerpt}"
-    assert with_excerpts([draft], PLAN) == [draft]
-    assert with_excerpts([TaskDraft(TaskSpec("Add it", "Words."))], PLAN * 50)[0].spec.text == "Words."
-
-
 LINES = [
     "# A\n", "## B\n", "### C\n", "- item\n", "1. item\n", "\n", "```\n", "words and words\n",
     "\r\n", "x" * 30, "é", "\u2028", " ",
@@ -157,13 +138,6 @@ def test_parts_joined_are_the_text_and_fit(text: str, most: int) -> None:
     parts = chunks(text, most, len)
     assert "".join(parts) == text
     assert all(len(part) <= max(1, most) for part in parts)
-
-
-def test_a_text_is_cut_at_the_greatest_sections_that_fit() -> None:
-    text = "# A\nwords\n```\n# no heading\n```\n## B\n- one\n- two\n# C\nend\n"
-    assert chunks(text, 1_000, len) == [text]
-    assert chunks(text, 40, len) == ["# A\nwords\n```\n# no heading\n```\n", "## B\n- one\n- two\n# C\nend\n"]
-    assert chunks("# A\n- one\n- two\n- three\n", 14, len) == ["# A\n- one\n", "- two\n", "- three\n"]
 
 
 class Model:
@@ -259,25 +233,6 @@ async def test_plans_that_cannot_be(text: str, problem: str) -> None:
         await decompose(text, no_model, 8_000, bytes_by_four)
 
 
-def test_preflight_says_what_is_known() -> None:
-    rows = preflight("- [ ] a\n  check: look at it\n- [ ] BLOCKING: why?\n", 8_000, bytes_by_four)
-    assert rows == [
-        ("tokens", "13 of 8,000 in the window", 13),
-        ("task list", "yes: no model is needed to plan it", True),
-        ("tasks", "1", 1),
-        ("questions", "1, 1 open", {"all": 1, "open": 1}),
-        ("problem", doubt := "the check of task 1 does not look like a command that can fail: look at it", doubt),
-    ]
-    rows = preflight(sections(20), 1_600, bytes_by_four)
-    assert ("fits", "no: the model is asked about 4 parts", False) in rows
-    assert ("tasks", "not known yet", None) in rows
-    for text, window_tokens, problem in (
-        ("words", 500, "the model's window is too small to plan with"),
-        ("- [ ] a\n after: b", 9_000, "line 2: after names 'b', which is not a task of this list"),
-    ):
-        assert ("problem", problem, problem) in preflight(text, window_tokens, bytes_by_four)
-
-
 JSON_PIECES = [
     '{"tasks": [', '{"title": "a"', '"after": [1]', '"files": "', "}", "]", ",", '"', "```json\n",
     "<think>", "</think>", "\ud800", "…", "\\u",
@@ -295,28 +250,6 @@ def check_answer(answer: str) -> None:
     except ToolError:
         return
     assert specs
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from(["a", "1", "…", "../x", "make"]),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(["tasks", "title", "after", "files", "check", "id", "plan", "phase"]), inner, max_size=5
-        )
-    ),
-    max_leaves=20,
-)
-
-
-@given(VALUES)
-def test_any_value_has_tasks_or_its_own_error(value: object) -> None:
-    check_answer(json.dumps({"tasks": value}))
 
 
 @pytest.mark.parametrize("piece", ["- [ ", "#", "`", "{", '{"', "[{", '"', "\\", "words and\n", "# A\n- b\n\n", ",", "<think>"])

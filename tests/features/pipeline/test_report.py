@@ -40,13 +40,6 @@ def test_requests_tokens_and_loads_are_counted_by_role() -> None:
     }  # fmt: skip
 
 
-def test_they_are_a_table_for_people() -> None:
-    lines = report_markdown(some_report()).splitlines()
-    at = lines.index("| role | requests | prompt tokens | completion tokens | loads | unloads | load s |")
-    assert lines[at + 2 : at + 4] == ["| planner | 1 | 100 | 20 | 1 | 1 | 2.5 |", "| coder | 2 | 1,010 | 55 | 1 | 0 | 1.2 |"]
-    assert "| role |" not in report_markdown(some_report(usage={}))
-
-
 def test_this_version_can_be_read_and_one_of_version_1_becomes_it_with_what_it_lacks_empty() -> None:
     assert read_report(json.dumps(some_report()).encode())["schema_version"] == 2
     earlier = some_report(schema_version=1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
 from lmtui.core.pipeline import OpenQuestion, TaskSpec
-from lmtui.features.pipeline.task_list import open_questions, paths_in, read_task_list, task_item
+from lmtui.features.pipeline.task_list import open_questions, read_task_list, task_item
 from tests.sets import for_each
 
 LIST = """\
@@ -68,14 +68,6 @@ def test_forms_of_a_list(text: str, titles: list[str]) -> None:
     assert [each.title for each in specs] == titles
 
 
-def test_numbers_are_those_of_the_list_and_a_nested_list_and_its_files_belong_to_the_task() -> None:
-    specs = read_task_list("5. Add a\nfiles: a.py\n6. Add b\nafter: 5\n7. Add c\nafter: 5, task 6\n")
-    assert specs is not None
-    assert [each.after for each in specs] == [(), (1,), (1, 2)]
-    nested = "### Task 1: Add a\n\n**Files:**\n- Create: `a.py`\n- Test: `b.py`\n\n#### Steps\n- [ ] write it\n"
-    assert read_task_list(nested) == [TaskSpec("Add a", "#### Steps\n- [ ] write it", ("a.py", "b.py"))]
-
-
 def test_a_field_goes_on_below_its_name_until_something_else_comes() -> None:
     text = (
         "- [ ] Add a\n  depends on:\n\n  check:\n  ```sh\n  pytest -q\n  make\n  ```\n  words\n"
@@ -119,15 +111,6 @@ def test_a_budget_has_steps_and_tokens(line: str, budget: tuple[int, int]) -> No
 def test_a_budget_that_cannot_be_read_and_an_unknown_task_are_named_with_their_line(lines: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_task_list(f"- [ ] Add a\n  {lines}\n")
-
-
-@for_each(("value", "paths"), [
-    ("a.py, b/c.py", ["a.py", "b/c.py"]), ("`my file.py` and `b.py`", ["my file.py", "b.py"]),
-    ("a.py b.py", ["a.py", "b.py"]), ("./src//a.py (new); b\\c.py:10-20", ["src/a.py", "b/c.py"]),
-    ("my file.py", ["my file.py"]), ("None", []), ("../x", ["../x"]),
-])  # fmt: skip
-def test_paths(value: str, paths: list[str]) -> None:
-    assert paths_in(value) == paths
 
 
 def test_open_questions_wherever_they_are_marked() -> None:

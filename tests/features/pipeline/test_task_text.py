@@ -24,11 +24,6 @@ def test_what_is_written_is_read_back(spec: TaskSpec) -> None:
     assert read_spec(spec_text(spec), TaskSpec("")) == spec
 
 
-def test_a_text_of_several_lines_is_written_in_lines_and_what_is_left_out_stays() -> None:
-    assert 'text = """\nCount the depth.\nKeep strings."""\n' in spec_text(SPEC)
-    assert read_spec('title = "Other"', SPEC).checks == SPEC.checks
-
-
 @for_each(("text", "problem"), [
     ("# a\ntitle = Nested", "line 2"),
     ('title = "a"\nfiles = "b"', "line 2: files has to be a list of texts in quotes"),
