@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.attempts import config_of, plans_of
 from lmtui.app.host import Runtime
-from lmtui.config import Config
-from lmtui.core.attempt_values import Attempt, AttemptState, ranked, reason
+from lmtui.core.attempt_values import Attempt, AttemptState, ranked
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
 from lmtui.core.permissions.rules import Mode
-from lmtui.core.project_checks import CheckOutcome, Rung
-from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
@@ -54,60 +50,6 @@ def test_green_wins_then_the_fewest_failing_then_the_smallest(
 ) -> None:
     chosen = ranked(attempts)[0]
     assert (chosen.number, chosen.is_green, chosen.is_good) == (best, is_green, is_good)
-
-
-def test_the_first_is_as_configured_and_each_other_has_a_seed_of_its_own() -> None:
-    drawn = [config_of(Config(temperature=0.2), number) for number in (1, 2, 3)]
-    assert [(each.temperature, each.seed) for each in drawn] == [(0.2, -1), (0.7, 2), (0.7, 3)]
-    assert {each.mode for each in drawn} == {"auto"}
-    assert config_of(Config(temperature=0.9, seed=40), 3).seed == 42
-    assert config_of(Config(temperature=0.9, seed=40), 3).temperature == 0.9
-
-
-def test_each_fourth_is_by_another_model_that_a_role_names_and_a_role_s_temperature_does_not_undo_the_heat() -> None:
-    config = Config(model="main", roles=("planner: big", "title: small", "coder: main temperature=0.1"))
-    plans = plans_of(config, 8)
-    assert [each.model for each in plans] == ["", "", "", "big", "", "", "", "big"]
-    coders = [parse_roles(each.config.roles)[ModelRole.CODER] for each in plans]
-    assert [(each.temperature, each.seed) for each in coders[:3]] == [(0.1, None), (0.7, 2), (0.7, 3)]
-    assert {each.model for each in plans_of(Config(model="main", roles=("planner: main",)), 8)} == {""}
-
-
-def test_where_no_check_says_anything_the_change_that_most_made_wins_then_the_smallest() -> None:
-    small, first, second = (
-        attempt(number, verified="unverified", lines=lines, digest=digest)
-        for number, lines, digest in ((1, 2, "x"), (2, 9, "y"), (3, 8, "y"))
-    )
-    assert [each.number for each in ranked([small, first, second])] == [3, 2, 1]
-    assert reason([small, first, second], second) == "no checks ran; 2 of 3 attempts made the same change"
-    assert ranked([small, first])[0] is small, "two are too few to agree"
-    unknown = [replace(each, digest="") for each in (small, first, second)]
-    assert ranked(unknown)[0].number == 1, "what nobody has seen is no agreement"
-    green = attempt(4, verified="green", lines=90, digest="z")
-    assert ranked([small, first, second, green])[0] is green
-
-
-def test_of_two_that_are_green_the_one_that_repairs_what_failed_before_wins() -> None:
-    small = replace(attempt(1, verified="green", lines=1), checks={Rung.SUITE: CheckOutcome.KNOWN})
-    whole = replace(attempt(2, verified="green", lines=9), checks={Rung.SUITE: CheckOutcome.PASSED})
-    assert ranked([small, whole])[0] is whole
-    assert reason([small, whole], whole) == "all checks pass"
-    assert reason([small], small) == "nothing fails that did not fail before"
-
-
-@for_each(
-    "attempts, words",
-    [
-        ([attempt(1, verified="green"), attempt(2, verified="green", lines=9)], "all checks pass with the smallest change"),
-        ([attempt(1, verified="green")], "all checks pass"),
-        ([attempt(1, verified="red", failing=2, code=2)], "none is green; fewest failing tests (2)"),
-        ([attempt(1, verified="unverified")], "no checks ran; it is the smallest change"),
-        ([attempt(1, verified="unverified", lines=0)], "no attempt changed anything"),
-        ([attempt(1, verified="green", lines=None)], "no attempt can be used"),
-    ],
-)
-def test_the_reason_is_said(attempts: list[Attempt], words: str) -> None:
-    assert reason(attempts, ranked(attempts)[0]) == words
 
 
 async def test_a_kept_attempt_can_be_undone_and_a_change_of_the_users_is_not_overwritten(

@@ -9,13 +9,13 @@ from lmtui.app.connection import last_model
 from lmtui.app.host import open_runtime
 from lmtui.config import Config
 from lmtui.core.errors import ConfigError, ProviderError
-from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished
+from lmtui.core.events import ModelChanged, Notice
 from lmtui.core.hosts import root_url
 from lmtui.core.sessions import Session
 from lmtui.models.discovery import find_servers, read_choices
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import state_dir
-from tests.app.conftest import DONE, WRITE, Open, Serve, run, window_known
+from tests.app.conftest import DONE, Open, Serve, run, window_known
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -72,14 +72,6 @@ async def test_a_chosen_server_is_kept_and_never_gets_the_key_of_another(home: P
     assert not any(b"canary" in path.read_bytes() for path in home.rglob("*") if path.is_file())
 
 
-async def test_the_settings_come_before_what_was_chosen(open_one: Open, serve: Serve) -> None:
-    chosen, named = await serve(DONE), await serve(DONE)
-    await open_one().servers.use(chosen.url, "nosuch")
-    await run(await open_one(named.url).new_session())
-    assert named.requests
-    assert not chosen.requests
-
-
 async def test_a_session_is_taken_up_with_its_own_model_not_with_one_of_a_turn(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE)
     first = open_one(server.url, model="scripted")
@@ -110,15 +102,6 @@ async def test_an_address_at_which_no_model_server_answers_is_said_and_not_kept(
     assert open_one().setup_note
 
 
-async def test_a_kept_choice_that_is_gone_is_told_at_the_next_start(open_one: Open, serve: Serve) -> None:
-    server = await serve(DONE)
-    await open_one().servers.use(server.url, "scripted")
-    assert await open_one().servers.silent_choice() == ""
-    await server.__aexit__(None, None, None)
-    assert await open_one().servers.silent_choice()
-    assert await open_one("http://127.0.0.1:9").servers.silent_choice() == "http://127.0.0.1:9/v1"
-
-
 async def test_servers_that_were_used_are_kept_the_newest_first_and_said_when_they_are_silent(
     open_one: Open, serve: Serve
 ) -> None:
@@ -131,13 +114,6 @@ async def test_servers_that_were_used_are_kept_the_newest_first_and_said_when_th
     assert found[root_url(old.url)].chat_models
     assert found[new_url].note == "no answer"
     assert [each.url for each in read_choices()] == [new_url, root_url(old.url)]
-
-
-async def test_a_server_of_the_settings_that_a_session_used_is_kept_behind_the_chosen_one(open_one: Open, serve: Serve) -> None:
-    chosen, named = await serve(DONE), await serve(DONE)
-    await open_one().servers.use(chosen.url, "scripted")
-    await open_one(named.url, model="scripted").new_session()
-    assert [each.url for each in read_choices()] == [root_url(chosen.url), root_url(named.url)]
 
 
 def last_used(session: Session) -> tuple[str, str]:
@@ -160,37 +136,6 @@ async def switched(open_one: Open, one: ScriptedServer, other: ScriptedServer) -
     await runtime.close()
     await open_one().servers.use(one.url, "scripted")
     return session.id
-
-
-async def test_a_turn_goes_on_with_the_other_server_from_its_next_request_on(open_one: Open, serve: Serve) -> None:
-    one, other = await serve(WRITE), await serve(WRITE, DONE, models=("big",))
-    runtime = open_one(one.url, model="scripted", mode="auto")
-    session = await runtime.new_session()
-    await window_known(session)
-    await runtime.servers.use(other.url, "big")
-    provider = runtime._models._providers[session.id]
-
-    def switch(envelope: Envelope) -> None:
-        if isinstance(envelope.event, ToolCallFinished) and provider.url == one.url:
-            provider.switch(runtime._connection.provider())
-            session.set_model("big")
-
-    session.subscribe(switch)
-    await run(session)
-    assert ([each.body["model"] for each in one.requests], [each.body["model"] for each in other.requests]) == (
-        ["scripted"],
-        ["big"],
-    )
-
-
-async def test_a_session_that_is_opened_again_goes_on_with_what_it_used_last(open_one: Open, serve: Serve) -> None:
-    one, both = await serve(DONE), await serve(DONE, DONE, models=("scripted", "big"))
-    for first in (one, both):
-        session = await open_one().open_session(await switched(open_one, first, both))
-        await run(session)
-        assert both.requests[-1].body["model"] == "big"
-        assert warnings(session) == []
-    assert (len(one.requests), len(both.requests)) == (0, 2)
 
 
 async def test_a_session_whose_server_is_gone_goes_on_with_the_one_in_use_and_says_so(open_one: Open, serve: Serve) -> None:

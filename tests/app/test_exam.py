@@ -77,20 +77,6 @@ async def test_one_that_calls_in_no_form_has_none_kept(bench: Bench) -> None:
     assert ProfileStore().get(bench.key()) == ModelProfile()
 
 
-async def test_it_is_found_again_whether_the_model_is_loaded_or_not(bench: Bench) -> None:
-    model = PaperModel()
-    bench.show(model)
-    unloaded, loaded = ({"default_generation_settings": {"n_ctx": 8192}, "chat_template": text} for text in ("", "tools"))
-    bench.server.answers["/props"] = lambda _: ok(loaded if model.asked else unloaded)
-    await examine_named(Config(url=bench.server.url), "paper")
-    found = await Servers(ModelConnection(Config(url=bench.server.url))).look(bench.server.url)
-    assert found is not None
-    assert found.models[0].template
-    for served in (replace(found.models[0], template=""), found.models[0]):
-        key = ModelKey(bench.server.url, "paper", served.quantisation, served.template)
-        assert ProfileStore().get(key).call_form is ToolCallFormat.NATIVE
-
-
 async def test_faults_of_the_server_are_said(bench: Bench) -> None:
     bench.show(PaperModel())
     for status, said, text in (

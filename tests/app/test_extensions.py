@@ -332,10 +332,3 @@ async def test_a_sub_agent_that_works_has_them_under_the_same_rules(workspace: P
     first = next(event for event in events if isinstance(event, ToolCallFinished))
     assert (first.tool, first.ok) == ("mcp__paper__write", False)
     assert not (workspace / "x.txt").exists()
-
-
-async def test_an_empty_configuration_changes_nothing(begin: Begin) -> None:
-    runtime, session, server = await begin(servers={})
-    await run(session)
-    assert not [name for name in told(server) if name.startswith("mcp")]
-    assert runtime.extensions[McpServers].servers() == []

@@ -37,12 +37,6 @@ async def test_files_of_the_workspace_are_seen_and_no_others(workspace: Path, tm
     assert (await files.read(".lmagent/config.toml")).data == b"# mine"
 
 
-async def test_up_to_sixteen_mebibytes_are_read_and_the_whole_size_is_known(workspace: Path, open_one: Open) -> None:
-    (workspace / "big.txt").write_bytes(b"x" * 17_000_000)
-    found = await open_one().files.read("big.txt")
-    assert (len(found.data), found.size_bytes) == (16_777_216, 17_000_000)
-
-
 async def test_listeners_are_told_until_they_end_it(workspace: Path, open_one: Open) -> None:
     told: list[FoldersChanged] = []
     files = open_one().files

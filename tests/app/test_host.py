@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import subprocess
 import sys
-import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 
 from lmtui.app.host import open_runtime
 from lmtui.app.reports import session_log
-from lmtui.config import SETTINGS, Config, Loaded, load_config
+from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.permissions.rules import Mode
@@ -136,25 +134,6 @@ async def test_a_sandbox_whose_settings_change_while_it_opens_is_not_the_one_in_
     assert await runtime.sandbox() is await opening
 
 
-async def test_all_who_ask_at_once_get_one_sandbox(open_one: Open) -> None:
-    runtime = open_one()
-    sandboxes = await asyncio.gather(*(runtime.sandbox() for _ in range(4)))
-    assert len({id(sandbox) for sandbox in sandboxes}) == 1
-
-
-async def test_a_closed_session_is_let_go_of(open_one: Open, serve: Serve) -> None:
-    runtime = open_one((await serve(DONE)).url)
-    session = await runtime.new_session()
-    await run(session)
-    kept, ref = await runtime.new_session(), weakref.ref(session)
-    await session.close()
-    del session
-    await asyncio.sleep(0)
-    gc.collect()
-    assert ref() is None
-    assert runtime.is_open(kept.id)
-
-
 async def test_an_opening_that_failed_does_not_lock_the_session(workspace: Path, open_one: Open, serve: Serve) -> None:
     gone, server = await serve(DONE), await serve(DONE)
     first = open_one(gone.url)
@@ -273,18 +252,6 @@ async def test_the_demo_builds_tests_and_commits_what_it_says(tmp_path: Path, op
     assert log == "Add slugify with tests\n"
     tests = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
     assert subprocess.run(tests, cwd=folder, capture_output=True, check=False).returncode == 0
-
-
-async def test_the_demo_asks_nothing_of_the_folder_that_was_left(workspace: Path, tmp_path: Path, open_one: Open) -> None:
-    (workspace / ".lmagent").mkdir(exist_ok=True)
-    (workspace / ".lmagent" / "config.toml").write_text('mode = "auto"\n')
-    loaded = load_config(workspace, {}, {})
-    runtime = open_one()
-    runtime.ask_trust(loaded, lambda: loaded)
-    assert [item.text for item in runtime.trust.waiting()] == ["mode = auto"]
-    (tmp_path / "demo").mkdir()
-    await runtime.use_demo(tmp_path / "demo", rate=0.0)
-    assert not runtime.trust.waiting()
 
 
 async def test_a_setting_that_is_changed_in_the_demo_brings_back_no_other_server(tmp_path: Path, open_one: Open) -> None:

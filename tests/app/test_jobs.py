@@ -4,7 +4,7 @@ import asyncio
 import gc
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ from lmtui.app.host import Runtime
 from lmtui.app.reports import list_sessions, session_events
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.events import ModeChanged, ToolCallFinished, TurnEnded
-from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, JobsChanged, NewJob
+from lmtui.core.jobs import JobHistory, JobPolicy, JobRecord, NewJob
 from lmtui.core.permissions.rules import Mode
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.service import new_record
-from lmtui.features.jobs.service import told as jobs_event
-from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.paths import inbox_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, one_pass, run
 from tests.sets import for_each
@@ -74,17 +73,6 @@ async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspa
 
 def events_of(workspace: Path, session_id: str, kind: type[ToolCallFinished]) -> list[ToolCallFinished]:
     return [each.event for each in session_events(workspace, session_id) if isinstance(each.event, kind)]
-
-
-async def test_jobs_of_a_fixed_session_go_on_in_it(workspace: Path, open_one: Open, serve: Serve) -> None:
-    runtime = open_one((await serve(DONE, DONE)).url)
-    session = await runtime.new_session()
-    await run(session, "begin")
-    await session.close()
-    await runtime.jobs.add(NewJob(text="go on", session=session.id[-6:]))
-    await one_pass(runtime)
-    assert (await the_job(runtime)).history.last_session == session.id
-    assert len([each for each in session_events(workspace, session.id) if isinstance(each.event, TurnEnded)]) == 2
 
 
 @for_each(
@@ -170,45 +158,6 @@ async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_sessio
     assert len(list_sessions(workspace)) == 1
     reminder = server.requests[-1].body["messages"][-1]["content"]
     assert "was stopped while you worked" in reminder
-
-
-async def test_a_session_that_waits_is_woken_at_its_time(workspace: Path, open_one: Open, serve: Serve) -> None:
-    server = await serve(ScriptedTurn("WAIT: in 1s: the build"), DONE)
-    runtime = open_one(server.url)
-    session = await runtime.new_session()
-    await run(session)
-    await runtime.close()  # what it waits for is written down by then
-    again = open_one(server.url)
-    job = await the_job(again)
-    assert (job.kind, job.session, job.title) == (JobKind.WAKE, session.id, "the build")
-    assert list_sessions(workspace)[0].wakes == job.due
-    await serve_until(again, lambda: any(each.history.last_outcome for each in again.jobs.known))
-    assert (await the_job(again)).history.last_outcome == "done"
-    assert list_sessions(workspace)[0].state == "done"
-    assert len(server.requests) == 2
-
-
-async def test_words_of_the_user_end_the_wait_and_nothing_wakes_it(open_one: Open, serve: Serve) -> None:
-    soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
-    server = await serve(ScriptedTurn(f"WAIT: {soon}: the build"), DONE)
-    runtime = open_one(server.url)
-    session = await runtime.new_session()
-    await run(session)
-    await run(session, "never mind")
-    await jobs_of(runtime).close()
-    job = await the_job(runtime)
-    assert (job.due, job.state) == (None, "done")
-    assert "went on before" in job.history.last_outcome
-
-
-async def test_a_wait_in_the_past_is_refused_and_the_model_is_told_what_time_it_is(open_one: Open, serve: Serve) -> None:
-    server = await serve(ScriptedTurn("WAIT: 2026-01-01T00:00Z: the new year"), DONE)
-    runtime = open_one(server.url)
-    session = await runtime.new_session()
-    await run(session)
-    assert len(server.requests) == 2
-    assert "is over: it is 2" in server.requests[-1].body["messages"][-1]["content"]
-    assert (await runtime.jobs.read()).records == ()
 
 
 async def begun_and_over(runtime: Runtime, turn: str = "go on", **fields: Any) -> EngineSession:
@@ -328,34 +277,6 @@ async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
     await one_pass(trusting)
     assert (await the_job(trusting)).history.last_outcome == "done"
     assert not [*inbox_dir(workspace).iterdir()]
-
-
-async def test_open_sessions_are_told_of_the_jobs_also_those_that_open_later(open_one: Open, serve: Serve) -> None:
-    runtime = open_one((await serve(DONE)).url)
-    session = await runtime.new_session()
-    seen: list[JobsChanged] = []
-    session.subscribe(lambda each: seen.append(each.event) if isinstance(each.event, JobsChanged) else None)
-    await runtime.jobs.add(NewJob(text="later", schedule="daily 03:00"))
-    await one_pass(runtime)
-    assert [job.title for job in seen[-1].jobs] == ["later"]
-    assert [job.title for job in jobs_event(runtime.jobs.known).jobs] == ["later"]
-
-
-async def test_a_session_that_the_user_opens_while_its_job_runs_stays_open(open_one: Open, serve: Serve) -> None:
-    slow = ScriptedTurn("A long story that goes on for a while, told word by word.", rate=20.0)
-    server = await serve(ScriptedTurn("", calls=(ScriptedCall("get_time", {}),)), slow)
-    runtime = open_one(server.url)
-    await runtime.jobs.add(NewJob(text="tell"))
-    opened = []
-
-    async def watch() -> None:
-        while not (job := await the_job(runtime)).history.begun_session:
-            await asyncio.sleep(0.01)
-        opened.append(await runtime.open_session(job.history.begun_session))
-
-    await asyncio.gather(one_pass(runtime), watch())
-    assert not opened[0].is_closed
-    assert (await the_job(runtime)).history.last_outcome == "done"
 
 
 async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_one: Open, serve: Serve) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import UsageError
-from lmtui.core.events import MessageAdded, TurnStarted, UsageUpdated
 from lmtui.core.memory_values import (
     MemoryProposal,
     MemoryScope,
@@ -86,17 +85,6 @@ async def test_a_correction_is_proposed_kept_and_recalled(open_one: Open) -> Non
         second = await open_one(server.url).new_session()
         await run(second, "Test the parser again.")
         assert RULE in json.dumps(server.requests[-1].body["messages"])
-
-
-async def test_what_the_summariser_costs_is_counted_and_its_request_waits_for_others(open_one: Open) -> None:
-    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
-        runtime = open_one(server.url, roles=("summariser: scripted temperature=0.1",))
-        await taught(runtime)
-        await reflected(runtime)
-        told = [each.event for each in runtime.sessions[0].history() if isinstance(each.event, UsageUpdated)]
-        assert [event.agent for event in told] == ["reflection"]
-        assert server.requests[-1].body["temperature"] == 0.1
-        assert not [each for each in runtime.sessions[0].history() if isinstance(each.event, MessageAdded | TurnStarted)]
 
 
 async def test_reading_twice_asks_and_proposes_once(open_one: Open) -> None:
@@ -190,18 +178,6 @@ async def test_a_log_that_came_with_the_folder_is_not_read(open_one: Open, works
         file.unlink()
         assert not await reflected(runtime)
         assert not asked(server)
-
-
-async def test_at_most_so_many_sessions_are_read_at_once(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflection, "MOST_SESSIONS", 2)
-    async with ScriptedServer(reading({"facts": []}), TALK) as server:
-        runtime = open_one(server.url)
-        for _ in range(3):
-            await taught(runtime)
-        await reflected(runtime)
-        assert asked(server) == 2
-        await reflected(runtime)
-        assert asked(server) == 3
 
 
 async def test_nothing_is_read_while_it_is_off(open_one: Open) -> None:

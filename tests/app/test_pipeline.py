@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,7 @@ from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.pipeline_queue import PipelineFile, RunLock
 from tests.app.conftest import Open, Serve
-from tests.app.test_role_loads import CHAT, Machine, Start, start
-from tests.models.fake_server import Reply
 
-__all__ = ["start"]
 TASK = "- [ ] Write {name}\n  files: {name}\n  check: test -s {name}\n"
 DONE = ScriptedTurn("It is done.")
 
@@ -49,44 +45,6 @@ async def worked(open_one: Open, url: str, workspace: Path, text: str, **setting
 
 def states(plan: PipelinePlan) -> list[str]:
     return [str(each.state) for each in plan.queue]
-
-
-def asked(body: dict[str, Any]) -> Reply:
-    """Answer as a reviewer where the big model is asked, else write the file that the task names, then be done."""
-    texts = [str(each.get("content")) for each in body["messages"]]
-    delta: dict[str, Any] = {"role": "assistant", "content": "Done."}
-    if body["model"] == "big":
-        delta["content"] = '{"verdict": "APPROVED", "findings": [], "summary": "fine"}'
-    elif not any(each["role"] == "tool" for each in body["messages"]):
-        name = next(
-            word for text in texts for line in text.splitlines() if line.startswith("Write f") for word in line.split()[1:]
-        )
-        call = {"name": "write", "arguments": json.dumps({"path": name.rstrip("."), "content": "text\n"})}
-        delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": call}]}
-    ending = "tool_calls" if "tool_calls" in delta else "stop"
-    piece = {"choices": [{"index": 0, "delta": delta, "finish_reason": ending}]}
-    return 200, f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.full
-async def test_a_phase_of_tasks_loads_each_model_once(open_one: Open, start: Start, workspace: Path) -> None:
-    machine = Machine(names=("small", "big"), loaded={"small": 16384})
-    server = await start({**machine.lm_studio(), CHAT: asked})
-    names = [f"f{n}.txt" for n in range(8)]
-    roles = ("coder: small", "reviewer: big")
-    settings = {"model": "small", "roles": roles, "phase_batch": 4}
-    service, plan = await worked(open_one, server.url, workspace, plan_of(*names), **settings)
-    assert (plan.is_done, states(plan)) == (True, ["done"] * 8), plan
-    loads = [path for path, _ in server.posted if path.endswith("/load")]
-    assert 1 <= len(loads) <= 2 * len(roles) * 2  # two waves
-    report = json.loads((workspace / "plans/PLAN/quality_report.json").read_text())
-    assert report["efficiency"]["loads"] == len(loads)
-    assert {*report["usage"]} == {"coder", "reviewer"}
-    assert sum(each["loads"] for each in report["usage"].values()) == len(loads)
-    reviews = [body for path, body in server.posted if path == CHAT and body["model"] == "big"]
-    assert report["usage"]["reviewer"]["requests"] == len(reviews) == 8
-    assert service.is_running is False
 
 
 @pytest.mark.full
@@ -199,25 +157,6 @@ async def test_what_cannot_be_begun_is_said_at_once(open_one: Open, open_attende
         await service.begin("PLAN.md")
     other.leave()
     assert not service.is_running
-
-
-async def test_after_an_action_of_the_user_an_old_reason_is_not_said_any_more(
-    open_one: Open, serve: Serve, workspace: Path
-) -> None:
-    server = await serve(DONE)
-    service, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"))
-    assert plan.problem
-    assert states(plan) == ["failed"]
-    await service.do(plan.id, 1, TaskAction.SKIP)
-    (found,) = await service.read()
-    assert not found.problem
-    plan, reasons = await service.gate(plan.id)
-    assert not reasons
-    assert plan.is_done
-    (found,) = await service.read()
-    assert found.is_done
-    with pytest.raises(UsageError, match="task 1 is skipped: pause is not possible"):
-        await service.do(plan.id, 1, TaskAction.PAUSE)
 
 
 @pytest.mark.full

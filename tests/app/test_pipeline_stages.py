@@ -14,16 +14,13 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.pipeline import Merge, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
-from lmtui.features.pipeline import service as service_module
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.pipeline_queue import PipelineFile
 from tests.app.conftest import Open
 from tests.app.test_pipeline import plan_of, service_of, states, worked
-from tests.app.test_role_loads import start
 
-__all__ = ["start"]
 SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "titles": "off", "plan_commits": "off"}
 REVIEWER = ("reviewer: scripted",)
 DONE = ScriptedTurn("It is done.")
@@ -75,17 +72,6 @@ async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
     again = [each for each in told if "An earlier attempt at this task failed (reviewer)" in each]
     assert again
     assert all("the text is bad" in each for each in again)
-
-
-@pytest.mark.full
-async def test_a_reviewer_without_a_usable_answer_rejects_nothing_and_that_is_told(open_one: Open, workspace: Path) -> None:
-    prose = Scenario((ScriptedTurn("It looks fine to me."),), match="The diff:")
-    async with ScriptedServer(prose, does("Write a.txt", "echo good > a.txt")) as server:
-        settings = {**SETTINGS, "roles": REVIEWER, "review": "gate"}
-        _, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"), **settings)
-    assert plan.is_done
-    report = json.loads((workspace / "plans/PLAN/quality_report.json").read_text())
-    assert report["notes"] == ["task 1: not reviewed, the reviewer gave no usable answer"]
 
 
 SUM = "python3 -c \"import glob; assert sum(int(open(each).read()) for each in glob.glob('*.n')) <= 10\""
@@ -217,49 +203,6 @@ async def test_a_task_from_before_there_were_budgets_is_read(workspace: Path) ->
         database.execute("REPLACE INTO pipeline VALUES (?, ?, ?)", ("0", 1, json.dumps(given)))
     assert file.read()[0].tasks == (replace(plan.tasks[0], attempts=(TaskAttempt(1, "s"),)),)
     file.close()
-
-
-@pytest.mark.full
-async def test_the_folder_of_plans_is_over_when_nothing_of_the_phase_is_left(open_one: Open, workspace: Path) -> None:
-    (workspace / "plans").mkdir()
-    text = (
-        "## Phase: core\n- [ ] Write a.txt\n  check: test -s a.txt\n## Phase: docs\n- [ ] Write b.txt\n  check: test -s b.txt\n"
-    )
-    (workspace / "plans/files.md").write_text(text)
-    async with ScriptedServer(does("Write a.txt", "echo a > a.txt"), does("Write b.txt", "echo b > b.txt")) as server:
-        service = service_of(open_one(server.url, **SETTINGS))
-        async with asyncio.timeout(60):
-            (plan,) = await service.watch(replace(service.options(), phase="docs"), is_once=True)
-    assert (plan.is_done, states(plan)) == (False, ["ready", "done"])
-
-
-async def test_a_plan_that_was_refused_or_had_no_server_is_looked_at_again(
-    open_one: Open, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service_module, "WATCH_S", 0.05)
-    (workspace / "plans").mkdir()
-    plan, prose = workspace / "plans/files.md", workspace / "plans/prose.md"
-    plan.write_text("- [ ] Write a.txt\n  files: ../a.txt\n")
-    prose.write_text("Please write a file.\n")
-    service = service_of(open_one("http://127.0.0.1:9/v1", **SETTINGS))
-    notes: list[str] = []
-    service.on_note = notes.append
-    watching = asyncio.create_task(service.watch(replace(service.options(), has_commits=False), is_once=False))
-    try:
-        async with asyncio.timeout(60):
-            while len(notes) < 2:
-                await asyncio.sleep(0.05)
-            plan.write_text("- [ ] Write a.txt\n  files: /a.txt\n")
-            while len(notes) < 3:
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(0.3)
-        assert not watching.done()
-    finally:
-        watching.cancel()
-        await asyncio.wait({watching})
-        await service.close()
-    assert [each.partition(": ")[0] for each in notes] == ["plans/files.md", "plans/prose.md", "plans/files.md"]
-    assert ("../a.txt" in notes[0], "no model server answers" in notes[1], "/a.txt" in notes[2]) == (True, True, True)
 
 
 async def test_a_plan_that_a_task_wrote_is_worked_on_only_by_its_name(open_one: Open, workspace: Path) -> None:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
 from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction
 from lmtui.core.ports import Policy
 from lmtui.features.pipeline.service import PipelineService
-from lmtui.features.pipeline.tools import PIPELINE
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.models.request_encoding import wire_tool
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.models.tokens import count_tokens
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run
 from tests.app.test_pipeline import plan_of, service_of, states, write
@@ -73,11 +67,6 @@ async def test_it_is_told_of_only_where_there_are_plans_or_a_setting_says_so(
     (workspace / "plans/files.md").unlink()
     await run(await open_one(server.url, **SETTINGS).new_session())  # it is in the queue
     assert ["pipeline" in each for each in told(server)] == [True, False, False, True, True]
-
-
-def test_it_costs_few_tokens() -> None:
-    for encoding in ("o200k_base", "cl100k_base"):
-        assert count_tokens(json.dumps([wire_tool(PIPELINE.spec())]), encoding) <= 140
 
 
 async def test_a_task_that_is_added_and_run_ends_done(open_attended: Open, workspace: Path) -> None:
@@ -196,34 +185,6 @@ async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: 
     assert (workspace / "plans/new.md").read_text() == "# new\n\n- [ ] Write y\n  budget: 20 steps 5000 tokens\n"
 
 
-async def test_what_decides_about_a_task_is_told_to_who_would_say_that_it_is_over(
-    open_one: Open, serve: Serve, workspace: Path
-) -> None:
-    ends = [call("", name, task=1, result="all is well") for name in ("queue_done", "queue_fail")]
-    server = await serve(*ends, call("", "queue_next"), DONE)
-    runtime = open_one(server.url, **SETTINGS, mode="auto")
-    before = await queued(service_of(runtime), workspace, plan_of("a.txt"))
-    *refused, shown = results(await run(await runtime.new_session()))
-    for result, name in zip(refused, ("done", "fail"), strict=True):
-        is_over = name if name == "done" else "failed"
-        assert f"there is no queue_{name}: a task is {is_over} when its checks have run, and nobody has to say so." in result
-        ways = '{"action": "run"} to run the plan, {"action": "skip", "task": 1} to leave the task'
-        assert f"Use the tool pipeline: {ways}" in result
-    assert "1 ready Write a.txt" in shown
-    assert shown.splitlines()[-1] == 'Next: {"action": "run"}'
-    assert await service_of(runtime).read() == [before]
-
-
-async def test_the_status_of_a_task_is_its_checkpoint(open_one: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(write("a.txt"), DONE)
-    first = service_of(open_one(server.url, **SETTINGS))
-    await queued(first, workspace, plan_of("a.txt"))
-    await first.work("plans/files.md", first.options())
-    server = await serve(call("status", task=1), DONE)
-    (shown,) = results(await run(await open_one(server.url, **SETTINGS).new_session()))
-    assert shown == (workspace / "plans/files/tasks/1.md").read_text()
-
-
 async def test_prose_and_a_task_that_reads_as_several_are_refused(open_one: Open, serve: Serve, workspace: Path) -> None:
     (workspace / "plans").mkdir()
     (workspace / "plans/prose.md").write_text("Make the site faster.\n")
@@ -245,26 +206,6 @@ async def test_a_task_of_the_queue_neither_sees_nor_steers_the_pipeline(open_one
     assert not any("pipeline" in each for each in told(server))
     refusals = [each["content"] for body in bodies(server) for each in body["messages"] if each["role"] == "tool"]
     assert sum("there is no pipeline here" in str(each) for each in refusals) >= 2
-
-
-@pytest.mark.full
-async def test_a_done_plan_with_a_task_more_is_not_done_until_that_is(
-    open_attended: Open, serve: Serve, workspace: Path
-) -> None:
-    server = await serve(write("a.txt"), DONE)
-    first = service_of(open_attended(server.url, **SETTINGS))
-    await queued(first, workspace, plan_of("a.txt"))
-    assert (await first.work("plans/files.md", first.options())).is_done
-    chat = Scenario((call("add", title="Write b.txt", after=[1]), DONE, call("run"), DONE), match="do it")
-    async with ScriptedServer(chat, Scenario((write("b.txt"), DONE))) as other:
-        runtime = open_attended(other.url, mode="auto", **SETTINGS)
-        session = await runtime.new_session()
-        await run(session)
-        (plan,) = await service_of(runtime).read()
-        assert (states(plan), plan.is_done) == (["done", "ready"], False)
-        await run(session)
-        plan = await finished(service_of(runtime))
-    assert (states(plan), plan.is_done, plan.tasks[1].spec.after) == (["done", "done"], True, (1,))
 
 
 async def test_what_is_asked_is_what_will_be_written_and_planned_and_a_plan_that_changes_meanwhile_is_not_run(

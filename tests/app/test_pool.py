@@ -31,11 +31,6 @@ async def jobs(runtime: Runtime, _: Path) -> None:
     await runtime.jobs.serve(until_empty=True)
 
 
-async def test_the_slots_of_all_servers_are_counted(open_one: Open, serve: Serve) -> None:
-    runtime = open_one(servers=tuple([(await serve(DONE)).url for _ in range(3)]), slots=2)
-    assert await runtime.slot_count() == 6
-
-
 async def test_a_failover_is_told_as_a_retry_that_names_both_servers(open_one: Open, serve: Serve) -> None:
     cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
     servers = [await serve(cut), await serve(DONE)]
@@ -46,23 +41,6 @@ async def test_a_failover_is_told_as_a_retry_that_names_both_servers(open_one: O
     assert retries[0].wait_s == 0
     assert servers[0].url in retries[0].reason
     assert f"trying {servers[1].url}" in retries[0].reason
-
-
-async def test_a_session_that_is_opened_again_uses_the_pool_though_its_first_server_is_gone(
-    open_one: Open, serve: Serve
-) -> None:
-    servers = [await serve(DONE, DONE), await serve(DONE, DONE)]
-    urls = tuple(each.url for each in servers)
-    first = open_one(servers=urls, titles="off")
-    session = await first.new_session()
-    await run(session)
-    await first.close()
-    await servers[0].__aexit__(None)
-    again = open_one(servers=urls, titles="off")
-    opened = await again.open_session(session.id)
-    await run(opened, "more")
-    assert servers[1].requests
-    assert len(again.servers.pool()) == 2
 
 
 async def test_each_server_gets_its_own_key_and_a_host_gets_none(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from lmtui.core.events import Notice
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.sessions import Session
 from lmtui.models.openai_client import OpenAICompatible
-from lmtui.store.prompt_cache_records import MOST_NAMES, PromptCacheRecord, PromptCacheRecords
+from lmtui.store.prompt_cache_records import PromptCacheRecord, PromptCacheRecords
 from tests.app.conftest import Open, run
 from tests.models.fake_server import listening
 from tests.models.llama_server import BYTES_PER_TOKEN, LlamaServer
@@ -105,16 +105,6 @@ async def test_a_session_is_saved_before_its_model_is_switched_or_unloaded(open_
     assert len(llama.acts("save")) == 2
 
 
-async def test_what_the_server_still_has_is_not_restored(llama: LlamaServer) -> None:
-    await lived(llama.url)
-    after = Life(llama.url)
-    answer = await after.ask(longer(ASK))
-    await after.end()
-    assert llama.acts("restore") == []
-    assert answer.usage is not None
-    assert answer.usage.cached_tokens > 0
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -192,17 +182,6 @@ async def test_a_server_without_the_flag_is_asked_nothing_more(open_one: Open, l
     assert notices(session, "cache") == []
 
 
-async def test_a_full_disk_is_told_once_and_not_tried_again(llama: LlamaServer) -> None:
-    llama.save = (500, b'{"error": {"message": "no space left on device"}}')
-    one = Life(llama.url)
-    await one.ask()
-    await one.cache.sleep()
-    await one.ask(longer(ASK))
-    await one.end()
-    assert len(llama.acts("save")) == 1
-    assert one.told == ["The prompt cache could not be saved (HTTP 500: no space left on device)."]
-
-
 async def test_a_slow_server_holds_up_no_close_and_no_other_session(llama: LlamaServer) -> None:
     llama.save = None
     one = Life(llama.url, close_limit_s=0.3)
@@ -236,28 +215,6 @@ async def test_what_another_session_left_in_the_slot_is_not_saved_as_ours(llama:
     await one.ask()
     llama.held = "x" * 4_000
     await one.end()
-    assert llama.acts("save") == []
-
-
-async def test_a_server_that_sleeps_is_not_woken_to_save(llama: LlamaServer) -> None:
-    one = Life(llama.url)
-    await one.ask()
-    llama.props["is_sleeping"] = True
-    before = len(llama.asked)
-    await one.end()
-    assert llama.asked[before:] == ["/props"] or llama.asked[before:] == ["/props?model=qwen&autoload=false"]
-
-
-async def test_a_short_conversation_is_not_saved(llama: LlamaServer) -> None:
-    llama.base_tokens = 500
-    await lived(llama.url)
-    assert llama.acts("save") == []
-
-
-async def test_without_a_budget_nothing_is_saved(open_one: Open, llama: LlamaServer) -> None:
-    runtime = open_one(llama.url, kv_cache_gb=0.0)
-    await run(await runtime.new_session())
-    await runtime.close()
     assert llama.acts("save") == []
 
 
@@ -295,12 +252,6 @@ def test_the_oldest_name_is_written_over_and_a_session_keeps_its_own(records: Pr
     assert again is not None
     assert again.name == names[-1]
     assert records.reserve(record("s", 2_000), 1_000) is None, "no name for a file over the budget"
-
-
-def test_the_number_of_names_is_bounded(records: PromptCacheRecords) -> None:
-    for number in range(MOST_NAMES + 10):
-        assert kept(records, record(f"s{number}", 10), 10**9)
-    assert len({each.name for each in records.all()}) == MOST_NAMES
 
 
 def test_until_it_is_written_a_file_is_nobodys(records: PromptCacheRecords) -> None:

@@ -14,8 +14,7 @@ from lmtui.core.model_events import ModelLoaded, ModelLoading
 from lmtui.core.permissions.rules import Mode
 from lmtui.models.servers.server_client import MemoryGate
 from tests.app.conftest import Open
-from tests.models.fake_server import FakeServer, Reply, failed, listening, listing, ok
-from tests.models.servers.answers import ROUTER_PROPS, router_item
+from tests.models.fake_server import FakeServer, Reply, failed, listening, ok
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -76,18 +75,6 @@ class Machine:
             "/api/generate": generate,
             "/api/create": create,
         }
-
-    def router(self) -> dict[str, Any]:
-        def order(body: dict[str, Any]) -> Reply:
-            self.loaded[body["model"]] = 8192
-            return ok({"success": True})
-
-        def listed(_: dict[str, Any]) -> Reply:
-            states = {name: "loaded" if name in self.loaded else "unloaded" for name in self.names}
-            items = [router_item(each, state) | {"meta": {"n_ctx": self.loaded.get(each, 0)}} for each, state in states.items()]
-            return ok(listing(*items))
-
-        return {"/v1/models": listed, "/props": ok(ROUTER_PROPS), "/models/load": order}
 
 
 Start = Callable[..., Any]
@@ -151,12 +138,6 @@ async def test_a_roles_model_is_loaded_before_its_request_and_the_others_make_ro
     assert windows[-1] == 16_384
 
 
-async def test_other_models_stay_where_roles_want_several(open_one: Open, start: Start) -> None:
-    server = await start(Machine().lm_studio())
-    _ = await turns(open_one, server, Mode.PLAN, Mode.AUTO)
-    assert posts(server) == [("load", "big"), ("completions", "big"), ("completions", "small")]
-
-
 async def test_a_load_that_fails_is_said_and_the_server_is_asked_all_the_same(open_one: Open, start: Start) -> None:
     no_memory = failed(500, "Model loading was stopped due to insufficient system resources.")
     server = await start(Machine().lm_studio() | {"/api/v1/models/load": no_memory})
@@ -186,25 +167,3 @@ async def test_in_ollama_a_window_is_had_by_a_copy_which_is_asked_then(open_one:
     assert [each[0] for each in loads(events)] == ["big"]
     windows = [each.window_tokens for each in events if isinstance(each, ModelChanged) and each.model == "big"]
     assert windows[-1] == 16_384
-
-
-async def test_a_router_loads_the_sessions_model_on_demand_and_shows_it(open_one: Open, start: Start) -> None:
-    server = await start(Machine({}).router())
-    events = await turns(open_one, server, Mode.AUTO, Mode.AUTO, roles=(), model="big")
-    assert posts(server) == [("load", "big"), ("completions", "big"), ("completions", "big")]
-    assert loads(events) == [("big", "coder", True, ())]
-    assert any(isinstance(each, ModelLoading) and each.model == "big" for each in events)
-
-
-async def test_a_server_that_cannot_load_or_whose_models_have_no_role_is_only_asked(open_one: Open, start: Start) -> None:
-    models = [{"id": name, "owned_by": "vllm", "max_model_len": 8192} for name in ("small", "big")]
-    plain = {"/v1/models": ok(listing(*models))}
-    for answers, roles, wanted in (
-        (plain, ROLES, "big"),
-        (plain, (), "small"),
-        (Machine({"nomic": 2048}).lm_studio(), (), "small"),
-    ):
-        server = await start(answers)
-        events = await turns(open_one, server, Mode.PLAN if roles else Mode.AUTO, roles=roles)
-        assert posts(server) == [("completions", wanted)]
-        assert loads(events) == []

@@ -7,21 +7,12 @@ import pytest
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.hosts import root_url
-from lmtui.core.servers import ServerKind
 from lmtui.models.demo_scripts import Scenario
 from lmtui.models.discovery import ServerChoice, keep_choice
 from lmtui.models.scripted_server import ScriptedServer
 from tests.app.conftest import DONE, Open, Serve, run
 
 KEY = "sk-canary"
-
-
-async def test_one_server_is_looked_at_again(open_one: Open, serve: Serve) -> None:
-    server = await serve(DONE, models=("tiny",), window_tokens=4096)
-    found = await open_one().servers.look(server.url)
-    assert found is not None
-    assert [(model.name, model.window_tokens) for model in found.models] == [("tiny", 4096)]
-    assert await open_one().servers.look("http://127.0.0.1:9") is None
 
 
 @pytest.fixture
@@ -75,9 +66,3 @@ async def test_a_server_that_loads_nothing_is_told(open_one: Open, serve: Serve)
         await anext(open_one().servers.load(server.url, "scripted"))
     with pytest.raises(ProviderError, match="does not load or unload"):
         await open_one().servers.unload(server.url, "scripted")
-
-
-async def test_a_named_address_without_a_model_server_is_told(open_one: Open, serve: Serve) -> None:
-    server = await serve(DONE)
-    found = await open_one(server.url.removesuffix("/v1") + "/nowhere").servers.find()
-    assert [each.kind for each in found if "nowhere" in each.url] == [ServerKind.UNKNOWN]

@@ -91,12 +91,6 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path, name: 
     assert file().read_text() == "seed = 7\n"
 
 
-def test_what_is_stronger_still_wins_and_the_row_says_so(tmp_path: Path) -> None:
-    row = Book(tmp_path).settings.change("model", "mine")
-    assert (row.value, row.source) == ("from-env", "environment")
-    assert 'model = "mine"' in file().read_text()
-
-
 def test_a_new_file_is_for_the_user_alone_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
     settings = Book(tmp_path).settings
     settings.change("seed", "3")

@@ -118,30 +118,10 @@ def test_a_file_name_cannot_leave_its_code_span(title: str) -> None:
     assert opening[0] not in span[len(opening[0]) : -len(opening[0])]
 
 
-def test_a_long_result_is_cut_and_says_by_how_much() -> None:
-    text = as_text(envelopes(finished("\n".join(f"row {number}" for number in range(40)), summary="exit 1", ok=False)))
-    assert "row 11" in text
-    assert "row 12" not in text
-    assert "✗ 28 more lines, exit 1, 7 ms" in text
-
-
 def test_an_export_is_whole() -> None:
     long = "\n".join(f"row {number}" for number in range(400))
     assert "row 399" in as_markdown(envelopes(finished(long)))
     assert "row 399" in as_html(envelopes(finished(long)))
-
-
-def test_refusals_warnings_and_errors_are_told() -> None:
-    text = as_text(everywhere("because"))
-    for words in ("no by because: because", "warning: because", "[error in 1.0 s] because"):
-        assert words in text
-
-
-def test_the_newest_title_heads_the_page() -> None:
-    events = envelopes(SessionRenamed(title="first"), SessionRenamed(title="second\nline"))
-    assert as_markdown(events).startswith("# second⏎line")
-    assert "<h1>second⏎line</h1>" in as_html(events)
-    assert as_markdown([]).startswith("# Session")
 
 
 def test_json_keeps_every_event_as_it_was() -> None:

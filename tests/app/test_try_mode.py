@@ -18,7 +18,6 @@ from lmtui.core.workspace import CommandEffect
 from lmtui.engine.session import EngineSession
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.paths import patches_dir
-from lmtui.sandbox.overlays import _looked as looked
 from tests.app.conftest import DONE, Open, Serve, run
 
 
@@ -251,19 +250,3 @@ async def test_what_a_turn_that_began_during_a_merge_changes_still_waits(
     await session.wait_idle()
     assert [part.path for part in await session.trial.parts()] == ["late.txt"]
     await runtime.close()
-
-
-async def test_a_state_of_the_whole_workspace_as_the_overlay_shows_it_calls_no_file_changed_late(
-    workspace: Path, open_one: Open
-) -> None:
-    (workspace / "a.txt").write_text("one\n")
-    sandbox = await open_one("http://127.0.0.1:9/v1", sandbox="bubblewrap").sandbox()
-    overlay = sandbox.overlay()
-    await overlay.sandbox.run_command("echo two > a.txt; echo new > b.txt")
-    (workspace / "a.txt").write_text("three\n")
-    base = (await sandbox.checkpoints.snapshot()).id
-    late, whole = [await looked(overlay._instances, state) for state in ("", base)]
-    assert ([*late.late], whole.late, whole.before) == (["a.txt"], {}, base)
-    states = [await sandbox.checkpoints.read(whole.after, name) for name in ("a.txt", "b.txt")]
-    assert states == [b"two\n", b"new\n"]
-    await overlay.close()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -117,20 +116,6 @@ async def test_a_question_that_nobody_answers_is_denied_with_a_text_that_says_so
     assert "[Denied: nobody answered in time" in text
     assert text.endswith("All is done.")
     assert not (host.folder / "a.txt").exists()
-
-
-async def test_a_question_can_be_answered_elsewhere_meanwhile(start: Start) -> None:
-    host = await start(WRITE, DONE, mode="manual")
-    async with sdk(host) as client:
-        chatting = asyncio.ensure_future(client.chat.completions.create(model="lmtui", messages=[user("write")]))
-        async with asyncio.timeout(10):
-            while not (found := (await host.call("GET", "/v1/sessions"))["sessions"]):
-                await asyncio.sleep(0.02)
-        asked = await host.approval(found[0]["id"])
-        _ = await host.call("POST", f"/v1/sessions/{found[0]['id']}/approvals/{asked['approval_id']}", json={"outcome": "once"})
-        answer = await chatting
-    assert "Denied" not in (answer.choices[0].message.content or "")
-    assert (host.folder / "a.txt").exists()
 
 
 async def test_a_client_that_goes_stops_its_turn(start: Start) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -45,16 +44,6 @@ def test_the_page_is_openapi_3_1_and_its_references_lead_somewhere() -> None:
         Draft202012Validator.check_schema(schema)
     identities = [found["operationId"] for _, _, found in OPERATIONS]
     assert len(identities) == len(set(identities))
-
-
-def test_every_operation_says_what_may_go_wrong_and_names_its_parameters() -> None:
-    for path, method, found in OPERATIONS:
-        assert {"401", "403", "409", "422", "429", "503"} <= found["responses"].keys()
-        assert any(status.startswith("2") for status in found["responses"])
-        named = {each["name"] for each in found["parameters"] if each["in"] == "path"}
-        assert named == set(re.findall(r"\{(\w+)\}", path))
-        assert found["summary"]
-        assert method != "POST" or "requestBody" in found or path.endswith(("interrupt", "resume", "run", "pause"))
 
 
 async def test_the_page_lists_just_the_routes_that_there_are(start: Start) -> None:

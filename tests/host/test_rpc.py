@@ -1,4 +1,3 @@
-import asyncio
 import fcntl
 import importlib
 import json
@@ -24,7 +23,7 @@ from lmtui.host.access import ensure_token
 from lmtui.host.commands import token_for
 from lmtui.host.host_process import host_lock
 from lmtui.host.hub import SessionHub
-from lmtui.host.rpc import Kind, Member
+from lmtui.host.rpc import Member
 from tests.sets import for_each
 
 
@@ -191,15 +190,6 @@ def test_only_ports_can_be_reached(path: str) -> None:
 def test_a_value_of_another_type_is_refused() -> None:
     with pytest.raises(UsageError, match="outcome"):
         _ = rpc.decode(Answer, {"outcome": "perhaps"})
-
-
-def test_streams_and_waits_are_known_by_their_ports() -> None:
-    kinds = {each.full_name: each.kind for each in _all_members()}
-    assert kinds["ModelServers.load"] is Kind.STREAM
-    assert kinds["Session.wait_idle"] is Kind.ASYNC
-    assert kinds["Session.changes"] is Kind.PORT
-    assert kinds["Session.mode"] is Kind.VALUE
-    assert asyncio.iscoroutinefunction(SessionHost.new_session)
 
 
 @pytest.mark.parametrize("sent", [3, [1], None, {"own": {"args": 3, "__class__": 4}}])

@@ -96,21 +96,6 @@ async def test_wrong_tokens_on_the_socket_are_counted_too(tmp_path: Path) -> Non
         assert (await client.get("/v1/status", headers=HEADERS)).status_code == 200
 
 
-async def test_an_idle_server_does_not_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[object] = []
-    run = asyncio.Handle._run
-
-    def counted(handle: asyncio.Handle) -> None:
-        ran.append(handle)
-        run(handle)
-
-    async with serving():
-        monkeypatch.setattr(asyncio.Handle, "_run", counted)
-        await asyncio.sleep(1.5)
-        monkeypatch.undo()
-    assert len(ran) <= 3  # the end of this very wait
-
-
 async def test_requests_that_come_at_once_are_answered_in_order_and_their_log_has_no_parameters(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

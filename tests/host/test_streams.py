@@ -15,23 +15,11 @@ from lmtui.host.api_context import ApiOptions
 from lmtui.host.feed import EventFeed, Frame, Reader
 from lmtui.host.streams import session_blocks
 from lmtui.models.demo_scripts import ScriptedTurn
-from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start, event_of, is_end, read_blocks
+from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start, event_of, read_blocks
 from tests.sets import depth
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 CUTS = int(os.environ.get("LMTUI_STREAM_CUTS", depth(40, 300)))
-
-
-async def finished(start: Start, *turns: ScriptedTurn) -> tuple[Host, str]:
-    """Return a host with a session whose turn is over."""
-    host = await start(*(turns or (WRITE, DONE)), mode="auto")
-    session_id = await host.new_session(message="write a file")
-    await host.idle(session_id)
-    return host, session_id
-
-
-def stored(blocks: Sequence[bytes]) -> list[bytes]:
-    return [block for block in blocks if block.startswith(b"id: ")]
 
 
 async def log_blocks(host: Host, session_id: str) -> list[bytes]:
@@ -42,26 +30,6 @@ async def log_blocks(host: Host, session_id: str) -> list[bytes]:
         for line in path.read_bytes().splitlines()
         if (event := event_of(b"data: " + line)) is not None
     ]
-
-
-async def test_a_stream_has_every_line_of_the_log_byte_for_byte(start: Start) -> None:
-    host, session_id = await finished(start)
-    expected = await log_blocks(host, session_id)
-    blocks = await read_blocks(host, f"/v1/sessions/{session_id}/events", until=is_end)
-    assert stored(blocks) == expected[: len(stored(blocks))]
-    assert stored(blocks)[-1].split(b"\n")[1] == b"event: turn_ended"
-
-
-async def test_events_that_pass_have_no_id(start: Start) -> None:
-    host = await start(ScriptedTurn("one two three four", rate=50), mode="auto")
-    session_id = await host.new_session()
-    reading = asyncio.ensure_future(read_blocks(host, f"/v1/sessions/{session_id}/events", until=is_end))
-    await asyncio.sleep(0.2)
-    _ = await host.call("POST", f"/v1/sessions/{session_id}/messages", json={"text": "count"})
-    blocks = await reading
-    deltas = [block for block in blocks if b"event: text_delta" in block]
-    assert deltas
-    assert not any(block.startswith(b"id: ") for block in deltas)
 
 
 async def test_a_stream_that_is_cut_anywhere_goes_on_exactly(start: Start) -> None:
@@ -104,19 +72,6 @@ async def cut_stream(port: int, session_id: str, last: str, size: int) -> bytes:
     finally:
         writer.transport.abort()
     return body
-
-
-async def test_a_resume_behind_the_end_gets_what_comes(start: Start) -> None:
-    host, session_id = await finished(start)
-    reading = asyncio.ensure_future(
-        read_blocks(
-            host, f"/v1/sessions/{session_id}/events", last="999999999", until=lambda each: each["kind"] == "session_renamed"
-        )
-    )
-    await asyncio.sleep(0.3)
-    _ = await host.call("PATCH", f"/v1/sessions/{session_id}", json={"title": "New"})
-    (block,) = stored(await reading)
-    assert b'"title":"New"' in block
 
 
 async def test_an_id_that_is_none_is_refused(start: Start) -> None:

@@ -241,15 +241,6 @@ async def test_a_frame_that_is_too_large_closes_the_connection(start: Start) -> 
     assert (await host.client.get("/v1/status")).status_code == 200
 
 
-async def test_a_host_that_closes_says_so(start: Start) -> None:
-    host = await start(mode="auto")
-    async with opened(host) as socket:
-        await send(socket, type="clear")
-        _ = await until(socket, of_type("subscribed"))
-        host.stop.set()
-        assert await end_of(socket) in (1001, 1012)
-
-
 async def end_of(socket: ClientConnection) -> int | None:
     """Return the code with which a connection is closed."""
     with contextlib.suppress(ConnectionClosed):
