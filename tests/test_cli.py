@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import sys
@@ -14,15 +13,6 @@ from lmtui.cli import run
 from lmtui.command_line import PARSERS
 from lmtui.config import load_config
 from lmtui.core.roles import ModelRole
-
-
-@pytest.mark.parametrize("way", ["project", "other/../project", "link"])
-def test_a_folder_has_one_name_however_it_is_reached(way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "link").symlink_to("project")
-    assert run(["config", "path", "--workspace", f"{tmp_path}/{way}"]) == 0
-    assert str(tmp_path.resolve() / "project" / ".lmagent" / "config.toml") in capsys.readouterr().out
 
 
 def test_settings_of_the_command_line_reach_the_host_as_they_are(tmp_path: Path) -> None:
@@ -64,16 +54,12 @@ class Called:
 
 
 @pytest.mark.parametrize(("argv", "command", "wanted"), [
-    (["--workspace", "w", "--list-sessions"], "sessions", {"workspace": "w"}),
-    (["--url", "http://h:1", "--resume", "3fa2b1"], "resume", {"url": "http://h:1", "id": "3fa2b1"}),
     (["--resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "output": "json", "text": "more"}),
     (["--no-mcp", "--model=m", "--plan", "do it"], "plan", {"mcp": "off", "model": "m", "task": "do it"}),
-    (["--permission", "auto", "--submit", "do it"], "submit", {"mode": "auto", "task": "do it"}),
     (["--plan", "do it", "--permission", "auto"], "plan", {"mode": "auto", "task": "do it"}),
     (["--plan", "--", "--resume"], "plan", {"task": "--resume"}),
     (["run", "--mode", "auto", "task", "--output", "json"], "run", {"task": "task", "output": "json"}),
     (["run", "--", "--plan"], "run", {"task": "--plan"}),
-    (["resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "text": "more"}),
 ])  # fmt: skip
 def test_words_of_an_earlier_program_are_taken_wherever_they_stand(
     argv: list[str], command: str, wanted: dict[str, object], monkeypatch: pytest.MonkeyPatch
@@ -91,21 +77,6 @@ def test_what_is_no_command_or_no_option_of_one_is_named(
     assert run(["rum"]) == 64
     said = capsys.readouterr().err
     assert ("Did you mean `lmtui run`?" in said, 'lmtui run "TASK"' in said) == (True, True)
-
-
-def test_help_names_every_way_to_a_session_each_role_and_what_a_subcommand_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    def shown(*words: str) -> str:
-        with contextlib.suppress(SystemExit):
-            run(words)
-        return capsys.readouterr().out
-
-    ways = ("lmtui serve [DIR]", "lmtui --plain [DIR]", "lmtui resume", "ACCESSIBLE=1")
-    assert [way for way in ways if way not in shown("--help")] == []
-    for page in (shown("--help"), shown("run", "--help")):
-        group = page.partition("models of roles:")[2]
-        assert [role for role in ModelRole if f"--{role}-model KEY" not in group] == []
-    assert "usage: lmtui run" in shown("help", "run")
-    assert "# " in shown("help", "sandbox").partition("usage: lmtui sandbox")[2]
 
 
 @pytest.mark.parametrize("task", ["fix the bug in parser.py", "word " * 400])
@@ -129,36 +100,6 @@ def test_a_task_without_a_command_begins_on_a_terminal_and_is_hinted_at_without_
     assert f"lmtui run '{task}'" in capsys.readouterr().err
 
 
-def test_ideation_begins_on_a_terminal_and_runs_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[tuple[str, str]] = []
-
-    def app(_: argparse.Namespace, task: str = "") -> int:
-        begun.append(("app", task))
-        return 0
-
-    def headless(_: argparse.Namespace, text: str) -> int:
-        begun.append(("headless", text))
-        return 0
-
-    monkeypatch.setattr(cli, "_app", app)
-    monkeypatch.setattr(cli, "_headless", headless)
-    for is_there in (True, False):
-        for stream in (sys.stdin, sys.stdout):
-            monkeypatch.setattr(stream, "isatty", lambda is_there=is_there: is_there)
-        assert run(["ideate", "a calculator"]) == 0
-    assert run(["ideate", "a calculator", "--output", "json"]) == 0
-    assert [name for name, _ in begun] == ["app", "headless", "headless"]
-    assert all("Help the user to specify this: a calculator" in text for _, text in begun)
-    assert ["Nobody can answer" in text for _, text in begun] == [False, True, True]
-
-
-def test_a_folder_with_a_blank_in_its_name_is_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my project").mkdir()
-    called = Called(monkeypatch, "run")
-    monkeypatch.setattr(cli, "_app", called)
-    assert (run([f"{tmp_path}/my project"]), called.arguments.dir) == (0, f"{tmp_path}/my project")
-
-
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("here", "set", "home"):
@@ -172,23 +113,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def used(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     assert run(["config", "path", *argv]) == 0
     return Path(capsys.readouterr().out.splitlines()[1].partition("  ")[0]).parents[1].name
-
-
-def test_the_setting_workspace_holds_where_no_folder_is_named(
-    folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = Path(str(run_path(capsys)))
-    config.parent.mkdir(parents=True, exist_ok=True)
-    assert used(capsys) == "here"
-    config.write_text(f'workspace = "{folders}/set"\n')
-    assert (used(capsys), used(capsys, "--workspace", ".")) == ("set", "here")
-    monkeypatch.setenv("WORKSPACE", str(folders / "home"))
-    assert used(capsys) == "home"
-
-
-def run_path(capsys: pytest.CaptureFixture[str]) -> str:
-    assert run(["config", "path"]) == 0
-    return capsys.readouterr().out.partition("  ")[0]
 
 
 def test_the_workspace_that_a_folder_names_holds_once_the_folder_is_trusted(

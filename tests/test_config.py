@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
 from lmtui.core.errors import ConfigError
-from lmtui.core.project_checks import parse_profiles
 from lmtui.paths import config_dir, without_keys
 from tests.sets import for_each
 
@@ -80,7 +78,7 @@ def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, worksp
     'network = "on"', "network = true", 'sandbox = "process"', 'image = "evil:1"',
     'workspace = "/etc"', 'mode = "auto"', 'mode = "normal"', "max_iterations = 501",
     "timeout_s = 9.0", 'otel_endpoint = "http://evil"', 'web_search = "command: ./x"',
-    'check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"',
+    'check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"', 'roles = ["coder: x"]',
 ])  # fmt: skip
 def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
     write_workspace(workspace, line)
@@ -155,16 +153,9 @@ def test_an_unknown_setting_names_its_nearest_or_the_list(home: Path, workspace:
 
 
 @pytest.mark.parametrize(("line", "words"), [
-    ('temperature = "hot"', "a number"), ("temperature = nan", "a number"),
-    ("temperature = inf", "a number"), ("temperature = true", "a number"),
-    ("max_iterations = 2.5", "a whole number"), ('seed = "x"', "a whole number"),
-    ("seed = [1]", "a whole number"), ("model = 3", "a text"),
-    ('allow = "Shell"', "a list of texts"), ("deny = [1]", "a list of texts"),
-    ('mode = "yolo"', "manual, normal, auto, try, plan"),
-    ("mode = 1", "manual, normal, auto, try, plan"),
-    ('mode = ["auto"]', "manual, normal, auto, try, plan"), ('sandbox = "vm"', "docker"),
-    ("image = 2026-01-01", "a text"), ('vision = "yes"', "auto, true, false"),
-    ('vision = "True"', "auto, true, false"), ("vision = 1", "auto, true, false"),
+    ("temperature = nan", "a number"), ("temperature = true", "a number"), ("max_iterations = 2.5", "a whole number"),
+    ("model = 3", "a text"), ('allow = "Shell"', "a list of texts"), ("deny = [1]", "a list of texts"),
+    ('mode = ["auto"]', "manual, normal, auto, try, plan"), ('sandbox = "vm"', "docker"), ("vision = 1", "auto, true, false"),
 ])  # fmt: skip
 def test_a_value_that_cannot_be_names_the_setting_the_source_and_the_kind(
     home: Path, workspace: Path, line: str, words: str
@@ -222,16 +213,11 @@ def test_a_key_of_the_wrong_kind_is_not_in_the_message(home: Path, workspace: Pa
     assert KEY not in caught.value.full_text()
 
 
-def test_a_key_is_shown_as_dots_of_one_length() -> None:
-    assert shown("api_key", KEY) == shown("api_key", "x" * 90)
-    assert "canary" not in shown("api_key", KEY)
+def test_a_key_is_shown_as_dots_of_one_length_and_where_it_is_kept_as_it_is() -> None:
+    assert shown("api_key", KEY) == shown("api_key", "x" * 90) == "••••••••"
     assert shown("api_key", "") != shown("api_key", KEY)
-
-
-def test_every_setting_has_a_help_line_and_a_default_that_it_accepts() -> None:
-    for name, setting in SETTINGS.items():
-        assert setting.metadata["doc"]
-        assert convert(name, setting.default, "test") == setting.default
+    for place in ("file:~/.ssh/id_rsa", "keyring:work"):  # so that nobody trusts it unseen
+        assert shown("api_key", place) == place
 
 
 @given(
@@ -247,9 +233,10 @@ def test_any_value_is_taken_in_its_own_type_or_refused(name: str, value: object)
     assert type(getattr(config, name)) is type(SETTINGS[name].default)
 
 
-def test_a_trusted_folder_sets_what_an_untrusted_one_may_not(tmp_path: Path) -> None:
+def test_a_trusted_folder_sets_what_an_untrusted_one_may_not_until_it_changes(tmp_path: Path) -> None:
     (tmp_path / ".lmagent").mkdir()
-    (tmp_path / ".lmagent" / "config.toml").write_text('mode = "auto"\nurl = "http://evil:1"\nallow = ["Shell(make *)"]\n')
+    path = tmp_path / ".lmagent" / "config.toml"
+    path.write_text('mode = "auto"\nurl = "http://evil:1"\nallow = ["Shell(make *)"]\n')
     untrusted = load_config(tmp_path, {}, {})
     assert untrusted.config == Config()
     assert [(item.kind, item.text) for item in untrusted.waiting] == [
@@ -259,17 +246,9 @@ def test_a_trusted_folder_sets_what_an_untrusted_one_may_not(tmp_path: Path) -> 
     trusted = load_config(tmp_path, {}, {}, trusted=untrusted.digest)
     assert (trusted.config.mode, trusted.config.url, trusted.config.allow) == ("auto", "http://evil:1", ("Shell(make *)",))
     assert trusted.ignored == ()
-
-
-def test_trust_ends_with_any_change_of_what_was_trusted(tmp_path: Path) -> None:
-    (tmp_path / ".lmagent").mkdir()
-    path = tmp_path / ".lmagent" / "config.toml"
-    path.write_text('mode = "auto"\n')
-    digest = load_config(tmp_path, {}, {}).digest
-    path.write_text('mode = "auto"\nnetwork = "on"\n')
-    changed = load_config(tmp_path, {}, {}, trusted=digest)
-    assert changed.config == Config()
-    assert changed.digest != digest
+    path.write_text(f'{path.read_text()}network = "on"\n')
+    changed = load_config(tmp_path, {}, {}, trusted=untrusted.digest)
+    assert (changed.config, changed.digest == untrusted.digest) == (Config(), False)
 
 
 def test_a_key_that_waits_is_not_shown_and_yet_counts(tmp_path: Path) -> None:
@@ -299,67 +278,12 @@ def test_a_folder_cannot_make_lmtui_read_without_end_or_elsewhere(workspace: Pat
         load_config(workspace, {}, {})
 
 
-def test_where_a_key_is_kept_is_shown_so_that_nobody_trusts_it_unseen() -> None:
-    assert shown("api_key", "file:~/.ssh/id_rsa") == "file:~/.ssh/id_rsa"
-    assert shown("api_key", "keyring:work") == "keyring:work"
-    assert shown("api_key", "sk-123") == "••••••••"
-
-
-def test_roles_grow_from_source_to_source_and_one_that_cannot_be_read_names_itself(home: Path, workspace: Path) -> None:
-    home.write_text('roles = ["planner: qwen3-14b temperature=0.2", "vision: qwen2.5-vl-7b"]')
-    assert load(workspace).config.roles == ("planner: qwen3-14b temperature=0.2", "vision: qwen2.5-vl-7b")
-    home.write_text('roles = ["planer: qwen3-14b"]')
-    with pytest.raises(ConfigError, match="'planer: qwen3-14b' names no role") as caught:
-        load(workspace)
-    assert str(home) in str(caught.value)
-    assert "planner" in caught.value.hint
-
-
-def test_a_folder_names_no_models_before_it_is_trusted(workspace: Path) -> None:
-    write_workspace(workspace, 'roles = ["coder: other"]\nvision = true')
-    loaded = load(workspace)
-    assert (loaded.config.roles, loaded.config.vision) == ((), "true")
-    assert [item.text for item in loaded.waiting] == ["roles = coder: other"]
-
-
 def test_a_folder_with_an_inbox_is_asked_about_and_its_tasks_run_only_once_it_is_trusted(workspace: Path) -> None:
     assert load(workspace).config.inbox == "off"
     (workspace / ".lmagent" / "inbox").mkdir(parents=True)
     loaded = load(workspace)
     assert (loaded.config.inbox, [item.source for item in loaded.waiting]) == ("off", [".lmagent/inbox"])
     assert load_config(workspace, {}, {}, trusted=loaded.digest).config.inbox == "on"
-
-
-@pytest.mark.parametrize(("name", "given", "setting", "value"), [
-    ("ENABLE_SUB_AGENTS", "false", "sub_agents", "off"),
-    ("ENABLE_SUB_AGENTS", "1", "sub_agents", "on"),
-    ("AGENT_MAX_TOKENS", "4096", "max_tokens", 4096),
-])  # fmt: skip
-def test_a_variable_of_an_earlier_program_means_what_it_meant_there(
-    workspace: Path, name: str, given: str, setting: str, value: object
-) -> None:
-    config = load(workspace, {name: given}).config
-    assert asdict(config) == asdict(Config()) | {setting: value}
-
-
-def test_the_variable_for_the_answer_length_of_lmtui_comes_before_another_programs(workspace: Path) -> None:
-    assert load(workspace, {"AGENT_MAX_TOKENS": "4096", "LLM_MAX_TOKENS": "900"}).config.max_tokens == 900
-
-
-def test_profiles_have_commands_by_what_they_are_for_and_grow_from_source_to_source(home: Path, workspace: Path) -> None:
-    home.write_text('check_profiles = ["quick: make lint", "full build: make -j2"]\n')
-    found = load_config(workspace, {}, {"check_profiles": ("full lint: ruff check {files}", "full: make test: all")})
-    assert parse_profiles(found.config.check_profiles) == {
-        "quick": {"test": "make lint"},
-        "full": {"build": "make -j2", "lint": "ruff check {files}", "test": "make test: all"},
-    }
-
-
-@pytest.mark.parametrize("entry", ["make test", "quick deploy: make", "quick:", ": make", "auto: make", "two words here: make"])
-def test_a_profile_that_cannot_be_read_names_itself(workspace: Path, entry: str) -> None:
-    with pytest.raises(ConfigError, match="is not a profile") as caught:
-        load_config(workspace, {}, {"check_profiles": (entry,)})
-    assert "NAME lint: COMMAND" in caught.value.hint
 
 
 def test_a_server_address_is_kept_as_it_was_written_or_an_error_of_the_settings() -> None:
@@ -402,17 +326,6 @@ def test_a_profile_takes_the_place_of_what_was_said_before_it(
     home: Path, workspace: Path, text: str, environ: dict[str, str], flags: dict[str, str], found: tuple[str, ...]
 ) -> None:
     assert profiled(home, workspace, text, environ, **flags) == found
-
-
-def test_what_came_from_a_profile_says_so_and_an_unknown_name_lists_the_others(home: Path, workspace: Path) -> None:
-    profiled(home, workspace, "")
-    loaded = load(workspace, {"LLM_PROFILE": "gpu"})
-    assert (loaded.sources["url"], loaded.sources["profile"]) == ("profile gpu", "environment")
-    assert not loaded.has_flag("url", "model", "profile")
-    assert load(workspace, profile="gpu").has_flag("profile")
-    with pytest.raises(ConfigError, match="no profile 'gqu'") as caught:
-        load(workspace, profile="gqu")
-    assert "gpu, bare, big" in caught.value.hint
 
 
 def test_an_untrusted_workspace_sets_and_chooses_no_profile(home: Path, workspace: Path) -> None:

@@ -14,7 +14,6 @@ from lmtui.plain_files import (
     open_own,
     open_plain_folder,
     own_folder,
-    owner_of,
     plain_states,
     read_plain,
 )
@@ -62,11 +61,6 @@ def test_no_path_leads_out_of_the_folder(tree: Path, path: str) -> None:
 def test_a_folder_is_listed_with_what_each_name_is(tree: Path) -> None:
     assert list_plain(tree, "a") == [("b", "folder"), ("link", "other"), ("pipe", "other")]
     assert (list_plain(tree), list_plain(tree, "none")) == ([("a", "folder"), ("out", "other")], [])
-
-
-def test_the_owner_is_that_of_a_link_itself(tree: Path) -> None:
-    assert owner_of(tree, "out") == os.getuid()
-    assert owner_of(tree, "none") is None
 
 
 def test_states_are_told_of_regular_files_and_not_through_links(tmp_path: Path) -> None:
