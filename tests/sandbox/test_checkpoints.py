@@ -11,7 +11,6 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Snapshot
-from lmtui.core.workspace import FileChangeKind
 from lmtui.paths import checkpoints_dir
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox, fill, git
@@ -77,27 +76,6 @@ async def test_all_that_was_done_is_taken_back_to_the_byte(backend: str, workspa
     assert tree_of(workspace) != before
     await take_back(sandbox, state)
     assert tree_of(workspace) == before
-
-
-async def test_what_a_command_did_is_known_exactly(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await open_sandbox("process")
-    before = await sandbox.checkpoints.snapshot()
-    await sandbox.run_command(
-        "echo more >> README.md; rm src/main.py; mkdir -p a/b; printf 'x\\ny\\n' > a/b/c; printf '\\0' > bin"
-    )
-    after = await sandbox.checkpoints.snapshot()
-    changes = {change.path: change for change in await sandbox.checkpoints.changes(before.id, after.id)}
-    assert {path: change.kind for path, change in changes.items()} == {
-        "README.md": FileChangeKind.MODIFIED,
-        "src/main.py": FileChangeKind.DELETED,
-        "a/b/c": FileChangeKind.ADDED,
-        "bin": FileChangeKind.ADDED,
-    }
-    assert changes["README.md"].diff == "--- a/README.md\n+++ b/README.md\n@@ -1 +1,2 @@\n hello\n+more\n"
-    assert (changes["a/b/c"].added_lines, changes["a/b/c"].removed_lines) == (2, 0)
-    assert changes["bin"].diff == ""
-    only = await sandbox.checkpoints.changes(before.id, after.id, ["bin"])
-    assert [change.path for change in only] == ["bin"]
 
 
 async def test_a_file_changed_since_stops_all_of_it(workspace: Path, open_sandbox: OpenSandbox) -> None:

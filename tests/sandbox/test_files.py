@@ -9,7 +9,6 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from lmtui.core.workspace import DirEntry
 from tests.sandbox.conftest import ALL, fill
 
 pytestmark = pytest.mark.parametrize("sandbox", ALL, indirect=True)
@@ -146,18 +145,6 @@ async def test_what_is_no_readable_file_gives_a_clear_error_and_never_hangs(sand
         for path in ("", "a\0b", *too_long, "src", "pipe", "socket", "missing.txt", "README.md/x"):
             with pytest.raises(SandboxError):
                 await sandbox.read_file(path)
-
-
-async def test_folders_come_first_and_depth_goes_below(sandbox: Sandbox, workspace: Path) -> None:
-    (workspace / "zoo").mkdir()
-    (workspace / "alias").symlink_to("src")
-    (workspace / ".git").mkdir()
-    shallow = await sandbox.list_directory()
-    assert [entry.path for entry in shallow] == ["src", "zoo", "README.md", "alias"]
-    deep = await sandbox.list_directory(depth=2)
-    assert DirEntry("src/main.py", "file", 15) in deep
-    assert next(entry.kind for entry in deep if entry.path == "alias") == "link"
-    assert len(await sandbox.list_directory(depth=3, max_entries=2)) == 2
 
 
 async def test_glob_finds_newest_first_and_leaves_ignored_files_out(sandbox: Sandbox, workspace: Path) -> None:

@@ -12,9 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox.select import select_sandbox
-from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
 from tests.sets import few
 
 _HOST = """
@@ -101,20 +100,6 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
         await sandbox.close()
         assert {*psutil.Process().children(recursive=True)} <= {*others}, delay_s
         assert backend != "docker" or not _containers(os.getpid()), delay_s
-
-
-async def test_auto_takes_the_strongest_that_works(workspace: Path) -> None:
-    sandbox = await select_sandbox(workspace)
-    try:
-        status = await sandbox.status()
-    except SandboxUnavailable as reason:
-        unavailable(reason)
-        return
-    finally:
-        await sandbox.close()
-    assert status.backend in ("docker", "bubblewrap")
-    assert not status.is_weaker
-    assert bool(status.reason) == (status.backend != "docker")
 
 
 def _sleepers(mark: str) -> int:

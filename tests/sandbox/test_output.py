@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.sanitize import sanitize
 from lmtui.sandbox.guest.capture import HEAD_BYTES, TAIL_BYTES, Capture, Spool
-from lmtui.sandbox.replies import LiveOutput, whole_output
+from lmtui.sandbox.replies import LiveOutput
 
 _TEXT = st.text(alphabet="aä\x1b[31m;]0\x07\r\n\x9b€😀", max_size=30)
 
@@ -34,11 +34,6 @@ def test_what_was_skipped_is_said() -> None:
     live(b"one", 0)
     live(b"two", 5000)
     assert "".join(shown) == "one\n… 5,000 bytes not shown …\ntwo"
-
-
-def test_cut_output_says_how_much_is_missing_and_where_it_is() -> None:
-    assert whole_output(b"ab", 1, 2, "") == "ab"
-    assert whole_output(b"ab", 1, 1002, "/tmp/x") == "a\n… 1,000 bytes left out; the first of it is in /tmp/x …\nb"
 
 
 @given(sizes=st.lists(st.integers(1, 50_000), min_size=1, max_size=12))

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +14,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.permissions.rules import Effect, parse_rule
-from lmtui.core.workspace import CommandEffect, EffectKind, EffectPart, FileChangeKind
-from lmtui.engine.trial import with_tracked
+from lmtui.core.workspace import CommandEffect, FileChangeKind
 from lmtui.paths import kept_dir, patches_dir
 from lmtui.sandbox import overlays, replies
 from lmtui.sandbox.host_paths import store_folder
@@ -81,56 +80,6 @@ def units(effect: CommandEffect, *paths: str) -> list[int]:
     return [number for part in effect.parts for number in (next(numbers) for _ in range(part.hunks)) if part.path in paths]
 
 
-async def test_nothing_is_real_until_it_is_kept(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    fill(workspace, {"a.txt": "one\ntwo\n", "old/b.txt": "b\n", "c.sh": "echo\n"})
-    before = tree(workspace)
-    overlay = sandbox.overlay()
-    try:
-        script = (
-            "echo three >> a.txt; rm -r old; mkdir -p new/empty; echo n > new/n; chmod +x c.sh; ln -s a.txt link; cat a.txt"
-        )
-        ended = await overlay.sandbox.run_command(script)
-        assert (ended.exit_code, ended.output) == (0, "one\ntwo\nthree\n")
-        assert tree(workspace) == before
-        effect = await overlay.effect()
-        assert kinds(effect) == {
-            "a.txt": "modified",
-            "c.sh": "modified",
-            "link": "added",
-            "new/n": "added",
-            "old/b.txt": "deleted",
-        }
-        assert effect.paths[0] == "old/b.txt"
-        assert "+three" in next(each.diff for each in effect.changes if each.path == "a.txt")
-        kept = await overlay.keep(effect, None, ())
-        assert kept.notes == ()
-        assert kept.before is not None
-        assert await sandbox.checkpoints.read(kept.before.id, "a.txt") == b"one\ntwo\n"
-    finally:
-        await overlay.close()
-    after = tree(workspace)
-    assert after["a.txt"] == (b"one\ntwo\nthree\n", False)
-    assert after["c.sh"] == (b"echo\n", True)
-    assert after["new/empty"] is None
-    assert after["link"] == Path("a.txt")
-    assert "old" not in after
-    assert not overlay._folder.exists()
-
-
-async def test_what_only_touches_or_fills_caches_has_no_effect_and_a_diff_says_what_it_leaves_out(
-    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
-) -> None:
-    (workspace / "a.py").write_text("x = 1\n")
-    first = await sandbox.checkpoints.snapshot()
-    _overlay, effect = await tried("touch a.py; python3 -c 'import a'; cp a.py b.py; rm b.py")
-    assert (effect.is_empty, effect.caches <= 1) == (True, True)
-    _overlay, effect = await tried("seq 30000 > long; seq 10 > short; printf 'x\\r@@ -9 +9 @@\\n' > head")
-    assert {each.path: each.is_cut for each in effect.changes} == {"head": False, "long": True, "short": False}
-    assert any("long" in line and "not shown" in line for line in effect.lines())
-    assert {part.path: part.hunks for part in effect.parts}["head"] == 1  # what looks like the head of a hunk is none
-    assert await sandbox.checkpoints.snapshot() == first  # what an overlay did is no state of the workspace
-
-
 async def test_a_change_of_the_users_own_is_never_overwritten(tried: Tried, workspace: Path) -> None:
     (workspace / "a").write_text("1\n")
     overlay, effect = await tried("echo 2 > a; echo new > b")
@@ -153,15 +102,6 @@ async def test_what_no_state_holds_is_named_and_stays(tried: Tried, workspace: P
     await overlay.keep(effect, None, ())
     assert (workspace / "a\nb").read_text() == "x"
     assert (workspace / "large").stat().st_size == (workspace / "changed").stat().st_size == 17 << 20
-
-
-@pytest.mark.full
-async def test_folders_beyond_the_most_are_named(tried: Tried, workspace: Path) -> None:
-    for number in range(1_010):
-        (workspace / "gone" / f"{number:04}").mkdir(parents=True)
-    _overlay, effect = await tried("rm -r gone; mkdir -p many; cd many; mkdir $(seq 1010)")
-    assert not {f"{path}/" for path in effect.removed} & set(effect.special)
-    assert effect.special_total >= 12
 
 
 def numbered(**others: str) -> str:
@@ -206,30 +146,6 @@ async def test_single_hunks_are_kept(tried: Tried, workspace: Path) -> None:
     assert ((workspace / "old").exists(), (workspace / "moved").exists()) == (False, True)
 
 
-async def test_what_was_changed_elsewhere_in_a_file_is_merged(tried: Tried, workspace: Path) -> None:
-    (workspace / "a").write_text(numbered())
-    overlay, effect = await tried("sed -i 's/^line 2$/two/' a; echo new > b")
-    (workspace / "a").write_text(numbered(l20="mine"))
-    notes = (await overlay.keep(effect, None, ())).notes
-    assert notes == ("[a had changed in the meantime; both changes were merged]",)
-    assert (workspace / "a").read_text() == numbered(l2="two", l20="mine")
-    assert (workspace / "b").read_text() == "new\n"
-
-
-async def test_the_effect_of_a_running_command_can_be_seen(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    overlay = sandbox.overlay()
-    running = asyncio.create_task(overlay.sandbox.run_command("echo 1 > a; sleep 1.5; echo 2 > b"))
-    for _ in range(40):
-        await asyncio.sleep(0.1)
-        if kinds(await overlay.effect()) == {"a": "added"}:
-            break
-    else:
-        pytest.fail("it was never seen")
-    await running
-    assert kinds(await overlay.effect()) == {"a": "added", "b": "added"}
-    await overlay.close()
-
-
 async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_start(
     sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,23 +182,6 @@ async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start
     assert (workspace / "a").read_text() == "1\n"
     subprocess.run(["git", "apply", str(patch)], cwd=workspace, check=True, env={"GIT_DIR": "/nonexistent"})
     assert ((workspace / "a").read_text(), (workspace / "b").read_text()) == ("2\n", "new\n")
-
-
-async def test_commands_in_overlays_share_tmp_until_the_sandbox_is_closed(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    first, second = sandbox.overlay(), sandbox.overlay()
-    await first.sandbox.run_command("echo 1 > /tmp/x; echo 1 > /dev/shm/x")
-    ended = await second.sandbox.run_command("cat /tmp/x; ls /dev/shm; ls ..")
-    assert ended.output.startswith("1\n"), ended.output
-    assert (await first.effect()).is_empty
-    await first.close()
-    await second.close()
-    folder = str(first._folder)
-    await sandbox.close()
-    assert not list(kept_dir("overlays", workspace).iterdir())
-    if shutil.which("docker"):  # whose volumes have the folder in them
-        names = subprocess.run(["docker", "volume", "ls", "-q"], capture_output=True, text=True, check=False).stdout.split()
-        shown = subprocess.run(["docker", "volume", "inspect", *names], capture_output=True, text=True, check=False).stdout
-        assert folder not in shown
 
 
 async def test_an_overlay_goes_whatever_was_made_in_it(sandbox: WorkspaceSandbox, workspace: Path) -> None:
@@ -433,25 +332,6 @@ async def test_what_a_command_leaves_in_tmp_is_not_kept_by_the_next_start(sandbo
     assert (told, (workspace / "evil").exists()) == ("", False)
 
 
-async def test_a_file_whose_mode_alone_was_changed_meanwhile_is_a_conflict_at_once(
-    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (workspace / "a").write_text("1\n")
-    overlay, effect = await tried("echo 2 > a")
-    (workspace / "a").chmod(0o755)
-    tries: list[None] = []
-    restore = sandbox.checkpoints.restore
-
-    async def counted(source: str, paths: Sequence[str], *, expected: str) -> None:
-        tries.append(None)
-        await restore(source, paths, expected=expected)
-
-    monkeypatch.setattr(sandbox.checkpoints, "restore", counted)
-    with pytest.raises(SandboxError, match="a was changed meanwhile"):
-        await overlay.keep(effect, None, ())
-    assert len(tries) < 3
-
-
 async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, workspace: Path, tmp_path: Path) -> None:
     (workspace / "run.sh").write_text("#!/bin/sh\n")
     (workspace / "run.sh").chmod(0o755)
@@ -469,18 +349,6 @@ async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, w
     subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, env={"GIT_DIR": "/nonexistent"})
     assert tree(other) == tree(workspace)
     assert (other / "link").is_symlink()
-
-
-async def test_only_files_that_git_does_not_track_are_marked(sandbox: WorkspaceSandbox, workspace: Path) -> None:
-    names = ("a.txt", "two words.txt", "loose.txt")
-    for name in names:
-        (workspace / name).write_text("old\n")
-    for arguments in (["init", "-q"], ["add", *names[:2]]):
-        assert (await sandbox.run_git(arguments, writes=True)).exit_code == 0
-    found = await with_tracked([EffectPart(name, EffectKind.CHANGED) for name in names], sandbox)
-    assert [part.is_tracked for part in found] == [True, True, False]
-    (one,) = await with_tracked([EffectPart("a.txt", EffectKind.CHANGED)], sandbox)
-    assert one.is_tracked
 
 
 async def test_an_edit_during_a_command_is_merged_or_stays(sandbox: WorkspaceSandbox, workspace: Path) -> None:

@@ -124,15 +124,6 @@ async def test_an_image_of_the_project_neither_guards_the_workspace_nor_gets_its
     assert not (project / ".git/hooks/post-checkout").exists()
 
 
-@pytest.mark.docker
-def test_a_build_that_fails_says_why(project: Path) -> None:
-    (project / "Dockerfile").write_text(f"FROM {DEFAULT_IMAGE}\nRUN echo heron && exit 3\n")
-    found = build(project, "--yes")
-    assert (found.returncode, found.stdout) == (1, "")
-    assert "The image cannot be built" in found.stderr
-    assert "heron" in found.stderr
-
-
 def test_a_description_that_changes_has_another_digest() -> None:
     assert digest_of({"Dockerfile": "FROM x"}) != digest_of({"Dockerfile": "FROM y"})
     assert digest_of({"package.json": "{}"}) == ""

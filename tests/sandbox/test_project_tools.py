@@ -8,17 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.cli import run
 from lmtui.plain_files import find_program
 from lmtui.sandbox.backend import Options
 from lmtui.sandbox.project_tools import (
     NO_TOOLS,
     ProjectTools,
-    fetching,
-    find_missing,
     find_project_tools,
-    lacking_in_image,
-    with_allowed,
     with_program,
 )
 from lmtui.sandbox.select import choose, make_backend
@@ -62,31 +57,12 @@ def targets(tools: ProjectTools) -> list[str]:
     return [each.target for each in tools.shown]
 
 
-def test_a_project_without_tools_is_shown_nothing(workspace: Path, home: Path) -> None:
-    assert find_project_tools(workspace, {}) == NO_TOOLS
-
-
 @pytest.mark.parametrize("place", [".pyenv/versions/3.99.1", ".local/share/uv/python/cpython-3.99.1-linux", "miniforge3"])
 def test_the_python_of_an_environment_is_shown(workspace: Path, home: Path, place: str) -> None:
     python(home / place)
     found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / place / "bin")})
     assert targets(found) == [str(home / place)]
     assert dict(found.variables) == {"VIRTUAL_ENV": str(workspace / ".venv")}
-
-
-def test_an_environment_that_uv_made_brings_uv(workspace: Path, home: Path) -> None:
-    program(home / ".pyenv/versions/3.99.1/bin/uv")
-    found = find_project_tools(workspace, {".venv/pyvenv.cfg": "home = /usr/bin\nuv = 0.9.1\n"})
-    assert targets(found) == [f"{home}/.pyenv/versions/3.99.1"]
-    assert found.path == (f"{home}/.pyenv/versions/3.99.1/bin",)
-
-
-def test_each_name_that_leads_to_a_python_is_shown(workspace: Path, home: Path) -> None:
-    python(home / ".local/share/uv/python/cpython-3.99.1")
-    link = home / ".local/share/uv/python/cpython-3.99"
-    link.symlink_to("cpython-3.99.1")
-    found = find_project_tools(workspace, {"venv/pyvenv.cfg": config(link / "bin")})
-    assert sorted(targets(found)) == [str(link), str(link.resolve())]
 
 
 @for_each("named", ["{home}/.ssh", "{home}", "/etc", "/", "{home}/.config/x", "relative", "{home}/.pyenv/versions/../.."])
@@ -96,62 +72,12 @@ def test_what_an_environment_names_is_not_shown_where_it_is_no_python(workspace:
     assert targets(found) == []
 
 
-def test_a_python_in_an_unusual_place_is_named_with_the_setting_that_shows_it(workspace: Path, home: Path) -> None:
-    python(home / "mine")
-    found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / "mine/bin")})
-    assert targets(found) == []
-    assert found.withheld == (f'{home}/mine (the Python of .venv): to show it, set toolchains = ["{home}/mine"]',)
-    assert found.offered == ((f"{home}/mine", "it has the Python of .venv"),)
-
-
 def test_a_tool_folder_that_holds_credentials_is_not_shown(workspace: Path, home: Path) -> None:
     python(home / ".pyenv/versions/3.99.1")
     (home / ".pyenv/versions/3.99.1/.netrc").write_text("machine x password y")
     found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / ".pyenv/versions/3.99.1/bin")})
     assert targets(found) == []
     assert "holds credentials (.netrc)" in found.withheld[0]
-
-
-def test_the_version_of_node_that_a_project_pins_is_taken(workspace: Path, home: Path) -> None:
-    for version in ("v18.1.0", "v20.3.0", "v22.0.1"):
-        program(home / f".nvm/versions/node/{version}/bin/pnpm")
-    found = find_project_tools(workspace, {"package.json": "{}", ".nvmrc": "20\n"})
-    assert f"{home}/.nvm/versions/node/v20.3.0" in targets(found)
-    assert found.path == (f"{home}/.nvm/versions/node/v20.3.0/bin",)
-
-
-@pytest.mark.parametrize("place", [".pyenv/versions/{}", ".local/share/uv/python/cpython-{}-linux-x86_64-gnu"])
-def test_the_version_of_python_that_a_project_pins_is_taken(workspace: Path, home: Path, place: str) -> None:
-    for version in ("3.98.1", "3.99.10", "3.99.1"):
-        python(home / place.format(version))
-    found = find_project_tools(workspace, {".python-version": "3.99.1\n"})
-    assert targets(found) == [f"{home}/{place.format('3.99.1')}"]
-    assert found.path == (f"{home}/{place.format('3.99.1')}/bin",)
-
-
-@pytest.mark.parametrize(
-    "allowed", [".local/share/uv/tools/pre-commit", ".local/share/uv/tools", ".local/share/pipx/venvs/nox"]
-)
-def test_a_tool_that_the_user_allows_brings_the_python_of_its_environment(workspace: Path, home: Path, allowed: str) -> None:
-    base = home / ".local/share/uv/python/cpython-3.99.1-linux"
-    python(base)
-    for tool in (".local/share/uv/tools/pre-commit", ".local/share/pipx/venvs/nox"):
-        program(home / tool / "bin/run")
-        (home / tool / "pyvenv.cfg").write_text(config(base / "bin"))
-    found = with_allowed(NO_TOOLS, [home / allowed], workspace)
-    assert sorted(targets(found)) == sorted([str(base), str(home / allowed)])
-
-
-def test_rust_gets_its_toolchains_and_what_was_fetched(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(home / ".cargo/bin/cargo")
-    (home / ".rustup/toolchains").mkdir(parents=True)
-    (home / ".cargo/registry").mkdir()
-    (home / ".cargo/credentials.toml").write_text("token")
-    monkeypatch.setenv("PATH", f"{home}/.cargo/bin:/usr/bin")
-    found = find_project_tools(workspace, {"Cargo.toml": ""})
-    assert sorted(targets(found)) == [f"{home}/.cargo/bin", f"{home}/.cargo/registry", f"{home}/.rustup"]
-    assert [each.target for each in found.shown if each.is_cache] == [f"{home}/.cargo/registry"]
-    assert dict(found.variables)["RUSTUP_HOME"] == f"{home}/.rustup"
 
 
 def test_a_cache_that_is_a_link_is_not_shown(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,13 +106,6 @@ def test_a_program_of_an_environment_brings_the_environment_and_its_python(works
     assert sorted(targets(found)) == [f"{home}/.pyenv/versions/3.99.1", f"{home}/.venvs/mcp"]
 
 
-def test_a_program_that_starts_another_brings_both(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("uv", "uvx"):
-        program(home / ".local/bin" / name).write_bytes(b"\x7fELF")
-    monkeypatch.setenv("PATH", f"{home}/.local/bin:/usr/bin")
-    assert targets(with_program(NO_TOOLS, "uvx", workspace)) == ["/opt/lmtui/bin/uvx", "/opt/lmtui/bin/uv"]
-
-
 @pytest.mark.parametrize("place", [".ssh/bin/x", ".config/bin/x", "bin/x"])
 def test_a_program_that_is_named_shows_nothing_private(place: str, workspace: Path, home: Path) -> None:
     named = program(home / place)
@@ -195,24 +114,6 @@ def test_a_program_that_is_named_shows_nothing_private(place: str, workspace: Pa
     (workspace / "bin").mkdir()
     (workspace / "bin/x").symlink_to(named)
     assert with_program(NO_TOOLS, f"{workspace}/bin/x", workspace) == NO_TOOLS
-
-
-def test_a_program_that_is_missing_is_named_with_its_place(
-    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = program(home / "tools/bin/frobnicate")
-    monkeypatch.setenv("PATH", f"{there.parent}:/usr/bin")
-    output = "bash: line 1: frobnicate: command not found\nsh: 2: nowhere: not found\n"
-    way = f'the user can show it with toolchains = ["{home}/tools"] or the rule Tools({home}/tools)'
-    (missing,) = find_missing(output, workspace, in_image=False)
-    assert missing.note == f"frobnicate is at {there} on this machine, not in the sandbox; {way}"
-    (other,) = find_missing("env: ‘sort’: No such file or directory", workspace, in_image=True)
-    assert other.note == "sort is at /usr/bin/sort on this machine, not in the image; --sandbox bubblewrap shows it"
-
-
-def test_what_an_image_lacks_is_named() -> None:
-    assert lacking_in_image(ProjectTools(system=("Python 3.11", "uv"))) == ""
-    assert lacking_in_image(ProjectTools(system=("Python 3.12", "mvn"))) == "Python 3.12, mvn"
 
 
 def make_environment(workspace: Path, interpreter: Path) -> None:
@@ -297,19 +198,6 @@ async def test_auto_takes_the_sandbox_in_which_the_tools_work(workspace: Path, h
             await backend.close()
 
 
-@pytest.mark.bubblewrap
-def test_explain_says_what_a_project_gets_and_why(
-    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_environment(workspace, python(home / ".pyenv/versions/3.99.1"))
-    monkeypatch.chdir(workspace)
-    assert run(["sandbox", "explain", "--sandbox", "bubblewrap"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "bubblewrap, no network"
-    assert f"    shown: {home}/.pyenv/versions/3.99.1 (the Python of .venv)" in lines
-    assert any(line.startswith(f"    PATH: {workspace}/.venv/bin:") for line in lines)
-
-
 SECRETS = Path(__file__).with_name("secret_places.txt").read_text().split()
 
 
@@ -345,21 +233,3 @@ async def test_no_secret_of_the_home_folder_is_seen_with_eight_toolchains(
     places = " ".join(shlex.quote(str(home / name)) for name in SECRETS)
     found = await sandbox.run_command(f"cat {places}; grep -rs heron-secret {home} ~ /root /home; ls -A {home}", timeout_s=60)
     assert "heron-secret" not in found.output
-
-
-def test_uv_runs_where_it_has_no_cache_and_keeps_what_it_fetches(
-    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uv = program(home / ".local/share/uv/tools/uv/bin/uv")
-    monkeypatch.setenv("PATH", f"{uv.parent}:/usr/bin")
-    bare = find_project_tools(workspace, {"uv.lock": ""})
-    assert dict(bare.variables)["UV_NO_CACHE"] == "1"
-    assert "UV_PYTHON_INSTALL_DIR" not in dict(bare.variables)
-    (home / ".cache/uv").mkdir(parents=True)
-    cached = with_program(NO_TOOLS, "uv", workspace)
-    assert "UV_NO_CACHE" not in dict(cached.variables)
-    assert cached.without_copies == {"UV_NO_CACHE": "1"}
-    assert f"{home}/.cache/uv" in targets(cached)
-    fetched = fetching(bare, workspace, None)
-    assert dict(fetched.variables)["UV_OFFLINE"] == "0"
-    assert "UV_NO_CACHE" not in dict(fetched.variables) | fetched.without_copies

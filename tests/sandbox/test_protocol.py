@@ -25,13 +25,6 @@ def test_messages_survive_any_split_of_the_stream(messages: list[dict[str, objec
     assert received == messages
 
 
-@given(data=st.binary(max_size=2000))
-def test_data_frames_carry_bytes(data: bytes) -> None:
-    frames = protocol.Decoder().feed(b"".join(protocol.data_frames(7, data)))
-    assert b"".join(protocol.unpack(frame["data"]) for frame in frames) == data
-    assert all(frame["id"] == 7 for frame in frames)
-
-
 def test_an_oversized_message_is_not_sent() -> None:
     with pytest.raises(protocol.ProtocolError):
         protocol.encode({"x": "y" * protocol.MAX_FRAME_BYTES})

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.app.checks import backend_reports
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.sandbox.backend import GUEST, Isolation, LandlockBackend, Options, ProcessBackend
 from lmtui.sandbox.guest.settings import Settings
@@ -106,14 +104,6 @@ tui/controllers/prompt_controller.py tui/editor.py tui/screens/viewer.py tui/ter
 """
 
 
-async def test_the_self_test_leaves_nothing_behind(workspace: Path) -> None:
-    before = sorted(path.name for path in workspace.rglob("*"))
-    chosen = await choose([ProcessBackend(workspace)], workspace)
-    await chosen.client.close()
-    await chosen.guard.close()
-    assert sorted(path.name for path in workspace.rglob("*")) == before
-
-
 async def test_a_named_backend_that_fails_is_never_replaced(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
     sandbox = await select_sandbox(workspace, backend="docker")
@@ -132,13 +122,6 @@ async def test_a_protected_name_that_is_a_link_is_never_mounted(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
-async def test_the_status_says_what_runs(backend: str, open_sandbox: OpenSandbox) -> None:
-    status = await (await open_sandbox(backend)).status()
-    assert (status.text, status.is_weaker, status.has_shell) == (f"{backend}, no network", False, True)
-    assert "git: .git and .lmagent read-only" in status.facts
-
-
-@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
 async def test_the_network_is_on_only_where_it_is_asked_for(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
     sandbox = await open_sandbox(backend, workspace, network="on")
     status = await sandbox.status()
@@ -147,24 +130,11 @@ async def test_the_network_is_on_only_where_it_is_asked_for(backend: str, open_s
     assert set(devices.output.split()) - {"lo"}
 
 
-async def test_many_first_calls_at_once_start_one_sandbox(open_sandbox: OpenSandbox, workspace: Path) -> None:
-    sandbox = await select_sandbox(workspace, backend="process")
-    results = await asyncio.gather(*(sandbox.run_command(f"echo {number}; echo $PPID >/dev/null") for number in range(5)))
-    await sandbox.close()
-    assert [result.output for result in results] == [f"{number}\n" for number in range(5)]
-
-
 async def test_what_cannot_be_asked_for_is_a_usage_error(workspace: Path) -> None:
     with pytest.raises(UsageError, match="no sandbox called"):
         await select_sandbox(workspace, backend="chroot")
     with pytest.raises(UsageError, match="network"):
         await select_sandbox(workspace, network="some")
-
-
-async def test_every_backend_is_reported_with_a_reason_or_with_what_it_isolates(workspace: Path) -> None:
-    for report in await backend_reports(workspace):
-        assert report.works or (report.why_not and report.fix)
-        assert report.works == (report.start_ms > 0)
 
 
 def test_folders_that_can_be_no_workspace_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

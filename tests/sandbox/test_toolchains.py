@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.sandbox.toolchains import check_toolchains, programs
+from lmtui.sandbox.toolchains import check_toolchains
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, LANDLOCK, OpenSandbox
 from tests.sets import for_each
 
@@ -38,12 +38,6 @@ def test_a_link_is_judged_by_where_it_leads(home: Path) -> None:
     (home / "tools").symlink_to(home / ".ssh")
     with pytest.raises(UsageError, match="credentials"):
         check_toolchains([home / "tools"], home / "project")
-
-
-def test_a_folder_of_tools_is_taken_once_and_its_programs_are_found(home: Path) -> None:
-    folder = home / ".pyenv/versions/3.12"
-    assert check_toolchains([folder, folder / "bin" / ".."], home / "project") == (folder,)
-    assert programs([folder]) == [str(folder / "bin")]
 
 
 @pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, LANDLOCK])

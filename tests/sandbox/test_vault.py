@@ -92,14 +92,6 @@ def test_what_was_changed_is_as_before(tmp_path: Path, name: str) -> None:
     assert changed or name == "unreadable"
 
 
-def test_what_did_not_change_is_not_written(tmp_path: Path) -> None:
-    vault = Vault(_opened(repository(tmp_path)))
-    vault.keep()
-    inodes = {path: path.lstat().st_ino for path in (tmp_path / ".git").rglob("*")}
-    assert vault.put_back() == ()
-    assert inodes == {path: path.lstat().st_ino for path in (tmp_path / ".git").rglob("*")}
-
-
 def _opened(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 

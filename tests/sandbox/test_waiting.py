@@ -22,15 +22,3 @@ async def test_work_is_done_however_often_it_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert done == ["work"]
-
-
-async def test_what_the_work_returns_or_raises_is_passed_on() -> None:
-    async def good() -> str:
-        return "result"
-
-    async def bad() -> str:
-        raise ValueError("no")
-
-    assert await to_the_end(good()) == "result"
-    with pytest.raises(ValueError, match="no"):
-        await to_the_end(bad())
