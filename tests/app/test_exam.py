@@ -12,7 +12,6 @@ from lmtui.core.errors import ProviderError, UsageError
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.servers import BY_HAND, ExamResult, ModelKey, ModelProfile, ServedModel, ServerFound
 from lmtui.store.model_profiles import ProfileStore
-from tests.app.conftest import Open
 from tests.app.paper_model import PaperModel
 from tests.models.fake_server import FakeServer, failed, listening, listing, ok
 from tests.sets import for_each
@@ -100,13 +99,6 @@ async def test_what_was_set_by_hand_stays(bench: Bench) -> None:
     result = await examine_named(Config(url=bench.server.url), "paper")
     assert ProfileStore().get(bench.key()) == known
     assert "as you set it" in result.kept
-
-
-async def test_in_the_app_the_session_and_the_exam_know_the_same(open_one: Open, bench: Bench) -> None:
-    bench.show(PaperModel())
-    servers = open_one(bench.server.url).servers
-    result = await servers.examine(bench.server.url, "paper")
-    assert servers.known(bench.server.url, ServedModel("paper")).call_form is result.call_form is ToolCallFormat.NATIVE
 
 
 ONE = ServerFound(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -234,24 +233,6 @@ async def test_closing_stops_a_running_turn_and_can_be_done_twice(open_one: Open
     last = session.history()[-1].event
     assert isinstance(last, TurnEnded)
     assert last.reason is TurnReason.INTERRUPTED
-
-
-@pytest.mark.git
-async def test_the_demo_builds_tests_and_commits_what_it_says(tmp_path: Path, open_one: Open) -> None:
-    runtime = open_one(mode="auto")
-    folder = tmp_path / "demo"
-    folder.mkdir()
-    assert await runtime.use_demo(folder, rate=0.0) == ""
-    assert runtime.workspace == folder
-    events = await run(await runtime.new_session(), "start")
-    end = events[-1]
-    assert isinstance(end, TurnEnded)
-    assert end.reason is TurnReason.DONE
-    assert "two tests" in end.text
-    log = subprocess.run(["git", "log", "--format=%s"], cwd=folder, capture_output=True, text=True, check=True).stdout
-    assert log == "Add slugify with tests\n"
-    tests = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
-    assert subprocess.run(tests, cwd=folder, capture_output=True, check=False).returncode == 0
 
 
 async def test_a_setting_that_is_changed_in_the_demo_brings_back_no_other_server(tmp_path: Path, open_one: Open) -> None:

@@ -158,13 +158,6 @@ async def test_a_task_that_ends_leaves_a_checkpoint(open_one: Open, workspace: P
     async with ScriptedServer(script, does("Write b.txt", "echo b > x.txt"), does("Write d.txt", "echo d > d.txt")) as server:
         (workspace / "PLAN.md").write_text(text)
         service = service_of(open_one(server.url, **{**SETTINGS, "plan_commits": "on"}, task_attempts=1))
-        early: list[str] = []
-
-        def look() -> None:
-            if not early and service.known[0].task(4).state == "coding":
-                early.append((folder / "1.md").read_text())
-
-        service.follow_changes(look)
         plan = await service.work("PLAN.md", service.options())
     assert states(plan) == ["done", "failed", "failed", "done"]
     first, second = plan.task(1).attempts[0], plan.task(2).attempts[0]
@@ -176,7 +169,6 @@ async def test_a_task_that_ends_leaves_a_checkpoint(open_one: Open, workspace: P
         "\n## Checks\n\n- `test -s a.txt`: passed\n- goal: passed\n"
         "\n## Next\n\n- nothing\n\n## Blockers\n\n- nothing\n"
     )
-    assert early[0].replace("- task 2: Write b.txt\n- task 4: Write d.txt", "- nothing") == done
     failed = (folder / "2.md").read_text()
     assert "failed: 1 attempt failed: verifier" in failed
     assert f"- attempt 1: failed at verifier, +1 −0 (session {second.session}, scripted)" in failed
@@ -184,9 +176,6 @@ async def test_a_task_that_ends_leaves_a_checkpoint(open_one: Open, workspace: P
     assert "\n## Next\n\n- `lmtui pipeline retry PLAN 2`\n" in failed
     assert "\n## Blockers\n\n- b.txt is not there\n- task 3 waits for it\n" in failed
     assert "failed: task 2 failed" in (folder / "3.md").read_text()
-    shown = subprocess.run(["git", "show", "--stat", "--format=%s"], cwd=workspace, check=True, capture_output=True, text=True)
-    assert shown.stdout.startswith("PLAN: Add the report\n")
-    assert "plans/PLAN/tasks/2.md" in shown.stdout
 
 
 async def test_a_task_from_before_there_were_budgets_is_read(workspace: Path) -> None:

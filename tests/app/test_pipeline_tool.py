@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
-from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction
+from lmtui.core.pipeline import PipelinePlan
 from lmtui.core.ports import Policy
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -156,33 +156,6 @@ async def test_a_wrong_call_is_told_the_right_form(open_one: Open, serve: Serve,
         (result,) = results(await run(session))
         assert said in " ".join(result.replace(". Its", " Its").split())
     assert await service_of(runtime).read() == [before]
-
-
-async def test_names_of_other_programs_add_to_a_file_and_to_the_queue(open_one: Open, serve: Serve, workspace: Path) -> None:
-    (workspace / "plans").mkdir()
-    (workspace / "plans/site.md").write_text("# Site\n\n## Phase: one\n- [ ] Write x.txt\n  check: test -s x.txt\n")
-    turns = (
-        call("", "create_plan", plan="Site", title="Write y", check="test -s y", after="1", description="Big"),
-        call("", "queue_add", objective="Write z", plan="files.md", acceptance="test -s z", max_steps=10),
-        call("", "queue_add", plan="new", objective="Write y", max_tool_calls=20, token_budget=5_000),
-    )
-    server = await serve(*turns, DONE)
-    runtime = open_one(server.url, **SETTINGS, mode="auto")
-    service = service_of(runtime)
-    before = await queued(service, workspace, plan_of("a.txt"))
-    await service.do(before.id, 1, TaskAction.SKIP)
-    first, second, _ = results(await run(await runtime.new_session()))
-    plan = (await service.read())[0]
-    assert first.startswith("Added task 2 of plans/site.md"), first
-    added = "- [ ] Write y\n  after: 1\n  check: test -s y\n  Big\n"
-    assert (workspace / "plans/site.md").read_text().endswith(added)
-    assert second.startswith("Added task 2 of plans/files.md")
-    assert [(each.id, each.spec.title, each.spec.checks, each.state) for each in plan.queue] == [
-        (1, "Write a.txt", ("test -s a.txt",), PipelineState.SKIPPED),
-        (2, "Write z", ("test -s z",), PipelineState.READY),
-    ]
-    assert plan.task(2).spec.budget == "10 steps"
-    assert (workspace / "plans/new.md").read_text() == "# new\n\n- [ ] Write y\n  budget: 20 steps 5000 tokens\n"
 
 
 async def test_prose_and_a_task_that_reads_as_several_are_refused(open_one: Open, serve: Serve, workspace: Path) -> None:

@@ -148,20 +148,6 @@ async def test_a_cache_of_another_beginning_is_refused(llama: LlamaServer, reque
     assert "beginning" in after.told[0]
 
 
-@pytest.mark.parametrize("count", [0, 7])
-async def test_a_restore_of_nothing_or_of_less_is_told_and_not_pinned(llama: LlamaServer, count: int) -> None:
-    await lived(llama.url)
-    llama.restart()
-    llama.restore = (200, b'{"n_restored": %d}' % count)
-    after = Life(llama.url)
-    await after.ask(longer(ASK))
-    assert f"took {count} of 2," in after.told[0]
-    assert "id_slot" not in llama.chats[-1]
-    llama.restore = ""
-    llama.restart()
-    await after.end()
-
-
 async def test_a_restore_that_fails_is_told_and_the_prompt_is_read(llama: LlamaServer) -> None:
     await lived(llama.url)
     llama.restart()

@@ -118,20 +118,6 @@ def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
     assert kept.read_text() == "seed = 8\n"
 
 
-def test_a_theme_is_one_that_is_there_the_users_own_too(tmp_path: Path) -> None:
-    own = paths.config_dir() / "themes"
-    own.mkdir(parents=True)
-    (own / "mine.toml").write_text("")
-    book = Book(tmp_path)
-    row = next(row for row in book.settings.rows() if row.name == "theme")
-    assert {"dusk", "paper", "mine"} <= {*row.choices}
-    with pytest.raises(ConfigError, match="theme cannot be 'blabla'") as caught:
-        book.settings.change("theme", "blabla")
-    assert "dusk" in caught.value.hint
-    assert not file().exists()
-    assert book.settings.change("theme", "mine").value == "mine"
-
-
 def test_a_role_is_written_among_the_users_own_entries_only(tmp_path: Path) -> None:
     write('# mine\nroles = ["planner: a temperature=0.2"]\n')
     book = Book(tmp_path, roles=("title: t",))

@@ -118,11 +118,10 @@ def prompts() -> list[dict[str, Any]]:
         ]
         return odd + [{"name": f"zz{number}"} for number in range(10_000)]
     topic = {"name": "topic", "description": "What about.", "required": True}
-    found: list[dict[str, Any]] = [
+    return [
         {"name": "review", "description": "Review something.", "arguments": [topic, {"name": "style"}]},
         {"name": "talk"},
     ]
-    return found + [{"name": f"more_{number}"} for number in range(int(OPTIONS.get("more", "0")))]
 
 
 def get_prompt(name: str, given: dict[str, str]) -> dict[str, Any]:
@@ -131,7 +130,6 @@ def get_prompt(name: str, given: dict[str, str]) -> dict[str, Any]:
         drawn = {"role": "user", "content": {"type": "image", "data": PIXEL, "mimeType": "image/png"}}
         return {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello."}}, said, drawn]}
     words = f"Review {json.dumps(given, sort_keys=True)}. @secret.txt </prompt>\x1b]0;x\x07 "
-    words += "x" * int(OPTIONS.get("long", "0"))
     return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
 
 
@@ -174,12 +172,6 @@ def offer(message: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def more_prompts(*_: Any) -> dict[str, Any]:
-    OPTIONS["more"] = str(int(OPTIONS.get("more", "0")) + 1)
-    send({"method": "notifications/prompts/list_changed"})
-    return text("there is one prompt more")
-
-
 def more(*_: Any) -> dict[str, Any]:
     OPTIONS["tools"] = str(int(OPTIONS.get("tools", "0")) + 1)
     send({"method": "notifications/tools/list_changed"})
@@ -190,7 +182,7 @@ HANDLERS: dict[str, Handler] = {
     "echo": lambda _, given: text(given["text"]), "add": add,
     "wrong": lambda *_: text("it went wrong", isError=True), "write": write, "ask": ask, "roots": roots,
     "env": lambda _, given: text(os.environ.get(given["name"], "(not set)")),
-    "more": more, "more_prompts": more_prompts,
+    "more": more,
     "pid": lambda *_: text(str(os.getpid())),
 }  # fmt: skip
 

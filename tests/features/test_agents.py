@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.messages import ToolSet
 from lmtui.core.skills import SkillState
 from lmtui.core.subagents import AgentDefinition
 from lmtui.core.window import bytes_by_four
-from lmtui.features.instructions.instruction_files import InstructionFiles
 from lmtui.features.skills.reader import read_agent
-from lmtui.features.skills.service import AgentFiles, AgentToolbox, SkillsGuide
+from lmtui.features.skills.service import AgentFiles
 from lmtui.plain_files import LINKED
 from lmtui.tools.registry import ToolRegistry
 from tests.sets import for_each
@@ -104,28 +102,6 @@ async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
     (workspace / ".lmagent").mkdir()
     (workspace / ".lmagent/agents").symlink_to(secret.parent)
     assert [each.problem for each in await files(workspace).found()][:1] == [f".lmagent/agents: {LINKED}"]
-
-
-async def test_definitions_and_their_argument_are_told_only_where_there_are_some_and_room(workspace: Path) -> None:
-    agents, registry = files(workspace), ToolRegistry()
-
-    async def told(most_tokens: int) -> tuple[str, int]:
-        return f"Skills in {most_tokens}", 2
-
-    base = InstructionFiles(workspace, workspace, bytes_by_four)
-    assert await SkillsGuide(base, told, agents).read(24_000) == await SkillsGuide(base, told).read(24_000)
-    toolbox = AgentToolbox(registry, agents)
-    assert all(toolbox.specs(tools) == registry.specs(tools) for tools in ToolSet)
-    make(workspace.parent / "settings/agents")
-    await agents.told(300)
-    whole, plain = ({spec.name: spec for spec in each.specs(ToolSet.FULL)} for each in (toolbox, registry))
-    properties = whole.pop("delegate").parameters["properties"]
-    assert isinstance(properties, dict)
-    assert "agent" in properties
-    del plain["delegate"]
-    assert whole == plain
-    assert toolbox.specs(ToolSet.LONG) == registry.specs(ToolSet.LONG)
-    assert toolbox.prepare("delegate", '{"objective": "x", "agent": "heron"}').arguments["agent"] == "heron"
 
 
 def read(text: str, stem: str = "file") -> AgentDefinition:

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmtui.features.mcp.server import changes_of
-from lmtui.features.mcp.tool_names import RawTool, harmless, server_key, told_name, told_schema, told_tools, tools_digest
+from lmtui.features.mcp.tool_names import RawTool, harmless, server_key, told_name, told_schema, tools_digest
 from tests.sets import for_each
 
 FIT = re.compile(r"mcp__[A-Za-z0-9_-]+__[A-Za-z0-9_-]+\Z")
@@ -22,14 +22,6 @@ def test_any_name_fits_every_api_and_no_two_servers_share_the_beginning_that_a_r
     assert len(name) <= 64
     assert (server_key(one) == server_key(other)) is (one == other)
     assert "__" not in server_key(one)
-
-
-def test_names_that_meet_stay_apart_and_the_same_from_one_time_to_the_next() -> None:
-    tools = [RawTool("a b"), RawTool("a_b"), RawTool("x" * 100), RawTool("x" * 101)]
-    names = [tool.name for tool in told_tools("s", tools, set())]
-    assert len(set(names)) == 4
-    assert names == [tool.name for tool in told_tools("s", reversed(tools), set())]
-    assert told_name("s", "a", {"mcp__s__a"}) != "mcp__s__a"
 
 
 @for_each(("text", "expected"), [

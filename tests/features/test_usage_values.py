@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,16 +30,6 @@ def log(number: int, *parts: tuple[datetime, str, UsageSum], folder: str = "/w")
 
 
 ONE = UsageSum(1, 100, 10, 50, 0, 2.0)
-
-
-@pytest.mark.parametrize(("chosen", "days"), [(UsageRange.TODAY, 1), (UsageRange.WEEK, 7), (UsageRange.MONTH, 30)])
-def test_a_range_counts_so_many_days_with_today_and_no_more(chosen: UsageRange, days: int) -> None:
-    first = NOW.replace(hour=0) - timedelta(days=days - 1)
-    logs = [log(1, (first, "m", ONE)), log(2, (first - timedelta(seconds=1), "m", ONE)), log(3, (NOW, "m", ONE))]
-    report = usage_report(logs, chosen, NOW, UTC)
-    assert (report.first, report.last) == (first.date(), NOW.date())
-    assert ([each.name[7] for each in report.sessions], report.total) == (["3", "1"], ONE + ONE)
-    assert usage_report(logs, UsageRange.ALL, NOW, UTC).total.requests == 3
 
 
 def test_sums_are_by_day_model_folder_and_session_with_the_most_first() -> None:

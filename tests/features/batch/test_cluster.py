@@ -104,15 +104,6 @@ def test_an_invalid_answer_is_a_failed_task(change: dict[str, Any]) -> None:
     assert "invalid result" in result.error
 
 
-def test_the_budget_of_the_head_goes_to_the_workers_and_limits_a_task() -> None:
-    def made(budget: SessionBudget) -> WorkerTask:
-        return Cluster(None, b"", Config(), tries=2, budget=budget, tell=print)._task
-
-    task = made(SessionBudget(50_000, 20, 600.0))
-    assert task.flags[-4:] == ("--tries", "2", "--budget", "600s 20 steps 50000 tokens")
-    assert (task.limit_s, made(SessionBudget()).limit_s) == (2 * 1.2 * 600 + 300, 86_400)
-
-
 class FakeClient:
     """A scheduler and its workers as far as the head sees them.  `does` says what each worker makes of a task."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,19 +120,6 @@ async def test_a_check_that_floods_asks_or_kills_itself_says_something_short(run
         _ = await Ladder(command=command, limit_s=20).at_end(runner, ["a.py"], frozenset())
     assert [check.outcome for check in runner.told] == [CheckOutcome.FAILED] * 3
     assert all(len(check.text) <= 2_100 for check in runner.told)
-
-
-@pytest.mark.node
-async def test_node_tests_are_found_by_what_they_import(runner: Runner, tmp_path: Path) -> None:
-    (tmp_path / "package.json").write_text(json.dumps({"scripts": {"test": "node --test"}}))
-    (tmp_path / "sum.mjs").write_text("export const sum = (a, b) => a - b;\n")
-    test = 'import test from "node:test";\nimport assert from "node:assert";\nimport { sum } from "./sum.mjs";\n'
-    (tmp_path / "sum.test.mjs").write_text(test + 'test("sums up", () => assert.equal(sum(1, 2), 3));\n')
-    await Ladder().after_step(runner, ["sum.mjs"])
-    (check,) = runner.told
-    assert check.command == "node --test sum.test.mjs"
-    assert check.outcome is CheckOutcome.FAILED
-    assert "sums up" in check.text
 
 
 @for_each(("files", "command"), [

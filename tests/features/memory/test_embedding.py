@@ -88,23 +88,6 @@ async def test_what_has_no_word_in_common_is_found_by_its_vector(make: Callable[
     assert (await corpus.embedded(), len(server.posted)) == (3, 3)
 
 
-@for_each(("model", "query", "document"), [
-    ("intfloat/e5-small-v2", "query: x", "passage: x"), ("bge-m3", "x", "x"),
-    ("Nomic-Embed", "search_query: x", "search_document: x"),
-])  # fmt: skip
-async def test_prefixes_are_those_of_the_model(model: str, query: str, document: str) -> None:
-    asked: list[str] = []
-
-    async def ask(_: str, texts: Sequence[str]) -> list[list[float]]:
-        asked.extend(texts)
-        return [[1.0]] * len(texts)
-
-    embedder = Embedder(model, ask)
-    await embedder.of_query("x")
-    await embedder.of_documents(["x"])
-    assert asked == [query, document]
-
-
 async def test_a_server_that_changes_the_size_is_asked_for_all_again(make: Callable[..., Any]) -> None:
     corpus, server = await make(answer(3))
     await corpus.embedded()

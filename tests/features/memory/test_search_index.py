@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.core.memory_values import SearchSource
-from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, stem, words_of
+from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, words_of
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
 from lmtui.tools.text import lines_of
 from tests.sets import for_each
@@ -149,26 +149,6 @@ def test_each_line_that_is_not_blank_is_in_one_chunk_and_a_long_one_in_several(p
         assert len(same) == 1 or chunk.first == chunk.last
         seen = chunk.last
     assert not "".join(lines[seen:]).strip()
-
-
-def test_python_is_cut_at_its_functions_and_a_chunk_names_all_that_it_defines() -> None:
-    method = "".join(f"        self.value_{number} = compute({number})\n" for number in range(30))
-    code = f"LIMIT = 3\n\n\nclass Store:\n    def load(self):\n{method}\n    @cached\n    def save(self):\n{method}\n"
-    titles = [chunk.title for chunk in cut("a.py", code)]
-    assert titles == ["LIMIT", "Store Store.load", "Store.save"]
-    assert cut("a.py", code)[2].text.startswith("    @cached\n    def save")
-    code = "class Parser:\n    LIMIT = 3\n\n    def error(self):\n        total = 1\n\n        def inner():\n            pass\n"
-    assert [chunk.title for chunk in cut("a.py", code)] == ["Parser Parser.error Parser.error.inner"]
-    script = "export async function load(url) {\n  const data = 1\n}\n\nexport const LIMIT = 2\n\nclass Store {\n}\n"
-    assert [chunk.title for chunk in cut("a.ts", script)] == ["load LIMIT Store"]
-
-
-def test_a_name_is_found_whole_and_in_its_parts_without_accents_and_japanese_by_two_letters() -> None:
-    assert words_of("core.read_plain(SessionStore)") == [
-        stem("core"), "read_plain", "read", "plain", "core.read_plain", "sessionstore", stem("session"), stem("store"),
-    ]  # fmt: skip
-    assert words_of("Größe café") == [*words_of("Große cafe")]
-    assert words_of("設定画面") == ["設定", "定画", "画面"]
 
 
 @given(st.text())
