@@ -8,17 +8,13 @@ import pytest
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.instruction_values import GuidanceRead, GuidanceSource, Instructions
 from lmtui.core.messages import (
-    Completion,
-    FinishReason,
     Image,
     Message,
     ModelRequest,
     Role,
-    Timings,
     ToolCall,
     ToolCallFormat,
     ToolSpec,
-    Usage,
 )
 from lmtui.core.servers import ModelProfile
 from lmtui.core.window import WindowItem
@@ -28,14 +24,6 @@ from tests.fakes import FakeProvider, Rig
 from tests.sets import for_each
 
 TOOLS = tuple(ToolSpec(f"tool{number}", "does something with a file " * 4, {"type": "object"}) for number in range(12))
-
-
-def completion(
-    prompt: int = 1000, wrote: int = 50, first_s: float = 0.0, decode_s: float = 0.0, timings: Timings | None = None
-) -> Completion:
-    return Completion(
-        Message(Role.ASSISTANT, ""), FinishReason.STOP, Usage(prompt, wrote), first_s, decode_s, timings=timings
-    )  # fmt: skip
 
 
 @for_each("ratio", [0.7, 0.85, 1.0, 1.3, 1.6])
@@ -85,17 +73,6 @@ def test_calls_pictures_and_tools_are_counted_and_broken_arguments_as_they_are_s
     assert Budget().size(broken) < 20
 
 
-def test_speeds_are_the_servers_own_or_follow_from_the_wait_for_the_first_token() -> None:
-    budget = Budget()
-    budget.learn_speed(completion(first_s=9.0, decode_s=9.0, timings=Timings(800, 2.0, 200, 60, 3.0)), 1000)
-    assert (budget.read_tokens_per_s, budget.write_tokens_per_s) == (400.0, 20.0)
-    budget = Budget()
-    budget.learn_speed(completion(wrote=51, first_s=2.0, decode_s=5.0), 1000)
-    assert (budget.read_tokens_per_s, budget.write_tokens_per_s) == (500.0, 10.0)
-    budget.learn_speed(completion(first_s=3.0), 40)
-    assert budget.read_tokens_per_s == 500.0
-
-
 @for_each(("window", "speed", "chars"), [
     (2048, 0, 1792), (8192, 0, 7168), (0, 0, 7168), (32768, 0, 24_000), (8192, 50, 3500), (8192, 5, 1000), (400, 0, 1000),
 ])  # fmt: skip
@@ -137,23 +114,6 @@ class Book:
     def sent(self, count: int, told: int | None = None) -> Book:
         self.send(request(*ALL[:count]), told)
         return self
-
-
-def test_what_was_sent_before_is_reused_as_the_server_tells_or_counted() -> None:
-    assert Book().send(request(*ALL[:3])) == PromptCacheUsage(0, 0, 500, is_told=False, miss="first request")
-    book = Book().sent(3)
-    before = book.sized
-    assert (book.send(request(*ALL[:5])), book.sized) == (PromptCacheUsage(500, 0, 200, is_told=False, miss=""), before + 2)
-    book = Book().sent(3, 0)
-    assert book.send(request(*ALL[:6]), 590) == PromptCacheUsage(590, 0, 210, is_told=True, miss="")
-    assert book.send(request(*ALL[:7]), 795) == PromptCacheUsage(795, 0, 105, is_told=True, miss="")
-    assert Book().sent(3, 0).send(request(*ALL[:5]), 0) == PromptCacheUsage(500, 0, 200, is_told=False, miss="")
-    ledger = PromptCacheTracker(lambda _: 100)
-    found = PromptCacheUsage(0, 0, 0, is_told=False, miss="")
-    for messages, counted in ((ALL[:3], 900), (ALL[:5], 1150)):
-        ledger.begin(request(*messages), 200, 0, "")
-        found = ledger.settle(counted, None, scaled=lambda size: size, is_slow=lambda _: False)
-    assert (found.reused, found.reread, found.new) == (900, 0, 250)
 
 
 @pytest.mark.parametrize(("told", "cause"), [(0, "restart or unload"), (300, "slot was taken")])

@@ -76,22 +76,6 @@ def changes(rig: Rig) -> list[tuple[str, str]]:
 # -- by itself ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_calls_natively_may_slip_and_a_template_that_drops_tools_begins_in_text() -> None:
-    calling = ToolCallPolicy()
-    assert calling.begin(ModelProfile(ToolCallFormat.NATIVE), None) is None
-    assert calling.see(REQUEST, completion("fence"), SIZES) is None
-    change = calling.see(REQUEST, completion("fence"), SIZES)
-    assert change is not None
-    assert (change.form, change.why) == (ToolCallFormat.TEXT, "it writes its calls as text")
-    calling = ToolCallPolicy()
-    assert all(calling.see(REQUEST, completion(form), SIZES) is None for form in ("", "fence", "fence", ""))
-    assert calling.worked
-    change = ToolCallPolicy().begin(ModelProfile(), replace(SERVED, drops_tools=True))
-    assert change is not None
-    assert change.form is ToolCallFormat.TEXT
-    assert ToolCallPolicy().begin(ModelProfile(ToolCallFormat.NATIVE), replace(SERVED, drops_tools=True)) is None
-
-
 @for_each(("sizes", "counted", "is_noticed"), [
     (Sizes(400, 1600), 450, True), (Sizes(400, 1600), 2000, False), (Sizes(400, 1600), 60, False),
     (Sizes(5000, 1600), 5100, False), (Sizes(400, 1600), 0, False),

@@ -272,67 +272,6 @@ def test_whatever_is_made_smaller_stays_a_conversation_that_servers_take(kinds: 
     assert [message.text for message in kept] == [message.text for message in before]
 
 
-LOG = "\n".join(
-    ["==== test session starts", *(f"test {number} passed" for number in range(400)), "E   assert 1 == 2", "1 failed"]
-)
-
-
-def size_with_calls(message: Message) -> int:
-    return bytes_by_four(message.text) + sum(bytes_by_four(call.arguments) for call in message.tool_calls) + 4
-
-
-class Talk:
-    """A conversation of one task, made call by call."""
-
-    def __init__(self, task: str = "make it work", attached: str = "") -> None:
-        self.talk = Conversation("root", lambda *_: "prompt")
-        self.say(task, attached)
-        self.count = 0
-
-    def say(self, text: str, attached: str = "") -> None:
-        self.talk.apply(TurnStarted(turn_id=f"t{len(self.talk.entries)}"))
-        self.talk.apply(MessageAdded(role=Role.USER, text=text, attached=attached))
-
-    def call(self, tool: str, subject: str, result: str, *, ok: bool = True, summary: str = "") -> None:
-        self.count += 1
-        call = ToolCall(f"c{self.count}", tool, "{}")
-        self.talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)))
-        self.talk.apply(ToolCallStarted(call_id=call.id, tool=tool, arguments={}, title=subject))
-        end = ToolCallFinished(call_id=call.id, tool=tool, ok=ok, result=result, elapsed_ms=1, summary=summary)
-        self.talk.apply(end)
-
-    def fill(self, count: int, chars: int = 800) -> None:
-        for number in range(count):
-            self.call("read", f"f{self.count}.py", f"line {number}\n" * (chars // 8))
-
-    def make_room(self, window: int) -> Compacted:
-        tokens = sum(map(size_with_calls, self.talk.messages))
-        room = RoomNeeded.of(window, 0, sum(map(size_with_calls, self.talk.messages[:2])))
-        event = compact(self.talk, Plan(), size_with_calls, tokens, room=room, why="test")
-        assert event is not None
-        self.talk.apply(event)
-        assert sum(map(size_with_calls, self.talk.messages)) <= room.limit
-        return event
-
-    def result(self, number: int) -> str:
-        return next(message.text for message in self.talk.messages if message.call_id == f"c{number}")
-
-
-def test_of_a_failure_the_lines_that_decide_stay_until_it_is_mended() -> None:
-    talk = Talk()
-    talk.call("shell", "pytest -q", LOG, ok=False, summary="exit 1")
-    talk.fill(8)
-    assert "c1" in talk.make_room(3_000).folded
-    assert talk.result(1).startswith("==== test session starts")
-    assert talk.result(1).endswith("E   assert 1 == 2\n1 failed")
-    assert len(talk.result(1)) <= 600
-    talk.call("shell", "pytest -q", "400 passed")
-    talk.fill(4)
-    talk.make_room(2_000)
-    assert talk.talk.folding.kept_from > 0 or talk.result(1).startswith("[result of shell")
-    assert "E   assert" not in "".join(message.text for message in talk.talk.messages)
-
-
 def test_a_summary_in_letters_that_take_more_tokens_is_no_larger() -> None:
     gist = TranscriptSummary(said=["任务", *(f"第{number}句话" * 30 for number in range(40)), "最后"], answer="完成了" * 500)
     room = RoomNeeded.of(8_000, 0, 500)

@@ -219,18 +219,6 @@ async def test_model_for_titles_names_a_session_once() -> None:
     assert len(rig.provider.requests) == 3
 
 
-async def test_the_first_words_are_the_title_unless_the_sessions_own_model_may_be_asked() -> None:
-    rig = await ran(Rig(FakeProvider(answer("done"))), "mend it")
-    assert (titles(rig), len(rig.provider.requests)) == (["mend it"], 1)
-    rig = await ran(Rig(FakeProvider(answer("done")), roles=NAMED, asks_for_title=lambda _: False), "mend it")
-    assert (titles(rig), len(rig.provider.requests)) == (["mend it"], 1)
-    rig = Rig(FakeProvider(answer("done"), answer("\x1b[1mMend the lexer")), asks_for_title=lambda _: True)
-    await rig.run("mend it")
-    await later(rig, 2)
-    assert titles(rig) == ["mend it", "Mend the lexer"]
-    assert (rig.provider.requests[1].model, rig.provider.requests[1].tools) == ("model", ())
-
-
 @pytest.mark.parametrize("said", [
     answer("x" * 200), answer("a title of no more than six words"), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")],
 ])  # fmt: skip

@@ -278,14 +278,6 @@ def test_a_long_result_is_cut_where_the_model_can_go_on() -> None:
     assert "[… 1,028," in result
 
 
-@pytest.mark.parametrize(("tool", "hint"), [("grep", "narrow"), ("glob", "narrow"), ("ls", "folder below")])
-def test_a_listing_loses_its_last_lines(tool: str, hint: str) -> None:
-    result = truncate_result(tool, "\n".join(f"src/file{number}.py" for number in range(500)), 1000)
-    shown = result.count("src/file")
-    assert f"{500 - shown} more lines left out" in result
-    assert hint in result
-
-
 @given(st.sampled_from(["read", "grep", "shell", "git_diff", "other"]), st.text(max_size=4000), st.integers(1000, 2000))
 def test_a_cut_result_is_about_as_long_as_it_may_be(tool: str, text: str, limit: int) -> None:
     assert len(truncate_result(tool, text, limit)) <= limit + 200

@@ -127,12 +127,6 @@ async def test_some_are_asked_about_before_they_run(
     assert not rig.sandbox.ran
 
 
-@pytest.mark.parametrize(("mode", "rules"), [(Mode.AUTO, ()), (Mode.NORMAL, (Rule(Effect.ALLOW, "shell", "make *"),))])
-async def test_what_is_allowed_runs_as_it_did(mode: Mode, rules: tuple[Rule, ...]) -> None:
-    rig = await ran(trial(SOME, mode=mode, rules=rules), "build it")
-    assert (questions(rig), rig.sandbox.ran, rig.sandbox.kept) == ([], [BUILD], [])
-
-
 async def test_a_command_that_is_asked_about_first_can_be_tried_first() -> None:
     rig = trial(SOME, mode=Mode.MANUAL)
     request = await question(rig, "build it")

@@ -190,15 +190,6 @@ async def test_when_room_is_made_a_small_model_learns_of_what_long_work_needs() 
     assert sets(rig) == ["lean", "long"]
 
 
-async def test_an_approved_plan_is_long_work() -> None:
-    model = CountingModel(2)
-    rig = await ran(rig_for(model, 8192))
-    rig.session.emit(PlanChanged(plan=PLAN))
-    await rig.run("carry it out")
-    assert sets(rig) == ["lean", "long"]
-    assert "plan_complete_step" in [tool.name for tool in model.requests[-1].tools]
-
-
 @pytest.mark.parametrize(("window", "setting"), [(1_500, "auto"), (8_192, "lean"), (60_000, "auto")])
 async def test_neither_where_there_is_no_room_nor_against_the_settings(window: int, setting: str) -> None:
     model = CountingModel(2)
