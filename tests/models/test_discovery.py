@@ -8,7 +8,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.models import discovery
 from lmtui.models.discovery import find_servers, look_at, model_of
-from lmtui.models.endpoint import llama_cpp_url, ollama_url
+from lmtui.models.endpoint import llama_cpp_url
 from lmtui.models.keys import ServerKeys
 from tests.models.fake_server import FakeServer, Reply, Serve, listing, ok
 from tests.sets import for_each
@@ -166,14 +166,6 @@ async def test_an_embedder_is_never_the_model_that_happens_to_be_loaded(serve: S
     assert served is not None
     assert served.name == "chats"
     assert [model.name for model in (await look(server)).chat_models] == ["chats"]
-
-
-@for_each(("host", "expected"), [
-    ("127.0.0.1", "http://127.0.0.1:11434"), ("box.lan", "http://box.lan:11434"),
-    ("https://box.example", "https://box.example"), ("[fe80::1]:9", "http://[fe80::1]:9"), ("[::]:9", "http://127.0.0.1:9"),
-])  # fmt: skip
-def test_the_address_that_the_variable_of_ollama_stands_for(host: str, expected: str) -> None:
-    assert ollama_url(host) == expected
 
 
 @for_each(("environment", "expected"), [

@@ -135,31 +135,11 @@ async def test_a_template_without_a_place_for_tools_and_a_model_that_sleeps_are_
     assert (model.drops_tools, model.has_tools) == (True, False)
 
 
-@for_each(("template", "thinks"), [
-    ("{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}", True),
-    ("{% if enable_thinking is false %}<think></think>{% endif %}{% if add_generation_prompt %}x{% endif %}", True),
-    ("{% if '</think>' in content %}…{% endif %}{% if add_generation_prompt %}<|im_start|>assistant{% endif %}", None),
-    ("", None),
-])  # fmt: skip
-async def test_a_template_that_begins_with_thinking_is_known(serve: Serve, template: str, thinks: bool | None) -> None:
-    props = LLAMA_CPP_PROPS | {"chat_template": template}
-    assert (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0].thinks is thinks
-
-
 async def test_llama_cpp_behind_a_key_lists_its_models_and_says_that_it_wants_one(serve: Serve) -> None:
     refused = (401, b'{"error": {"message": "Invalid API Key", "type": "authentication_error", "code": 401}}')
     found = await look(serve, {"/v1/models": LLAMA_CPP_LIST}, otherwise=refused)
     assert (found.kind, found.models[0].window_tokens) == ("llama.cpp", 8192)
     assert "API key required" in found.note
-
-
-@pytest.mark.parametrize(("reply", "saves"), [
-    ((400, b'{"error": {"message": "Invalid filename"}}'), True), ((501, b"{}"), False),
-    (NO_ROUTE, False), ((503, b"{}"), None),
-], ids=["with the flag", "without it", "an old one", "busy"])  # fmt: skip
-async def test_llama_cpp_tells_whether_it_saves_prompt_caches(serve: Serve, reply: Reply, saves: bool | None) -> None:
-    found = await look(serve, {"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST, "/slots/0": reply})
-    assert found.saves_prompts is saves
 
 
 async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none(serve: Serve) -> None:
