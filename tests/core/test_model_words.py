@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
-from lmtui.core.errors import UsageError
-from lmtui.core.event_text import calls_words, model_words, set_calls
+from lmtui.core.event_text import model_words
 from lmtui.core.events import ApprovalResolved, Event, Outcome, TurnStarted
 from lmtui.core.hooks import HookRan, hook_words
-from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, ModelLoaded, Reminder, ToolSetChanged
-from lmtui.core.sessions import CallsInUse, answer_words, refusal_words
+from lmtui.core.sessions import answer_words, refusal_words
 from tests.sets import for_each
 
 
@@ -38,29 +34,6 @@ from tests.sets import for_each
 ])  # fmt: skip
 def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
     assert model_words(event) == words
-
-
-class HeldCalls:
-    def __init__(self) -> None:
-        self.set: list[ToolCallFormat | None] = []
-
-    def in_use(self) -> CallsInUse:
-        return CallsInUse(ToolCallFormat.TEXT, "you set it" if self.set else "")
-
-    def use(self, form: ToolCallFormat | None) -> None:
-        self.set.append(form)
-
-
-def test_the_form_of_calls_is_said_with_its_reason_and_set_by_its_name_or_refused_with_those_there_are() -> None:
-    calls = HeldCalls()
-    assert calls_words(calls) == "calls: text, nothing speaks against it"
-    for name in ("text", "auto", "schema"):
-        set_calls(calls, name)
-    assert calls.set == [ToolCallFormat.TEXT, None, ToolCallFormat.SCHEMA]
-    assert calls_words(calls) == "calls: text, you set it"
-    with pytest.raises(UsageError, match="no form of calls 'xml'") as caught:
-        set_calls(HeldCalls(), "xml")
-    assert caught.value.hint == "There are auto, native, text, schema."
 
 
 @for_each(("by", "outcome", "feedback", "part", "told"), [

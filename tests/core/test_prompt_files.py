@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.messages import sniff
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.prompt_text import (
@@ -209,11 +208,3 @@ def test_what_is_mentioned_is_found_once_and_in_order(text: str, found: list[Men
 @given(st.text(st.characters(exclude_characters='"\n', exclude_categories=["Cs"]), min_size=1))
 def test_every_path_can_be_mentioned(path: str) -> None:
     assert find_mentions(f"see {mention_text(path)} now") == (Mention(path),)
-
-
-@for_each(("data", "media_type"), [
-    (b"\x89PNG\r\n\x1a\nrest", "image/png"), (b"\xff\xd8\xff\xe0", "image/jpeg"), (b"GIF89a", "image/gif"),
-    (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp"), (b"RIFF\x00\x00\x00\x00WAVE", ""), (b"<svg>", ""), (b"", ""),
-])  # fmt: skip
-def test_a_picture_is_told_by_its_first_bytes(data: bytes, media_type: str) -> None:
-    assert sniff(data) == media_type

@@ -150,8 +150,3 @@ def test_ordinary_and_harmless_commands_are_hardly_asked_about() -> None:
 @for_each("command", lines("asked_commands.txt"))
 def test_what_deserves_a_question_asks_where_it_would_run_on_the_files(command: str) -> None:
     assert decide("shell", Access.EXECUTE, command, Mode.NORMAL, usual_rules()).verdict is Verdict.ASK
-
-
-@for_each("command", lines("ordinary_commands.txt"))
-def test_without_rules_manual_mode_asks_about_every_command(command: str) -> None:
-    assert decided(command, (), Mode.MANUAL).verdict is Verdict.ASK

@@ -9,21 +9,12 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, TaskState
-from lmtui.core.task_state import TaskChange, change_task, mark_done, put_back, task_lines
+from lmtui.core.task_state import TaskChange, change_task, mark_done, task_lines
 from lmtui.store.session_logs import decode, encode
 from tests.sets import for_each
 from tests.tui.lines.stage import envelopes
 
 FIVE = change_task(None, TaskChange("move them", remaining_queue=("a", "b", "c", "d", "e")))
-
-
-def test_a_queue_is_counted_by_what_leaves_it() -> None:
-    assert (FIVE.total_count, FIVE.processed_count, FIVE.is_finished) == (5, 0, False)
-    state = change_task(FIVE, TaskChange(done=("b", "./a", "b")))
-    assert (state.remaining_queue, state.processed, state.processed_count) == (("c", "d", "e"), ("b", "a"), 2)
-    assert change_task(state, TaskChange(done=("c", "d", "e"))).is_finished
-    state = change_task(FIVE, TaskChange(remaining_queue=("d", "e")))
-    assert (state.processed_count, state.total_count, state.processed) == (3, 5, ("a", "b", "c"))
 
 
 def test_nothing_is_counted_twice_and_nothing_that_is_not_there() -> None:
@@ -55,15 +46,6 @@ def test_three_of_five_is_not_finished_and_a_new_objective_begins_anew_only_afte
 def test_numbers_that_do_not_fit_are_refused(change: TaskChange, said: str) -> None:
     with pytest.raises(ToolError, match=said):
         change_task(FIVE, change)
-
-
-def test_renames_are_kept_the_newest_last_and_what_was_not_done_after_all_is_first_again() -> None:
-    state = change_task(FIVE, TaskChange(rename_map={"a": "x", "b": "y"}))
-    state = change_task(state, TaskChange(rename_map={"a": "z", "./c": "w", "": "nothing"}))
-    assert state.rename_map == (("b", "y"), ("a", "z"), ("c", "w"))
-    state = put_back(mark_done(FIVE, ["a", "b"]), ["b"])
-    assert (state.remaining_queue, state.processed, state.processed_count) == (("b", "c", "d", "e"), ("a",), 1)
-    assert put_back(state, ["b"]) == state
 
 
 def test_it_survives_the_log_and_is_told_in_few_lines() -> None:
