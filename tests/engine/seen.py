@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TypeVar
 
-from lmtui.core.events import ApprovalRequested, Event, Outcome, TurnEnded
+from lmtui.core.events import ApprovalRequested, Event, Outcome, ToolCallFinished, TurnEnded
+from lmtui.core.model_events import Reminder
 from lmtui.core.sessions import Answer
 from tests.fakes import Rig
 
@@ -23,6 +24,18 @@ def seen(rig: Rig, kind: type[Seen]) -> list[Seen]:
 
 def ending(rig: Rig) -> TurnEnded:
     return seen(rig, TurnEnded)[-1]
+
+
+def finished(rig: Rig) -> ToolCallFinished:
+    return seen(rig, ToolCallFinished)[0]
+
+
+def results(rig: Rig) -> list[str]:
+    return [event.result for event in seen(rig, ToolCallFinished)]
+
+
+def nudges(rig: Rig) -> list[str]:
+    return [event.text for event in seen(rig, Reminder) if event.text.startswith("Not finished yet")]
 
 
 async def question(rig: Rig, task: str = "") -> ApprovalRequested:

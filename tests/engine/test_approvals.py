@@ -30,7 +30,7 @@ from lmtui.engine.subagent_runs import TeamParts
 from lmtui.headless.listings import as_audit_text
 from lmtui.tools.edit_file import accept
 from lmtui.tools.registry import child_tools
-from tests.engine.seen import question, ran, reply, seen
+from tests.engine.seen import call, finished, question, ran, reply, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
@@ -158,42 +158,36 @@ async def test_a_mode_that_is_stricter_by_the_answer_refuses_the_call() -> None:
     assert "plan mode only reads" in seen(rig, ToolCallFinished)[0].result
 
 
-def shell_call(command: str) -> tuple[str, str]:
-    return "shell", json.dumps({"command": command})
-
-
-def write_call(path: str, text: str) -> tuple[str, str]:
-    return "write", json.dumps({"path": path, "content": text})
-
-
-def questions(rig: Rig) -> list[ApprovalRequested]:
-    return seen(rig, ApprovalRequested)
-
-
 async def rig_asking(count: int, *calls: tuple[str, str], sandbox: FakeSandbox | None = None) -> Rig:
     rig = Rig(FakeProvider(answer("", *calls), answer("done")), sandbox, mode=Mode.NORMAL)
     rig.session.submit("go")
-    await rig.until(lambda _: len(questions(rig)) >= count)
+    await rig.until(lambda _: len(seen(rig, ApprovalRequested)) >= count)
     return rig
 
 
 async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_or_an_interrupt_answers_those_it_covers() -> None:
-    rig = await rig_asking(3, write_call("x", "1"), shell_call("make a"), shell_call("make b"))
-    assert ([request.text for request in questions(rig)][1:], rig.sandbox.ran) == (["make a", "make b"], [])
-    for request, outcome in zip(reversed(questions(rig)), (Outcome.ONCE, Outcome.NO, Outcome.ONCE), strict=True):
+    rig = await rig_asking(
+        3, ("write", call(path="x", content="1")), ("shell", call(command="make a")), ("shell", call(command="make b"))
+    )
+    assert ([request.text for request in seen(rig, ApprovalRequested)][1:], rig.sandbox.ran) == (["make a", "make b"], [])
+    for request, outcome in zip(reversed(seen(rig, ApprovalRequested)), (Outcome.ONCE, Outcome.NO, Outcome.ONCE), strict=True):
         rig.session.answer(request.approval_id, Answer(outcome))
     await rig.session.wait_idle()
     assert (rig.sandbox.ran, rig.sandbox.files) == (["make b"], {"x": b"1"})
     assert [event.call_id for event in seen(rig, ToolCallFinished)] == ["call_0", "call_1", "call_2"]
-    rig = await rig_asking(3, shell_call("make a"), shell_call("make a"), shell_call("make b"))
-    rig.session.answer(questions(rig)[0].approval_id, Answer(Outcome.SESSION))
+    rig = await rig_asking(
+        3, ("shell", call(command="make a")), ("shell", call(command="make a")), ("shell", call(command="make b"))
+    )
+    rig.session.answer(seen(rig, ApprovalRequested)[0].approval_id, Answer(Outcome.SESSION))
     await rig.until(lambda event: isinstance(event, ToolCallFinished) and event.call_id == "call_1")
     resolved = [(event.outcome, event.by) for event in seen(rig, ApprovalResolved)]
     assert resolved == [(Outcome.SESSION, "user"), (Outcome.ONCE, "rule")]
-    rig.session.answer(questions(rig)[2].approval_id, Answer(Outcome.NO))
+    rig.session.answer(seen(rig, ApprovalRequested)[2].approval_id, Answer(Outcome.NO))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["make a", "make a"]
-    rig = await rig_asking(3, shell_call("make a"), shell_call("make b"), shell_call("make c"))
+    rig = await rig_asking(
+        3, ("shell", call(command="make a")), ("shell", call(command="make b")), ("shell", call(command="make c"))
+    )
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert (rig.sandbox.ran, [event.outcome for event in seen(rig, ApprovalResolved)]) == ([], [Outcome.NO] * 3)
@@ -204,12 +198,14 @@ async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_or_an_in
 async def test_a_change_that_depends_on_an_earlier_one_is_asked_about_when_its_turn_comes() -> None:
     sandbox = FakeSandbox(files={"x": b"one\n"})
     edit = ("edit", json.dumps({"path": "x", "old_text": "two", "new_text": "three"}))
-    rig = await rig_asking(2, write_call("x", "two\n"), shell_call("make"), edit, sandbox=sandbox)
-    assert len(questions(rig)) == 2
-    for request in questions(rig):
+    rig = await rig_asking(
+        2, ("write", call(path="x", content="two\n")), ("shell", call(command="make")), edit, sandbox=sandbox
+    )
+    assert len(seen(rig, ApprovalRequested)) == 2
+    for request in seen(rig, ApprovalRequested):
         rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
-    await rig.until(lambda _: len(questions(rig)) == 3)
-    rig.session.answer(questions(rig)[2].approval_id, Answer(Outcome.ONCE))
+    await rig.until(lambda _: len(seen(rig, ApprovalRequested)) == 3)
+    rig.session.answer(seen(rig, ApprovalRequested)[2].approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert sandbox.files == {"x": b"three\n"}
 
@@ -223,7 +219,9 @@ class DeadSandbox(FakeSandbox):
 
 async def test_a_sandbox_that_does_not_start_is_told_with_each_call_and_ends_no_turn() -> None:
     rig = Rig(
-        FakeProvider(answer("", shell_call("make a"), shell_call("make b")), answer("done")), DeadSandbox(), mode=Mode.NORMAL
+        FakeProvider(answer("", ("shell", call(command="make a")), ("shell", call(command="make b"))), answer("done")),
+        DeadSandbox(),
+        mode=Mode.NORMAL,
     )
     await rig.run()
     finished = seen(rig, ToolCallFinished)
@@ -292,17 +290,13 @@ def written(rig: Rig, path: str = "a.txt") -> str:
     return rig.sandbox.files[path].decode()
 
 
-def first_result(rig: Rig) -> ToolCallFinished:
-    return seen(rig, ToolCallFinished)[0]
-
-
 async def test_only_the_accepted_hunks_are_written_and_the_model_is_told_which_were_not() -> None:
     rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
     request = await question(rig, "go")
     assert request.hunks == 3
     await reply(rig, request, Answer(Outcome.ONCE, hunks=(0, 2)))
     assert written(rig) == OLD.replace("line 5\r", "LINE 5\r").replace("the end", "The End")
-    told = first_result(rig)
+    told = finished(rig)
     assert told.ok
     assert told.result.startswith("the user accepted 2 of 3 hunks")
     assert "-line 30" in told.result
@@ -327,7 +321,7 @@ async def test_changes_with_few_lines_between_them_are_hunks_of_their_own(tool: 
     assert request.hunks == 3
     await reply(rig, request, Answer(Outcome.ONCE, hunks=(0, 2)))
     assert written(rig) == new.replace("LINE 8", "line 8")
-    assert "-line 8\n+LINE 8" in first_result(rig).result
+    assert "-line 8\n+LINE 8" in finished(rig).result
 
 
 async def test_no_hunk_is_a_no_all_of_them_are_a_plain_yes_and_none_grants_anything_for_later() -> None:
@@ -341,7 +335,7 @@ async def test_no_hunk_is_a_no_all_of_them_are_a_plain_yes_and_none_grants_anyth
     rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
     request = await question(rig, "go")
     await reply(rig, request, Answer(Outcome.ALWAYS, hunks=(0,)))
-    assert (rig.session.rules, first_result(rig).decision) == ((), "once")
+    assert (rig.session.rules, finished(rig).decision) == ((), "once")
 
 
 @for_each("tool", ["write", "edit"])
@@ -356,7 +350,7 @@ async def test_a_file_that_changed_while_the_question_was_open_stays_as_it_is(to
     rig.sandbox.files["a.txt"] = mine
     await reply(rig, request, Answer(Outcome.ONCE, hunks=hunks))
     assert rig.sandbox.files["a.txt"] == mine
-    assert "changed since" in first_result(rig).result
+    assert "changed since" in finished(rig).result
 
 
 async def test_bytes_of_another_encoding_and_the_byte_order_mark_stay() -> None:

@@ -4,19 +4,13 @@ import pytest
 
 from lmtui.core.events import Event, MessageAdded, PlanChanged, ToolCallFinished, TurnReason, TurnStarted
 from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
-from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus, adopt_steps
 from lmtui.engine.stop_policy import Continue, Done, Stop, StopPolicy
 from lmtui.engine.turn_outcome import goes_on, reason_of, without_token
-from tests.engine.seen import call, ending, ran, seen
+from tests.engine.seen import call, ending, nudges, ran, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
-
-
-def nudges(rig: Rig) -> list[str]:
-    return [event.text for event in seen(rig, Reminder) if event.text.startswith("Not finished yet")]
-
 
 ADD = answer("", ("todo_add", call(description="write it")), ("todo_add", call(description="test it")))
 

@@ -85,10 +85,6 @@ class Notes:
         return Recalled("<memory>\n" + "\n".join(found) + "\n</memory>", tuple(map(Note, found)), not has_index)
 
 
-def recalled(rig: Rig) -> list[MemoryRecalled]:
-    return seen(rig, MemoryRecalled)
-
-
 def texts(messages: tuple[Message, ...]) -> list[str]:
     return [message.text for message in messages if message.role is Role.USER]
 
@@ -105,11 +101,11 @@ async def test_notes_come_behind_the_message_and_one_joins_a_conversation_once_a
     memory = Notes("tests with make")
     rig = await ran(Rig(FakeProvider(*[answer("ok")] * 3), memory=memory), "tests")
     await rig.run("tests again")
-    assert (len(recalled(rig)), memory.asked[1]) == (1, ("tests again", frozenset({"tests with make"}), True))
+    assert (len(seen(rig, MemoryRecalled)), memory.asked[1]) == (1, ("tests again", frozenset({"tests with make"}), True))
     everything = len(rig.provider.requests[1].messages)
     rig.session.emit(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=everything, summary="s"))
     await rig.run("tests once more")
-    assert (memory.asked[2], len(recalled(rig))) == (("tests once more", frozenset(), False), 2)
+    assert (memory.asked[2], len(seen(rig, MemoryRecalled))) == (("tests once more", frozenset(), False), 2)
 
 
 async def test_a_resumed_session_sends_the_notes_of_then_and_knows_them() -> None:

@@ -9,7 +9,7 @@ from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallF
 from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.engine.permission_check import CommandNetworkApproval
-from tests.engine.seen import question, ran, reply, seen
+from tests.engine.seen import finished, question, ran, reply, seen
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FETCH = ("shell", json.dumps({"command": "fetch https://pypi.org"}))
@@ -165,10 +165,6 @@ def rig_installing(*rules: str, mode: Mode = Mode.AUTO, call: tuple[str, str] = 
     return Rig(FakeProvider(answer("", call), answer("done")), FakeSandbox(), mode=mode, rules=given, is_attended=is_attended)
 
 
-def first_end(rig_installing: Rig) -> ToolCallFinished:
-    return seen(rig_installing, ToolCallFinished)[0]
-
-
 @pytest.mark.parametrize(("mode", "rules"), [(Mode.AUTO, ()), (Mode.AUTO, ("Shell(npm *)",)), (Mode.NORMAL, ("Shell(npm *)",))])
 async def test_the_network_is_asked_about_in_every_mode(mode: Mode, rules: tuple[str, ...]) -> None:
     opened = rig_installing(*rules, mode=mode)
@@ -177,13 +173,13 @@ async def test_the_network_is_asked_about_in_every_mode(mode: Mode, rules: tuple
     assert request.limits.endswith("; reaches index.example and where it keeps its files")
     await reply(opened, request, Outcome.ONCE)
     assert opened.sandbox.with_packages
-    assert first_end(opened).ok
+    assert finished(opened).ok
     assert len(opened.of("approval_requested")) == 1
 
 
 async def test_with_a_rule_for_every_host_an_allowed_command_passes_and_another_needs_its_own_rule() -> None:
     opened = await ran(rig_installing("Network(*)", "Shell(npm *)", mode=Mode.NORMAL, is_attended=False))
-    assert (first_end(opened).ok, opened.sandbox.with_packages) == (True, True)
+    assert (finished(opened).ok, opened.sandbox.with_packages) == (True, True)
     opened = await ran(rig_installing("Network(*)", mode=Mode.NORMAL, is_attended=False))
     assert opened.session.unattended == ("Shell(npm ci)",)
 
@@ -196,14 +192,14 @@ async def test_where_nobody_is_there_nothing_is_installed_and_all_that_lacks_is_
     mode: Mode, rules: tuple[str, ...], lacking: tuple[str, ...]
 ) -> None:
     opened = await ran(rig_installing(*rules, mode=mode, is_attended=False))
-    assert not first_end(opened).ok
+    assert not finished(opened).ok
     assert (opened.sandbox.ran, opened.session.unattended) == ([], lacking)
 
 
 async def test_neither_a_background_command_nor_plan_mode_has_the_network() -> None:
     call = ("shell", json.dumps({"command": "npm start", "network": True, "background": True}))
     opened = await ran(rig_installing("Network(*)", call=call))
-    assert "a background command has no network" in first_end(opened).result
+    assert "a background command has no network" in finished(opened).result
     opened = await ran(rig_installing("Network(*)", "Shell(npm *)", mode=Mode.PLAN))
-    assert not first_end(opened).ok
+    assert not finished(opened).ok
     assert opened.sandbox.ran == []

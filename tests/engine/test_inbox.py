@@ -29,7 +29,7 @@ from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.inbox import UserInput, read_said
-from tests.engine.seen import question, ran, reply, seen
+from tests.engine.seen import finished, question, ran, reply, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
@@ -76,10 +76,6 @@ async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_no
 
 
 MAKE = {"make": ExecResult(0, "built\n", 6, 1)}
-
-
-def finished(rig: Rig) -> ToolCallFinished:
-    return seen(rig, ToolCallFinished)[0]
 
 
 async def typed(rig: Rig, command: str, *, is_told: bool = True) -> None:
@@ -217,15 +213,11 @@ LINE = "The build is not there yet.\nWAIT: 2026-01-01T18:00:00Z: the build"
 UNTIL = datetime(2026, 1, 1, 18, 0, tzinfo=UTC)
 
 
-def ends(rig: Rig) -> list[TurnEnded]:
-    return seen(rig, TurnEnded)
-
-
 async def test_a_wait_line_ends_the_turn_as_waiting_says_until_when_and_survives_the_end_of_lmtui() -> None:
     rig = await ran(Rig(FakeProvider(answer(LINE))))
-    assert [(end.reason, end.exit_code) for end in ends(rig)] == [(TurnReason.WAITING, 0)]
+    assert [(end.reason, end.exit_code) for end in seen(rig, TurnEnded)] == [(TurnReason.WAITING, 0)]
     assert rig.of("wait_set") == [WaitSet(until=UNTIL, why="the build", turn_id="turn_1")]
-    assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(ends(rig)[0])
+    assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(seen(rig, TurnEnded)[0])
     assert len(rig.provider.requests) == 1
     past = tuple(rig.session.history())
     await rig.session.close()
@@ -235,7 +227,7 @@ async def test_a_wait_line_ends_the_turn_as_waiting_says_until_when_and_survives
         assert each.session.sleep.wait.until == UNTIL
     assert again.session.sleep.wake()
     await again.session.wait_idle()
-    assert ends(again)[0].reason is TurnReason.DONE
+    assert seen(again, TurnEnded)[0].reason is TurnReason.DONE
     assert seen(again, TurnStarted)
     await again.session.close()
 
@@ -243,7 +235,7 @@ async def test_a_wait_line_ends_the_turn_as_waiting_says_until_when_and_survives
 async def test_the_tool_ends_the_turn_behind_the_calls_of_its_message() -> None:
     calls = (("wait", json.dumps({"until": "2h", "reason": "the build"})), ("todo_add", '{"description": "look"}'))
     rig = await ran(Rig(FakeProvider(answer("", *calls))))
-    assert ends(rig)[0].reason is TurnReason.WAITING
+    assert seen(rig, TurnEnded)[0].reason is TurnReason.WAITING
     assert [event.plan.todos[0].text for event in seen(rig, PlanChanged)] == ["look"]
     until = seen(rig, WaitSet)[0].until
     told = next(event.result for event in seen(rig, ToolCallFinished) if event.tool == "wait")
@@ -255,7 +247,7 @@ async def test_the_tool_ends_the_turn_behind_the_calls_of_its_message() -> None:
 async def test_a_wait_of_more_than_a_year_is_refused_and_the_model_is_told() -> None:
     far = "WAIT: 2028-01-01T00:00:00Z: the build"
     rig = await ran(Rig(FakeProvider(answer("", ("wait", '{"until": "900d"}')), answer(far), answer("Then I am done."))))
-    assert ([end.reason for end in ends(rig)], rig.of("wait_set")) == ([TurnReason.DONE], [])
+    assert ([end.reason for end in seen(rig, TurnEnded)], rig.of("wait_set")) == ([TurnReason.DONE], [])
     assert "a year at most" in seen(rig, ToolCallFinished)[0].result
     assert any("a year at most" in event.text for event in seen(rig, Reminder))
     await rig.session.close()
@@ -265,7 +257,7 @@ async def test_at_its_time_the_session_goes_on_with_a_reminder_unless_the_user_s
     rig = await ran(Rig(FakeProvider(answer(LINE), answer("The build is there now."))))
     assert rig.session.sleep.wake()
     await rig.session.wait_idle()
-    assert [end.reason for end in ends(rig)] == [TurnReason.WAITING, TurnReason.DONE]
+    assert [end.reason for end in seen(rig, TurnEnded)] == [TurnReason.WAITING, TurnReason.DONE]
     last = rig.provider.requests[-1].messages[-1]
     assert last.role is Role.USER
     assert "You waited for: the build" in last.text

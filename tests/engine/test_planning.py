@@ -40,10 +40,6 @@ def asked(rig: Rig) -> PlanProposed:
     return found
 
 
-def results(rig: Rig) -> list[ToolCallFinished]:
-    return seen(rig, ToolCallFinished)
-
-
 async def proposed(rig: Rig, task: str = "do it") -> PlanProposed:
     """Have a session plan that is in another mode."""
     rig.session.set_mode(Mode.PLAN)
@@ -78,8 +74,8 @@ async def test_a_proposed_plan_ends_the_turn_and_the_model_is_told_once_how_plan
 async def test_what_changes_something_is_refused_whatever_is_allowed(tool: str, arguments: dict[str, object]) -> None:
     rules = tuple(Rule(Effect.ALLOW, each) for each in ("write", "edit", "shell", "git_commit", "*"))
     rig = await ran(rig_with(answer("", (tool, json.dumps(arguments))), answer("I could not."), rules=rules))
-    assert [(event.ok, event.summary) for event in results(rig)] == [(False, "refused")]
-    assert "plan mode only reads" in results(rig)[0].result
+    assert [(event.ok, event.summary) for event in seen(rig, ToolCallFinished)] == [(False, "refused")]
+    assert "plan mode only reads" in seen(rig, ToolCallFinished)[0].result
     assert (rig.sandbox.ran, rig.sandbox.files, rig.of("approval_requested")) == ([], {"a.py": b"old\n"}, [])
 
 
@@ -92,7 +88,7 @@ async def test_commands_run_where_the_sandbox_holds_them_to_reading_and_nowhere_
     rig.sandbox.can_be_read_only = False
     await rig.run()
     assert rig.sandbox.ran == []
-    assert "this sandbox cannot enforce that" in results(rig)[0].result
+    assert "this sandbox cannot enforce that" in seen(rig, ToolCallFinished)[0].result
 
 
 @pytest.mark.parametrize(
@@ -115,9 +111,9 @@ async def test_a_plan_in_words_is_one_too_or_asked_for_as_a_value_and_a_malforme
     assert len([event for event in seen(rig, Reminder) if "as a value" in event.text]) == 2
     assert ending(rig).reason is TurnReason.DONE
     rig = await ran(rig_with(proposing({"title": "x", "steps": [{"id": 1, "text": "a", "depends_on": [8]}]}), proposing()))
-    assert not results(rig)[0].ok
-    assert "'8', which is not a step" in results(rig)[0].result
-    assert '"depends_on"' in results(rig)[0].result
+    assert not seen(rig, ToolCallFinished)[0].ok
+    assert "'8', which is not a step" in seen(rig, ToolCallFinished)[0].result
+    assert '"depends_on"' in seen(rig, ToolCallFinished)[0].result
     assert rig.session.plans.open is not None
 
 

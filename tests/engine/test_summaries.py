@@ -57,10 +57,6 @@ def rig_for(provider: Reader, *, roles: Roles | None = None, compact_at: int = 0
     return rig
 
 
-def compacted(rig: Rig) -> list[Compacted]:
-    return seen(rig, Compacted)
-
-
 async def asked_for_room(provider: Reader, *, roles: Roles | None = None, words: str = "") -> Rig:
     """Let a few files be read, and then room be made."""
     rig = rig_for(provider, roles=roles)
@@ -75,8 +71,8 @@ async def test_model_is_asked_seldom_behind_what_the_server_has_read_and_its_wor
     provider = Reader(90)
     rig = await ran(rig_for(provider))
     assert 1 <= len(provider.asked) <= len(provider.requests) / 20
-    assert sum(OWN in event.summary for event in compacted(rig)) == len(provider.asked)
-    assert any("files you read" in event.summary for event in compacted(rig))
+    assert sum(OWN in event.summary for event in seen(rig, Compacted)) == len(provider.asked)
+    assert any("files you read" in event.summary for event in seen(rig, Compacted))
     later = provider.requests[-1].messages
     assert later[0].role is Role.SYSTEM
     assert later[1].text.startswith("do it")
@@ -92,7 +88,7 @@ async def test_without_an_answer_the_log_tells_what_happened(own: str | ToolCall
     provider = Reader(6, own)
     rig = await asked_for_room(provider)
     assert (ending(rig).exit_code, len(provider.asked)) == (0, 1)
-    (summary,) = [event.summary for event in compacted(rig)]
+    (summary,) = [event.summary for event in seen(rig, Compacted)]
     assert "in your own words" not in summary
     assert "files you read" in summary
 
@@ -122,8 +118,8 @@ async def test_user_sums_up_with_what_matters_to_them_and_nothing_to_sum_up_is_s
     provider = Reader(6)
     rig = await asked_for_room(provider, words="the port numbers")
     assert "What matters most: the port numbers" in provider.asked[0].messages[-1].text
-    assert compacted(rig)[-1].why == "you asked for it"
-    assert OWN in compacted(rig)[-1].summary
+    assert seen(rig, Compacted)[-1].why == "you asked for it"
+    assert OWN in seen(rig, Compacted)[-1].summary
     assert len(rig.of("turn_started")) == 1
     await rig.run("and now?")
     assert OWN in provider.requests[-1].messages[1].text
@@ -142,7 +138,7 @@ async def test_room_is_made_in_the_middle_of_a_turn() -> None:
         await asyncio.sleep(0)
     rig.session.waiting.make_room("numbers")
     await rig.session.wait_idle()
-    assert (compacted(rig)[0].why, len(rig.of("turn_ended"))) == ("you asked for it", 1)
+    assert (seen(rig, Compacted)[0].why, len(rig.of("turn_ended"))) == ("you asked for it", 1)
 
 
 async def test_threshold_makes_room_in_a_large_window() -> None:
@@ -150,8 +146,8 @@ async def test_threshold_makes_room_in_a_large_window() -> None:
     rig = rig_for(provider, compact_at=3000)
     rig.session.emit(ModelChanged(model="model", url=provider.url, window_tokens=200_000))
     await rig.run()
-    assert "3,000 tokens were in use" in compacted(rig)[0].why
-    assert compacted(rig)[0].tokens_after < 3000
+    assert "3,000 tokens were in use" in seen(rig, Compacted)[0].why
+    assert seen(rig, Compacted)[0].tokens_after < 3000
 
 
 SHARES = Shares(4000, 3000, 2000, 2000)

@@ -10,26 +10,17 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.events import ToolCallFinished, TurnReason
-from lmtui.core.model_events import Reminder
+from lmtui.core.events import TurnReason
 from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.syntax import MOST_FILES, unparsed
-from tests.engine.seen import call, ending, ran, seen
+from tests.engine.seen import call, ending, nudges, ran, results, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
 
 def written(content: str, path: str = "a.py") -> tuple[str, str]:
     return "write", call(path=path, content=content)
-
-
-def results(rig: Rig) -> list[str]:
-    return [event.result for event in seen(rig, ToolCallFinished)]
-
-
-def nudges(rig: Rig) -> list[str]:
-    return [event.text for event in seen(rig, Reminder) if event.text.startswith("Not finished yet")]
 
 
 async def test_a_shell_script_is_read_by_the_shell_of_a_real_sandbox_and_not_run(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from lmtui.core.sanitize import REDACTED, Redactor
 from lmtui.core.workspace import ExecResult, FileContent
 from lmtui.engine.context_budget import truncate_result
 from lmtui.engine.outside_calls import MOST_AT_ONCE
-from tests.engine.seen import call, ran, seen
+from tests.engine.seen import call, ran, results, seen
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
@@ -70,10 +70,6 @@ def steps(rig: Rig) -> list[str]:
     """Return starts as `+id` and ends as `-id`, in the order of the log."""
     found = [event for event in rig.events if isinstance(event, ToolCallStarted | ToolCallFinished)]
     return [f"{'+' if isinstance(event, ToolCallStarted) else '-'}{event.call_id[5:]}" for event in found]
-
-
-def results(rig: Rig) -> list[str]:
-    return [event.result for event in seen(rig, ToolCallFinished)]
 
 
 async def test_reads_of_one_message_run_side_by_side_and_end_in_their_order() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from lmtui.app.archive import as_text
-from lmtui.core.events import ApprovalRequested, CheckpointCreated, Event, Notice, Outcome, ToolCallFinished, ToolOutputDelta
+from lmtui.core.events import ApprovalRequested, CheckpointCreated, Event, Notice, Outcome, ToolOutputDelta
 from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
 from lmtui.engine.trial import NO_OVERLAYS
 from lmtui.headless.listings import as_audit_text
-from tests.engine.seen import call, question, ran, reply, seen
+from tests.engine.seen import call, finished, question, ran, reply, seen
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
@@ -40,33 +40,25 @@ def trial(effect: CommandEffect | None, command: str = BUILD, *, mode: Mode = Mo
     return rig
 
 
-def questions(rig: Rig) -> list[ApprovalRequested]:
-    return seen(rig, ApprovalRequested)
-
-
-def result(rig: Rig) -> ToolCallFinished:
-    return seen(rig, ToolCallFinished)[0]
-
-
 async def answered(rig: Rig, outcome: Outcome, feedback: str = "") -> None:
     await reply(rig, await question(rig, "build it"), Answer(outcome, feedback))
 
 
 async def test_what_changed_nothing_or_rules_decide_is_not_asked_about() -> None:
     rig = await ran(trial(NONE), "build it")
-    assert not questions(rig)
-    assert (result(rig).ok, result(rig).result[:5], result(rig).why) == (True, "built", "it changed nothing")
+    assert not seen(rig, ApprovalRequested)
+    assert (finished(rig).ok, finished(rig).result[:5], finished(rig).why) == (True, "built", "it changed nothing")
     assert rig.sandbox.kept == ["closed"]
     rig = await ran(trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),)), "build it")
-    assert not questions(rig)
+    assert not seen(rig, ApprovalRequested)
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
     rig = await ran(trial(SOME, rules=(Rule(Effect.DENY, "write", "old.*"),)), "build it")
-    assert not questions(rig)
+    assert not seen(rig, ApprovalRequested)
     assert rig.sandbox.kept == ["closed"]
-    assert "your rule Write(old.*) forbids it, so none of this was kept" in result(rig).result
+    assert "your rule Write(old.*) forbids it, so none of this was kept" in finished(rig).result
     rig = await ran(trial(SOME, is_attended=False), "build it")
     assert rig.sandbox.kept == ["closed"]
-    assert "nobody is there to approve it" in result(rig).result
+    assert "nobody is there to approve it" in finished(rig).result
     assert rig.session.unattended == ("Shell(make all)",)
 
 
@@ -75,21 +67,21 @@ async def test_outputs_are_kept_without_a_question_and_are_no_change(outputs: tu
     rig = trial(SOME, is_attended=False)
     rig.sandbox.outputs, rig.sandbox.notes = outputs, ("[a note]",)
     await ran(rig, "build it")
-    assert [part.path for request in questions(rig) for part in request.parts] == asked
+    assert [part.path for request in seen(rig, ApprovalRequested) for part in request.parts] == asked
     assert (set(rig.sandbox.kept), rig.of("files_changed")) == ({*outputs, "closed"}, [])
-    assert (result(rig).ok, "[a note]" in result(rig).result) == (not asked, True)
-    assert ("only outputs" in result(rig).why) is (not asked)
+    assert (finished(rig).ok, "[a note]" in finished(rig).result) == (not asked, True)
+    assert ("only outputs" in finished(rig).why) is (not asked)
 
 
 async def test_the_question_shows_what_it_did_and_a_yes_keeps_it() -> None:
     rig = trial(SOME)
     await answered(rig, Outcome.ONCE)
-    (request,) = questions(rig)
+    (request,) = seen(rig, ApprovalRequested)
     assert (request.tool, request.text) == (EFFECT_TOOL, "make all\n\ndeletes old.txt  +0 -1\ncreates new.txt  +1 -0")
     assert request.why == "it ran in an overlay; keeping it would change 2 files, 1 of them deleted"
     assert request.diff.index("old.txt") < request.diff.index("new.txt")
     assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
-    assert result(rig).ok
+    assert finished(rig).ok
 
 
 async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
@@ -97,9 +89,9 @@ async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
     await answered(rig, Outcome.NO, "keep old.txt")
     assert (rig.sandbox.kept, rig.of("files_changed")) == (["closed"], [])
     assert "Not finished yet" not in str(rig.provider.requests[-1].messages[-1].text)
-    assert "none of this was kept: deletes old.txt" in result(rig).result
-    assert "keep old.txt" in result(rig).result
-    assert result(rig).result.startswith("built")
+    assert "none of this was kept: deletes old.txt" in finished(rig).result
+    assert "keep old.txt" in finished(rig).result
+    assert finished(rig).result.startswith("built")
 
 
 @for_each(("mode", "allowed"), [(Mode.AUTO, None), (Mode.NORMAL, BUILD), (Mode.NORMAL, "make *"), (Mode.MANUAL, BUILD)])
@@ -109,9 +101,9 @@ async def test_with_a_rule_that_keeps_paths_an_allowed_command_runs_in_an_overla
 ) -> None:
     allowing = () if allowed is None else (Rule(Effect.ALLOW, "shell", allowed),)
     rig = await ran(trial(SOME, mode=mode, rules=(*allowing, Rule(Effect.DENY, "write", denied))), "build it")
-    assert not questions(rig)
+    assert not seen(rig, ApprovalRequested)
     assert rig.sandbox.kept == (["old.txt", "new.txt", "closed"] if kept else ["closed"])
-    assert (result(rig).ok, "your rule Write(old.txt) forbids it" in result(rig).result) == (kept, not kept)
+    assert (finished(rig).ok, "your rule Write(old.txt) forbids it" in finished(rig).result) == (kept, not kept)
 
 
 @pytest.mark.parametrize(("effect", "command", "mode", "rules"), [
@@ -123,7 +115,7 @@ async def test_some_are_asked_about_before_they_run(
 ) -> None:
     rig = trial(effect, command, mode=mode, rules=rules)
     await answered(rig, Outcome.NO)
-    assert questions(rig)[0].tool == "shell"
+    assert seen(rig, ApprovalRequested)[0].tool == "shell"
     assert not rig.sandbox.ran
 
 
@@ -143,7 +135,7 @@ async def test_what_stays_or_reaches_the_network_cannot_be_tried(arguments: dict
     rig = Rig(FakeProvider(answer("", ("shell", json.dumps(arguments))), answer("ready")), mode=Mode.NORMAL)
     rig.sandbox.effect = SOME
     await answered(rig, Outcome.NO)
-    assert [(each.tool, each.can_try) for each in questions(rig)] == [("shell", False)]
+    assert [(each.tool, each.can_try) for each in seen(rig, ApprovalRequested)] == [("shell", False)]
 
 
 def is_question(number: int, event: Event) -> bool:
@@ -174,25 +166,25 @@ async def test_what_cannot_be_kept_is_told_with_the_output() -> None:
     rig = trial(SOME)
     rig.sandbox.keep_problem = "old.txt was changed meanwhile in the same place; nothing was kept"
     await answered(rig, Outcome.ONCE)
-    assert result(rig).result.startswith("built")
-    assert "old.txt was changed meanwhile" in result(rig).result
-    assert not result(rig).ok
+    assert finished(rig).result.startswith("built")
+    assert "old.txt was changed meanwhile" in finished(rig).result
+    assert not finished(rig).ok
     rig = await ran(trial(CommandEffect("a" * 40, "a" * 40, special=("pipe",), special_total=1)), "build it")
-    assert not questions(rig)
-    assert "it cannot be kept, so none of this was kept: cannot be kept: pipe" in result(rig).result
+    assert not seen(rig, ApprovalRequested)
+    assert "it cannot be kept, so none of this was kept: cannot be kept: pipe" in finished(rig).result
 
 
 async def test_a_removed_folder_is_asked_about_by_name_and_what_cannot_be_shown_as_a_command() -> None:
     rig = trial(CommandEffect("a" * 40, "a" * 40, removed=("old",)))
     await answered(rig, Outcome.NO)
-    assert questions(rig)[0].text.endswith("deletes old/")
-    assert "keeping it would change 1 folder" in questions(rig)[0].why
+    assert seen(rig, ApprovalRequested)[0].text.endswith("deletes old/")
+    assert "keeping it would change 1 folder" in seen(rig, ApprovalRequested)[0].why
     rig = trial(SOME)
     rig.sandbox.effect_problem = "more than 20,000 files were touched"
     await answered(rig, Outcome.ONCE)
-    assert ([each.tool for each in questions(rig)], rig.sandbox.ran) == (["shell"], [BUILD, BUILD])
-    assert questions(rig)[0].why.startswith("what it changes cannot be shown")
-    assert "more than 20,000 files were touched" in questions(rig)[0].why
+    assert ([each.tool for each in seen(rig, ApprovalRequested)], rig.sandbox.ran) == (["shell"], [BUILD, BUILD])
+    assert seen(rig, ApprovalRequested)[0].why.startswith("what it changes cannot be shown")
+    assert "more than 20,000 files were touched" in seen(rig, ApprovalRequested)[0].why
 
 
 async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
@@ -203,8 +195,8 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     ]  # fmt: skip
     await reply(rig, request, Answer(Outcome.ONCE, hunks=(1,)))
     assert rig.sandbox.kept == ["new.txt", "closed"]
-    assert result(rig).result.endswith("[the user kept: created new.txt; not kept: deleted old.txt]")
-    assert result(rig).summary == "kept 1 of 2"
+    assert finished(rig).result.endswith("[the user kept: created new.txt; not kept: deleted old.txt]")
+    assert finished(rig).summary == "kept 1 of 2"
     assert request.limits.startswith("exit 0 in ")
     assert "kept 1 of 2 by user" in as_audit_text(rig.session.history())
     assert "kept 1 of 2 by user" in as_text(rig.session.history())
@@ -225,7 +217,7 @@ async def test_a_yes_keeps_nothing_once_the_mode_changes_nothing() -> None:
     rig.session.set_mode(Mode.PLAN)
     await reply(rig, request, Outcome.ONCE)
     assert rig.sandbox.kept == ["closed"]
-    assert "plan mode only reads, so none of this was kept" in result(rig).result
+    assert "plan mode only reads, so none of this was kept" in finished(rig).result
 
 
 REFUSED = ExecResult(1, "sed: couldn't open file x: Read-only file system\n", 0, 1)
@@ -241,7 +233,7 @@ async def test_a_command_that_only_reads_runs_where_nothing_can_be_changed_keeps
     rig = await ran(rig_of(sandbox, "ls | wc -l"), "go")
     assert sandbox.ran_read_only == ["ls | wc -l"]
     assert not any(isinstance(event, CheckpointCreated) for event in rig.events)
-    assert result(rig).why == "it runs where it cannot change your files"
+    assert finished(rig).why == "it runs where it cannot change your files"
     sandbox = FakeSandbox(has_read_only=True)
     rig = rig_of(sandbox, "ls")
     async with rig.session._agent.services.writing:
@@ -252,12 +244,12 @@ async def test_a_command_that_only_reads_runs_where_nothing_can_be_changed_keeps
 async def test_without_a_place_to_only_read_in_it_asks_and_where_nobody_is_there_the_output_is_kept() -> None:
     sandbox = FakeSandbox()
     rig = await ran(rig_of(sandbox, "ls", is_attended=False), "go")
-    assert (sandbox.ran, result(rig).summary) == ([], "refused")
+    assert (sandbox.ran, finished(rig).summary) == ([], "refused")
     sandbox = FakeSandbox(has_read_only=True, read_only_commands={"sed p x": REFUSED})
     rig = await ran(rig_of(sandbox, "sed p x", is_attended=False), "go")
     assert sandbox.ran == ["sed p x"]
-    assert "couldn't open file x" in result(rig).result
-    assert "needs approval" in result(rig).result
+    assert "couldn't open file x" in finished(rig).result
+    assert "needs approval" in finished(rig).result
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ONCE, Outcome.NO])
@@ -271,11 +263,11 @@ async def test_one_that_tried_to_write_asks_and_runs_again_on_a_yes(outcome: Out
     await reply(rig, request, Answer(outcome))
     if outcome is Outcome.ONCE:
         assert (sandbox.ran, sandbox.ran_read_only) == (["sed p x", "sed p x"], ["sed p x"])
-        assert "written" in result(rig).result
+        assert "written" in finished(rig).result
     else:
         assert sandbox.ran == ["sed p x"]
-        assert "Read-only file system" in result(rig).result
-        assert "needs approval" in result(rig).result
+        assert "Read-only file system" in finished(rig).result
+        assert "needs approval" in finished(rig).result
 
 
 async def test_secrets_that_an_approved_command_names_are_shown_to_it() -> None:

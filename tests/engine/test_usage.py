@@ -74,24 +74,20 @@ def rig_for(model: CountingModel, window: int = 65_536, **more: Any) -> Rig:
     return rig
 
 
-def usages(rig: Rig) -> list[UsageUpdated]:
-    return seen(rig, UsageUpdated)
-
-
 def errors(rig: Rig) -> list[str]:
     return [event.text for event in seen(rig, Notice) if event.level is Level.ERROR]
 
 
 async def test_each_request_says_how_its_prompt_was_read_and_the_wait_is_announced_once_the_speed_is_known() -> None:
     rig = await ran(rig_for(CountingModel(4)))
-    first, *others = usages(rig)
+    first, *others = seen(rig, UsageUpdated)
     assert (first.miss, first.reused_tokens, first.turn_id, first.read_s) == ("first request", 0, "turn_1", 2.0)
-    for before, after in zip(usages(rig), others, strict=False):
+    for before, after in zip(seen(rig, UsageUpdated), others, strict=False):
         assert (after.miss, after.reread_tokens, after.reused_tokens) == ("", 0, before.usage.prompt_tokens)
     rig = await ran(rig_for(CountingModel(3)))
     told = seen(rig, PrefillProgress)
     assert [event.estimate_s > 0 for event in told] == [False, True, True]
-    added = usages(rig)[2].usage.prompt_tokens - usages(rig)[1].usage.prompt_tokens
+    added = seen(rig, UsageUpdated)[2].usage.prompt_tokens - seen(rig, UsageUpdated)[1].usage.prompt_tokens
     assert abs(told[2].tokens - added) < 0.15 * added
 
 
@@ -99,7 +95,10 @@ async def test_the_servers_own_times_count() -> None:
     model = CountingModel(1)
     model.timings = Timings(900, 1.5, 100, 21, 0.5)
     rig = await ran(rig_for(model))
-    assert (usages(rig)[0].read_s, (usages(rig)[0].is_cache_told, usages(rig)[0].reused_tokens)) == (1.5, (True, 100))
+    assert (
+        seen(rig, UsageUpdated)[0].read_s,
+        (seen(rig, UsageUpdated)[0].is_cache_told, seen(rig, UsageUpdated)[0].reused_tokens),
+    ) == (1.5, (True, 100))
     assert rig.session.window_use.read_s(1200) == pytest.approx(2.0)
 
 

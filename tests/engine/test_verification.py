@@ -25,7 +25,6 @@ from lmtui.core.project_checks import (
     GoalChanged,
     GoalState,
     ProjectCheck,
-    ReviewUse,
     ReviewWritten,
     Rung,
     Severity,
@@ -328,21 +327,19 @@ def diffed(checks: Scripted, *answers: list[StreamChunk]) -> Rig:
 
 
 class Reviewed(Scripted):
-    policy = CheckPolicy(Gate.STANDARD, ReviewUse.GATE)
+    policy = CheckPolicy(Gate.STRICT)
 
 
 REJECTED = '{"verdict": "REJECTED", "findings": [{"severity": "major", "file": "a.txt", "line": 1, "message": "it says one"}]}'
 
 
-async def test_a_review_is_a_note_by_default_and_is_not_asked_for_where_no_model_is_named_or_it_is_off() -> None:
+async def test_a_review_is_a_note_by_default_and_is_not_asked_for_where_no_model_is_named() -> None:
     answers = answer("", write()), answer("Done."), answer(REJECTED)
     made = await ran(diffed(Scripted(), *answers), "write a.txt")
     assert (told(made), len(seen(made, ReviewWritten))) == ([], 1)
-    off = Reviewed()
-    off.policy = CheckPolicy(Gate.STRICT, ReviewUse.OFF)
-    for without in (rig(FakeProvider(*answers), Scripted()), diffed(off, *answers)):
-        await without.run("write a.txt")
-        assert (seen(without, ReviewWritten), len(without.provider.requests)) == ([], 2)
+    without = rig(FakeProvider(*answers), Reviewed())
+    await without.run("write a.txt")
+    assert (seen(without, ReviewWritten), len(without.provider.requests)) == ([], 2)
 
 
 @for_each(("text", "is_rejected", "findings"), [
@@ -395,16 +392,13 @@ def test_a_review_says_how_sure_it_is_and_of_what_kind_a_finding_is_and_other_te
 UNSURE = REJECTED.replace('"line": 1', '"line": 1, "confidence": 0.4')
 
 
-@for_each(("gate", "use", "said", "is_held"), [
-    (Gate.STANDARD, ReviewUse.GATE, REJECTED, True), (Gate.STANDARD, ReviewUse.GATE, UNSURE, False),
-    (Gate.STRICT, ReviewUse.GATE, UNSURE.replace("REJECTED", "APPROVED").replace("major", "minor"), True),
-    (Gate.OFF, ReviewUse.GATE, REJECTED, False), (Gate.STRICT, ReviewUse.NOTES, REJECTED, False),
+@for_each(("gate", "said", "is_held"), [
+    (Gate.STRICT, REJECTED, True), (Gate.STRICT, UNSURE.replace("REJECTED", "APPROVED").replace("major", "minor"), True),
+    (Gate.STANDARD, REJECTED, False), (Gate.OFF, REJECTED, False),
 ])  # fmt: skip
-async def test_the_gate_says_which_findings_of_a_review_hold_a_turn_up(
-    gate: Gate, use: ReviewUse, said: str, is_held: bool
-) -> None:
+async def test_findings_of_a_review_hold_a_turn_up_where_the_gate_is_strict(gate: Gate, said: str, is_held: bool) -> None:
     checks = Reviewed()
-    checks.policy = CheckPolicy(gate, use)
+    checks.policy = CheckPolicy(gate)
     made = diffed(checks, answer("", write()), answer("Done."), answer(said), answer("It has to be so."))
     await made.run("write a.txt")
     reason = TurnReason.UNFINISHED if is_held else TurnReason.DONE
