@@ -13,7 +13,6 @@ from tests.acp.agent_process import Agent, ModelServer
 
 WRITE = ScriptedCall("write", {"path": "greeting.txt", "content": "hello from the model\n"})
 EDIT = ScriptedCall("edit", {"path": "list.txt", "search": "x", "replace": "y", "all": True})
-MODEL = "scripted-model"
 SCENARIOS = (
     Scenario((ScriptedTurn("I will write it.", calls=(WRITE,)), ScriptedTurn("It is written.")), match="greeting"),
     Scenario((ScriptedTurn(calls=(EDIT,)), ScriptedTurn("Replaced.")), match="replace", name="edit"),

@@ -13,7 +13,6 @@ from lmtui.core.subagents import SessionAgentRunner
 class FakePipeline:
     """Implements `core.pipeline.WorkspacePipeline`."""
 
-    most_attempts = 3
 
     def __init__(self) -> None:
         self.plans: list[PipelinePlan] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtui.core.roles import ModelRole
-from lmtui.core.servers import LoadState, PoolRow, ServedModel, ServerFound
+from lmtui.core.servers import LoadState, ServedModel, ServerFound
 from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
 
@@ -52,21 +52,6 @@ async def models(driver: Driver) -> None:
     driver.host.servers.found = RICH
     await driver.press("alt+e", to="Models")
     await driver.until_shown("smollm2")
-
-
-POOL = (
-    PoolRow("http://gpu1:8080", slots=2, busy=2, waiting=3, answered=41, tokens_per_s=38.2, model=SMOLLM.name),
-    PoolRow("http://gpu2:1234", slots=4, busy=1, answered=80, tokens_per_s=71.5, model=QWEN3.name),
-    PoolRow("http://gpu3:11434", is_up=False, slots=1, problem="no model server answers (connection refused)"),
-    PoolRow("gpu4", is_up=False, problem="no model server on its ports 1234, 11434, 8080, 8000, 30000, 5001, 5000, 1337"),
-)
-POOLED = (
-    ServerFound("llama.cpp", "http://gpu1:8080", (SMOLLM,), pool=POOL[0]),
-    ServerFound("LM Studio", "http://gpu2:1234", (QWEN3, GEMMA), can_load=True, pool=POOL[1]),
-    ServerFound("server pool", "http://gpu3:11434", (), "no answer", pool=POOL[2]),
-    ServerFound("server pool", "gpu4", (), "no answer", pool=POOL[3]),
-    ServerFound("Ollama", "http://127.0.0.1:11434", (QWEN, LLAMA), can_load=True),
-)
 
 
 async def model_role(driver: Driver) -> None:

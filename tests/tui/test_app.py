@@ -7,7 +7,6 @@ from functools import partial
 from textual.events import AppBlur
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.events import RetryScheduled
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import Starting
@@ -126,17 +125,6 @@ async def test_a_folder_that_cannot_be_listed_is_said() -> None:
         await driver.until(lambda: "the workspace is gone" in driver.text("#say"))
 
 
-@cases.at((60, 18))
-async def a_server_that_is_gone_leaves_room_for_the_key_that_stops(driver: Driver) -> None:
-    reason = f"waiting for the server: no model server answers at http://127.0.0.1:1234/v1 ({'connection refused ' * 6})"
-    driver.host.session.begin_turn("go")
-    driver.host.session.emit(RetryScheduled(attempt=0, attempts=0, wait_s=3, reason=reason))
-    await driver.until(lambda: "Trying again in 3 s" in driver.text())
-    assert "Esc stop" in driver.text()
-    driver.host.clock.forward(2)
-    await driver.until(lambda: "Trying again in 1 s" in driver.text())
-
-
 @cases.at(SMALL)
 async def every_size_shows_the_prompt_and_what_goes_on(driver: Driver) -> None:
     play_work(driver.host.session)
@@ -147,18 +135,6 @@ async def every_size_shows_the_prompt_and_what_goes_on(driver: Driver) -> None:
         if height > 1:
             assert "Writing"[: width - 4] in driver.text("#hints" if height == 15 else "#activity")
     assert "Two cases end" in driver.text("#chat-pane")
-
-
-@cases.at((70, 20))
-async def side_panes_share_a_narrow_screen_by_key(driver: Driver) -> None:
-    play_work(driver.host.session)
-    await driver.press("f8")
-    assert driver.app.workbench.panes.is_over("log")
-    assert driver.app.workbench.panes.side_pane.region.width == 70
-    assert "run" in driver.text("#log-pane")
-    await driver.press("escape")
-    assert not driver.app.workbench.panes.is_over("log")
-    assert driver.host.session.is_running
 
 
 @cases

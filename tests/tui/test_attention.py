@@ -48,21 +48,6 @@ def ended(terminal: Terminal, reason: TurnReason, error: str = "") -> None:
     terminal.attention.look([shown], shown)
 
 
-@for_each(
-    ("reason", "error", "text"),
-    [
-        (TurnReason.DONE, "", "nested comments: done"),
-        (TurnReason.ERROR, "server gone", "nested comments: stopped by an error, server gone"),
-        (TurnReason.BLOCKED, "", "nested comments: blocked"),
-    ],
-)
-def test_the_end_of_a_turn_is_told_when_the_window_is_not_in_front(reason: TurnReason, error: str, text: str) -> None:
-    terminal = Terminal()
-    terminal.attention.focus_changed(is_in_front=False)
-    ended(terminal, reason, error)
-    assert terminal.notes == [f"\x1b]9;{text}\x07"]
-
-
 def test_a_question_is_told_once_and_nothing_to_who_looks_or_interrupted_it() -> None:
     terminal = Terminal()
     terminal.attention.focus_changed(is_in_front=True)
@@ -126,25 +111,6 @@ def test_the_setting_says_how_and_inside_tmux_a_note_is_wrapped(way: str, enviro
 )
 def test_without_a_setting_the_terminal_decides(environ: dict[str, str], way: str) -> None:
     assert chosen_way("auto", environ) == way
-
-
-def test_the_title_follows_and_is_given_back() -> None:
-    terminal = Terminal()
-    shown = feed()
-    terminal.attention.look([shown], shown)
-    shown.state.turn.is_running = True
-    terminal.attention.look([shown], shown)
-    shown.state.approvals = request()
-    terminal.attention.look([shown], shown)
-    terminal.attention.look([shown], shown)
-    terminal.attention.leave()
-    assert terminal.titles == [
-        "nested comments · lmtui",
-        "working · nested comments · lmtui",
-        "1 waiting · nested comments · lmtui",
-    ]
-    assert terminal.written[0] == KEEP_TITLE
-    assert terminal.written[-1] == GIVE_TITLE_BACK
 
 
 async def test_the_app_sets_the_title_and_notes_the_focus() -> None:

@@ -47,32 +47,3 @@ def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
     collector.look()
     assert gone() is None
     assert gc.get_freeze_count() >= before + len(kept)
-
-
-@pytest.mark.full
-def test_what_was_set_aside_is_looked_at_again_once_it_is_much_and_nobody_types() -> None:
-    is_quiet = True
-    collector = GcPolicy(lambda: is_quiet)
-    collector.begin()
-    ring = Ring()
-    gone = weakref.ref(ring)
-    kept = [work()]
-    collector.look()
-    del ring
-    for _ in range(2 * COUNT_EVERY):
-        _ = work()
-        collector.look()
-    assert gone() is not None, "too little was set aside for a look at all of it"
-    before = gc.get_freeze_count()
-    is_quiet = False
-    while gc.get_freeze_count() < before + ENOUGH:
-        kept.append(work())
-        collector.look()
-    for _ in range(COUNT_EVERY):
-        _ = work()
-        collector.look()
-    assert gone() is not None, "somebody types"
-    is_quiet = True
-    _ = work()
-    collector.look()
-    assert gone() is None

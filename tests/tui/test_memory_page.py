@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lmtui.core.memory_values import MemoryProposal, MemoryScope, Note, ProposalsChanged, SearchHit, SearchSource
-from lmtui.tui.summary import KeyPlace, hint_parts
+from lmtui.core.memory_values import MemoryScope, Note, SearchHit, SearchSource
 from tests.tui.driving import SMALL, Driver
 from tests.tui.fake_memory import AGENTS, FakeMemory, some_notes, some_proposals
-from tests.tui.fakes import play_work
 from tests.tui.one_app import Cases
 
 cases = Cases()
@@ -127,55 +125,6 @@ async def notes_are_edited_moved_added_and_forgotten(driver: Driver) -> None:
     await driver.press(*"tabs", "enter")
     await driver.until(lambda: memory_of(driver).done[-1] == ("add", Note("tabs", MemoryScope.USER, "you")))
     assert "3 notes" in driver.text()
-
-
-@cases
-async def a_tab_without_anything_says_why_or_what_will_be_there(driver: Driver) -> None:
-    memory_of(driver).missing = ("memory is off [red]",)
-    await driver.type("/memory", "MemoryScreen")
-    await driver.until(lambda: "memory is off [red]" in driver.text())
-    await driver.press("2")
-    assert "memory is off [red]" in driver.text()
-    assert "No notes yet" not in driver.text()
-    await driver.press("escape", to="Workbench")
-    memory_of(driver).missing = ()
-    await driver.type("/memory", "MemoryScreen")
-    await driver.until(lambda: "No proposals yet" in driver.text())
-    await driver.press("y", "e", "s", "n", "d", "Y", "N", "2")
-    assert "No notes yet" in driver.text()
-    await driver.press("y", "e", "s", "d", "enter", "escape")
-    await driver.until(lambda: driver.app.workbench.is_active)
-    assert not memory_of(driver).done
-
-
-def words(place: KeyPlace) -> str:
-    return "  ".join(part.content.plain for part in hint_parts(place)[0])
-
-
-def test_the_key_row_says_in_the_prompt_what_is_proposed() -> None:
-    assert words(KeyPlace(proposed=3)).endswith("3 notes proposed")
-    assert "proposed" not in words(KeyPlace("chat", proposed=3))
-    assert "proposed" not in words(KeyPlace(is_asked=True, proposed=3))
-
-
-@cases
-async def the_key_row_shows_proposals_while_the_session_rests_and_a_click_opens_them(driver: Driver) -> None:
-    assert "proposed" not in driver.text()
-    memory_of(driver).proposed = some_proposals()
-    driver.host.session.emit(ProposalsChanged(waiting=4))
-    await driver.until(lambda: "4 notes proposed" in driver.text())
-    last = driver.text().splitlines()[-1]
-    _ = await driver.pilot.click(offset=(last.index("4 notes") + 2, driver.app.size.height - 1))
-    await driver.until_screen("MemoryScreen")
-    await driver.press("escape", to="Workbench")
-    play_work(driver.host.session)
-    await driver.until(lambda: "proposed" not in driver.text())
-
-
-def test_proposals_say_where_they_are_from() -> None:
-    sources = [each.source_text for each in some_proposals()]
-    assert sources == ["you corrected it twice", "from a web page", "you said it", "you said it"]
-    assert MemoryProposal("", some_proposals()[2].kind, "no front", name="x").claim == "x"
 
 
 @cases

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import ModelChanged
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost, FakeSession
@@ -45,30 +44,6 @@ async def test_what_was_typed_without_a_session_is_sent_to_the_one_that_f4_makes
 
 
 @cases
-async def every_notice_goes_after_its_seconds(driver: Driver) -> None:
-    driver.app.workbench.say_line.say_s = 0.05
-    for text in ("one", "two"):
-        driver.app.workbench.say(text)
-        assert driver.app.workbench.query_one("#say").display
-        await driver.until(lambda: not driver.app.workbench.query_one("#say").display)
-
-
-@cases
-async def at_most_two_notices_of_one_line_each_float_over_the_chat(driver: Driver) -> None:
-    workbench = driver.app.workbench
-    workbench.say_line.say_s = 1000.0
-    for text in ("one", "two", f"three {'and more ' * 40}"):
-        workbench.say(text)
-    await driver.settle()
-    shown = driver.text("#say").splitlines()
-    assert [line.split()[1] for line in shown] == ["two", "three"]
-    assert "…" in shown[1]
-    workbench.say("two")
-    await driver.settle()
-    assert [line.split()[1] for line in driver.text("#say").splitlines()] == ["three", "two"]
-
-
-@cases
 async def an_error_stays_while_other_notices_come_and_go(driver: Driver) -> None:
     workbench = driver.app.workbench
     workbench.say("keys.toml: line 3", "error")
@@ -104,15 +79,3 @@ async def control_c_interrupts_and_says_how_to_leave_when_idle(driver: Driver) -
     assert not driver.host.session.is_running
     await driver.press("ctrl+c")
     assert "Ctrl+Q quits" in driver.text("#say")
-
-
-@cases
-async def the_header_names_the_servers_default_and_no_model_line_comes_twice(driver: Driver) -> None:
-    await driver.type("one")
-    for _ in range(3):
-        driver.host.session.emit(ModelChanged(model="", url="http://127.0.0.1:1/v1"))
-    await driver.settle()
-    assert "server's default" in driver.text("#foot")
-    driver.host.session.emit(ModelChanged(model="", default_model="qwen3", url="http://127.0.0.1:1/v1"))
-    await driver.until(lambda: "qwen3 (default)" in driver.text("#foot"))
-    assert driver.text("#chat-pane").count("model: the server’s own") == 1

@@ -15,11 +15,6 @@ def chat_region(driver: Driver) -> Region:
     return driver.app.workbench.query_one("#chat-pane").region
 
 
-def shows_side(driver: Driver) -> bool:
-    side = driver.app.workbench.query_one("#side-pane")
-    return side.display and side.visible
-
-
 @cases.each("size", [WIDE, (60, 18)])
 async def the_conversation_never_reflows_in_a_turn(driver: Driver, size: tuple[int, int]) -> None:
     session, workbench = driver.host.session, driver.app.workbench
@@ -56,30 +51,3 @@ async def the_conversation_never_reflows_in_a_turn(driver: Driver, size: tuple[i
     session.end_turn()
     await step()
     assert [each for each in seen if each != first] == []
-
-
-@cases
-async def the_right_column_shows_with_its_first_content(driver: Driver) -> None:
-    session = driver.host.session
-    await driver.type("go")
-    assert not shows_side(driver)
-    assert "No tool calls yet" not in driver.text()
-    session.emit(PlanChanged(plan=Plan(todos=(Todo(1, "count", TodoStatus.PENDING),))))
-    await driver.settle()
-    assert shows_side(driver)
-    assert "Log" not in driver.text("#side-pane")
-    session.start_call("c1", "read", "parser/lexer.py")
-    await driver.settle()
-    assert "Log" in driver.text("#side-pane")
-
-
-@cases.each(("key", "words"), [("f7", "No plan yet"), ("f8", "No tool calls yet")])
-async def a_key_shows_the_right_column_before_there_is_anything_in_it(driver: Driver, key: str, words: str) -> None:
-    await driver.type("go")
-    await driver.press(key)
-    assert words in driver.text("#side-pane")
-    focused = driver.app.focused
-    assert focused is not None
-    assert focused is not driver.app.workbench.prompt
-    await driver.press(key)
-    assert not shows_side(driver)

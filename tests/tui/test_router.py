@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.events import Envelope, Event, PrefillProgress, TextDelta, ThinkingDelta, ToolOutputDelta
-from lmtui.tui.router import MAX_PIECE_CHARS, Router, SessionView, merge_into
+from lmtui.tui.router import Router, SessionView, merge_into
 from tests.tui.fakes import START, FakeSession
 
 PIECES = st.one_of(
@@ -51,53 +51,6 @@ class Stage:
             call()
 
 
-def test_many_events_arm_one_timer_and_draw_merged() -> None:
-    stage, session = Stage(), FakeSession()
-    stage.router.show(stage.router.add(session))
-    panel = stage.panels[session.id]
-    panel.seen.clear()
-    for char in "hello":
-        session.emit(TextDelta(text=char))
-    assert len(stage.due) == 1
-    assert panel.seen == []
-    stage.turn()
-    assert panel.seen == [TextDelta(text="hello")]
-
-
-def test_a_session_in_the_background_draws_only_when_it_is_shown() -> None:
-    stage, first, second = Stage(), FakeSession("20260314_140200_aaaaaa"), FakeSession("20260314_140200_bbbbbb")
-    stage.router.show(stage.router.add(first))
-    stage.router.show(stage.router.add(second))
-    drawn = len(stage.panels[first.id].seen)
-    first.begin_turn("go")
-    stage.turn()
-    assert len(stage.panels[first.id].seen) == drawn
-    assert stage.router.views[first.id].state.turn.is_running
-    stage.router.show(stage.router.views[first.id])
-    assert len(stage.panels[first.id].seen) == drawn + 2
-
-
-def test_live_panels_see_what_replayed_panels_see() -> None:
-    live, session = Stage(), FakeSession()
-    live.router.show(live.router.add(session))
-    session.begin_turn("go")
-    session.say("done")
-    session.end_turn()
-    live.turn()
-    replayed = Stage()
-    replayed.router.show(replayed.router.add(session))
-    assert replayed.panels[session.id].seen == live.panels[session.id].seen
-
-
-def test_a_removed_session_is_not_listened_to_any_more() -> None:
-    stage, session = Stage(), FakeSession()
-    stage.router.show(stage.router.add(session))
-    stage.router.remove(session.id)
-    session.begin_turn("go")
-    assert stage.due == []
-    assert stage.router.active is None
-
-
 @given(st.lists(PIECES, max_size=30))
 def test_merging_keeps_every_text_in_its_order(pieces: list[Event]) -> None:
     merged: list[Envelope] = []
@@ -114,32 +67,6 @@ def test_merging_keeps_every_text_in_its_order(pieces: list[Event]) -> None:
             assert "".join(text for *own, text in before if tuple(own) == key) == "".join(
                 text for *own, text in after if tuple(own) == key
             )
-
-
-def test_a_flood_of_output_is_not_joined_without_end() -> None:
-    merged: list[Envelope] = []
-    for number in range(10):
-        merge_into(merged, Envelope(number, START, "s", ToolOutputDelta(call_id="c", text="x" * MAX_PIECE_CHARS)))
-    assert len(merged) == 10
-
-
-def test_what_is_overdue_is_drawn_with_the_next_event_though_its_timer_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage, session = Stage(), FakeSession()
-    stage.router.show(stage.router.add(session))
-    panel = stage.panels[session.id]
-    panel.seen.clear()
-    now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    session.emit(TextDelta(text="lost"))
-    stage.due.clear()
-    now += 0.9
-    session.emit(TextDelta(text=", "))
-    assert panel.seen == []
-    now += 0.2
-    session.emit(TextDelta(text="and found"))
-    assert panel.seen == [TextDelta(text="lost, and found")]
-    session.emit(TextDelta(text="again"))
-    assert len(stage.due) == 1
 
 
 def test_a_schedule_that_fails_does_not_blank_the_session_for_good(monkeypatch: pytest.MonkeyPatch) -> None:

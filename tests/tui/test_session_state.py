@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
-from lmtui.core.messages import Role
 from lmtui.core.model_events import ModelLoaded, ModelLoading
 from lmtui.core.project_checks import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -55,20 +54,6 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
 )
 def test_activity_is_said_in_words(happened: tuple[Event, ...], seconds: float, words: str) -> None:
     assert activity_text(state_of(*happened), START + timedelta(seconds=seconds)) == words
-
-
-def test_after_a_call_the_next_open_one_is_told() -> None:
-    assert activity_text(state_of(TURN, events.TextDelta(agent="child", text="x")), START) == "waiting for the model"
-    other = events.ToolCallStarted(call_id="d", tool="read", arguments={}, title="a.py")
-    done = events.ToolCallFinished(call_id="c", tool="shell", ok=True, result="", elapsed_ms=1)
-    assert activity_text(state_of(TURN, CALL, other, done), START) == "read: a.py"
-
-
-def test_the_first_task_names_a_session_until_it_is_renamed() -> None:
-    said = events.MessageAdded(role=Role.USER, text="fix it\nplease")
-    assert state_of(said).title == "fix it"
-    assert state_of(said, events.SessionRenamed(title="parser")).title == "parser"
-    assert "\x1b" not in state_of(events.SessionRenamed(title="a\x1b[31mb\n")).title
 
 
 def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:

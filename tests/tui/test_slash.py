@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from textual import events
-
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, Todo
-from lmtui.core.project_checks import CheckEvent, CheckRan
 from lmtui.tui.commands import COMMANDS, Scope
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.one_app import Cases
@@ -23,13 +18,6 @@ async def a_slash_command_opens_its_screen_and_escape_closes_it(driver: Driver, 
     await driver.press("escape")
     assert driver.app.screen is driver.app.workbench
     assert driver.host.session.submitted == []
-
-
-async def test_help_lists_every_slash_command() -> None:
-    from lmtui.tui.controllers.command_controller import help_rows
-
-    text = "\n".join(row.words for row in help_rows(()))
-    assert [name for each in COMMANDS for name in each.slash if f"/{name}" not in text] == []
 
 
 @cases
@@ -102,32 +90,6 @@ async def completion_offers_takes_and_runs(driver: Driver) -> None:
 
 
 @cases
-async def completion_walks_with_the_arrow_keys_and_escape_closes_it(driver: Driver) -> None:
-    await driver.press("/", "s", "e", "down", "tab")
-    assert driver.app.workbench.prompt.text == "/session"
-    await driver.press("escape")
-    assert not driver.app.screen.query_one("#completions").display
-
-
-@cases
-async def everything_is_found_by_name_in_the_palette(driver: Driver) -> None:
-    await driver.press("ctrl+p", to="Picker")
-    await driver.press(*"session id", "enter")
-    assert driver.host.session.id in driver.text("#say")
-
-
-@cases
-async def tab_moves_between_panes_and_question_mark_helps_outside_the_prompt(driver: Driver) -> None:
-    await driver.press("question_mark")
-    assert driver.app.workbench.prompt.text == "?"
-    await driver.press("backspace", "tab")
-    assert not driver.app.workbench.prompt.has_focus
-    await driver.press("question_mark", to="Help")
-    await driver.until(lambda: "Here" in driver.text())
-    assert "Copy code" in driver.text()
-
-
-@cases
 async def help_begins_with_the_focused_pane_and_filters_while_one_types(driver: Driver) -> None:
     await driver.press("f1", to="Help")
     first = next(line for line in driver.text().splitlines() if "Here" in line)
@@ -138,42 +100,6 @@ async def help_begins_with_the_focused_pane_and_filters_while_one_types(driver: 
     assert "/rewind  Alt+R" in driver.text()
     await driver.press("enter")
     await driver.until(lambda: "Help" not in type(driver.app.screen).__name__)
-
-
-@cases
-async def several_lines_grow_the_prompt_and_are_sent_as_one(driver: Driver) -> None:
-    await driver.press("a", "ctrl+j", "b", "ctrl+j", "c")
-    assert driver.app.workbench.prompt.region.height == 3
-    await driver.press("enter")
-    assert driver.host.session.submitted == ["a\nb\nc"]
-    assert driver.app.workbench.prompt.region.height == 1
-
-
-class CountedChecks:
-    """Takes note of each run."""
-
-    def __init__(self) -> None:
-        self.told: list[object] = []
-
-    async def run(self, on_event: Callable[[CheckEvent], None] | None = None) -> Sequence[CheckRan]:
-        self.told.append(on_event)
-        return ()
-
-    def cancel(self) -> bool:
-        return False
-
-    def why_nothing(self) -> str:
-        return ""
-
-
-@cases
-async def alt_c_at_the_prompt_checks_and_writes_nothing(driver: Driver) -> None:
-    checks = CountedChecks()
-    driver.host.extensions.checks = checks
-    await driver.type_fast("half a task")
-    driver.app.post_message(events.Key("alt+c", "c"))  # what comes of the bytes ESC c
-    await driver.until(lambda: bool(checks.told))
-    assert driver.app.workbench.prompt.text == "half a task"
 
 
 def test_alt_with_a_letter_wins_over_the_prompt_wherever_it_is_a_command_of_the_workbench() -> None:

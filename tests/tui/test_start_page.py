@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from lmtui.core.events import Level, Notice
-from lmtui.tui.options import StartOptions
-from lmtui.tui.widgets.start_page import box_bottom, suggested_prompts
-from tests.sets import for_each
-from tests.tui.driving import WIDE, Driver, running
+from lmtui.tui.widgets.start_page import box_bottom
+from tests.tui.driving import WIDE, Driver
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 from tests.tui.scenes import SUMMARIES
@@ -19,20 +17,6 @@ def host_with_sessions() -> FakeHost:
 async def until_suggested(driver: Driver) -> None:
     await driver.until(lambda: "Explain this project" in driver.text())
     await driver.settle()
-
-
-@for_each(
-    ("names", "is_dirty", "expected"),
-    [
-        (["README.md", "src", "tests"], True, ("Run the tests and fix what fails", "Review my uncommitted changes")),
-        (["main.go", "go.mod"], False, ("Run the tests and fix what fails", "Find a bug and fix it")),
-        (["notes.txt"], False, ("Find a bug and fix it", "Write a README")),
-        (["readme", "a.c"], False, ("Find a bug and fix it", "Check the README against the code")),
-    ],
-)
-def test_suggestions_fit_the_folder(names: list[str], is_dirty: bool, expected: tuple[str, ...]) -> None:
-    assert suggested_prompts(names, is_dirty=is_dirty) == ("Explain this project", *expected)
-    assert len(set(suggested_prompts([".git"], is_dirty=False))) == 3
 
 
 cases = Cases()
@@ -54,15 +38,6 @@ async def a_new_session_shows_the_prompt_in_the_middle_and_what_to_try_below(dri
     assert screen.query_one("#prompt-box").region.bottom >= size[1] - 1
 
 
-async def test_the_first_frame_has_the_prompt_where_it_stays() -> None:
-    async with running(is_ready=False) as driver:
-        box = driver.app.screen.query_one("#prompt-box")
-        first = box.region
-        await driver.until(lambda: driver.app.workbench.active is not None)
-        await driver.settle()
-        assert box.region == first
-
-
 @cases
 async def down_marks_a_suggestion_and_enter_fills_it_in(driver: Driver) -> None:
     await until_suggested(driver)
@@ -75,24 +50,6 @@ async def down_marks_a_suggestion_and_enter_fills_it_in(driver: Driver) -> None:
     assert not any("▌" in row for row in driver.text("#start").splitlines() if "Try" in row or "Check the" in row)
     await driver.press("enter")
     assert driver.host.session.submitted == ["Find a bug and fix it"]
-
-
-@cases
-async def up_still_goes_through_the_history_and_typing_ends_the_mark(driver: Driver) -> None:
-    await until_suggested(driver)
-    driver.app.workbench.prompt.history_texts.add("sent before")
-    await driver.press("up")
-    assert driver.app.workbench.prompt.text == "sent before"
-    driver.app.workbench.prompt.replace_text("")
-    await driver.press("down", "x", "backspace", "enter")
-    assert driver.app.workbench.prompt.text == ""
-
-
-async def test_a_session_that_is_resumed_never_shows_the_page() -> None:
-    host = host_with_sessions()
-    options = StartOptions(workspace=str(host.workspace), session_id=SUMMARIES[0].id)
-    async with running(host, options=options, is_ready=False) as driver:
-        assert not driver.app.screen.query_one("#start").display
 
 
 @cases

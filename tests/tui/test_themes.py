@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.color import Color
 
 from lmtui import paths
 from lmtui.tui.options import StartOptions
@@ -11,8 +10,6 @@ from lmtui.tui.themes import (
     BLENDS,
     ThemeError,
     built_in_theme,
-    find_theme,
-    first_theme,
     ground,
     make_theme,
     read_palette,
@@ -30,8 +27,6 @@ TEXT_ROLES = ("text", "muted", "accent", "warning", "danger", "success", "code")
 GROUNDS = ("background", "surface", "panel", "selection", "added", "removed", "cursor")
 GROUNDS_OF_PLAIN_TEXT = ("added_word", "removed_word", "match")
 PAIRS = [*((role, ground) for role in TEXT_ROLES for ground in GROUNDS), *(("text", each) for each in GROUNDS_OF_PLAIN_TEXT)]
-SIXTEEN = {"#000000", "#aa0000", "#00aa00", "#aa5500", "#0000aa", "#aa00aa", "#00aaaa", "#aaaaaa"}
-SIXTEEN |= {"#555555", "#ff5555", "#55ff55", "#ffff55", "#5555ff", "#ff55ff", "#55ffff", "#ffffff"}
 AA = 4.5
 AAA = 7.0
 
@@ -48,41 +43,6 @@ def test_every_text_role_is_legible_on_every_ground(file: Path) -> None:
     assert not [(role, where) for role, where in PAIRS if contrast(colors[role], grounds[where]) < AA]
     if file.stem == "contrast":
         assert min(contrast(colors[role], colors["background"]) for role in TEXT_ROLES) >= AAA
-
-
-def test_the_theme_for_few_colours_has_no_other_colours() -> None:
-    theme = find_theme("sixteen")
-    values = (*read_palette(paths.theme_files()["sixteen"]).colors.values(), *theme.variables.values())
-    assert {value.lower() for value in values if value.startswith("#")} <= SIXTEEN
-
-
-@for_each(
-    ("environ", "name"),
-    [
-        ({"TERM": "linux"}, "sixteen"),
-        ({"TERM": "xterm"}, "sixteen"),
-        ({"TERM": "xterm", "COLORTERM": "truecolor"}, "dusk"),
-        ({"TERM": "xterm-256color"}, "dusk"),
-        ({"TERM": "tmux-256color"}, "dusk"),
-        ({}, "dusk"),
-    ],
-)
-def test_the_first_theme_goes_by_the_terminal(environ: dict[str, str], name: str) -> None:
-    assert first_theme(environ) == name
-
-
-@for_each("name", ["clear", "clear-light"])
-def test_colour_blind_eyes_tell_done_from_failed(name: str) -> None:
-    colors = read_palette(paths.theme_files()[name]).colors
-    for pair in (("success", "danger"), ("added_word", "removed_word")):
-        one, other = (Color.parse(colors.get(role) or ground(colors, role)) for role in pair)
-        assert blue_against_yellow(one) - blue_against_yellow(other) > 0.15
-
-
-def blue_against_yellow(color: Color) -> float:
-    """Return where a colour stands between yellow and blue, which red-green blindness leaves as it is."""
-    red, green, blue = (channel / 255 for channel in color.rgb)
-    return blue - (red + green) / 2
 
 
 def test_the_built_in_theme_is_the_default_file() -> None:

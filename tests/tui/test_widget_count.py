@@ -37,9 +37,3 @@ async def widgets(host: FakeHost, *keys: str) -> int:
 async def test_the_number_of_widgets_does_not_depend_on_the_number_of_events() -> None:
     keys = ("f9", "home", "f8", "end")
     assert await widgets(host_with(turns=MANY // 10), *keys) == await widgets(host_with(turns=2), *keys)
-
-
-async def test_the_number_of_widgets_does_not_depend_on_the_number_of_files() -> None:
-    many = await widgets(host_with(files=MANY), "f6", "enter", "end")
-    assert many == await widgets(host_with(files=10), "f6", "enter", "end")
-    assert many <= 60

@@ -11,17 +11,6 @@ def shown(arguments: dict[str, object], *, is_all: bool = False, width: int = 40
     return [plain(line) for line in argument_lines(arguments, width, is_all=is_all)]
 
 
-def test_a_long_one_is_cut_and_says_how_much_is_left() -> None:
-    lines = shown({"new_text": LONG})
-    assert len(lines) == 3
-    assert lines[2].startswith("          line 2")
-    assert lines[2].endswith("27 more")
-    assert len(shown({"new_text": LONG}, is_all=True)) == 30
-    text = "\n".join(str(number) for number in range(2500))
-    assert shown({"text": text}, is_all=True)[-1].strip() == "… 500 more lines"
-    assert shown({"text": text})[-1].endswith("2497 more")
-
-
 def test_no_line_is_wider_than_there_is_room() -> None:
     lines = argument_lines({"a very long name of an argument": "漢字" * 200, "b": "x" * 500}, 30, is_all=True)
     assert max(map(width_of, lines)) <= 30

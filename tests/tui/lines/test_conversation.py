@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import pairwise
 
 from hypothesis import given
@@ -39,10 +39,9 @@ from lmtui.core.events import (
     TurnStarted,
     step_id,
 )
-from lmtui.core.messages import ImageRef, Role
+from lmtui.core.messages import Role
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.store.session_logs import EVENT_TYPES
-from lmtui.tui.lines.blocks import UserBlock
 from lmtui.tui.lines.calls import counted_tests
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.styled_text import plain
@@ -205,21 +204,6 @@ def test_the_counts_of_test_runners_are_told_in_words(result: str, words: str) -
     assert plain(counted_tests(result)) == words
 
 
-def test_after_a_failure_the_failing_tests_are_shown() -> None:
-    result = "noise\n" * 9 + "FAILED tests/test_a.py::test_b - assert 1\n1 failed, 2 passed in 0.12s"
-    failed = replace(FINISHED, ok=False, result=result, summary="exit 1")
-    lines = squeezed(drawn([STARTED, failed]))
-    assert lines[:2] == ["✗ Run  pytest -q  1 failed, 2 passed  1.9 s ▸", "  │ FAILED tests/test_a.py::test_b - assert 1"]
-
-
-def test_a_command_of_ones_own_looks_like_a_message_and_shows_its_output() -> None:
-    result = "\n".join(f"line {number}" for number in range(25))
-    own = replace(STARTED, by="user")
-    lines = squeezed(drawn([own, replace(FINISHED, result=result)]))
-    assert lines[0] == "▌ ! pytest -q  1.9 s ▸ ✓"
-    assert lines[1:] == [*(f"  │ line {number}" for number in range(20)), "  │ ▸ 5 more lines"]
-
-
 def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest")
     assert squeezed(drawn([STARTED, asked])) == ["▲ Run  pytest -q  waiting"]
@@ -263,18 +247,6 @@ def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
     assert squeezed(drawn([read, replace(FINISHED, tool="read", elapsed_ms=5, decision="mode")])) == ["✓ Read  x.py  ▸"]
 
 
-def test_the_bar_of_thinking_is_not_part_of_its_text() -> None:
-    document = Document(40)
-    conversation = ConversationBlocks(document, zone=UTC)
-    conversation.apply(envelopes([answer("done", thinking="why\n\n│ a table", thinking_s=2.0)])[0])
-    document.blocks[0].is_folded = False
-    document.touch(0)
-    _ = document.all_lines()
-    lines = [plain(document.line(number)) for number in range(document.total())]
-    texts = [line[document.lead_of(number) :].rstrip() for number, line in enumerate(lines)]
-    assert texts == ["▾ Thought 2 s", "why", "", "│ a table", "done"]
-
-
 def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
     retry = RetryScheduled(attempt=2, attempts=5, wait_s=4.0, reason="the server is busy")
     assert drawn([TextDelta(text="half an ans"), retry]) == ["! the server is busy; trying again (2 of 5)"]
@@ -307,16 +279,6 @@ def test_what_the_user_must_know_is_a_line_and_what_other_panes_show_is_none(eve
     assert drawn([SessionOpened(workspace="/w", version="1"), ModeChanged(mode="auto"), usual, event]) == [line]
 
 
-def test_thinking_is_live_then_folded() -> None:
-    assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b")])) == ["▸ Thinking 1 s"]
-    assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c")])) == [
-        "▸ Thought 1 s",
-        "c▌",
-    ]
-    lines = drawn([answer("x", thinking="first\nsecond", thinking_s=6.0)], unfold=True)
-    assert squeezed(lines) == ["▾ Thought 6 s", "│ first", "│ second", "x"]
-
-
 def test_hostile_text_is_named_and_stripped_everywhere() -> None:
     evil = "a\x1b[2J\u202eb\x07"
     put_back = FilesRestored(action=evil, calls=("z",), files=(evil,))
@@ -347,30 +309,6 @@ def test_what_was_undone_is_a_line_and_marks_the_call_until_it_is_done_again() -
     lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, FilesRestored(action="restore", calls=("step_3",), files=("x.py",))]))
     assert lines[0].startswith("✓")
     assert lines[-1] == "· put back: x.py  (1 file)"
-
-
-def test_after_a_rewind_what_was_cut_off_is_dim_and_a_line_says_so() -> None:
-    events = [
-        TurnStarted(turn_id="t1"), user("keep"), TurnEnded(turn_id="t1", reason=TurnReason.DONE),
-        TurnStarted(turn_id="t2"), user("drop"), answer("**gone**"), TurnEnded(turn_id="t2", reason=TurnReason.DONE),
-        Rewound(turn_id="t2"),
-    ]  # fmt: skip
-    document = Document(60)
-    conversation = ConversationBlocks(document, zone=UTC)
-    for envelope in envelopes(events):
-        conversation.apply(envelope)
-    roles = {plain(line).strip("▌ ").split("  ")[0]: {role for _, role in line} for line in document.all_lines()}
-    assert "own" in roles["keep"]
-    assert roles["drop"] == roles["gone"] == {"muted"}
-    assert plain(document.all_lines()[-1 - 1]).startswith("! the conversation continues from here")
-
-
-def test_a_picture_that_was_sent_is_one_line_under_the_text() -> None:
-    picture = ImageRef(sha256="0" * 64, media_type="image/png", name="plot\x1b[31m.png", size_bytes=34_200)
-    block = UserBlock("look", datetime(2026, 3, 14, tzinfo=UTC), (picture,))
-    lines = [plain(line).strip() for line in block.body(60)]
-    assert squeezed(lines) == ["▌ look  00:00", "▌ [picture plot.png  png  34 kB]"]
-    assert "plot.png" in block.search_text()
 
 
 def read(number: int, *, ok: bool = True) -> list[Event]:

@@ -30,65 +30,6 @@ diff --git a/parser/lexer.py b/parser/lexer.py
 """
 
 
-async def test_a_narrow_pane_shows_one_column_with_signs() -> None:
-    view = DiffView(split_from=90)
-    async with Stage(view).run_test(size=(50, 12)) as pilot:
-        view.show_patches(parse_patch(DIFF))
-        await settled(pilot)
-        assert screen_lines(view)[:9] == [
-            "    ⋯ 40 unchanged lines   class Lexer",
-            " 41  41   def skip(self):",
-            " 42     −     while self.peek(2):",
-            "     42 +     depth = 1",
-            "     43 +     while self.depth(2):",
-            " 43  44       return",
-            "    ⋯ 46 unchanged lines",
-            " 90  91   end",
-            " 91     − gone",
-        ]
-        assert (view.scroller.hunk_count, view.source.counts) == (2, (2, 2))
-
-
-async def test_a_wide_pane_shows_the_sides_beside_each_other() -> None:
-    view = DiffView(split_from=60)
-    async with Stage(view).run_test(size=(72, 12)) as pilot:
-        view.show_patches(parse_patch(DIFF))
-        await settled(pilot)
-        assert view.source.is_split
-        assert [tuple(part.rstrip() for part in line.split("│")) for line in screen_lines(view)[1:5]] == [
-            (" 41   def skip(self):", " 41   def skip(self):"),
-            (" 42 −     while self.peek(2):", " 42 +     depth = 1"),
-            ("", " 43 +     while self.depth(2):"),
-            (" 43       return", " 44       return"),
-        ]
-        await pilot.resize_terminal(50, 12)
-        assert not view.source.is_split
-
-
-async def test_hunks_are_gone_to_and_reported() -> None:
-    class Hearing(Stage):
-        hunks: tuple[int, ...] = ()
-
-        def on_diff_view_hunk_changed(self, message: DiffView.HunkChanged) -> None:
-            self.hunks = (*self.hunks, message.view.scroller.current_hunk)
-
-    view = DiffView()
-    stage = Hearing(view)
-    old = [f"line {number}" for number in range(200)]
-    new = [f"LINE {number}" if number in (20, 90, 160) else f"line {number}" for number in range(200)]
-    async with stage.run_test(size=(60, 8)) as pilot:
-        view.show_patches((patch_of("a.txt", old, new),))
-        await settled(pilot)
-        for wanted in ("LINE 90", "LINE 160"):
-            view.scroller.go_to_hunk(view.scroller.hunk + 1)
-            await settled(pilot)
-            assert any(wanted in line for line in screen_lines(view))
-        view.scroller.go_to_hunk(view.scroller.hunk - 1)
-        await settled(pilot)
-        assert stage.hunks == (2, 3, 2)
-        assert view.scroller.current_hunk == 2
-
-
 async def test_equal_lines_open_by_key_and_click() -> None:
     view = DiffView()
     old = [f"line {number}" for number in range(30)]
@@ -177,13 +118,6 @@ def test_only_the_words_that_differ_are_marked() -> None:
     assert changed_ranges("abc", "xyz") == ()
     assert changed_ranges("same", "same and more") == ()
     assert changed_ranges("same and more", "same") == ((4, 13),)
-
-
-def test_several_changes_of_a_line_are_marked_one_by_one_and_neighbours_together() -> None:
-    text, other = "def f(a: int, b: str) -> bool:", "def g(a: int, c: str) -> None:"
-    assert [text[start:end] for start, end in changed_ranges(text, other)] == ["f", "b", "bool"]
-    text, other = "the old red car is here", "the new car is here"
-    assert [text[start:end] for start, end in changed_ranges(text, other)] == ["old red"]
 
 
 @settings(deadline=None)

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import itertools
-
-from lmtui.core.events import FilesChanged
-from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, GitState
+from lmtui.core.workspace import DirEntry, GitState
 from lmtui.tui.lines.file_tree import FileTree
-from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+from tests.tui.lines.stage import Stage, screen_lines, settled
 
 FOLDERS = {
     "": ["parser/", "tests/", "README.md", "pyproject.toml"],
@@ -35,15 +32,6 @@ class TreeStage(Stage):
         self.chosen.append(message.path)
 
 
-SEQ = itertools.count(1)
-
-
-def changed(tree: FileTree, **kinds: FileChangeKind) -> None:
-    changes = tuple(FileChange(path, kind) for path, kind in kinds.items())
-    event = FilesChanged(call_id="c", files=tuple(change.path for change in changes), changes=changes)
-    tree.apply(envelopes([event], next(SEQ))[0])
-
-
 async def test_folders_open_and_close_and_files_are_chosen_by_key_and_click() -> None:
     tree = FileTree()
     stage = TreeStage(tree)
@@ -61,82 +49,6 @@ async def test_folders_open_and_close_and_files_are_chosen_by_key_and_click() ->
         assert screen_lines(tree)[1:3] == [" ▾ tests/", "     test_lexer.py"]
         await pilot.click(FileTree, offset=(8, 2))
         assert stage.chosen == ["parser/lexer.py", "tests/test_lexer.py"]
-
-
-async def test_changed_files_are_marked_and_new_ones_asked_for() -> None:
-    tree = FileTree()
-    stage = TreeStage(tree)
-    async with stage.run_test(size=(30, 10)) as pilot:
-        await settled(pilot)
-        changed(tree, **{"parser/lexer.py": FileChangeKind.MODIFIED, "README.md": FileChangeKind.DELETED})
-        await settled(pilot)
-        assert [line.split() for line in screen_lines(tree)[:3]] == [["▸", "parser/", "•"], ["▸", "tests/"], ["README.md", "D"]]
-        await pilot.press("enter")
-        assert screen_lines(tree)[2].split() == ["lexer.py", "M"]
-        stage.folders["parser"] = [*FOLDERS["parser"], "parser/new.py"]
-        changed(tree, **{"parser/new.py": FileChangeKind.ADDED})
-        await settled(pilot)
-        changed(tree, **{"parser/new.py": FileChangeKind.MODIFIED})
-        await settled(pilot)
-        assert screen_lines(tree)[4].split() == ["new.py", "A"]
-        assert tree.source.changed_count == 3
-
-
-async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_marked() -> None:
-    tree = FileTree()
-    stage = TreeStage(tree)
-    async with stage.run_test(size=(30, 10)) as pilot:
-        await settled(pilot)
-        tree.show_found("lex", ["parser/lexer.py", "tests/test_lexer.py"])
-        await settled(pilot)
-        assert screen_lines(tree)[:3] == [" parser/lexer.py", " tests/test_lexer.py", ""]
-        assert "".join(text for text, role in tree.source.line(0) if "match" in role) == "lex"
-        await pilot.press("down", "enter")
-        assert stage.chosen == ["tests/test_lexer.py"]
-        tree.show_found("zzz", [])
-        await settled(pilot)
-        assert screen_lines(tree)[0].startswith(" Nothing has these")
-        tree.show_found("", None)
-        await settled(pilot)
-        assert screen_lines(tree)[0] == " ▸ parser/"
-
-
-async def test_a_name_is_whole_where_it_fits_and_of_a_path_the_folders_go_first() -> None:
-    tree = FileTree()
-    stage = TreeStage(tree)
-    stage.folders[""] = ["test_comments_nested.py", "test_of_a_long_name.py"]
-    async with stage.run_test(size=(27, 10)) as pilot:
-        changed(tree, **{"test_of_a_long_name.py": FileChangeKind.MODIFIED})
-        await settled(pilot)
-        lines = screen_lines(tree)
-        assert [line.split() for line in lines[:2]] == [["test_comments_nested.py"], ["test_o…a_long_name.py", "M"]]
-        tree.show_found("ned", ["parser/deeply/nested.py", "a/very_long_folder_name/with_a_name_that_fits.py"])
-        await settled(pilot)
-        assert [line.strip() for line in screen_lines(tree)[:2]] == ["parser/deeply/nested.py", "with_a_name_that_fits.py"]
-        tree.show_found("ned", ["modules/parser/deeply/nested.py"])
-        await settled(pilot)
-        assert screen_lines(tree)[0].strip() == "…/parser/deeply/nested.py"
-        assert [text for text, role in tree.source.line(0) if "match" in role] == ["n", "e", "d"]
-
-
-async def test_a_file_has_one_mark_at_its_right_and_that_of_the_agent_comes_first() -> None:
-    tree = FileTree()
-    stage = TreeStage(tree)
-    async with stage.run_test(size=(30, 10)) as pilot:
-        await settled(pilot)
-        tree.set_git({"parser/lexer.py": GitState.MODIFIED, "README.md": GitState.RENAMED, "tests": GitState.UNTRACKED})
-        changed(tree, **{"parser/lexer.py": FileChangeKind.ADDED})
-        await settled(pilot)
-        assert [line.split() for line in screen_lines(tree)[:4]] == [
-            ["▸", "parser/", "•"], ["▸", "tests/", "?"], ["README.md", "R"], ["pyproject.toml"],
-        ]  # fmt: skip
-        tree.action_folder("open")
-        await settled(pilot)
-        tree.cursor.put(4)
-        tree.action_folder("open")
-        await settled(pilot)
-        assert screen_lines(tree)[2].split() == ["lexer.py", "A"]
-        assert screen_lines(tree)[5].split() == ["test_lexer.py", "?"]
 
 
 async def test_ignored_files_are_hidden_until_they_are_asked_for() -> None:

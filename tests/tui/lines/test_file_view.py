@@ -30,24 +30,6 @@ async def test_binary_empty_and_cut_files_are_named() -> None:
         assert screen_lines(view)[:3] == ["    1 one", "    2 two", " … cut here; the file has 2,000,000 bytes"]
 
 
-async def test_matches_are_counted_and_gone_to_round_the_end() -> None:
-    view = FileView()
-    async with Stage(view).run_test(size=(40, 6)) as pilot:
-        view.show("\n".join(f"line {number}" + (" needle" if number % 30 == 7 else "") for number in range(100)))
-        await settled(pilot)
-        view.show_matches("NEEDLE", view.source.text_shown.find_all("NEEDLE"))
-        for number, wanted in enumerate(("line 7 ", "line 37 ", "line 67 ", "line 97 ", "line 7 ")):
-            await settled(pilot)
-            assert any(wanted in line for line in screen_lines(view))
-            assert view.source.matches.text == f"{number % 4 + 1} of 4"
-            view.step_match(1)
-        view.step_match(-1)
-        assert view.source.matches.text == "1 of 4"
-        assert view.source.text_shown.find_all("nothing like it") == []
-        view.show_matches("nothing like it", ())
-        assert view.source.matches.text == "not found"
-
-
 async def test_a_match_far_to_the_right_behind_tabs_or_deep_in_a_wrapped_line_is_scrolled_to() -> None:
     view = FileView()
     async with Stage(view).run_test(size=(40, 6)) as pilot:
@@ -84,30 +66,6 @@ async def test_what_hides_in_a_control_sequence_is_seen_wrapped_too() -> None:
         assert "THE END" in "".join(screen_lines(view))
 
 
-async def test_wrapped_lines_lose_nothing_and_keep_their_place() -> None:
-    view = FileView()
-    async with Stage(view).run_test(size=(26, 8)) as pilot:
-        view.show("short\n" + "abcdefghij" * 5 + "\n" + "漢" * 12 + "\n\ttab\nend")
-        await settled(pilot)
-        view.action_toggle_wrap()
-        await settled(pilot)
-        assert screen_lines(view) == [
-            "    1 short",
-            "    2 " + "abcdefghij" * 1 + "abcdefghi",
-            "      " + "jabcdefghijabcdefgh",
-            "      " + "ijabcdefghij",
-            "    3 " + "漢" * 9,
-            "      " + "漢" * 3,
-            "    4     tab",
-            "    5 end",
-        ]
-        view.go_to_line(5)
-        assert view.current_line == 5
-        view.action_toggle_wrap()
-        await settled(pilot)
-        assert screen_lines(view)[4] == "    5 end"
-
-
 async def test_a_megabyte_in_one_line_is_scrolled_and_wraps_to_its_last_character() -> None:
     view = FileView()
     async with Stage(view).run_test(size=(40, 6)) as pilot:
@@ -124,19 +82,3 @@ async def test_a_megabyte_in_one_line_is_scrolled_and_wraps_to_its_last_characte
         await settled(pilot)
         assert screen_lines(view)[-1].endswith("THE END!")
         assert view.lines_in_view == (1, 1)
-
-
-async def test_the_lines_meant_are_those_in_view_or_those_of_the_copy_mode() -> None:
-    view = FileView()
-    async with Stage(view).run_test(size=(40, 6)) as pilot:
-        view.show("\n".join(map(str, range(1, 101))))
-        await settled(pilot)
-        assert view.lines_meant == (1, 6)
-        view.action_copying("start")
-        view.action_copying("lines")
-        view.action_copying("up")
-        view.action_copying("up")
-        assert view.lines_meant == (3, 5)
-        view.go_to_line(77)
-        await settled(pilot)
-        assert "   77 77" in screen_lines(view)

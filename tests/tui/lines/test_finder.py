@@ -35,20 +35,6 @@ def test_the_matches_are_the_same_wherever_one_begins_and_whatever_changed(texts
     assert [finder.count_before(at) for at in wanted] == [sum(text.count("a") for text in texts[:at]) for at in wanted]
 
 
-def test_new_blocks_are_looked_at_too() -> None:
-    made = blocks(["x", "a"])
-    finder = Finder(made, "a", 1)
-    assert finder.work(1)
-    made += blocks(["a a"])
-    finder.forget_from(2)
-    assert not finder.is_done
-    assert finder.work(1)
-    assert finder.total == 3
-    nothing = Finder(blocks(["x"]), "y")
-    assert nothing.work(1)
-    assert nothing.step(0, 1) is None
-
-
 def test_a_slice_ends_in_time() -> None:
     finder = Finder(blocks(["some words"] * 100_000), "words")
     assert not finder.work(0.001)
@@ -61,7 +47,3 @@ def test_words_are_found_across_the_end_of_a_line() -> None:
     assert finder.total == 1
     lines: list[Line] = [(("· one two", ""),), (("│ three four", "muted"),)]
     assert finder.matches(lines) == [[(0, 6, 9), (1, 0, 7)]]
-
-
-def test_every_match_of_a_line_is_a_stretch_of_its_own() -> None:
-    assert Finder([], "ab").matches([(("ab AB", ""),), (("xab", ""),)]) == [[(0, 0, 2)], [(0, 3, 5)], [(1, 1, 3)]]

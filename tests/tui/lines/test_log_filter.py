@@ -1,30 +1,9 @@
 from __future__ import annotations
 
 from lmtui.core.events import ToolCallFinished
-from lmtui.tui.lines.tool_log import ToolLog, read_filter
-from tests.sets import for_each
+from lmtui.tui.lines.tool_log import ToolLog
 from tests.tui.lines.stage import envelopes, screen_lines, settled, until
 from tests.tui.lines.test_tool_log import LogStage, fill, started
-
-
-@for_each(
-    ("text", "fits"),
-    [
-        ("", True),
-        ("tool:", True),
-        ("lexer", True),
-        ("LEXER py", True),
-        ("lexer zebra", False),
-        ("tool:re", True),
-        ("tool:shell", False),
-        ("tool:shell tool:read", True),
-        ("agent:ro state:ok", True),
-        ("state:failed", False),
-        ("what:lexer", False),
-    ],
-)
-def test_words_and_fields_narrow_down(text: str, fits: object) -> None:
-    assert read_filter(text).fits("read", "root", "parser/lexer.py", "ok") is fits
 
 
 async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:

@@ -82,12 +82,6 @@ def test_lines_fit_the_width_and_hold_no_control_characters(text: str, width: in
         assert all(char.isprintable() for char in plain(line))
 
 
-def test_headings_lists_and_quotes() -> None:
-    assert shown("## Title\ntext\n\n- one\n- two\n   - deep\n\n3. three\n\n> said\n> so") == [
-        "Title", "", "text", "", "• one", "• two", "  • deep", "", "3. three", "", "▌ said so",
-    ]  # fmt: skip
-
-
 @for_each(
     ("text", "lines"),
     [
@@ -99,35 +93,6 @@ def test_headings_lists_and_quotes() -> None:
 )
 def test_links_show_their_target_and_markup_is_only_text(text: str, lines: list[str]) -> None:
     assert shown(text) == lines
-
-
-def test_inline_marks_become_roles() -> None:
-    (line,) = lines_of(answer_blocks("a **b *c*** `d`"))
-    assert [(text, role) for text, role in line if role] == [("b ", "strong"), ("c", "strong em"), ("d", "code")]
-
-
-def test_code_is_highlighted_and_kept_to_the_letter() -> None:
-    lines = lines_of(answer_blocks("```python\nif x:  # why\n\n    return '*a*'\n```"), 40)
-    assert [plain(line).rstrip() for line in lines] == [" if x:  # why", "", "     return '*a*'"]
-    assert {role for line in lines for _, role in line if role} >= {"block", "block keyword", "block comment", "block string"}
-    assert all(width_of(line) == 40 for line in lines)
-
-
-def test_a_table_is_aligned_and_narrowed_to_the_pane() -> None:
-    assert shown("| name | n |\n|---|--:|\n| parser | 7 |\n| x | 123 |") == [
-        "name   │   n", "───────┼────", "parser │   7", "x      │ 123",
-    ]  # fmt: skip
-    narrow = shown("| name | note |\n|---|---|\n| a | a longer note that has to be broken |", 20)
-    assert narrow[2:4] == ["a    │ a longer note", "     │ that has to"]
-
-
-def test_finished_pieces_are_not_drawn_again() -> None:
-    stream = AnswerStream()
-    stream.feed("first paragraph\n\nsecond\n")
-    (block,) = stream.blocks
-    first = block.lines(40)[0]
-    stream.feed(" and more")
-    assert block.lines(40)[0] is first
 
 
 def test_copying_a_part_gives_the_whole_answer() -> None:

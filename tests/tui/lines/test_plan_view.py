@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.agent_events import AgentStarted
 from lmtui.core.events import Event, PlanChanged
-from lmtui.core.jobs import JobsChanged, WaitingJob
-from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
+from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
 from lmtui.store.session_logs import decode, encode
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.panes import PlanView
@@ -33,66 +30,6 @@ async def shown(view: PlanView, *events: Event, size: tuple[int, int] = (44, 30)
         view.show(state_after(*events))
         await settled(pilot)
         return [line for line in screen_lines(view) if line]
-
-
-async def test_only_parts_with_something_in_them_are_there() -> None:
-    assert "No plan yet." in (await shown(PlanView()))[0]
-    lines = await shown(PlanView(), PlanChanged(plan=Plan(todos=(Todo(1, "x"),))))
-    assert [line.split() for line in lines] == [["Todo", "0", "of", "1"], ["○", "x"]]
-
-
-async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() -> None:
-    jobs = (WaitingJob("2", "later"), WaitingJob("1", "nightly", "daily 02:00", datetime(2026, 3, 15, 2, tzinfo=UTC)))
-    lines = await shown(
-        PlanView(zone=UTC),
-        PlanChanged(plan=PLAN),
-        AgentStarted(agent="tester", title="tests"),
-        AgentStarted(agent="fuzzer", parent="tester", title="fuzz"),
-        AgentFinished(agent="fuzzer", outcome="done", summary="3 crashes"),
-        JobsChanged(jobs=jobs),
-    )
-    assert [" ".join(line.split()) for line in lines] == [
-        "Plan 1 of 2",
-        "✓ 1 read it",
-        "● 2 change what is there",
-        "check: pytest -q",
-        "Todo 0 of 1",
-        "✗ ab",
-        "why not",
-        "files ██████░░░░░░ 6/12",
-        "seen 3",
-        "Agents 1 working",
-        "● tester tests",
-        "✓ fuzzer fuzz · 3 crashes",
-        "Jobs",
-        "◔ nightly daily 02:00 Sun 15 Mar 02:00",
-        "◔ later paused",
-    ]
-
-
-async def test_parts_stand_below_their_todo_and_what_waits_says_for_what() -> None:
-    todos = (
-        Todo(1, "the parser"),
-        Todo(2, "the docs", depends_on=(1,)),
-        Todo(3, "its lexer", TodoStatus.COMPLETED, parent=1),
-        Todo(4, "its tests", parent=1, depends_on=(3,)),
-    )
-    lines = await shown(PlanView(), PlanChanged(plan=Plan(todos=todos)))
-    assert [line.rstrip() for line in lines[1:]] == [
-        " ○ the parser", "   ✓ its lexer", "   ○ its tests", " ◌ the docs", "    waits for the parser",
-    ]  # fmt: skip
-
-
-async def test_a_task_tells_how_far_it_is_and_what_comes_next() -> None:
-    task = TaskState(
-        "rename all", total_count=300, processed_count=75, remaining_queue=("a\x1b[2J.md",), last_error="disk full"
-    )
-    lines = await shown(PlanView(), PlanChanged(plan=Plan(task=task)))
-    assert [" ".join(line.split()) for line in lines] == [
-        "Task", "● rename all", "processed ███░░░░░░░░░ 75/300", "next: a.md", "failed: disk full",
-    ]  # fmt: skip
-    done = TaskState("rename all", total_count=3, processed_count=3)
-    assert (await shown(PlanView(), PlanChanged(plan=Plan(task=done))))[0].split() == ["Task", "done"]
 
 
 async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lmtui.tui.lines.styled_text import Line, crop, fit, fit_middle, fold, plain, restyle, row, slice_line, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, crop, fit, fit_middle, fold, plain, restyle, slice_line, width_of, wrap
 
 WORDS = st.text(alphabet="ab c—漢字🙂é \t", max_size=60)
 LINES = st.lists(st.tuples(WORDS, st.sampled_from(["", "strong", "code"])), max_size=5).map(tuple)
@@ -47,10 +47,3 @@ def test_restyle_changes_no_character(line: Line, start: int, end: int) -> None:
     assert plain(styled) == plain(line)
     assert "".join(text for text, role in styled if "match" in role) == plain(line)[start:end]
     assert plain(slice_line(line, start, end)) == plain(line)[start:end]
-
-
-def test_row_puts_the_right_side_at_the_end() -> None:
-    line = row((("left", ""),), (("12 ms", "muted"),), 20)
-    assert plain(line) == "left           12 ms"
-    line = row((("a long left side", ""),), (("12 ms", ""),), 14)
-    assert plain(line) == "a long…  12 ms"

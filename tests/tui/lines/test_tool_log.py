@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from lmtui.core.events import ApprovalRequested, Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
-from lmtui.tui.lines.tool_log import CallOpened, ToolLog, short_time
-from tests.sets import for_each
+from lmtui.core.events import Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
+from lmtui.tui.lines.tool_log import CallOpened, ToolLog
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 
@@ -26,23 +25,6 @@ def finished(call_id: str, ok: bool = True, elapsed_ms: int = 12) -> ToolCallFin
 def fill(log: ToolLog, events: list[Event]) -> None:
     for envelope in envelopes(events):
         log.apply(envelope)
-
-
-async def test_every_call_of_every_agent_is_one_aligned_line() -> None:
-    log = ToolLog()
-    async with LogStage(log).run_test(size=(48, 8)) as pilot:
-        fill(
-            log,
-            [started("a"), finished("a"), started("b", "pytest -q", "shell", "docs"), finished("b", ok=False, elapsed_ms=1900)],
-        )
-        fill(log, [started("c"), ApprovalRequested(approval_id="1", call_id="c", tool="edit", text=""), started("d")])
-        await settled(pilot)
-        assert screen_lines(log)[:4] == [
-            " ✓ root read    parser/lexer.py",
-            " ✗ docs run     pytest -q                 1.9s",
-            " ▲ root read    parser/lexer.py",
-            " ● root read    parser/lexer.py",
-        ]
 
 
 async def test_one_agent_is_not_named_and_long_paths_are_cut_at_their_front() -> None:
@@ -80,11 +62,3 @@ async def test_it_follows_until_the_cursor_goes_up_and_opens_what_is_chosen() ->
         assert "file0" in screen_lines(log)[0]
         await pilot.click(ToolLog, offset=(5, 2))
         assert stage.opened == ["47", "2"]
-
-
-@for_each(
-    ("elapsed_ms", "text"),
-    [(0, "0ms"), (99, "99ms"), (100, "0.1s"), (404, "0.4s"), (1900, "1.9s"), (42_000, "42s"), (180_000, "3min")],
-)
-def test_a_duration_leaves_room_beside_its_sign(elapsed_ms: int, text: str) -> None:
-    assert short_time(elapsed_ms) == text

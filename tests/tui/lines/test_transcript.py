@@ -4,23 +4,16 @@ from datetime import UTC
 
 from lmtui.core.events import (
     Event,
-    Level,
     MessageAdded,
-    TextDelta,
     ToolCallFinished,
     ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
 )
 from lmtui.core.messages import Role
-from lmtui.host.link import PassingNotice
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.document_view import DocumentView
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.transcript import Transcript
-from tests.sets import for_each
-from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled, until
+from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 
 def user(text: str) -> MessageAdded:
@@ -49,65 +42,6 @@ def talk(turns: int) -> list[Event]:
         words = f"answer {number} " + "with words " * (number % 40)
         made += [user(f"question {number}"), answer(f"{words}\n\n- a\n- b"), *call(f"c{number}", ok=number % 5 != 0)]
     return made
-
-
-async def test_an_empty_pane_says_what_it_is_for_and_shows_a_notice_that_is_in_no_log() -> None:
-    transcript = Transcript(zone=UTC)
-    async with Stage(transcript).run_test(size=(60, 10)) as pilot:
-        await settled(pilot)
-        assert screen_lines(transcript)[0].startswith(" What should we work on?")
-        filled(transcript, [PassingNotice(level=Level.WARNING, text="The connection broke.")])
-        await settled(pilot)
-        assert any("The connection broke." in line for line in screen_lines(transcript))
-
-
-async def test_it_follows_its_end_while_the_reader_is_there_at_every_size() -> None:
-    transcript = Transcript(zone=UTC)
-    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
-        filled(transcript, talk(30))
-        await settled(pilot)
-        assert transcript.scroller.is_following
-        for size in ((30, 8), (100, 30), (60, 12)):
-            await pilot.resize_terminal(*size)
-            assert screen_lines(transcript)[-1].startswith("   │ d")
-        filled(transcript, [TextDelta(text=f"line {number}\n\n") for number in range(20)])
-        await until(pilot, lambda: "line 19" in " ".join(screen_lines(transcript)))
-
-
-async def test_a_reader_who_scrolled_up_is_never_moved() -> None:
-    transcript = Transcript(zone=UTC)
-    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
-        filled(transcript, [TurnStarted(turn_id="t"), *talk(30)])
-        await settled(pilot)
-        transcript.scroller.move(-40)
-        await settled(pilot)
-        before = screen_lines(transcript)
-        filled(transcript, [TextDelta(text="more\n\n") for _ in range(40)])
-        await settled(pilot)
-        filled(transcript, [answer("more\n\n" * 40), TurnEnded(turn_id="t", reason=TurnReason.DONE)])
-        await settled(pilot)
-        assert screen_lines(transcript)[:-1] == before[:-1]
-        assert "new · End" in screen_lines(transcript)[-1]
-        await pilot.click(Transcript, offset=(transcript.content_width - 6, 11))
-        assert transcript.scroller.is_following
-        assert "more" in screen_lines(transcript)[-1]
-
-
-@for_each("step", [-3, -40])
-async def test_scrolling_up_moves_by_exactly_that_many_lines(step: int) -> None:
-    transcript = Transcript(zone=UTC)
-    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
-        filled(transcript, talk(60))
-        await settled(pilot)
-        everything = lines_of(transcript)
-        seen = screen_lines(transcript)
-        at = len(everything) - 12
-        assert seen == everything[at:]
-        for _ in range(3):
-            transcript.scroller.move(step)
-            await settled(pilot)
-            at += step
-            assert screen_lines(transcript) == everything[at : at + 12]
 
 
 def lines_of(transcript: Transcript) -> list[str]:

@@ -7,16 +7,12 @@ from lmtui.core.messages import Role, Usage
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.settings import (
-    cache_head,
     cache_rows,
     column_head,
-    cost_text,
     request_text,
     turns_spent,
-    window_head,
     window_rows,
 )
-from lmtui.tui.session_state import SessionState
 from tests.sets import for_each
 
 EVIL = "results of \x1b]52;evil"
@@ -35,20 +31,6 @@ def test_the_rows_of_the_window_fit(width: int) -> None:
     lines = [row.make(width) for row in window_rows(parts, 8192, lambda tokens: tokens / 3)]
     assert not any("\x1b" in plain(line) for line in lines)
     assert width < 60 or all(width_of(line) <= width + 12 for line in (*lines, column_head(width)))
-
-
-def test_what_is_free_stands_last_and_what_is_not_known_is_said() -> None:
-    assert "does not say" in window_head([WindowPart("you", 5, 1)], SessionState())
-    assert cache_head([]) == "no request yet"
-    rows = window_rows([WindowPart("you", 192, 1)], 8192, lambda _: 0.0)
-    assert rows[-1].group == "free"
-    assert "8k" in plain(rows[-1].make(60))
-
-
-def test_what_stands_last_costs_nothing_to_change() -> None:
-    assert "Nothing follows it" in cost_text(WindowItem("c1", "a", 100, 100), lambda _: 9.0)
-    assert "400 tokens again (2.0 s)" in cost_text(WindowItem("c1", "a", 100, 500), lambda tokens: tokens / 200)
-    assert cost_text(WindowItem("c1", "a", 100, 500), lambda _: 0.0).endswith("400 tokens again.")
 
 
 def test_a_log_from_before_there_was_a_ledger_is_read_as_far_as_it_goes() -> None:

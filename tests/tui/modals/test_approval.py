@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
-from lmtui.core.permissions.rules import TOOL_TRAITS, FileEffect, GrantScope, tools_that, traits_of
+from lmtui.core.permissions.rules import GrantScope
 from lmtui.core.sessions import Answer
 from lmtui.tui.modals.approval_text import conditions, explanation, notes, question, title
 from lmtui.tui.session_state import SessionState
@@ -14,10 +14,6 @@ from tests.tui.one_app import Cases
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
 
 cases = Cases()
-NEVER_ASK = (
-    "decompose", "get_time", "memory", "memory_read", "memory_search", "propose_plan", "report_result", "skill",
-    "task_state_get", "todo_list",
-)  # fmt: skip
 
 LONG = "\n".join(f"echo {number}" for number in range(100))
 
@@ -271,17 +267,6 @@ async def the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is_open
     assert ["until this is answered" in each for each in driver.told] == [True]
     assert driver.screen_name == "Approval"
     assert driver.host.session.mode is mode
-
-
-@for_each(("tool", "verb"), [("read", "Read"), ("grep", "Read"), ("write", "Write"), ("edit", "Edit")])
-def test_the_question_says_whether_a_file_is_read_or_changed(tool: str, verb: str) -> None:
-    assert question(request(tool, path=".env"), SessionState()) == f"{verb} .env?"
-
-
-@for_each("tool", sorted(TOOL_TRAITS.keys() - tools_that(FileEffect.SHOWS, FileEffect.LISTS, FileEffect.CHANGES)))
-def test_no_question_shows_the_name_of_a_tool(tool: str) -> None:
-    if not traits_of(tool).is_for_work and tool not in NEVER_ASK:
-        assert not question(request(tool), SessionState()).startswith("Use ")
 
 
 @cases

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmtui.core import events
 from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EffectKind, EffectPart
@@ -100,39 +99,6 @@ async def escape_leaves_the_diff_first_and_stops_only_twice(driver: Driver) -> N
     assert driver.screen_name == "EffectApproval"
     await driver.press("escape")
     assert not driver.host.session.is_running
-
-
-@cases.at(WIDE)
-async def the_output_of_the_command_is_a_key_away_where_there_is_some(driver: Driver) -> None:
-    await driver.type("go")
-    driver.host.session.emit(events.ToolCallStarted(call_id="call-a1", tool="shell", title="make", arguments={}))
-    driver.host.session.emit(events.ToolOutputDelta(call_id="call-a1", text="removed\x1b[2J 2 files\n"))
-    driver.host.session.ask("a1", EFFECT, **FIELDS)
-    await driver.until_screen("EffectApproval")
-    driver.host.clock.forward(1)
-    assert "o output of the command" in driver.text()
-    await driver.press("o")
-    assert "removed 2 files" in driver.text()
-    await driver.press("escape", to="EffectApproval")
-
-
-@cases.at(WIDE)
-async def a_click_on_the_mark_of_a_deletion_deletes_the_file_and_one_on_the_heading_of_a_hunk_skips_it(driver: Driver) -> None:
-    await ask(driver)
-    table = driver.app.screen.query_one(LIST)
-    row = next(y for y, line in enumerate(driver.text(LIST).splitlines()) if "todo.txt" in line)
-    _ = await driver.pilot.click(table, offset=(table.size.width - 3, row))
-    assert "apply 6 · delete 1 · 1 deletion undecided" in driver.text()
-    assert "y Apply 6, delete 1" in driver.text()
-    assert "Delete or keep" in driver.text()
-    _ = await driver.pilot.click(table, offset=(4, row))
-    assert "apply 6 · delete 1 · 1 deletion undecided" in driver.text()
-    await driver.press("home", "down", "down", "down")
-    diff = driver.app.screen.query_one("#effect-diff")
-    row = next(y for y, line in enumerate(driver.text("#effect-diff").splitlines()) if "Hunk 3" in line)
-    _ = await driver.pilot.click(diff, offset=(4, row))
-    assert "2 of 3" in driver.text(LIST)
-    assert "Hunk 3  skip" in driver.text(DIFF)
 
 
 @cases.at(WIDE)

@@ -81,15 +81,6 @@ async def each_quick_key_decides_a_hunk_and_none_of_them_applies_the_change(driv
     assert driver.host.session.answers == {}
 
 
-@cases.at((160, 60))
-async def enter_decides_what_is_filled(driver: Driver) -> None:
-    await ask(driver)
-    await driver.press("enter", "right", "enter", "enter")
-    assert "2 accepted · 1 rejected" in driver.text()
-    await driver.press("enter")
-    assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
-
-
 @cases.at(SMALL)
 async def a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_end_of_all(driver: Driver) -> None:
     long = "@@ -0,0 +1,100 @@\n" + "".join(f"+new {number}\n" for number in range(100)) + "@@ -50,1 +150,1 @@\n-a\n+b\n"

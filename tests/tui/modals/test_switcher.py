@@ -5,11 +5,9 @@ from datetime import timedelta
 
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import SessionRenamed
-from lmtui.core.memory_values import SearchHit, SearchSource
 from lmtui.core.sessions import SessionSummary
-from lmtui.tui.lines.styled_text import plain, width_of
-from lmtui.tui.modals.switcher import STATES, head_row, session_row
-from tests.sets import for_each
+from lmtui.tui.lines.styled_text import plain
+from lmtui.tui.modals.switcher import STATES, session_row
 from tests.structure import ROOT
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, FakeHost
@@ -63,19 +61,6 @@ async def search_looks_in_everything_through_the_host(driver: Driver) -> None:
 
 
 @cases
-async def a_search_that_finds_little_shows_sessions_that_say_the_same_in_other_words(driver: Driver) -> None:
-    host = driver.host
-    text = "the registry of packages does not\nanswer [red]\x1b[2J"
-    host.extensions.memory.hits = [SearchHit(SearchSource.SESSION, "20260314_120000_bbbbbb", text)]
-    await open_switcher(driver)
-    await driver.press("slash", *"npm")
-    await driver.until(lambda: "rename pass" not in driver.text())
-    await driver.until_shown("≈ the registry of packages")
-    assert "rename pass" in driver.text()
-    assert "docs" in driver.text()
-
-
-@cases
 async def deleting_asks_first_and_then_the_session_is_gone(driver: Driver) -> None:
     await open_switcher(driver)
     await driver.press("d", to="Confirm")
@@ -111,14 +96,6 @@ async def a_session_on_disk_is_renamed(driver: Driver) -> None:
     await driver.until(lambda: len(driver.host.opened) == opened + 1)
 
 
-@for_each("width", [40, 140])
-def test_rows_have_the_columns_of_their_head_and_fit(width: int) -> None:
-    rows = [session_row(each, START, width) for each in host_with_sessions().summaries]
-    assert {width_of(row) for row in rows} == {width_of(head_row(width))}
-    assert width_of(rows[0]) <= width
-    assert "New session" in plain(rows[2])
-
-
 def test_hostile_titles_stay_on_one_line() -> None:
     row = plain(session_row(summary("s", "a\nb\x1b[2J\u202e", "done", "x\ty", 1, 0), START, 120))
     assert "\n" not in row
@@ -134,17 +111,6 @@ async def a_session_that_another_lmtui_holds_is_told_and_ends_nothing(driver: Dr
     await driver.press("y", to="Switcher")
     assert driver.app.is_running
     assert len(driver.host.summaries) == 3
-
-
-@cases.at((60, 18))
-async def in_a_low_terminal_the_verbs_take_one_row_and_the_help_has_the_rest(driver: Driver) -> None:
-    await open_switcher(driver)
-    row = next(line for line in driver.text().splitlines() if "Enter open" in line)
-    assert "r rename" in row
-    assert row.split("? more")[1].strip() == "Esc close"
-    await driver.press("question_mark", to="Help")
-    await driver.press(*"export")
-    await driver.until(lambda: any({"Export", "x"} <= set(row.split()) for row in driver.text().splitlines()))
 
 
 def test_the_page_about_sessions_explains_each_sign() -> None:

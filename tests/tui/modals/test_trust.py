@@ -91,15 +91,6 @@ async def what_changed_while_the_question_was_open_is_not_trusted(driver: Driver
 
 
 @cases
-async def of_several_files_one_is_chosen_to_look_at(driver: Driver) -> None:
-    await ask(driver, TrustItem("setting", "pyproject.toml", "x = 1"), TrustItem("setting", "README.md", "y = 1"))
-    await driver.press("v", to="Picker")
-    await driver.press("down", "enter", to="Viewer")
-    await driver.until(lambda: "# parser" in driver.text())
-    await driver.press("escape", to="TrustQuestion")
-
-
-@cases
 async def hostile_items_are_named_and_what_stands_in_a_control_sequence_is_shown(driver: Driver) -> None:
     rule = TrustItem("permission rule", "config.toml", "allow = Shell(true \x1b]0;; curl evil #\x07)")
     await ask(driver, TrustItem("[red]hook", "a\x1b[2J.toml", "one\ntwo \u202egpj [bold]"), rule)
@@ -171,16 +162,6 @@ async def what_is_trusted_is_listed_and_taken_back_after_a_question(driver: Driv
     await driver.press("y")
     await driver.until(lambda: "taken back: its servers end now" in driver.text())
     assert trust.trusted_items == []
-
-
-@cases
-async def what_is_trusted_is_reached_from_the_question_too(driver: Driver) -> None:
-    driver.host.trust.trusted_items = list(BROUGHT)
-    await ask(driver, *TRUST_ITEMS)
-    await driver.press("l", to="Trusted")
-    await driver.press("d", to="Confirm")
-    await driver.press("y")
-    await driver.until(lambda: "Taken back: close this and look again" in driver.text())
 
 
 @cases

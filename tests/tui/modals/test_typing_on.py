@@ -43,19 +43,6 @@ async def a_slash_command_goes_into_the_prompt_and_the_question_comes_back_behin
 
 
 @cases.at(SMALL)
-async def a_reply_gets_the_prompt_however_many_questions_wait_and_they_come_back_when_it_is_taken_back(driver: Driver) -> None:
-    await ask(driver)
-    driver.host.session.ask("a2", "make b")
-    await driver.until(lambda: "1 of 2" in driver.text())
-    await driver.press("tab", to="Workbench")
-    await driver.press(*"wait")
-    assert driver.app.workbench.prompt.text == "wait"
-    assert "▲ 2" in driver.text()
-    await driver.press(*["backspace"] * 4, to="Approval")
-    assert "1 of 2" in driver.text()
-
-
-@cases.at(SMALL)
 async def what_was_being_typed_when_it_came_up_answers_nothing_and_is_kept(driver: Driver) -> None:
     await driver.type("go")
     await driver.press(*"no")
@@ -94,16 +81,6 @@ async def of_several_questions_none_takes_the_words_that_one_made_room_for(drive
     await driver.press("backspace", "backspace")
     assert driver.app.screen is driver.app.workbench
     await driver.press("backspace", to="Approval")
-
-
-@cases.at(SMALL)
-async def words_over_a_question_that_was_answered_elsewhere_hold_up_no_other(driver: Driver) -> None:
-    await ask(driver)
-    await driver.press(*"hi")
-    driver.host.session.answer("a1", Answer(Outcome.NO))
-    await driver.settle()
-    driver.host.session.ask("a2", COMMAND, **COMMAND_FIELDS)
-    await driver.until_screen("Approval")
 
 
 @cases.each("words", ["so what", "Yes"], size=SMALL)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from lmtui.core.events import UsageUpdated
 from lmtui.core.messages import Usage
-from lmtui.tui.modals.settings import WindowScreen
 from tests.tui.driving import SMALL, WIDE, Driver
 from tests.tui.one_app import Cases
 from tests.tui.scenes_window import play_usages
@@ -41,22 +40,6 @@ async def what_cannot_be_changed_says_so_and_stays(driver: Driver) -> None:
     await driver.press("f", "d", "b", "p", "enter", "down", "f", "d", "b", "p")
     await driver.until(lambda: "Only results" in driver.text())
     assert driver.host.session.window_use.done == []
-
-
-@cases
-async def a_group_folds_and_unfolds_under_the_cursor(driver: Driver) -> None:
-    await opened(driver, "/context", "WindowScreen")
-    assert "tool_3" not in driver.text()
-    await driver.press("down")
-    await driver.until(lambda: "calls: text, it writes its calls as text; /calls changes it." in driver.text())
-    await driver.press("enter")
-    await driver.until(lambda: "tool_3" in driver.text())
-    await driver.press("down", "down", "enter")
-    await driver.until(lambda: "tool_3" not in driver.text())
-    screen = driver.app.screen
-    assert isinstance(screen, WindowScreen)
-    assert screen.current is not None
-    assert (screen.current.group, screen.current.key) == ("tools", "")
 
 
 @cases.each("size", SIZES)

@@ -54,23 +54,3 @@ async def a_setting_with_choices_lets_one_choose(driver: Driver) -> None:
     await driver.until_screen("Picker")
     await driver.press("down", "enter")
     await driver.until(lambda: driver.host.settings.changes == [("mode", "auto")])
-
-
-@cases
-async def a_stronger_source_is_named(driver: Driver) -> None:
-    await settings_of(driver, *"address", "enter")
-    await driver.until_screen("AskText")
-    await driver.press("enter")
-    await driver.until(lambda: "it comes from environment" in driver.text())
-
-
-@cases
-async def a_theme_that_is_set_shows_at_once(driver: Driver) -> None:
-    await settings_of(driver, *"colours", "enter")
-    await driver.until_screen("Picker")
-    await driver.press(*"paper", "enter")
-    await driver.until(lambda: driver.app.theme == "paper")
-    await driver.press("escape", "escape")
-    await driver.until_screen("Workbench")
-    await driver.press("a")
-    assert driver.app.workbench.prompt.text == "a"

@@ -8,8 +8,7 @@ from lmtui.core.attempt_values import AttemptState
 from lmtui.core.errors import UsageError
 from tests.tui.driving import Driver
 from tests.tui.one_app import Cases
-from tests.tui.scenes_attempts import attempts, some_attempts, working
-from tests.tui.scenes_effects import FakeReview
+from tests.tui.scenes_attempts import some_attempts, working
 
 cases = Cases()
 
@@ -28,36 +27,6 @@ async def a_task_behind_a_number_begins_attempts_and_shows_them(driver: Driver) 
     await driver.press("escape")
     await driver.type("/attempts repair it", "AttemptsScreen")
     assert driver.host.attempts.begun[1][:2] == ("repair it", 3)
-
-
-@cases
-async def the_page_goes_on_with_the_attempts(driver: Driver) -> None:
-    driver.host.attempts.show(working())
-    await driver.type("/attempts", "AttemptsScreen")
-    assert "2 done, 2 running" in driver.text()
-    assert "Best" not in driver.text()
-    await driver.press("ctrl+q", to="Confirm")
-    assert "2 agents are working" in driver.text()
-    await driver.press("n", to="AttemptsScreen")
-    driver.host.attempts.show(some_attempts())
-    await driver.settle()
-    assert "Best: all checks pass with the smallest change." in driver.text()
-    assert driver.text().index("  2 · qwen3-coder-30b") < driver.text().index("  4 · qwen3-14b")
-
-
-@cases
-async def two_marked_attempts_are_compared_file_by_file(driver: Driver) -> None:
-    await attempts(driver)
-    assert "file 1 of 2" in driver.text()
-    assert "stack.append" in driver.text()
-    assert "depth += 1" in driver.text()
-    await driver.press("right_square_bracket")
-    assert "file 2 of 2" in driver.text()
-    assert driver.text().count("def test_nested") == 2
-    await driver.press("left_square_bracket", "down", "down", "down", "space")
-    assert "This attempt leaves" not in driver.text()
-    await driver.press("right_square_bracket")
-    assert "This attempt did not change the file." in driver.text()
 
 
 @cases
@@ -101,35 +70,3 @@ async def hostile_names_are_cleaned_and_the_log_of_an_attempt_is_its_session(dri
     await driver.press("home", "o")
     wanted = driver.host.attempts.rows[1].session
     await driver.until(lambda: driver.view.session.id == wanted)
-
-
-@cases.each("words", ["use 2", "stop 2", "again 2", "diff 2", "discard"])
-async def what_is_typed_does_what_the_keys_do(driver: Driver, words: str) -> None:
-    driver.host.attempts.show(some_attempts())
-    await driver.type(f"/attempts {words}")
-    if words == "discard":
-        await driver.until_screen("Confirm")
-        assert driver.host.attempts.rows
-        await driver.press("y")
-    rows = driver.host.attempts
-    done = {
-        "use 2": lambda: rows.rows[1].state is AttemptState.USED,
-        "stop 2": lambda: rows.stopped == [2],
-        "again 2": lambda: len(rows.rows) == 5,
-        "diff 2": lambda: "Attempt 2" in driver.text(),
-        "discard": lambda: not rows.rows,
-    }
-    await driver.until(done[words])
-    said = {"again 2": "Started one more attempt.", "discard": "Discarded all attempts."}
-    await driver.until_shown(said.get(words, ""))
-
-
-@cases
-async def hunks_of_an_attempt_are_chosen_on_the_page_of_effects(driver: Driver) -> None:
-    await opened(driver)
-    review = driver.host.attempts.reviewed = FakeReview()
-    await driver.press("home", "m", to="EffectReviewScreen")
-    assert "Attempt 2" in driver.text()
-    await driver.press("down", "space", "y")
-    assert review.kept
-    await driver.press("escape", to="AttemptsScreen")

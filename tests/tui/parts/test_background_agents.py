@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from lmtui.core.errors import HostError
-from lmtui.core.sessions import AgentRow
-from lmtui.tui.modals.agents import in_order
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost, play_work
 from tests.tui.one_app import Cases
@@ -16,10 +12,6 @@ cases = Cases()
 
 async def listed(driver: Driver) -> None:
     await driver.type("/agents", "AgentList")
-
-
-def test_what_needs_the_user_is_first_and_then_what_works() -> None:
-    assert [row.session.state for row in in_order(AGENTS)] == ["waits", "writing", "done", "interrupted", "new"]
 
 
 @cases
@@ -60,16 +52,6 @@ async def a_session_of_this_folder_is_opened_in_the_attached_app(driver: Driver)
     await driver.until(lambda: 'No session matches "zzz"' in driver.text())
     await driver.press("escape", "home", "enter", to="Workbench")
     assert not driver.app.is_leaving
-
-
-async def test_a_host_that_does_not_answer_is_said() -> None:
-    async def away() -> Sequence[AgentRow]:
-        raise HostError("the host does not answer", "See `lmtui host status`.")
-
-    async with running(FakeHost()) as driver:
-        driver.app.options = replace(driver.app.options, agents=away)
-        await listed(driver)
-        await driver.until(lambda: "the host does not answer" in driver.text())
 
 
 @cases

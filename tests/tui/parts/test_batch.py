@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
 from tests.tui.fakes import FakeHost
@@ -112,18 +110,3 @@ async def words_begin_a_batch_after_a_question_and_what_is_wrong_with_them_is_sa
     await driver.type("/batch nothing")
     await driver.press("y")
     await driver.until_shown("nothing cannot be read")
-
-
-@cases
-async def enter_opens_the_review_of_changes_or_what_was_said_where_there_are_none(driver: Driver) -> None:
-    host = driver.host
-    await listed(driver)
-    await driver.press("down", "enter", to="EffectReviewScreen")
-    await driver.press("escape", to="BatchList")
-    await driver.press("end", "enter")
-    await driver.until_shown("this task has no changes")
-    await driver.press("escape", to="Workbench")
-    host.extensions.batches.rows = [replace(row, session="20260314_150000_abc123") for row in ROWS]
-    await listed(driver)
-    await driver.press("down", "down", "down", "down", "enter", to="Workbench")
-    await driver.until(lambda: host.session.id == "20260314_150000_abc123")

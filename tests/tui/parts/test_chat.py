@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from lmtui.tui.lines.transcript import Transcript
-from tests.tui.driving import SMALL, Driver, running
+from tests.tui.driving import Driver, running
 from tests.tui.fakes import play_work
 from tests.tui.one_app import Cases
 
 cases = Cases()
-
-CODE = "Two ways:\n\n```python\nfirst = 1\n```\n\nor\n\n```python\nsecond = 2\n```\n"
 
 
 @pytest.fixture(autouse=True)
@@ -55,35 +53,6 @@ async def a_search_finds_what_is_folded_and_folds_it_again_and_counts_its_matche
     await driver.until(lambda: "11 of 11" in driver.text())
     driver.host.session.begin_turn("one more needle 1")
     await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 12)
-
-
-@cases.at(SMALL)
-async def the_search_line_marks_while_it_is_typed_and_enter_goes_there(driver: Driver) -> None:
-    transcript = await with_talk(driver)
-    await driver.press("ctrl+f", *"needle 7")
-    await driver.until(lambda: transcript.search.finder is not None and transcript.search.finder.total == 1)
-    assert transcript.scroller.is_following
-    await driver.press("enter")
-    await driver.until(lambda: "needle 7" in driver.text())
-    assert transcript.has_focus
-    await driver.press("slash", "escape")
-    assert transcript.search.finder is None
-    driver.app.workbench.prompt.focus()
-    await driver.press("ctrl+f", *"zzz")
-    await driver.until(lambda: "not found" in driver.text())
-    await driver.press("escape")
-    assert driver.app.workbench.prompt.has_focus
-
-
-@cases
-async def code_is_copied_fence_by_fence(driver: Driver) -> None:
-    driver.host.session.begin_turn("how?")
-    driver.host.session.say(CODE)
-    await driver.settle()
-    driver.transcript.focus()
-    for wanted in ("first = 1", "second = 2", "first = 1"):
-        await driver.press("Y")
-        assert driver.app.clipboard == wanted
 
 
 @cases
@@ -130,23 +99,6 @@ async def ctrl_c_copies_a_selection_once_and_then_interrupts(driver: Driver) -> 
     assert not driver.host.session.is_running
 
 
-@cases
-async def a_selection_by_the_mouse_goes_on_while_the_pane_scrolls(driver: Driver) -> None:
-    transcript = await with_talk(driver)
-    transcript.action_move("home")
-    await driver.settle()
-    await driver.pilot.mouse_down(transcript, offset=(1, 0))
-    await driver.pilot.hover(transcript, offset=(10, 3))
-    transcript.scroller.move(38)
-    await driver.settle()
-    await driver.pilot.hover(transcript, offset=(10, 5))
-    await driver.pilot.mouse_up(transcript, offset=(10, 5))
-    await driver.press("ctrl+c")
-    await driver.until(lambda: "copied" in driver.text())
-    assert "question 0" in driver.app.clipboard
-    assert "question 3" in driver.app.clipboard
-
-
 async def test_what_is_too_large_for_the_terminal_goes_to_a_file_of_the_users_own(tmp_path: Path) -> None:
     async with running() as driver:
         driver.app.copy_to_clipboard("x" * 100_000)
@@ -154,12 +106,3 @@ async def test_what_is_too_large_for_the_terminal_goes_to_a_file_of_the_users_ow
         (path,) = (tmp_path / "state" / "copied").iterdir()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert path.read_text() == "x" * 100_000
-
-
-@cases
-async def the_mouse_can_be_left_to_the_terminal(driver: Driver) -> None:
-    await driver.press("alt+m")
-    assert "mouse off" in driver.text()
-    assert driver.app.workbench.prompt.text == ""
-    await driver.type("/mouse")
-    assert "mouse off" not in driver.text()

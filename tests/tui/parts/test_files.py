@@ -10,13 +10,6 @@ from tests.tui.one_app import Cases
 
 cases = Cases()
 
-ODD = {
-    "a\nb\x1b[31m.txt": b"newline\n",
-    "\u202egnp.exe": b"right to left\n",
-    "漢字🙂.md": b"wide\n",
-    "n" * 250 + ".py": b"long\n",
-}
-
 
 def tree_of(driver: Driver) -> FileTree:
     return driver.app.workbench.panes.files
@@ -83,20 +76,6 @@ async def what_other_programs_change_shows_by_itself_and_the_cursor_stays(driver
     await driver.until(lambda: any("new/" in row for row in rows(driver)))
 
 
-@cases
-async def folders_that_cannot_be_watched_are_said_once_and_looked_at_after_each_step(driver: Driver) -> None:
-    driver.host.files.tell(problem="the limit of watched folders is reached")
-    await driver.until(lambda: "the limit of watched folders" in driver.text("#say"))
-    driver.app.workbench.say("")
-    driver.host.files.tell(problem="the limit of watched folders is reached")
-    await driver.settle()
-    assert "the limit" not in driver.text("#say")
-    driver.host.files.contents["late.txt"] = b""
-    driver.host.session.begin_turn("go")
-    driver.host.session.end_turn()
-    await driver.until(lambda: "late.txt" in driver.text("#files"))
-
-
 async def test_ignored_files_come_and_go_by_key_and_files_are_mentioned_in_the_prompt() -> None:
     host = FakeHost()
     host.files.contents["build/out.o"] = b""
@@ -112,29 +91,6 @@ async def test_ignored_files_come_and_go_by_key_and_files_are_mentioned_in_the_p
         assert rows(driver)[0] == "▸ parser/"
         await driver.press("home", "m", "end", "m")
         assert driver.app.workbench.prompt.text == "look at @parser/ @pyproject.toml "
-
-
-def host_with_odd_names() -> FakeHost:
-    host = FakeHost()
-    host.files.contents = dict(ODD)
-    return host
-
-
-odd_cases = Cases(host_with_odd_names)
-
-
-@odd_cases
-async def odd_names_are_shown_on_one_line_and_opened_by_their_own_name(driver: Driver) -> None:
-    await driver.press("f6")
-    await driver.until(lambda: len(rows(driver)) == len(ODD))
-    assert not {"\x1b", "\u202e"} & set(driver.text("#files"))
-    for name in sorted(ODD):
-        await driver.press("enter", to="Viewer")
-        await driver.until(lambda name=name: ODD[name].decode().strip() in driver.text())  # type: ignore[misc]  # of this name
-        assert driver.host.files.asked[-1] == f"read {name}"
-        await driver.press("escape", to="Workbench")
-        tree_of(driver).focus()
-        await driver.press("down")
 
 
 async def test_a_missing_editor_is_said_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, GuidanceRead, GuidanceSource, Instructions
+from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, GuidanceSource, Instructions
 from tests.tui.driving import Driver
 from tests.tui.one_app import Cases
 
@@ -24,26 +24,8 @@ async def instructions_are_listed_with_their_price(driver: Driver) -> None:
 
 
 @cases
-async def the_persona_is_shown_as_it_is_told(driver: Driver) -> None:
-    await driver.type("/soul", "Reading")
-    assert ".lmagent/.soul.md" in driver.text()
-    await driver.press("escape")
-    driver.host.guide.guidance = GUIDANCE
-    await driver.type("/soul", "Reading")
-    assert ".lmagent/.soul.md, 12 tokens in each request" in driver.text()
-    assert "You are brief." in driver.text()
-
-
-@cases
 async def a_draft_is_a_task_for_the_model(driver: Driver) -> None:
     await driver.type("/init the tests matter most")
     task = driver.host.session.submitted[-1]
     assert task.startswith("Write AGENTS.md")
     assert task.endswith("The user says: the tests matter most")
-
-
-@cases
-async def what_was_read_is_a_line_of_the_conversation(driver: Driver) -> None:
-    driver.host.session.begin_turn("go")
-    driver.host.session.emit(GuidanceRead(guidance=GUIDANCE))
-    await driver.until(lambda: "instructions: .lmagent/.soul.md (12 tokens), AGENTS.md (340" in driver.text())

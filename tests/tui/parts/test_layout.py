@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,12 +65,6 @@ def test_an_error_in_the_file_names_the_line(tmp_path: Path, text: str, line: in
     assert words in str(caught.value)
 
 
-@for_each(("cells", "found"), [(1, 16), (9999, 120), (40, 40)])
-def test_sizes_are_kept_within_bounds(tmp_path: Path, cells: int, found: int) -> None:
-    (tmp_path / "layout.json").write_text(json.dumps({"files_cells": cells, "side_cells": cells}))
-    assert read_layout(tmp_path) == PaneLayout(files_cells=found, side_cells=found)
-
-
 async def toggle(driver: Driver, *panes: str) -> None:
     for pane in panes:
         await driver.app.run_action(f"run_command('layout.{pane}')", default_namespace=driver.app.workbench)
@@ -101,38 +94,6 @@ async def going_to_a_hidden_pane_shows_it_and_the_column_goes_when_both_its_pane
     before = width(driver, "chat")
     await toggle(driver, "plan", "log")
     assert width(driver, "chat") > before + 30
-
-
-async def focused(driver: Driver, key: str) -> None:
-    driver.app.workbench.prompt.focus()
-    await driver.press(key)
-
-
-@cases
-async def columns_are_resized_and_zoomed_by_key(driver: Driver) -> None:
-    await begin(driver)
-    panes = driver.app.workbench.panes
-    for focus, column, key, change in (
-        ("f6", "files", "alt+comma", -4),
-        ("f8", "log", "alt+full_stop", 4),
-        ("f9", "files", "alt+full_stop", 4),
-    ):
-        await focused(driver, focus)
-        before = width(driver, column)
-        await driver.press(key)
-        assert width(driver, column) == before + change, key
-    for focus, key, sign in (("f7", "alt+equals_sign", 1), ("f7", "alt+minus", -1), ("f8", "alt+equals_sign", -1)):
-        await focused(driver, focus)
-        height = panes.plan_pane.outer_size.height
-        await driver.press(key)
-        assert (panes.plan_pane.outer_size.height - height) * sign > 0, (focus, key)
-    for focus, pane in (("f6", "files"), ("f7", "plan"), ("f8", "log"), ("f9", "chat")):
-        await focused(driver, focus)
-        before = width(driver, pane)
-        await driver.press("alt+z")
-        assert width(driver, pane) == 160
-        await driver.press("alt+z")
-        assert width(driver, pane) == before
 
 
 async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from time import thread_time
 
@@ -17,9 +16,8 @@ from lmtui.features.pipeline.screens.board import Board
 from lmtui.features.pipeline.screens.page import PipelineScreen
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_pipeline import FakePipeline
-from tests.tui.fakes import START, FakeHost
+from tests.tui.fakes import START
 from tests.tui.one_app import Cases
-from tests.tui.scenes_attempts import DEPTH
 from tests.tui.scenes_pipeline import large_plan, opened, over, some_plan, task
 
 cases = Cases()
@@ -48,92 +46,6 @@ async def at(driver: Driver, task_id: int) -> None:
 async def until_said(driver: Driver, words: str) -> None:
     """Wait for a notice."""
     await driver.until(lambda: any(words in each for each in driver.told))
-
-
-def column_of(driver: Driver, words: str) -> int:
-    """Return which column of the board shows some words."""
-    lines = driver.text("#pipeline-board").splitlines()
-    return next(line.index(words) for line in lines if words in line) // 31
-
-
-@cases
-async def the_board_shows_each_task_in_the_column_of_its_state(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    shown = {"#31 ": 0, "#28 ": 1, "#27 ": 2, "#30 ": 2, "#29 Col": 3, "Question 2": 3, "#25 ": 4, "#26 ": 4}
-    assert {words: column_of(driver, words) for words in shown} == shown
-    text = driver.text()
-    for words in (
-        "after #29",
-        "paused",
-        "attempt 2 of 3 · 4:12",
-        "reviewing · 6:30",
-        "parse ✓ lint ✓ tests ✗",
-        "! 1 finding",
-    ):
-        assert words in text
-    assert "3 of 12 tasks done, 3 working, 1 failed, 1 skipped" in text
-    assert text.index("#25 ") < text.index("#23 ")
-
-
-@cases
-async def an_older_plan_can_be_chosen_and_a_new_one_shows_the_newest(driver: Driver) -> None:
-    older = replace(large_plan(6), name="An older plan", id="older", created=START - timedelta(days=1))
-    older = replace(older, tasks=(*older.tasks, task(7, "Left over", "failed", over(1, "checks", "It is red."))))
-    await opened(driver, some_plan())
-    assert "plans…" not in driver.text()
-    plans(driver).show(some_plan(), older)
-    await driver.until_shown("plans…")
-    assert "A lexer for version 2" in driver.text()
-    await driver.press("l", to="Picker")
-    await driver.until_shown("1 of 7 tasks done")
-    await driver.press(*"older", "enter", to="PipelineScreen")
-    await driver.until_shown("An older plan")
-    await at(driver, 7)
-    await driver.press("r")
-    await driver.until(lambda: plans(driver).plans[1].task(7).state is PipelineState.READY)
-    assert plans(driver).plans[0] == some_plan()
-    assert "An older plan" in driver.text()
-    await driver.press("n")
-    await driver.press(*"OTHER", "enter", "y")
-    await driver.until(lambda: plans(driver).begun == ["OTHER"])
-    await driver.until_shown("A lexer for version 2")
-
-
-@cases.at(SMALL)
-async def a_narrow_screen_has_a_list(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    assert not driver.app.screen.query_one(Board).display
-    assert driver.text().index("Needs you") < driver.text().index("Working")
-
-
-@cases
-async def the_task_stays_the_same_while_it_changes_columns(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    await at(driver, 28)
-    plan = plans(driver).plans[0]
-    done = replace(plan.task(28), state=PipelineState.DONE)
-    plans(driver).show(replace(plan, tasks=tuple(done if each.id == 28 else each for each in plan.tasks)))
-    await driver.settle()
-    assert current(driver) == 28
-    assert column_of(driver, "#28 ") == 4
-
-
-@cases
-async def columns_are_gone_through_by_key_and_by_mouse(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    assert "Question 2" in driver.text("#pipeline-about")
-    await driver.press("right")
-    assert current(driver) == 26
-    await driver.press("tab")
-    assert current(driver) == 31
-    await driver.press("down", "end")
-    assert current(driver) == 34
-    await driver.press("shift+tab", "left", "home")
-    await driver.press("left")
-    assert current(driver) == 27
-    board = driver.app.screen.query_one(Board)
-    await driver.pilot.click(board, offset=(36, 0))
-    assert current(driver) == 28
 
 
 @cases
@@ -196,26 +108,6 @@ async def details_show_the_whole_task_and_its_session_is_opened(driver: Driver) 
     await driver.press("enter")
     wanted = plans(driver).task(29).attempts[-1].session
     await driver.until(lambda: wanted in driver.app.workbench.sessions.views)
-
-
-async def test_the_diff_of_a_task_is_shown_or_why_there_is_none(tmp_path: Path) -> None:
-    async with running(FakeHost(workspace=tmp_path)) as driver:
-        _ = (tmp_path / "2.patch").write_text(DEPTH)
-        attempt = replace(over(1), patch="2.patch")
-        lost = replace(over(1), patch="3.patch")
-        tasks = (task(1, "One", "done"), task(2, "Two", "done", attempt), task(3, "Three", "done", lost))
-        await opened(driver, replace(some_plan(), tasks=tasks, questions=()))
-        await at(driver, 2)
-        await driver.press("d", to="OutputScreen")
-        await driver.until_shown("depth += 1")
-        await driver.press("escape")
-        await at(driver, 1)
-        await driver.press("d", to="OutputScreen")
-        await driver.until_shown("No diff was kept for this task.")
-        await driver.press("escape")
-        await at(driver, 3)
-        await driver.press("d")
-        await until_said(driver, "the diff cannot be read")
 
 
 @cases
@@ -356,26 +248,6 @@ async def a_thousand_tasks_stay_smooth(driver: Driver) -> None:
             _ = view.render_line(y)
     assert (thread_time() - started) / 5 < 0.1  # 2 to 5 ms are usual
     assert len(screen.query("*")) < 25
-
-
-@cases
-async def the_header_tells_of_a_plan_until_it_is_done(driver: Driver) -> None:
-    assert "pipeline" not in driver.text("#header")
-    quiet = replace(some_plan(), tasks=tuple(t for t in some_plan().tasks if t.id != 29), questions=())
-    plans(driver).show(quiet)
-    await driver.settle()
-    assert "  pipeline  4/11" in driver.text("#header")
-    at_work = driver.text("#header")
-    plans(driver).show(some_plan())
-    await driver.settle()
-    assert "▲ pipeline  4/12" in driver.text("#header")
-    assert driver.text("#header").index("sandbox") == at_work.index("sandbox")
-    await driver.pilot.click("#header", offset=(driver.text("#header").index("pipeline"), 0))
-    await driver.until_screen("PipelineScreen")
-    await driver.press("escape")
-    plans(driver).show(replace(some_plan(), is_done=True))
-    await driver.settle()
-    assert "pipeline" not in driver.text("#header")
 
 
 async def test_what_another_process_changed_appears(monkeypatch: pytest.MonkeyPatch) -> None:

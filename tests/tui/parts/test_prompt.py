@@ -7,9 +7,8 @@ from pathlib import Path
 from textual import events
 
 from lmtui.core.model_events import VisionChanged
-from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore, Typed
-from tests.tui.driving import SMALL, Driver, running
+from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 
@@ -125,18 +124,6 @@ async def a_command_of_the_users_own_goes_to_the_session(driver: Driver) -> None
     assert driver.host.session.submitted == []
 
 
-@cases.at(SMALL)
-async def the_queue_shows_three_lines_and_can_be_dropped(driver: Driver) -> None:
-    for text in ("now", "one", "two", "three", "four"):
-        await driver.type(text)
-    shown = driver.text("#queue")
-    assert "queued 4   one" in shown
-    assert "three" in shown
-    assert "… 1 more" in shown
-    await driver.press("alt+x")
-    assert driver.host.session.queued == ["one", "two", "three"]
-
-
 @cases
 async def after_an_interrupt_the_queue_waits_for_an_empty_enter(driver: Driver) -> None:
     await driver.type("now")
@@ -198,16 +185,3 @@ async def test_a_draft_that_is_read_late_does_not_come_to_the_session_shown_by_t
         part = driver.app.workbench.ready.prompts
         await asyncio.gather(part.drafts.show(first), part.drafts.show(driver.host.session.id))
         assert prompt_text(driver) == "second"
-
-
-async def test_pictures_of_the_command_line_begin_the_prompt(tmp_path: Path) -> None:
-    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 40)
-    (tmp_path / "note.txt").write_text("text")
-    images = (str(tmp_path / "dot.png"), str(tmp_path / "note.txt"))
-    async with running(options=StartOptions(workspace="/w", task="what is this?", images=images)) as driver:
-        await driver.until(lambda: "what is this?" in driver.app.workbench.prompt.text)
-        assert driver.app.workbench.prompt.text == "[image #1 dot.png] what is this?"
-        assert "note.txt is not a PNG" in driver.text("#say")
-        assert driver.host.session.submitted == []
-        await driver.press("enter")
-        assert [image.name for image in driver.host.session.waiting.images] == ["dot.png"]

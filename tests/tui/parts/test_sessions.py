@@ -108,16 +108,6 @@ async def a_fork_is_asked_for_its_place_and_opened(driver: Driver) -> None:
 
 
 @cases
-async def a_key_in_the_conversation_forks_up_to_the_block_under_the_cursor(driver: Driver) -> None:
-    play_work(driver.host.session)
-    await driver.settle()
-    started = [each.seq for each in driver.host.session.history() if each.event.kind == "tool_call_started"]
-    await driver.press("f9", "home", "c", "alt+f")
-    await driver.until(lambda: bool(driver.host.archive.forked))
-    assert driver.host.archive.forked[0][1] == started[0]
-
-
-@cases
 async def the_switcher_forks_marks_exports_and_closes(driver: Driver) -> None:
     await open_both(driver)
     await driver.press("f2", to="Switcher")
@@ -203,15 +193,3 @@ async def a_session_that_is_chosen_as_the_user_leaves_is_not_opened(driver: Driv
     controller = driver.app.workbench.ready.session_controller
     await driver.app.workbench.sessions.close()
     assert await controller.open(RENAME) is None
-
-
-async def test_alt_and_a_digit_go_to_the_tab_of_the_header() -> None:
-    async with running(host_with_sessions()) as driver:
-        await open_both(driver)
-        order = sorted(driver.app.sessions.views)
-        for number in (1, 3, 2):
-            await driver.press(f"alt+{number}")
-            assert active_id(driver) == order[number - 1]
-        await driver.press("alt+7")
-        assert "no tab 7" in driver.text("#say")
-        assert active_id(driver) == order[1]

@@ -3,9 +3,8 @@ from __future__ import annotations
 from functools import partial
 
 from lmtui.core.skills import SkillState
-from tests.tui.driving import SMALL, Driver, running
+from tests.tui.driving import SMALL, Driver
 from tests.tui.fake_skills import FakeSkills, some_skills, some_tools
-from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 
 cases = Cases()
@@ -66,28 +65,6 @@ async def the_marked_one_is_written_into_the_prompt_and_goes_to_the_model_with_m
 
 
 @cases
-async def the_skill_in_use_is_marked_and_ended(driver: Driver) -> None:
-    driver.host.session.skills.in_use = ("changelog",)
-    await at_list(driver)
-    await driver.until(lambda: "in use; 13 tokens told" in driver.text())
-    await driver.press("escape")
-    await driver.type("/skill off")
-    await driver.until(lambda: driver.host.session.skills.in_use == ())
-    await driver.until(lambda: "Skill ended: changelog" in driver.text())
-    await driver.type("/skill off")
-    await driver.until(lambda: "no skill is in use" in driver.text())
-
-
-async def test_names_are_completed_and_those_that_cannot_be_used_are_not() -> None:
-    host = FakeHost()
-    host.extensions.skills.known = some_skills()
-    async with running(host) as driver:
-        await driver.until(lambda: "skills" in driver.app.workbench.prompt.completing.values)
-        names = [name for name, _ in driver.app.workbench.prompt.completing.values["skills"]]
-        assert names == ["changelog", "find-bug", "write-tests", "off"]
-
-
-@cases
 async def a_tool_is_read_and_forgotten_only_after_a_second_yes(driver: Driver) -> None:
     skills = await at_list(driver)
     await driver.press("d")
@@ -100,13 +77,3 @@ async def a_tool_is_read_and_forgotten_only_after_a_second_yes(driver: Driver) -
         await driver.press(key, to="SkillList")
         await driver.until(partial(has_tools, skills, left))
     await driver.until(lambda: "skill__count_words" not in driver.text())
-
-
-@cases
-async def a_function_is_promoted_from_the_prompt(driver: Driver) -> None:
-    await driver.type("/promote @tools/words.py count_words counter")
-    wanted = driver.host.session.skills.wanted
-    await driver.until(lambda: wanted == [("tools/words.py", "count_words", "counter")])
-    await driver.type("/promote words.py")
-    await driver.until(lambda: "/promote FILE FUNCTION" in driver.text())
-    assert len(wanted) == 1

@@ -1,19 +1,9 @@
 from __future__ import annotations
 
-from datetime import UTC, timedelta
-
-from lmtui.features.usage.screens import chart_rows, day_bars
-from lmtui.features.usage.values import SLOT_S, LogUsage, UsageRange, UsageSum, usage_report
 from tests.tui.driving import Driver
-from tests.tui.fake_mcp import NOW
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 from tests.tui.scenes_lists import use_usage
-
-
-def spent(days_ago: int, tokens: int) -> LogUsage:
-    slot = int((NOW - timedelta(days=days_ago)).timestamp()) // SLOT_S
-    return LogUsage(f"202603{days_ago:02}_000000_abcdef", "/w", f"{days_ago} days ago", ((slot, "m", UsageSum(1, tokens)),))
 
 
 def host_with_usage() -> FakeHost:
@@ -31,7 +21,6 @@ async def both(driver: Driver, *texts: str) -> None:
 
 
 cases = Cases(host_with_usage)
-plain_cases = Cases()
 
 
 @cases
@@ -55,30 +44,3 @@ async def a_range_can_be_named_and_an_unknown_one_is_refused(driver: Driver) -> 
     await driver.press("escape")
     await driver.type("/usage year")
     await driver.until(lambda: "no range 'year'" in driver.text())
-
-
-@plain_cases
-async def without_usage_the_page_says_what_will_appear(driver: Driver) -> None:
-    await shown(driver)
-    await driver.until(lambda: "No requests in the last 7 days. Press → to count more days." in driver.text())
-    await driver.press("right", "right")
-    await driver.until(lambda: "No usage yet. Tokens, requests and time appear here" in driver.text())
-    assert "requests  prompt" not in driver.text()
-
-
-def test_a_bar_is_a_day_until_there_are_too_many() -> None:
-    report = usage_report([spent(0, 5), spent(8, 3)], UsageRange.ALL, NOW, UTC)
-    bars = day_bars(report, 20)
-    assert [each.tokens for each in bars] == [3, 0, 0, 0, 0, 0, 0, 0, 5]
-    assert all(each.first == each.last for each in bars)
-    short = day_bars(report, 4)
-    assert [(each.tokens, (each.last - each.first).days) for each in short] == [(3, 2), (0, 2), (5, 2)]
-    assert short[-1].last == NOW.date()
-    assert len(day_bars(usage_report([spent(0, 5)], UsageRange.MONTH, NOW, UTC), 40)) == 30
-    assert day_bars(usage_report((), UsageRange.WEEK, NOW, UTC), 40) == []
-
-
-def test_bars_are_as_high_as_their_values_and_the_smallest_is_seen() -> None:
-    assert chart_rows([0, 16, 8, 1, 4], 2, 1) == [" █", " ██▁▄"]
-    assert chart_rows([1, 1000], 1, 3) == ["▁▁ ██"]
-    assert chart_rows([], 1, 3) == [""]

@@ -6,7 +6,7 @@ from lmtui.core import events
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import TextDelta
 from lmtui.core.workspace import FileChange, FileChangeKind
-from tests.tui.driving import WIDE, Driver, running
+from tests.tui.driving import WIDE, Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work
 from tests.tui.one_app import Cases, Size
@@ -89,57 +89,6 @@ async def the_output_of_a_call_that_runs_grows(driver: Driver) -> None:
     driver.host.session.finish_call("c9", "shell", result="all of it is linked")
     await driver.until(lambda: "all of it is linked" in driver.text("#output-page"))
     await driver.until(lambda: "running" not in driver.text("#output-title"))
-
-
-@cases.at(WIDE)
-async def the_tabs_that_have_content_are_changed_by_number_and_by_click(driver: Driver) -> None:
-    await driver.type("hello")
-    await driver.press("f10")
-    assert "1 Changes" in driver.text("#side-tabs")
-    assert "3 Output" not in driver.text("#side-tabs")
-    await driver.press("escape")
-    await at_work(driver)
-    await driver.press("f8", "end", "enter")
-    assert "2 File" not in driver.text("#side-tabs")
-    await driver.press("1", to="ChangesScreen")
-    assert driver.app.workbench.panes.chat_pane.outer_size.width == 60
-    await driver.press("escape", "f6", "down", "enter", to="Viewer")
-    x = driver.text("#side-tabs").splitlines()[1].index("3 Output")
-    await driver.pilot.click("#side-tabs", offset=(x, 1))
-    await driver.until_screen("OutputScreen")
-    await driver.press("2", to="Viewer")
-    assert "README.md" in driver.text("#viewer-title")
-    x = driver.text("#side-tabs").splitlines()[1].index("Esc close")
-    await driver.pilot.click("#side-tabs", offset=(x, 1))
-    assert len(driver.app.screen_stack) == 1
-
-
-@host_cases.at(WIDE)
-async def f10_shows_the_changes_from_a_file_and_then_fills_the_screen(driver: Driver) -> None:
-    await at_work(driver)
-    await driver.press("f6", "down", "enter", to="Viewer")
-    await driver.press("f10", to="ChangesScreen")
-    assert driver.app.screen.query_one("#changes-head").region.x == 86
-    await driver.press("f10")
-    assert driver.app.screen.query_one("#changes-diff").region.right == 160
-    assert not driver.app.screen.has_class("-docked")
-    await driver.press("f10")
-    assert driver.app.screen.has_class("-docked")
-
-
-async def test_the_arrow_keys_change_the_file_that_is_shown_until_the_text_is_gone_to() -> None:
-    async with running(size=WIDE) as driver:
-        await driver.type("hello")
-        await driver.press("f6", "down", "enter", to="Viewer")
-        assert "README.md" in driver.text("#viewer-title")
-        assert "↑↓ file" in driver.text("#side-keys")
-        await driver.press("down")
-        await driver.until(lambda: "pyproject.toml" in driver.text("#viewer-title"))
-        assert driver.app.workbench.panes.files.current_path == "pyproject.toml"
-        await driver.press("down", "up", "enter", "down")
-        assert "README.md" in driver.text("#viewer-title")
-        await driver.press("tab")
-        await driver.until(lambda: "pyproject.toml" in driver.text("#viewer-title"))
 
 
 @cases.each("size", [WIDE, (60, 18)])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver
 from tests.tui.fake_changes import FakeChanges
@@ -133,23 +132,6 @@ async def files_of_a_step_are_gone_to_by_key_and_hostile_names_are_shown_as_they
 
 
 @cases.at(WIDE)
-async def equal_lines_are_shown_from_the_file_as_it_is_and_left_out_again(driver: Driver) -> None:
-    driver.host.files.contents["a.py"] = b"one\ntwo\nthree\nNEW\nfive\n"
-    driver.host.files.differences = [FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -3,2 +3,2 @@\n three\n-old\n+NEW\n")]
-    await at_changes(driver)
-    await driver.press("4")
-    await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
-    await driver.press("o")
-    await driver.until(lambda: "one" in driver.text("#changes-diff") and "five" in driver.text("#changes-diff"))
-    await driver.press("o")
-    await driver.until(lambda: "2 unchanged lines" in driver.text("#changes-diff"))
-    driver.host.files.contents["a.py"] = b"another\n"
-    await driver.press("4")
-    await driver.press("o")
-    await driver.until(lambda: "the file is another by now" in driver.text("#changes-note"))
-
-
-@cases.at(WIDE)
 async def a_refused_undo_leads_to_the_changes_of_the_file(driver: Driver) -> None:
     changes = await with_steps(driver)
     changes.conflicts = ("parser/lexer.py",)
@@ -179,16 +161,6 @@ async def without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_g
     assert "put file back" not in driver.text()
     await driver.press("R", "r")
     assert type(driver.app.screen).__name__ == "ChangesScreen"
-
-
-@cases
-async def a_session_without_changes_says_so_and_so_does_one_whose_total_cannot_be_had(driver: Driver) -> None:
-    await driver.press("f10")
-    await driver.until(lambda: "No file was changed." in driver.text())
-    await driver.press("escape", to="Workbench")
-    FakeChanges(driver.host.session).failure = SandboxError("the store of checkpoints is gone")
-    await driver.press("f10")
-    await driver.until(lambda: "the store of checkpoints is gone" in driver.text("#changes-note"))
 
 
 @cases.at(WIDE)

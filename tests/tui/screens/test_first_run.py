@@ -114,14 +114,3 @@ async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() 
         await driver.press("enter")
         await driver.until(lambda: driver.app.workbench.active is not None)
         assert host.used is not None
-
-
-async def test_a_kept_server_that_is_being_started_can_be_gone_on_with() -> None:
-    host = FakeHost()
-    host.servers.silent, host.servers.found = "http://127.0.0.1:9999/v1", ()
-    async with running(host, is_ready=False) as driver:
-        await at_first_run(driver)
-        await driver.until(lambda: "with http://127.0.0.1:9999/v1" in driver.text())
-        await driver.press("enter")
-        await driver.until(lambda: driver.app.workbench.active is not None)
-        assert host.used is None
