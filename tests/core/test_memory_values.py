@@ -23,7 +23,7 @@ from lmtui.core.memory_values import (
 PROJECT = MemoryScope.PROJECT
 
 
-def test_a_line_says_what_when_and_from_which_session_and_only_bullets_and_plain_lines_are_notes() -> None:
+def test_a_line_says_what_when_and_from_where_and_only_bullets_and_plain_lines_are_notes() -> None:
     note = Note("Run the tests with `make check`.", PROJECT, "20261120_101010_ab12cd", "2026-11-20", NoteKind.MISTAKE)
     assert note_line(note) == "- Run the tests with `make check`. _(mistake, 20261120_101010_ab12cd, 2026-11-20)_"
     assert parse_note(note_line(note), PROJECT) == note
@@ -33,24 +33,18 @@ def test_a_line_says_what_when_and_from_which_session_and_only_bullets_and_plain
         "When the build fails: run make clean. (cause: stale objects)"
     )
     assert note_key("Run the tests, with  MAKE check!") == note_key("run the tests with make check")
+    assert check_note("- make check -- -k foo") == "make check -- -k foo"
+    assert check_note("Use uv - not pip") == parse_note("Use uv - not pip", PROJECT).text == "Use uv - not pip"
+    assert parse_note("- a\x1b[31mb\u202ec", PROJECT).text == "ab<U+202E>c"
 
 
-def test_a_note_without_words_or_with_too_many_is_refused_and_one_in_a_file_is_cut() -> None:
+def test_a_note_has_words_and_an_end_and_a_long_line_is_read_at_once() -> None:
     for text in ("", "  ", "- ", "...", "\n"):
         with pytest.raises(UsageError, match="is empty"):
             check_note(text)
     with pytest.raises(UsageError, match="501 characters; the limit is 500"):
         check_note("x" * 501)
     assert len(parse_note("- " + "x" * 10_000, PROJECT).text) == MAX_NOTE_CHARS
-
-
-def test_only_a_bullet_that_begins_a_note_and_control_characters_are_taken_off() -> None:
-    assert check_note("- make check -- -k foo") == "make check -- -k foo"
-    assert check_note("Use uv - not pip") == parse_note("Use uv - not pip", PROJECT).text == "Use uv - not pip"
-    assert parse_note("- a\x1b[31mb\u202ec", PROJECT).text == "ab<U+202E>c"
-
-
-def test_a_line_of_nothing_but_blanks_between_two_words_is_read_at_once() -> None:
     began_s = time.process_time()
     assert len(parse_notes("a" + " " * 250_000 + "b", PROJECT)) == 1
     assert time.process_time() - began_s < 5

@@ -122,14 +122,11 @@ def test_what_may_not_be_read_may_not_be_named_in_a_command(command: str, expect
     assert decided(command, Mode.AUTO, rule).verdict is expected
 
 
-def test_an_ask_rule_comes_between_deny_and_allow() -> None:
+def test_an_ask_rule_comes_between_deny_and_allow_and_what_was_granted_to_the_letter_is_not_asked_again() -> None:
     assert verdict("git log -1", Mode.NORMAL, "ask git log *", "allow git log *", "allow git log -1") is ASK
     assert verdict("git log -1", Mode.AUTO, "ask git log *") is ASK
     assert verdict("git log -1", Mode.AUTO, "ask git log *", "deny git *") is DENY
     assert verdict("sh -c 'git push'", Mode.AUTO, "ask git push") is ASK
-
-
-def test_what_was_granted_to_the_letter_for_this_session_is_not_asked_again() -> None:
     granted = exact_rule("shell", "git push; $x", THIS_SESSION)
     kept = exact_rule("shell", "git push; $x", SOURCES[GrantScope.WORKSPACE])
     asking = rules("ask git push")

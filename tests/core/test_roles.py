@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 from contextlib import suppress
 
 import pytest
@@ -66,12 +65,6 @@ def test_what_cannot_be_read_is_named_with_the_way_out(text: str, words: str, hi
     assert hint in caught.value.hint
 
 
-@given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
-    with suppress(ConfigError):
-        assert len(parse_roles([text])) == 1
-
-
 GPU = "gpu: url=http://gpu:8080 model=qwen3-coder api_key=file:~/.gpu.key"
 LOCAL = "local: model='a model'"
 
@@ -96,9 +89,11 @@ def test_what_is_no_profile_is_refused_and_no_value_is_shown(text: str) -> None:
     assert "api_key=file:" in caught.value.hint
 
 
-@given(st.text(max_size=60))
-def test_any_text_is_a_profile_or_an_error(text: str) -> None:
-    with contextlib.suppress(ConfigError):
+@given(st.text())
+def test_any_text_is_read_or_refused_as_roles_and_as_a_profile(text: str) -> None:
+    with suppress(ConfigError):
+        assert len(parse_roles([text])) == 1
+    with suppress(ConfigError):
         assert len(parse_connections([text])) == 1
 
 

@@ -17,16 +17,13 @@ from tests.tui.lines.stage import envelopes
 FIVE = change_task(None, TaskChange("move them", remaining_queue=("a", "b", "c", "d", "e")))
 
 
-def test_nothing_is_counted_twice_and_nothing_that_is_not_there() -> None:
+def test_nothing_is_counted_twice_and_a_new_objective_begins_anew_only_after_the_end() -> None:
     state = mark_done(FIVE, ["a"])
     with pytest.raises(ToolError, match="processed already: a; nothing was counted twice"):
         mark_done(state, ["b", "a"])
     with pytest.raises(ToolError, match="not in the queue: x; nothing was counted") as found:
         mark_done(state, ["b", "x"])
     assert "Next in the queue: b, c, d, e" in found.value.hint
-
-
-def test_three_of_five_is_not_finished_and_a_new_objective_begins_anew_only_after_the_end() -> None:
     state = change_task(None, TaskChange(total_count=5, processed_count=3))
     assert not state.is_finished
     assert state.remaining_count == 2

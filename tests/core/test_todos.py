@@ -58,19 +58,6 @@ def test_ids_count_on_texts_are_bounded_and_a_list_has_an_end() -> None:
         add(Plan(), "  ")
 
 
-def test_completing_twice_or_before_what_waits_is_refused() -> None:
-    with pytest.raises(ToolError, match="todo 1 is already completed"):
-        change(change(add(Plan()), 1, DONE), 1, DONE)
-    with pytest.raises(ToolError, match=r"no todo 9 \(there are: 1\)"):
-        change(add(Plan()), 9, DONE)
-    plan = plan_of(Todo(2, "b", DONE, depends_on=(1,)), Todo(1, "a", DONE))
-    with pytest.raises(ToolError, match="todo 1 comes before todo 2"):
-        change(plan, 1, PENDING)
-    with pytest.raises(ToolError, match="todo 3 comes before todo 1"):
-        add(plan, parent=1)
-    assert change(change(plan, 2, PENDING), 1, PENDING).todos[1].status is PENDING
-
-
 def test_a_parent_is_completed_after_its_parts_and_dropping_takes_them_along() -> None:
     plan = add(add(add(Plan(), "all"), "part", parent=1), "other part", parent=1)
     with pytest.raises(ToolError, match=r"todo 1 has open parts: complete todo 2, 3 first"):
@@ -82,7 +69,17 @@ def test_a_parent_is_completed_after_its_parts_and_dropping_takes_them_along() -
     assert drop_todo(plan, 1).todos == (Todo(4, "d"),)
 
 
-def test_what_waits_is_neither_begun_nor_completed_before() -> None:
+def test_completing_twice_or_before_what_waits_is_refused() -> None:
+    with pytest.raises(ToolError, match="todo 1 is already completed"):
+        change(change(add(Plan()), 1, DONE), 1, DONE)
+    with pytest.raises(ToolError, match=r"no todo 9 \(there are: 1\)"):
+        change(add(Plan()), 9, DONE)
+    plan = plan_of(Todo(2, "b", DONE, depends_on=(1,)), Todo(1, "a", DONE))
+    with pytest.raises(ToolError, match="todo 1 comes before todo 2"):
+        change(plan, 1, PENDING)
+    with pytest.raises(ToolError, match="todo 3 comes before todo 1"):
+        add(plan, parent=1)
+    assert change(change(plan, 2, PENDING), 1, PENDING).todos[1].status is PENDING
     plan = add(add(Plan(), "first"), "second", depends_on=(1,))
     for status in (BEGUN, DONE):
         with pytest.raises(ToolError, match="todo 2 waits for todo 1"):
@@ -163,7 +160,7 @@ STEPS = (
 )  # fmt: skip
 
 
-def test_the_first_step_that_waits_for_nothing_is_begun_and_completing_begins_the_next() -> None:
+def test_steps_are_completed_in_their_order_once_checked_and_the_next_is_begun() -> None:
     plan = adopt_steps(Plan(), (STEPS[1], STEPS[0], STEPS[2]))
     assert [step.status for step in plan.steps] == [TodoStatus.PENDING, TodoStatus.IN_PROGRESS, TodoStatus.PENDING]
     assert plan.steps[1].result == ""
@@ -173,9 +170,6 @@ def test_the_first_step_that_waits_for_nothing_is_begun_and_completing_begins_th
     assert plan.steps[1].result.endswith("x [`pytest -q`: exit 0]")
     assert (len(plan.steps[1].result), current_step(plan)) == (MAX_RESULT_CHARS, plan.steps[2])
     assert complete_step(plan, 3).open_steps == ()
-
-
-def test_a_step_is_not_completed_out_of_order_twice_unchecked_or_without_a_plan() -> None:
     for number, notes, said in (
         (2, "ok", "step 2 is not under way; step 1 is"),
         (3, "", "step 3 is not under way"),
