@@ -48,13 +48,6 @@ def whole(*chunks: str, finish: str = "stop") -> Completion:
     return taken.finish()[1]
 
 
-def test_a_call_in_the_text_is_a_call_that_says_its_form() -> None:
-    done = whole(chunk(content=f"I look.\n{tagged(J_READ)}"))
-    assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("made_0", "read", "tag")]
-    assert (json.loads(done.message.tool_calls[0].arguments), done.message.text) == ({"path": "notes.txt"}, "I look.")
-    assert done.finish_reason is FinishReason.TOOL_CALLS
-
-
 @for_each(("name", "sent", "wanted"), [
     ("read", '{"path": "a",}', {"path": "a"}), ("read", '{"path": "a"}}', {"path": "a"}),
     ("read", '{"path": "a"', {"path": "a"}), ("read", '"{\\"path\\": \\"a\\"}"', {"path": "a"}),
@@ -73,12 +66,13 @@ def test_what_has_no_reading_stays_as_it_was_sent(sent: str) -> None:
     assert call.arguments == sent
 
 
-def test_a_native_call_cut_by_length_is_not_closed() -> None:
+def test_a_call_in_the_text_says_its_form_and_a_native_one_counts_once_and_is_not_closed() -> None:
+    done = whole(chunk(content=f"I look.\n{tagged(J_READ)}"))
+    assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("made_0", "read", "tag")]
+    assert (json.loads(done.message.tool_calls[0].arguments), done.message.text) == ({"path": "notes.txt"}, "I look.")
+    assert done.finish_reason is FinishReason.TOOL_CALLS
     done = whole(chunk(tool_calls=[native("read", '{"path": "a"')]), finish="length")
     assert done.message.tool_calls[0].arguments == '{"path": "a"'
-
-
-def test_the_same_native_call_counts_once() -> None:
     done = whole(chunk(tool_calls=[native("ls", "{}", 0, "a"), native("ls", "{}", 1, "b"), native("get_time", "{}", 2, "c")]))
     assert [call.id for call in done.message.tool_calls] == ["a", "c"]
 

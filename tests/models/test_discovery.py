@@ -34,13 +34,10 @@ async def named(server: FakeServer) -> ServerFound:
     return found
 
 
-async def test_looking_asks_for_lists_alone(serve: Serve) -> None:
+async def test_looking_asks_for_lists_alone_and_names_of_models_cannot_steer_the_terminal(serve: Serve) -> None:
     server = await serve({"/v1/models": listing({"id": "a"})})
     await look(server)
     assert (set(server.asked), server.posted) == (KINDS, [])
-
-
-async def test_names_of_models_cannot_steer_the_terminal(serve: Serve) -> None:
     found = await look(await serve({"/v1/models": listing({"id": "a\x1b]0;owned\x07b\n"})}))
     assert found.models[0].name == "ab⏎"
 
@@ -71,13 +68,6 @@ async def test_what_is_no_model_server_is_told_of_a_named_address_alone(
     found = await named(server)
     assert (found.kind, found.models) == (ServerKind.UNKNOWN, ())
     assert words in found.note
-
-
-async def test_a_server_that_still_loads_is_there_and_says_so(serve: Serve) -> None:
-    loading = (503, b'{"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}')
-    found = await look(await serve({}, otherwise=loading))
-    assert found.models == ()
-    assert "still loading" in found.note
 
 
 @pytest.mark.parametrize(("answers", "words"), [
@@ -127,7 +117,9 @@ async def test_a_server_that_refuses_the_key_is_there_and_says_so(serve: Serve, 
     assert model_of(await look(server, "wrong"), "") is None
 
 
-async def test_the_key_goes_to_named_addresses_alone(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_key_goes_to_named_addresses_alone_and_follows_no_redirect(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine, other = await serve(), await serve({"/api/tags": {"models": []}})
     monkeypatch.setenv("OLLAMA_HOST", other.url)
     keys = ServerKeys([(mine.url, "sk-canary")])
@@ -136,9 +128,6 @@ async def test_the_key_goes_to_named_addresses_alone(serve: Serve, monkeypatch: 
     assert other.url in [server.url for server in found]
     assert other.asked
     assert not any("canary" in key for key in other.keys)
-
-
-async def test_a_redirect_is_not_followed(serve: Serve) -> None:
     other = await serve({}, otherwise=ok(listing({"id": "m"})))
     server = await serve({}, otherwise=(302, b""), location=other.url + "/v1/models")
     assert await look_at(server.url, "sk-canary") is None
@@ -196,6 +185,10 @@ async def test_a_broken_variable_of_ollama_stops_nothing(serve: Serve, monkeypat
     assert server.url in [found.url for found in await find_servers((server.url,))]
 
 
-async def test_an_address_that_is_none_is_told() -> None:
+async def test_a_server_that_still_loads_is_there_and_an_address_that_is_none_is_told(serve: Serve) -> None:
+    loading = (503, b'{"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}')
+    found = await look(await serve({}, otherwise=loading))
+    assert found.models == ()
+    assert "still loading" in found.note
     with pytest.raises(UsageError, match="ftp://x"):
         await find_servers(("ftp://x",))

@@ -104,14 +104,11 @@ async def test_a_wrong_key_is_told_and_not_shown_and_an_unknown_model_is_named()
     assert completion(pieces).message.text == "ok"
 
 
-async def test_silence_after_the_first_token_has_a_limit() -> None:
+async def test_silence_has_a_limit_after_the_first_token_and_none_before() -> None:
     async with one(ScriptedTurn("one two three", fault=ScriptedFault(FaultKind.STALL, after_pieces=2))) as server:
         with pytest.raises(ProviderError) as caught:
             await ask(server, stall_s=0.1)
     assert caught.value.fault is Fault.TIMEOUT
-
-
-async def test_the_first_token_has_no_short_deadline() -> None:
     async with one(ScriptedTurn("slow start", rate=2.0)) as server:
         pieces = await ask(server, stall_s=0.9)
     assert completion(pieces).message.text == "slow start"

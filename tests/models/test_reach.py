@@ -21,13 +21,12 @@ def test_which_addresses_are_local() -> None:
     assert not is_local("https://api.example.com")
 
 
-async def test_a_name_that_does_not_exist_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_does_not_exist_cannot_be_reached_and_what_is_behind_a_proxy_is_taken_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     assert not await is_reachable("http://there.is.no.such.host.invalid:8080/v1")
-
-
-async def test_what_is_behind_a_proxy_is_taken_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:3128")
     assert await is_reachable("https://models.invalid/v1")
     assert not await is_reachable("https://127.0.0.1:9/v1")  # nobody asks a proxy for this machine

@@ -27,11 +27,6 @@ def test_any_split_gives_what_the_whole_gives(cuts: list[int]) -> None:
     assert decoded([STREAM[start:end] for start, end in itertools.pairwise(edges)]) == WHOLE
 
 
-def test_a_last_event_without_its_blank_line_and_a_bare_json_body_count() -> None:
-    assert (decoded([b"data: x"]), decoded([b"data: x\n"])) == (["x"], ["x"])
-    assert decoded([b'{"error": {"message": "no"}}']) == ['{"error": {"message": "no"}}']
-
-
 @pytest.mark.parametrize("line", [b"data: " + b"x" * 1_048_570, b'{"a": "' + b"x" * 1_048_570], ids=["data", "bare"])
 def test_an_event_of_many_lines_is_no_larger_than_one_of_a_single_line(line: bytes) -> None:
     decoder = SseDecoder()
@@ -41,7 +36,9 @@ def test_an_event_of_many_lines_is_no_larger_than_one_of_a_single_line(line: byt
         _ = decoder.feed(line + b"\n") + decoder.feed(line + b"\n")
 
 
-def test_many_large_events_are_no_large_one() -> None:
+def test_a_last_event_without_its_blank_line_and_many_large_ones_are_read() -> None:
+    assert (decoded([b"data: x"]), decoded([b"data: x\n"])) == (["x"], ["x"])
+    assert decoded([b'{"error": {"message": "no"}}']) == ['{"error": {"message": "no"}}']
     decoder = SseDecoder()
     line = b"data: " + b"x" * (MAX_EVENT_BYTES // 3) + b"\n\n"
     assert [len(event) for _ in range(5) for event in decoder.feed(line)] == [MAX_EVENT_BYTES // 3] * 5

@@ -29,7 +29,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
 
 
-def test_until_the_tokenizer_is_there_bytes_are_counted_and_then_it_is_used() -> None:
+def test_bytes_are_counted_until_a_tokenizer_is_there_and_where_there_is_none() -> None:
     may_load = threading.Event()
 
     def load() -> Callable[[str], int]:
@@ -41,9 +41,6 @@ def test_until_the_tokenizer_is_there_bytes_are_counted_and_then_it_is_used() ->
     may_load.set()
     counts.wait(5)
     assert counts("12345678") == 1008
-
-
-def test_without_a_tokenizer_it_stays_with_bytes() -> None:
     counts = TokenCounts(lambda: None)
     assert counts("ä" * 8) == 4
     counts.wait(5)

@@ -119,14 +119,11 @@ def test_calls_of_tools_that_there_are_not_are_never_run(parts: list[str]) -> No
     assert calls_of(read(["\n".join(parts)], TOOLS)[0]) == []
 
 
-def test_a_result_that_the_model_made_up_ends_the_message() -> None:
+def test_a_result_that_the_model_made_up_ends_the_message_and_a_heading_behind_a_quoted_call_does_not() -> None:
     answer, _, is_over = read([f"{tagged(J_READ)}\n\n**Result:**\n\nabc\n\n{tagged(J_HELLO)}"], TOOLS)
     assert calls_of(answer) == [READ]
     assert is_over
     assert "abc" not in answer.text
-
-
-def test_a_heading_of_results_behind_a_quoted_call_ends_nothing() -> None:
     answer, _, is_over = read([f"The log says:\n{J_READ}\n\nResult: none.\n\nSo I write.\n\n{tagged(J_HELLO)}"], TOOLS)
     assert calls_of(answer) == [HELLO]
     assert not is_over

@@ -35,20 +35,14 @@ def test_repetition_ends_the_answer_soon(unit: str, within: int) -> None:
     assert len(answer.text) <= 20 + 3 * len(unit)
 
 
-def test_repetition_is_found_at_the_same_place_however_it_comes() -> None:
+def test_repetition_is_found_at_the_same_place_however_it_comes_and_keeps_calls_before_it() -> None:
     text = "Well.\n" + "the same line over and over again\n" * 200
     whole, _, _ = read([text], TOOLS)
     assert (stopped_at(text)[1], read([text[at : at + 7] for at in range(0, len(text), 7)], TOOLS)[0]) == (whole, whole)
-
-
-def test_repetition_inside_a_call_refuses_the_call_and_keeps_those_before() -> None:
     text = J_READ + '\n{"name": "write", "arguments": {"path": "a", "content": "' + "no end in sight, none at all " * 300
     size, answer = stopped_at(text)
     assert size < 3500
     assert (calls_of(answer), answer.stopped) == ([("read", {"path": "notes.txt"})], "it repeated itself")
-
-
-def test_blank_lines_behind_a_call_do_not_lose_it() -> None:
     size, answer = stopped_at(f"```json\n{J_READ}\n```" + "\n" * 2000)
     assert size < 700
     assert calls_of(answer) == [("read", {"path": "notes.txt"})]

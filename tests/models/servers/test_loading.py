@@ -163,13 +163,6 @@ def done(body: dict[str, Any]) -> Reply:
 OLLAMA = {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/generate": done}
 
 
-async def test_ollama_loads_with_an_empty_request(serve: Serve) -> None:
-    server = await serve(OLLAMA)
-    assert (await told(server, "qwen2.5-coder:7b"))[-1].text == "loaded, window 4,096"
-    posted = [body for path, body in server.posted if path == "/api/generate"]
-    assert posted == [{"model": "qwen2.5-coder:7b", "keep_alive": "30m", "stream": False}]
-
-
 async def test_another_window_in_ollama_is_a_copy_of_the_model_that_has_it(serve: Serve) -> None:
     running = {"models": [{"name": "qwen2.5-coder:7b-16k", "context_length": 16_384}]}
     server = await serve(OLLAMA | {"/api/ps": running, "/api/create": {"status": "success"}})
@@ -187,7 +180,11 @@ async def test_ollama_without_memory_says_so(serve: Serve) -> None:
         await told(server, "gemma3:4b")
 
 
-async def test_ollama_unloads_by_keeping_it_for_no_time(serve: Serve) -> None:
+async def test_ollama_loads_with_an_empty_request_and_unloads_by_keeping_it_for_no_time(serve: Serve) -> None:
+    server = await serve(OLLAMA)
+    assert (await told(server, "qwen2.5-coder:7b"))[-1].text == "loaded, window 4,096"
+    posted = [body for path, body in server.posted if path == "/api/generate"]
+    assert posted == [{"model": "qwen2.5-coder:7b", "keep_alive": "30m", "stream": False}]
     server = await serve(OLLAMA)
     await loader(server).unload("qwen2.5-coder:7b")
     assert server.posted[-1] == ("/api/generate", {"model": "qwen2.5-coder:7b", "keep_alive": 0, "stream": False})
@@ -218,14 +215,6 @@ class Router:
             "/v1/models": self.list, "/props": ROUTER_PROPS, own: LLAMA_CPP_PROPS,
             "/models/load": self.order, "/models/unload": self.order,
         }  # fmt: skip
-
-
-async def test_a_router_loads_and_its_list_tells_when_it_is_done(serve: Serve) -> None:
-    router = Router(*(router_item("small", state) for state in ("unloaded", "loading", "loading", "loaded")))
-    server = await serve(router.answers())
-    steps = [step.text for step in await told(server, "small")]
-    assert steps[0].startswith("loading small, ")
-    assert (steps[-1], server.posted) == ("loaded, window 8,192", [("/models/load", {"model": "small"})])
 
 
 async def test_a_router_tells_how_far_it_is_in_its_events(serve: Serve) -> None:
@@ -278,7 +267,12 @@ async def test_a_router_takes_no_window(serve: Serve) -> None:
     assert server.posted == []
 
 
-async def test_a_router_unloads(serve: Serve) -> None:
+async def test_a_router_loads_until_its_list_says_so_and_unloads(serve: Serve) -> None:
+    router = Router(*(router_item("small", state) for state in ("unloaded", "loading", "loading", "loaded")))
+    server = await serve(router.answers())
+    steps = [step.text for step in await told(server, "small")]
+    assert steps[0].startswith("loading small, ")
+    assert (steps[-1], server.posted) == ("loaded, window 8,192", [("/models/load", {"model": "small"})])
     router = Router(router_item("small", "loaded"), router_item("small", "unloaded"))
     server = await serve(router.answers())
     await loader(server).unload("small")
