@@ -78,12 +78,9 @@ def test_single_columns_are_chosen_and_a_wrong_name_says_which_there_are(tmp_pat
     assert "No such file" in looked(tmp_path / "none.csv")["problem"]
 
 
-def test_parquet_without_its_library_says_what_to_install(tmp_path: Path) -> None:
+def test_parquet_is_read_by_its_library_or_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install pyarrow" in looked(written(tmp_path, "a.parquet", b"PAR1"))["problem"]
     assert "pip install pyarrow" in looked(written(tmp_path, "b", b"PAR1"))["problem"]
-
-
-def test_parquet_is_read_by_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fields = [SimpleNamespace(name="id", type="int64"), SimpleNamespace(name="name", type="string")]
     batch = SimpleNamespace(to_pylist=lambda: [{"id": 1, "name": "a"}])
     found = SimpleNamespace(schema_arrow=fields, metadata=SimpleNamespace(num_rows=3), iter_batches=lambda _: iter([batch]))

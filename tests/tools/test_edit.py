@@ -34,12 +34,9 @@ def test_what_is_replaced_is_put_right_and_said(text: str, search: str, replace:
     assert bool(remark) == bool(edited.remark)
 
 
-def test_several_places_are_refused_with_their_lines() -> None:
+def test_a_miss_shows_the_nearest_region_and_several_places_their_lines() -> None:
     with pytest.raises(ToolError, match=r"3 times \(lines 3, 4, 7\)"):
         apply_edit(CODE, "return", "yield")
-
-
-def test_a_miss_shows_the_nearest_region_with_line_numbers() -> None:
     with pytest.raises(ToolError, match="nothing was changed") as caught:
         apply_edit(CODE, "def g(y):\n    return 30\n", "x")
     assert "The nearest is lines 6–7" in str(caught.value)

@@ -36,7 +36,7 @@ class Bench:
         return await REGISTRY.prepare(tool, json.dumps(arguments)).run(self.context())
 
 
-async def test_read_numbers_lines_and_tells_the_total() -> None:
+async def test_read_numbers_lines_as_editors_and_grep_do_and_tells_the_total() -> None:
     bench = Bench(a="".join(f"line {n}\n" for n in range(1, 11)).encode())
     whole = await bench.call("read", path="a")
     assert whole.text.splitlines()[0] == "    1  line 1"
@@ -51,9 +51,6 @@ async def test_read_numbers_lines_and_tells_the_total() -> None:
         await bench.call("read", path="a", offset=3, end_line=2)
     coloured = await Bench(a=b"\x1b[31mred\x1b[0m\x07\n").call("read", path="a")
     assert not {"\x1b", "\x07"} & {*coloured.text}
-
-
-async def test_read_numbers_lines_as_editors_and_grep_do() -> None:
     bench = Bench(a="one\x0c\nt\u2028wo\x85\r\nthree\rfour".encode())
     numbers = [line[:5] for line in (await bench.call("read", path="a", offset=3)).text.split("\n")]
     assert numbers == ["    3", "    4", "(line"]
@@ -71,7 +68,7 @@ async def test_a_number_out_of_range_is_brought_into_it_and_said(tool: str, give
     assert result.text.endswith(f"\n{note}")
 
 
-async def test_a_path_that_does_not_exist_names_the_file_of_that_name_or_lists_the_folder() -> None:
+async def test_a_path_that_does_not_exist_names_what_may_be_read_in_its_place() -> None:
     bench = Bench(Notes__txt=b"x\n", greet__py=b"x\n")
     for tool, more in (("read", {}), ("edit", {"search": "x", "replace": "y"})):
         with pytest.raises(SandboxError) as raised:
@@ -80,9 +77,6 @@ async def test_a_path_that_does_not_exist_names_the_file_of_that_name_or_lists_t
     with pytest.raises(SandboxError) as raised:
         await bench.call("read", path="greeting.py")
     assert raised.value.full_text() == "greeting.py does not exist. This folder has: greet.py, Notes.txt."
-
-
-async def test_what_may_not_be_read_is_not_named() -> None:
     bench = Bench(hidden__txt=b"x\n")
     context = replace(bench.context(), on_reading=lambda _: Verdict.DENY)
     with pytest.raises(SandboxError) as raised:
@@ -100,11 +94,6 @@ async def test_a_model_that_would_count_wrong_is_told_the_counts(tool: str, give
     call = REGISTRY.prepare(tool, json.dumps(given))
     assert (await call.run(replace(bench.context(), faults=lambda _path, _data: ""))).text.endswith(f"\n{count}")
     assert (count in (await call.run(bench.context())).text) is count.startswith("(lines")
-
-
-async def test_read_refuses_binary_with_its_kind() -> None:
-    with pytest.raises(ToolError, match="a PNG image of 12 bytes"):
-        await Bench(a__png=b"\x89PNG\r\n\x1a\n\0\0\0\0").call("read", path="a.png")
 
 
 async def test_write_is_terse_and_tells_the_change() -> None:
@@ -158,7 +147,7 @@ async def test_grep_modes() -> None:
     assert (await bench.call("grep", pattern="none", path="a", glob="*.c")).text == "no matches in a (*.c only)"
 
 
-async def test_git_names_are_checked_before_git_runs() -> None:
+async def test_git_gets_names_paths_and_messages_as_they_are_and_checked() -> None:
     bench = Bench()
     for name in ("-f", "a;b", "a..b", "/x", "a.lock", "x" * 300, "@{u}"):
         with pytest.raises(LmtuiError, match="not a branch name"):
@@ -166,9 +155,6 @@ async def test_git_names_are_checked_before_git_runs() -> None:
     assert bench.sandbox.ran == []
     await bench.call("git_branch", name="feature/x-1", create=True)
     assert bench.sandbox.ran == ["git switch --no-guess --create feature/x-1"]
-
-
-async def test_git_paths_stand_behind_two_dashes_and_any_message_commits() -> None:
     bench = Bench()
     await bench.call("git_add", paths=["--all", "."])
     await bench.call("git_commit", message="$(rm -rf /) ../x")
@@ -216,7 +202,9 @@ async def test_write_appends_where_it_is_told_to(how: dict[str, object]) -> None
     assert bench.sandbox.files == {"a": b"one\ntwo\n", "b": b"new\n", "c": "ä\nö\n".encode("latin-1")}
 
 
-async def test_write_refuses_to_append_to_what_is_no_text() -> None:
+async def test_what_is_no_text_is_neither_read_nor_appended_to() -> None:
+    with pytest.raises(ToolError, match="a PNG image of 12 bytes"):
+        await Bench(a__png=b"\x89PNG\r\n\x1a\n\0\0\0\0").call("read", path="a.png")
     bench = Bench(a=b"\x89PNG\r\n\x1a\n\0\0\0\0")
     with pytest.raises(ToolError, match="could not append to a"):
         await bench.call("write", path="a", content="x", mode="append")

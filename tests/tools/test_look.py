@@ -40,21 +40,15 @@ async def test_a_picture_comes_with_what_it_really_is_under_any_name_of_the_tool
         assert media_type.removeprefix("image/") in text
 
 
-async def test_what_is_no_picture_is_refused_with_what_would_be_one() -> None:
+async def test_what_is_no_picture_too_large_or_for_a_blind_model_is_refused_with_the_reason() -> None:
     with pytest.raises(ToolError, match="JPEG, PNG, GIF and WebP") as caught:
         await look("notes.png", context(notes_png=b"only words"))
     assert "read" in caught.value.hint
-
-
-async def test_a_picture_that_is_too_large_is_refused_with_the_limit() -> None:
     large = PICTURES["a.png"][0].ljust(MAX_IMAGE_BYTES + 1, b"\0")
     with pytest.raises(ToolError, match="5,000,001 bytes; pictures of more than 5,000,000") as caught:
         await look("large.png", context(large_png=large))
     assert "smaller" in caught.value.hint
     assert (await look("large.png", context(large_png=large[:-1])))[1]
-
-
-async def test_a_model_that_sees_nothing_is_told_so() -> None:
     with pytest.raises(ToolError, match="you see no pictures"):
         await look("a.png", replace(context(), sees=False))
 

@@ -39,13 +39,6 @@ async def told(ran: CodeResult, *, sees: bool = True, **arguments: object) -> tu
     return interpreter, result.text, result.summary, result.ok, len(result.images)
 
 
-async def test_the_output_is_the_result() -> None:
-    interpreter, text, summary, is_ok, _ = await told(CodeResult("3\n"), code="1 + 2", timeout=9_999)
-    assert (text, summary, is_ok, interpreter.asked) == ("3", "", True, [("1 + 2", 600)])
-    assert (await told(CodeResult("")))[1] == "(no output)"
-    assert (await told(CodeResult("oops", is_ok=False), code="x"))[2:4] == ("error", False)
-
-
 async def test_what_the_model_has_to_know_beside_it() -> None:
     assert "fresh interpreter" in (await told(CodeResult("1", is_fresh=True), code="1"))[1]
     _, text, summary, is_ok, _ = await told(
@@ -58,7 +51,11 @@ async def test_what_the_model_has_to_know_beside_it() -> None:
     assert (await told(CodeResult("1", left=("[.envrc was moved]",)), code="x"))[1] == "1\n[.envrc was moved]"
 
 
-async def test_a_reset_forgets_with_or_without_code() -> None:
+async def test_the_output_is_the_result_and_a_reset_forgets() -> None:
+    interpreter, text, summary, is_ok, _ = await told(CodeResult("3\n"), code="1 + 2", timeout=9_999)
+    assert (text, summary, is_ok, interpreter.asked) == ("3", "", True, [("1 + 2", 600)])
+    assert (await told(CodeResult("")))[1] == "(no output)"
+    assert (await told(CodeResult("oops", is_ok=False), code="x"))[2:4] == ("error", False)
     interpreter, text, summary, _, _ = await told(CodeResult("1"), reset=True)
     assert (interpreter.closed, interpreter.asked, text, summary) == (1, [], "The interpreter is a fresh one.", "reset")
     interpreter, *_ = await told(CodeResult("1"), reset=True, code="1")

@@ -107,10 +107,6 @@ def test_a_tool_that_reads_heeds_what_must_not_be_read_or_tells_names_only(tool:
     assert (forbidden.verdict, secret.verdict) in {(Verdict.DENY, Verdict.ASK), (Verdict.ALLOW, Verdict.ALLOW)}
 
 
-def test_every_tool_has_a_row_of_facts_and_no_row_is_left_over() -> None:
-    assert {tool.name for tool in (*ALL_TOOLS, REPORT_RESULT)} == set(TOOL_TRAITS)
-
-
 @for_each("tool", [*ALL_TOOLS, REPORT_RESULT])
 def test_the_traits_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
     facts = traits_of(tool.name)
@@ -131,7 +127,8 @@ def test_a_branch_is_read_when_listed_and_written_when_named() -> None:
     assert REGISTRY.prepare("git_branch", '{"name": "x", "create": true}').access is Access.WRITE
 
 
-def test_the_tools_that_read_are_found() -> None:
+def test_every_tool_has_a_row_of_facts_and_those_that_read_are_found() -> None:
+    assert {tool.name for tool in (*ALL_TOOLS, REPORT_RESULT)} == set(TOOL_TRAITS)
     found = [tool.name for tool in ALL_TOOLS if reads(tool)]
     assert found == [
         "read", "glob", "grep", "ls", "git_status", "git_diff", "git_branch", "task_state_update", "task_reconcile",

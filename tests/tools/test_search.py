@@ -31,14 +31,11 @@ class SearchBench(Bench):
         self.sandbox: Places = Places(dict.fromkeys(names, b"x\n"))
 
 
-async def test_grep_searches_each_of_several_places_once() -> None:
+async def test_grep_searches_each_of_several_places_once_under_the_rules_for_each() -> None:
     bench = SearchBench("a/1", "b/2", "c/3")
     result = await bench.call("grep", pattern="x", paths=["a", "/home/me/project/b", "a/1"])
     assert (bench.sandbox.asked, result.text) == (["a", "b", "a/1"], "a/1\n    1: x\nb/2\n    1: x")
     assert result.summary == "2 in 2 files"
-
-
-def test_rules_hold_for_each_place_that_grep_searches() -> None:
     assert REGISTRY.prepare("grep", '{"pattern": "x", "paths": ["a", "b"], "path": "c"}').subjects == ("c", "a", "b")
     assert REGISTRY.prepare("grep", '{"pattern": "x", "paths": "[\\"a\\"]"}').subjects == ("a",)
     assert REGISTRY.prepare("grep", '{"pattern": "x"}').subjects == (".",)

@@ -27,14 +27,6 @@ async def test_looking_at_files_needs_the_right_to_read_and_counting_does_not() 
     assert REGISTRY.prepare("task_state_update", '{"done": ["a"]}').access is Access.NONE
 
 
-async def test_names_come_as_lists_or_as_text() -> None:
-    bench = Bench()
-    await bench.call("task_state_update", queue="a.md, b.md\nc.md", total="3")
-    assert task_of(bench).remaining_queue == ("a.md", "b.md", "c.md")
-    await bench.call("task_state_update", remaining_queue='["c.md"]')
-    assert (task_of(bench).processed_count, task_of(bench).processed) == (2, ("a.md", "b.md"))
-
-
 async def test_what_is_not_told_is_taken_all_the_same() -> None:
     bench = Bench()
     await bench.call(
@@ -50,29 +42,17 @@ async def test_what_is_not_told_is_taken_all_the_same() -> None:
     assert "count: 3 of 5 processed, 2 left" in told
 
 
-async def test_nothing_given_and_nothing_begun_say_what_to_do() -> None:
+async def test_names_come_as_lists_or_as_text_and_nothing_given_says_what_to_do() -> None:
+    bench = Bench()
+    await bench.call("task_state_update", queue="a.md, b.md\nc.md", total="3")
+    assert task_of(bench).remaining_queue == ("a.md", "b.md", "c.md")
+    await bench.call("task_state_update", remaining_queue='["c.md"]')
+    assert (task_of(bench).processed_count, task_of(bench).processed) == (2, ("a.md", "b.md"))
     with pytest.raises(ToolError, match="nothing was given"):
         await Bench().call("task_state_update")
     for name in ("task_state_get", "task_reconcile"):
         with pytest.raises(ToolError, match=r"task_state_update begins one.*pattern"):
             await Bench().call(name)
-
-
-async def test_a_look_at_the_disk_tells_what_is_missing_and_what_is_new() -> None:
-    bench = bench_of("a.md", "b.md", "c.md")
-    await bench.call("task_state_update", pattern="*.md")
-    await bench.call("task_state_update", done=["a.md"])
-    del bench.sandbox.files["b.md"]
-    bench.sandbox.files["new.md"] = b"x"
-    told = (await bench.call("task_reconcile")).text
-    assert "in the queue but not on the disk: b.md" in told
-    assert "neither queued nor processed (`added` queues them): new.md" in told
-    assert "changed: 3 before, 3 now" in told
-    await bench.call("task_state_update", added=["new.md"])
-    assert (task_of(bench).total_count, task_of(bench).remaining_queue) == (4, ("b.md", "c.md", "new.md"))
-    bench.sandbox.files["b.md"] = b"x"
-    assert "changed" in (await bench.call("task_reconcile")).text
-    assert "the disk agrees with the state" in (await bench.call("task_reconcile")).text
 
 
 async def test_renames_that_hold_are_counted_and_those_that_do_not_come_back() -> None:
@@ -88,7 +68,21 @@ async def test_renames_that_hold_are_counted_and_those_that_do_not_come_back() -
     assert state.rename_map == (("a.md", "a.txt"), ("d.md", "d.txt"))
 
 
-async def test_a_queue_of_other_things_than_files_is_left_alone() -> None:
+async def test_a_look_at_the_disk_tells_what_is_missing_and_new_and_leaves_other_things_alone() -> None:
+    bench = bench_of("a.md", "b.md", "c.md")
+    await bench.call("task_state_update", pattern="*.md")
+    await bench.call("task_state_update", done=["a.md"])
+    del bench.sandbox.files["b.md"]
+    bench.sandbox.files["new.md"] = b"x"
+    told = (await bench.call("task_reconcile")).text
+    assert "in the queue but not on the disk: b.md" in told
+    assert "neither queued nor processed (`added` queues them): new.md" in told
+    assert "changed: 3 before, 3 now" in told
+    await bench.call("task_state_update", added=["new.md"])
+    assert (task_of(bench).total_count, task_of(bench).remaining_queue) == (4, ("b.md", "c.md", "new.md"))
+    bench.sandbox.files["b.md"] = b"x"
+    assert "changed" in (await bench.call("task_reconcile")).text
+    assert "the disk agrees with the state" in (await bench.call("task_reconcile")).text
     bench = bench_of("a.md")
     await bench.call("task_state_update", remaining_queue=["ticket 12", "ticket 13"])
     assert "the disk agrees" in (await bench.call("task_reconcile")).text

@@ -21,11 +21,6 @@ def test_text_goes_back_to_the_same_bytes(data: bytes) -> None:
     assert file.encode(file.text) == data
 
 
-def test_binary_is_told_by_its_kind() -> None:
-    assert decode(b"\x89PNG\r\n\x1a\n\x00\x00") is None
-    assert (binary_kind(b"\x89PNG\r\n"), binary_kind(b"\x00\x01")) == ("a PNG image", "a binary file")
-
-
 TEXT = st.lists(st.sampled_from(["a", "b", "c", "dd", ""]), max_size=30).map(
     lambda lines: "".join(f"{line}\n" for line in lines)
 )
@@ -67,7 +62,9 @@ def test_a_bad_byte_stays_and_its_file_stays_utf8() -> None:
     assert file.encode(file.text.replace("bad", "– fine")) == data.replace(b"bad", "– fine".encode())
 
 
-def test_what_the_encoding_cannot_hold_is_refused() -> None:
+def test_bytes_that_are_no_text_are_told_and_those_that_fit_no_encoding_refused() -> None:
+    assert decode(b"\x89PNG\r\n\x1a\n\x00\x00") is None
+    assert (binary_kind(b"\x89PNG\r\n"), binary_kind(b"\x00\x01")) == ("a PNG image", "a binary file")
     file = decode("ä\n".encode("latin-1"))
     assert file is not None
     with pytest.raises(ToolError, match="latin-1 and cannot hold '€'"):
