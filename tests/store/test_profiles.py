@@ -12,12 +12,6 @@ KEY = ModelKey("http://127.0.0.1:8080/v1", "qwen", "Q4_K_M", "abc")
 PROFILE = ModelProfile(ToolCallFormat.TEXT, window_tokens=8192, read_tokens_per_s=60.5, source="exam", note="why")
 
 
-def test_what_was_kept_is_there_the_next_time_for_just_that_model(tmp_path: Path) -> None:
-    ProfileStore(tmp_path / "state" / "models.json").put(KEY, PROFILE)
-    again = ProfileStore(tmp_path / "state" / "models.json")
-    assert (again.get(KEY), again.get(ModelKey(KEY.url, KEY.model, "Q8_0", KEY.template))) == (PROFILE, ModelProfile())
-
-
 def test_what_another_process_kept_meanwhile_stays_and_names_that_are_no_text(tmp_path: Path) -> None:
     one, other = ProfileStore(tmp_path / "models.json"), ProfileStore(tmp_path / "models.json")
     assert one.get(KEY) == ModelProfile()
@@ -39,7 +33,10 @@ def test_a_broken_file_is_put_aside_and_the_next_one_written(tmp_path: Path, tex
     assert ProfileStore(file).get(KEY) == PROFILE
 
 
-def test_values_that_cannot_be_are_left_out(tmp_path: Path) -> None:
+def test_what_was_kept_is_there_for_just_that_model_and_values_that_cannot_be_are_left_out(tmp_path: Path) -> None:
+    ProfileStore(tmp_path / "state" / "models.json").put(KEY, PROFILE)
+    again = ProfileStore(tmp_path / "state" / "models.json")
+    assert (again.get(KEY), again.get(ModelKey(KEY.url, KEY.model, "Q8_0", KEY.template))) == (PROFILE, ModelProfile())
     file = tmp_path / "models.json"
     name = "|".join((KEY.url, KEY.model, KEY.quantisation, KEY.template))
     found = {

@@ -20,11 +20,6 @@ from tests.sets import for_each
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
-
-
 def some_plan() -> PipelinePlan:
     states = (PipelineState.DONE, PipelineState.FAILED, PipelineState.READY)
     tasks = tuple(PipelineTask(at, TaskSpec(f"task {at}"), state) for at, state in enumerate(states, 1))
@@ -124,7 +119,9 @@ def test_an_index_that_cannot_be_read_is_said_and_not_moved(tmp_path: Path) -> N
     assert [each.name for each in index.parent.iterdir()] == ["index.db"]
 
 
-def test_a_scan_finds_each_kind_down_to_its_depth_and_follows_no_link(tmp_path: Path) -> None:
+def test_a_scan_finds_each_kind_follows_no_link_and_stops_where_there_is_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "src"
     for path in (
         "a/.lmagent",
@@ -147,9 +144,6 @@ def test_a_scan_finds_each_kind_down_to_its_depth_and_follows_no_link(tmp_path: 
     found, is_cut = scan(root)
     assert (sorted(str(each.relative_to(root)) for each in found), is_cut) == (["a", "b", "d", "x/y/z"], False)
     assert scan(root / "nothing") == ([], False)
-
-
-def test_a_scan_stops_where_there_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projects, "MOST_ENTRIES", 30)
     for number in range(40):
         (tmp_path / f"{number:02}" / ".lmagent").mkdir(parents=True)

@@ -16,24 +16,6 @@ def texts(workspace: str) -> list[str]:
     return [rule.text for rule in read_rules(Path(workspace))]
 
 
-def test_a_granted_rule_is_there_the_next_time_and_only_for_its_folder() -> None:
-    add_rule(Path("/w/one"), "Shell(make test)")
-    add_rule(Path("/w/one"), "bash(make test)")
-    add_rule(Path('/w/"two"\n'), "Write(a.txt)")
-    assert read_rules(Path("/w/one")) == (StoredRule(Effect.ALLOW, "Shell(make test)", GrantScope.WORKSPACE),)
-    assert (texts('/w/"two"\n'), texts("/w/three")) == (["Write(a.txt)"], [])
-
-
-def test_a_rule_of_the_user_holds_in_every_folder() -> None:
-    add_rule(Path("/w/one"), "Shell(ls *)", GrantScope.USER)
-    add_rule(Path("/w/two"), "Shell(rm *)", GrantScope.WORKSPACE, Effect.DENY)
-    assert read_rules(Path("/w/two")) == (
-        StoredRule(Effect.DENY, "Shell(rm *)", GrantScope.WORKSPACE),
-        StoredRule(Effect.ALLOW, "Shell(ls *)", GrantScope.USER),
-    )
-    assert texts("/w/one") == ["Shell(ls *)"]
-
-
 def test_a_rule_is_removed_by_what_it_says_in_its_scope_and_nothing_else_is() -> None:
     for rule in ("Shell(a)", "Shell(a *)"):
         add_rule(Path("/w"), rule)
@@ -57,10 +39,22 @@ def test_the_file_is_for_the_user_alone() -> None:
     assert rules_file().stat().st_mode & 0o777 == 0o600
 
 
-def test_rules_added_at_the_same_time_are_all_kept() -> None:
+def test_rules_are_kept_by_folder_or_for_all_and_those_of_one_moment_too() -> None:
+    add_rule(Path("/w/one"), "Shell(make test)")
+    add_rule(Path("/w/one"), "bash(make test)")
+    add_rule(Path('/w/"two"\n'), "Write(a.txt)")
+    assert read_rules(Path("/w/one")) == (StoredRule(Effect.ALLOW, "Shell(make test)", GrantScope.WORKSPACE),)
+    assert (texts('/w/"two"\n'), texts("/w/three")) == (["Write(a.txt)"], [])
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: add_rule(Path("/w"), f"Shell(make {number})"), range(24)))
     assert sorted(texts("/w")) == sorted(f"Shell(make {number})" for number in range(24))
+    add_rule(Path("/w/one"), "Shell(ls *)", GrantScope.USER)
+    add_rule(Path("/w/two"), "Shell(rm *)", GrantScope.WORKSPACE, Effect.DENY)
+    assert read_rules(Path("/w/two")) == (
+        StoredRule(Effect.DENY, "Shell(rm *)", GrantScope.WORKSPACE),
+        StoredRule(Effect.ALLOW, "Shell(ls *)", GrantScope.USER),
+    )
+    assert texts("/w/three") == ["Shell(ls *)"]
 
 
 def test_a_file_written_by_hand_is_read() -> None:

@@ -17,11 +17,6 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 ID = "20260102_030405_abcdef"
 
 
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path_factory.mktemp("home")))
-
-
 def story() -> list[Envelope]:
     call = ToolCall("c1", "read", '{"path": "ä\\ud800"}')
     events = [
@@ -40,10 +35,6 @@ def written(store: SessionStore, session_id: str = ID) -> Path:
     log.sync()
     log.close()
     return log.path
-
-
-def test_what_was_written_is_read_back(tmp_path: Path) -> None:
-    assert list(load(written(SessionStore(tmp_path))).events) == story()
 
 
 def test_every_kind_of_event_has_its_own_name_and_documented_fields() -> None:
@@ -86,16 +77,13 @@ def test_a_foreign_file_is_refused(tmp_path: Path, text: str) -> None:
         load(path)
 
 
-def test_a_session_open_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_a_session_open_elsewhere_is_refused_and_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     log = store.create(ID)
     with pytest.raises(SessionFileError, match="open in another lmtui"):
         store.open(ID)
     log.close()
     store.open(ID).close()
-
-
-def test_a_log_that_was_closed_takes_nothing_and_says_so(tmp_path: Path) -> None:
     log = SessionStore(tmp_path).create(ID)
     log.append(story()[0])
     log.close()
@@ -165,7 +153,8 @@ def test_lists_are_newest_first_and_searchable(tmp_path: Path) -> None:
     assert (summaries(store, "looking elsewhere"), len(summaries(store, limit=1))) == ([], 1)
 
 
-def test_decode_refuses_what_is_no_event() -> None:
+def test_what_was_written_is_read_back_and_what_is_no_event_refused(tmp_path: Path) -> None:
+    assert list(load(written(SessionStore(tmp_path))).events) == story()
     for line in ("", "[]", "{}", '{"kind": 3}', encode(story()[2]).replace('"turn_1"', "[]")):
         with pytest.raises(SessionFileError):
             decode(line)

@@ -30,11 +30,6 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OPENED = SessionOpened(workspace="/w", version="1")
 
 
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path_factory.mktemp("home")))
-
-
 def write(store: SessionStore, number: int, *events: Event) -> Path:
     session_id = f"20260102_0304{number:02}_abcdef"
     log = store.create(session_id)
