@@ -183,7 +183,6 @@ async def test_an_untrusted_folder_does_not_choose_the_server_or_the_mode(progra
     assert "not taken from this untrusted folder: allow in .lmagent/config.toml" in result.err
 
 
-@pytest.mark.quick
 async def test_sessions_are_listed_shown_exported_and_resumed(program: Program, serve: Serve) -> None:
     server = await serve(WRITE, DONE, ScriptedTurn("Second answer <b>&</b>."))
     first = (await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--json", "make <i>a</i> file")).json

@@ -5,8 +5,6 @@ import base64
 import json
 import os
 
-import pytest
-
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Serve
@@ -71,7 +69,6 @@ async def test_several_models_and_none_named_are_listed(program: Program, serve:
     assert (await program.run("run", *base(server), "--model", "egret-3b", "count")).code == 0
 
 
-@pytest.mark.quick
 async def test_a_session_goes_on(program: Program, serve: Serve) -> None:
     server = await serve(DONE, DONE, DONE)
     first = await program.run("run", *base(server), "--json", "one")
