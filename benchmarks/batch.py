@@ -101,7 +101,7 @@ def run_batch(urls: Sequence[str], count: int, *more: str, checks: Sequence[str]
         tasks = ({"id": f"t{number}", "task": f"do number {number};", "checks": checks} for number in range(1, count + 1))
         (place / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
         run = [sys.executable, "-m", "lmtui", "batch", str(place / "tasks.jsonl"), "--tries", "1"]
-        run += ["--sandbox", "bubblewrap", "-c", f"servers={json.dumps(list(urls))}", "-c", "titles=off", *more]
+        run += ["--sandbox", "bubblewrap", "-c", f"servers={json.dumps(list(urls))}", *more]
         environ = {**os.environ, "LMTUI_HOME": str(place / "home"), "PYTHONPATH": str(Path(__file__).parents[1])}
         with (place / "said").open("wb") as said:
             process = psutil.Popen(run, cwd=place / "work", env=environ, stderr=said)

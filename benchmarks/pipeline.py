@@ -49,7 +49,7 @@ async def _work(*, fails: bool) -> tuple[float, dict[str, str]]:
         plan = "".join(f"- [ ] Write m{n}.txt\n  files: m{n}.txt\n  check: grep -qx {n} m{n}.txt\n" for n in tasks)
         (folder / "PLAN.md").write_text(plan, encoding="utf-8")
         with _server(scenarios) as url:
-            runtime = open_runtime(folder, Config(url=url, verify="off", titles="off"), is_attended=False)
+            runtime = open_runtime(folder, Config(url=url, verify="off"), is_attended=False)
             service = runtime.extensions[WorkspacePipeline]
             assert isinstance(service, PipelineService)
             try:

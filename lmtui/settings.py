@@ -23,10 +23,12 @@ NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 # Settings of earlier versions, which are named and left out.
 RETIRED = frozenset({
     "agent_max_iterations", "agent_max_tokens", "agent_timeout_s", "command_cores", "command_file_mb",
-    "command_max_timeout_s", "critic_models", "critics", "host_approval_wait_s", "host_idle_s",
-    "language_servers", "lint_command", "max_empty_iterations", "max_errors", "max_no_progress_iters",
-    "max_same_tool_streak", "memory_gate_ratio", "memory_gate_swap_mb", "memory_gate_timeout_s",
-    "memory_index_tokens", "plan_contracts",
+    "command_max_timeout_s", "command_processes", "command_tmp_mb", "critic_models", "critics",
+    "host_approval_wait_s", "host_idle_s", "host_origins", "kv_cache_gb", "language_servers", "lint_command",
+    "max_empty_iterations", "max_errors", "max_no_progress_iters", "max_same_tool_streak", "mcp_serve_tools",
+    "memory_gate_ratio", "memory_gate_swap_mb", "memory_gate_timeout_s", "memory_index_tokens",
+    "memory_recall", "memory_reflection", "phase_batch", "plan_contracts", "review", "sandbox_runtime",
+    "scheduler_interval_s", "task_attempts", "task_tries", "titles",
 })  # fmt: skip
 
 
@@ -108,10 +110,6 @@ class Config:
         0, "parallel requests that the server handles; 0: as the server reports, else 1", "LLM_SLOTS", at_least=0,
         label="Parallel requests",
     )  # fmt: skip
-    kv_cache_gb: float = _setting(
-        4.0, "disk space in GB for prompt caches of closed sessions, where a llama.cpp server saves them; 0: off",
-        "LMTUI_KV_CACHE_GB", at_least=0, label="Saved prompt caches (GB)",
-    )  # fmt: skip
     max_tokens: int = _setting(
         -1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS", label="Longest answer"
     )
@@ -131,7 +129,6 @@ class Config:
     mcp: str = _setting(
         "on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"), feature="mcp", label="MCP servers"
     )
-    mcp_serve_tools: str = _setting("read", "tools of `lmtui mcp serve`: read, all, or names with commas", feature="mcp")
     hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"), feature="hooks")
     append_system_prompt: str = _setting(
         "", "extra instructions for the model, added to those of the folder", feature="instructions", label="Extra instructions"
@@ -151,11 +148,6 @@ class Config:
         "on", "let the model summarize what is compacted", "ENABLE_SUMMARIZATION", choices=("on", "off"),
         label="Summarize when compacting",
     )  # fmt: skip
-    titles: str = _setting(
-        "auto",
-        "let a model name a session after its first turn; auto: if a role `title` is set or the server takes parallel requests",
-        choices=("auto", "on", "off"), label="Session titles",
-    )  # fmt: skip
     verify: str = _setting(
         "auto", "check changes: auto finds the project's own commands, off runs none; else the command that decides, or "
         "profile:NAME", "LMTUI_VERIFY", feature="checks", label="Verify changes",
@@ -165,12 +157,8 @@ class Config:
     )
     goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
     gate: str = _setting(
-        "standard", "findings that block the end of a turn; standard: critical and major ones, strict: all",
+        "standard", "findings that block the end of a turn; standard: critical and major ones, strict: all, a reviewer's too",
         choices=("off", "standard", "strict"), feature="checks", label="Gate",
-    )  # fmt: skip
-    review: str = _setting(
-        "notes", "what to do with the reviewer's findings: show them as notes, or let the gate decide",
-        choices=("off", "notes", "gate"), feature="checks", label="Reviews",
     )  # fmt: skip
     check_timeout_s: int = _setting(
         180, "maximum seconds for one check; a slower one is not repeated", at_least=1, feature="checks",
@@ -204,7 +192,6 @@ class Config:
         "", "key for Brave, or file:PATH, or keyring:NAME", "LMTUI_WEB_SEARCH_KEY", is_secret=True, feature="web_tools",
         label="Web search key",
     )  # fmt: skip
-    sandbox_runtime: str = _setting("", "runtime of the container engine, such as runsc; empty: its default")
     toolchains: tuple[str, ...] = _setting(
         (), "folders of tools (pyenv, cargo, nvm) that commands may read", label="Tool folders"
     )
@@ -216,32 +203,15 @@ class Config:
     command_memory_mb: int = _setting(
         0, "memory of a command in MB; 0: half of the machine's", at_least=0, label="Command memory (MB)"
     )
-    command_processes: int = _setting(1024, "processes and threads of all commands together", at_least=16)
-    command_tmp_mb: int = _setting(
-        0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0, label="Size of /tmp (MB)"
-    )
     image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE", label="Sandbox image")
-    scheduler_interval_s: float = _setting(
-        60.0, "maximum seconds between job checks", "SCHEDULER_POLL_INTERVAL", at_least=1, feature="jobs",
-        label="Job check interval",
-    )  # fmt: skip
     inbox: str = _setting(
         "off", "create jobs from task files that other programs write to .lmagent/inbox", choices=("off", "on"),
         feature="jobs", label="Job inbox",
     )  # fmt: skip
-    task_attempts: int = _setting(3, "failed attempts at one stage before a task fails", at_least=1, feature="pipeline")
-    task_tries: int = _setting(1, "parallel attempts at each task; the checks choose", at_least=1, feature="pipeline")
-    phase_batch: int = _setting(0, "tasks coded before they are reviewed; 0: one per slot", at_least=0, feature="pipeline")
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
     memory: str = _setting(
-        "on", "keep, recall and search notes across sessions", "ENABLE_MEMORY", choices=("on", "off"), feature="memory"
-    )
-    memory_recall: str = _setting(
-        "on", "attach notes that match a message", choices=("on", "off"), feature="memory", label="Recall notes"
-    )
-    memory_reflection: str = _setting(
-        "idle", "when finished sessions are read for proposals", choices=("idle", "off"), feature="memory",
-        label="Propose notes",
+        "on", "keep and search notes across sessions; manual: attach none and propose none by itself", "ENABLE_MEMORY",
+        choices=("on", "manual", "off"), feature="memory",
     )  # fmt: skip
     otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
     notify: str = _setting(
@@ -254,9 +224,10 @@ class Config:
     host_http: str = _setting(
         "", "address of the HTTP API, such as 127.0.0.1:8765; empty: local socket only", label="API address"
     )
-    host_names: tuple[str, ...] = _setting((), "additional host names that requests to the API may use", label="API host names")
-    host_origins: tuple[str, ...] = _setting(
-        (), "web pages that may use the API, such as https://chat.example", label="API origins"
+    host_names: tuple[str, ...] = _setting(
+        (),
+        "additional host names of the API, and web pages that may use it, such as https://chat.example",
+        label="API host names",
     )
     host_certificate: str = _setting("", "PEM file with the certificate and key of the API", label="API certificate")
     host_notify: str = _setting(

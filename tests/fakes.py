@@ -518,7 +518,7 @@ class Rig:
         call_form: ToolCallFormat | None = None,
         team: TeamParts | None = None,
         asks_for_summaries: bool = False,
-        asks_for_title: Callable[[bool], bool] = bool,
+        has_spare_slot: Callable[[], bool] = bool,
         compact_at: int = 0,
         tools: str = "auto",
         guide: InstructionSource | None = None,
@@ -556,7 +556,7 @@ class Rig:
                 vision,
                 compact_at=compact_at,
                 asks_for_summaries=asks_for_summaries,
-                asks_for_title=asks_for_title,
+                has_spare_slot=has_spare_slot,
             ),
             features=offers(
                 {InstructionSource: guide, SkillReader: skills, Hooks: hooks, Checks: checks, MemoryReader: memory}

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
 from lmtui.core.errors import ConfigError
 from lmtui.paths import config_dir, without_keys
-from tests.sets import for_each
 
 KEY = "sk-canary-123"
 
@@ -78,7 +77,7 @@ def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, worksp
     'network = "on"', "network = true", 'sandbox = "process"', 'image = "evil:1"',
     'workspace = "/etc"', 'mode = "auto"', 'mode = "normal"', "max_iterations = 501",
     "timeout_s = 9.0", 'otel_endpoint = "http://evil"', 'web_search = "command: ./x"',
-    'check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'review = "off"', 'roles = ["coder: x"]',
+    'check_profiles = ["a: rm -rf x"]', 'gate = "off"', 'roles = ["coder: x"]',
 ])  # fmt: skip
 def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
     write_workspace(workspace, line)
@@ -138,18 +137,6 @@ def test_an_env_file_that_is_none_is_passed_over(workspace: Path, make: str) -> 
     elif make == "bytes":
         path.write_bytes(bytes(range(256)))
     assert load(workspace).config == Config()
-
-
-@for_each(("name", "hint"), [
-    ("temprature", "temperature"), ("max_iteration", "max_iterations"), ("sandbx", "sandbox"), ("zzz", "config show"),
-])  # fmt: skip
-def test_an_unknown_setting_names_its_nearest_or_the_list(home: Path, workspace: Path, name: str, hint: str) -> None:
-    home.write_text(f"{name} = 1")
-    with pytest.raises(ConfigError) as caught:
-        load(workspace)
-    assert name in str(caught.value)
-    assert str(home) in str(caught.value)
-    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(("line", "words"), [

@@ -190,7 +190,7 @@ class Attempts:
         await self._run(self._prepare(task, plans, start), tell)
         return self.best
 
-    async def try_task(self, task: str, title: str, checks: Sequence[str], count: int, earlier: int) -> Attempt:
+    async def try_task(self, task: str, title: str, checks: Sequence[str], earlier: int) -> Attempt:
         await self._require()
 
         def start(session: Session) -> None:
@@ -201,8 +201,9 @@ class Attempts:
         self._title = title
         config = self._host.config
         limits = [each for each in (config.timeout_s, self._budget.seconds) if each]
-        config = replace(config, review="off", timeout_s=min(limits, default=0.0))
-        await self._run(self._prepare(task, plans_of(config, count, earlier), start))
+        roles = tuple(each for each in config.roles if ModelRole.REVIEWER not in parse_roles((each,)))
+        config = replace(config, roles=roles, timeout_s=min(limits, default=0.0))  # the plan has its own review
+        await self._run(self._prepare(task, plans_of(config, 1, earlier), start))
         return self.best
 
     def sandbox_of(self, attempt: Attempt) -> WorkspaceSandbox:

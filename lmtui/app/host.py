@@ -153,11 +153,6 @@ async def run_feature_command(
         return await run(CommandCall(idle, arguments, open_host))
 
 
-def asks_for_title(setting: str, *, has_role: bool, slots: int) -> bool:
-    """Tell whether a model names a session: by itself only where a slot more keeps the prompt cache of the conversation."""
-    return has_role or slots > 1 if setting == "auto" else setting == "on"
-
-
 class Runtime:
     """Everything that works on one workspace; implements `core.sessions.SessionHost`.
 
@@ -186,7 +181,7 @@ class Runtime:
         self._connection = ModelConnection(config)
         self.count_tokens = TokenCounts()
         self.servers = Servers(self._connection, lambda: self.config)
-        caches = PromptCaches(lambda: self.config, self.servers.place_of)
+        caches = PromptCaches(self.servers.place_of)
         self._models = SessionModels(self._connection, caches, is_forced=is_model_forced)
         self.servers.before_unload = lambda url: self._models.sleep(url=url)
         self.servers.key_changed = self._renew_models
@@ -449,7 +444,7 @@ class Runtime:
         given = self._features.equip(session_id, config, tools_of(config, self._workspace), sandbox)
         features = _apart(given.features) if is_apart else given.features
         features.add(Interpreter, interpreter_of(config, sandbox))
-        if config.kv_cache_gb > 0 and not is_apart:
+        if not is_apart:
             asked.provider.cache = SessionPromptCache(self._models.caches, session_id)
         return SessionParts(
             id=session_id,
@@ -490,9 +485,7 @@ class Runtime:
             count_tokens=self.count_tokens,
             compact_at=config.compact_at,
             asks_for_summaries=config.summaries == "on",
-            asks_for_title=lambda has_role: asks_for_title(
-                config.titles, has_role=has_role, slots=self._connection.slot_count() if self.is_attended else 1
-            ),
+            has_spare_slot=lambda: self.is_attended and self._connection.slot_count() > 1,
         )
 
     def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:

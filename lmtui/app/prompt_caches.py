@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import Level, Notice
 from lmtui.core.hosts import root_url
@@ -25,7 +24,7 @@ IDLE_S, CLOSE_LIMIT_S = 60.0, 10.0
 _LONGEST_S, _SHORTEST_S = 60.0, 5.0
 _DISK_BYTES_PER_S = 100_000_000
 _SLACK_TOKENS = 8  # between what usage says of a request and what its slot holds
-_GB = 1_000_000_000
+_BUDGET_BYTES = 4_000_000_000
 
 
 def is_conversation(request: ModelRequest) -> bool:
@@ -42,35 +41,30 @@ class PromptCaches:
     """The prompt caches of one runtime's sessions.
 
     Args:
-        config: returns the settings in force.
         place_of: returns the name under which a server is known, however its address changes.
         records: which file is whose.
         idle_s: how long a session does nothing before it is saved.
         close_limit_s: how long a session that is closed waits for that.
+        budget_bytes: how much all files may hold together.
     """
 
     def __init__(
         self,
-        config: Callable[[], Config],
         place_of: Callable[[str], str] = root_url,
         records: PromptCacheRecords | None = None,
         *,
         idle_s: float = IDLE_S,
         close_limit_s: float = CLOSE_LIMIT_S,
+        budget_bytes: int = _BUDGET_BYTES,
     ) -> None:
-        self._config, self.idle_s, self.close_limit_s = config, idle_s, close_limit_s
+        self.idle_s, self.close_limit_s, self.budget_bytes = idle_s, close_limit_s, budget_bytes
         self.place_of = place_of
         self.records = records or PromptCacheRecords()
         self.failed: set[str] = set()  # servers that did not do it: they are not asked again
 
-    @property
-    def budget_bytes(self) -> int:
-        """Return how many bytes all files may have together; 0: none are made."""
-        return int(self._config().kv_cache_gb * _GB)
-
     def is_on(self, provider: OpenAICompatible) -> bool:
         """Tell whether the server saves prompt caches and may."""
-        return provider.saves_prompts is not False and self.budget_bytes > 0 and self.place_of(provider.url) not in self.failed
+        return provider.saves_prompts is not False and self.place_of(provider.url) not in self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +189,7 @@ class SessionPromptCache:
         estimate = newest.tokens * alike[-1].size_bytes // alike[-1].tokens if alike else 0
         prefix, parts = newest.provider.prefix_digest(newest.request)
         wanted = PromptCacheRecord(place, "", self._session_id, fingerprint, prefix, parts, newest.tokens, estimate)
-        budget_bytes = caches.budget_bytes
-        record = await asyncio.to_thread(caches.records.reserve, wanted, budget_bytes)
+        record = await asyncio.to_thread(caches.records.reserve, wanted, caches.budget_bytes)
         if record is None:
             self._say(_TOO_SMALL)
             return
@@ -204,7 +197,7 @@ class SessionPromptCache:
         is_ours = abs(tokens - newest.tokens) <= _SLACK_TOKENS
         session = self._session_id if is_ours else ""
         record = replace(record, session=session, tokens=tokens, size_bytes=size_bytes)
-        if not await asyncio.to_thread(caches.records.put, record, budget_bytes):
+        if not await asyncio.to_thread(caches.records.put, record, caches.budget_bytes):
             self._say(_TOO_SMALL)
         elif is_ours:
             self._saved_tokens, self._is_asleep = newest.tokens, True
@@ -220,7 +213,7 @@ class SessionPromptCache:
             self.tell(Notice(level=Level.INFO, text=text))
 
 
-_TOO_SMALL = "The prompt cache was not saved: it does not fit into kv_cache_gb."
+_TOO_SMALL = "The prompt cache was not saved: it is larger than 4 GB."
 
 
 async def _slot_of(files: SlotFiles, newest: _Answered) -> int | None:

@@ -43,8 +43,7 @@ def command_limits(config: Config) -> CommandLimits:
         timeout_s=config.command_timeout_s,
         max_timeout_s=max(config.command_timeout_s, _MOST_TIMEOUT_S),
         memory_mb=config.command_memory_mb or max(_LEAST_MEMORY_MB, memory_mb // 2),
-        processes=config.command_processes,
-        tmp_mb=config.command_tmp_mb or min(_MOST_TMP_MB, memory_mb // 4),
+        tmp_mb=min(_MOST_TMP_MB, memory_mb // 4),
     )
 
 
@@ -106,7 +105,6 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
         backend=config.sandbox,
         network=_NETWORK.get(config.network, config.network),
         image=config.image,
-        runtime=config.sandbox_runtime,
         toolchains=[*_folders(config.toolchains), *await asyncio.to_thread(_shown_by_rules, workspace, config)],
         hosts=config.network_hosts,
         variables={name: environ[name] for name in config.pass_env if name in environ},

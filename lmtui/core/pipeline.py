@@ -22,6 +22,7 @@ from lmtui.core.subagents import SessionAgentRunner
 PLANS_FOLDER = "plans"
 MOST_TASKS = 1_000
 MOST_NAMED = 50
+MOST_TASK_ATTEMPTS = 3  # at one stage of a task
 MAX_TITLE_CHARS = 200
 MAX_TEXT_CHARS = 8_000
 
@@ -400,11 +401,6 @@ class WorkspacePipeline(Protocol):
     @open_to_network
     def is_running(self) -> bool:
         """Tell whether this process works on a plan."""
-
-    @property
-    @open_to_network
-    def most_attempts(self) -> int:
-        """Return how many attempts at a task may fail at one stage."""
 
     @open_to_network
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:

@@ -145,20 +145,11 @@ class Gate(StrEnum):
         return self is Gate.STRICT or (self is Gate.STANDARD and is_serious)
 
 
-class ReviewUse(StrEnum):
-    """What the findings of a reviewer do: nothing (it is not asked), inform the user, or block a turn as the gate says."""
-
-    OFF = "off"
-    NOTES = "notes"
-    GATE = "gate"
-
-
 @dataclass(frozen=True, slots=True)
 class CheckPolicy:
     """What findings do to a turn."""
 
     gate: Gate = Gate.OFF
-    review: ReviewUse = ReviewUse.NOTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -317,7 +317,7 @@ class ModelAccess:
     known: KnownModel = field(default_factory=KnownModel)
     window: ContextBudget = field(default_factory=ContextBudget)
     roles: Roles = field(default_factory=dict)
-    asks_for_title: Callable[[bool], bool] = bool
+    has_spare_slot: Callable[[], bool] = bool
     missing_roles: set[ModelRole] = field(default_factory=set)
     vision: bool | None = None
     override: ModelOverride | None = None
@@ -325,7 +325,7 @@ class ModelAccess:
 
     def for_subagent(self) -> ModelAccess:
         """Return the same model for another agent."""
-        return replace(self, known=self.known.another(), window=self.window.another(), asks_for_title=bool)
+        return replace(self, known=self.known.another(), window=self.window.another(), has_spare_slot=bool)
 
     def apply(self, event: Event, model: str) -> None:
         """Take up an event of the agent, whose model so far is `model`."""

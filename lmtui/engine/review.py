@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
 from lmtui.core.messages import Message, ModelRequest, Priority, Role, SchemaRequest
-from lmtui.core.project_checks import CheckRunner, Checks, Finding, Gate, ReviewUse, ReviewWritten, Severity, bounded
+from lmtui.core.project_checks import CheckRunner, Checks, Finding, Gate, ReviewWritten, Severity, bounded
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.workspace import FileChange
 from lmtui.engine.accounting import answer_outside
@@ -61,16 +61,14 @@ async def held_by_findings(agent: Agent, runner: CheckRunner) -> tuple[str, str]
 async def _review(agent: Agent) -> list[Finding]:
     """Have the turn's changes reviewed, twice at most; return the findings that block it."""
     policy, named = agent.services.features[Checks].policy, agent.model.roles.get(ModelRole.REVIEWER, RoleModel()).model
-    if not named or policy.review is ReviewUse.OFF or agent.turn.checking.reviews >= MOST_ROUNDS:
+    if not named or agent.turn.checking.reviews >= MOST_ROUNDS:
         return []
     diff = await _diff(agent)
     if not diff:
         return []
     agent.turn.checking.reviews += 1
-    is_gate = policy.review is ReviewUse.GATE and policy.gate is not Gate.OFF
     written = await _written(agent, agent.conversation.last_task, diff)
-    is_held = is_gate and (written.is_rejected or policy.gate is Gate.STRICT)
-    return [each for each in written.findings if is_held and policy.gate.blocks(each)]
+    return list(written.findings) if policy.gate is Gate.STRICT else []
 
 
 async def _written(agent: Agent, task: str, diff: str) -> ReviewWritten:

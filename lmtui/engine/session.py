@@ -219,7 +219,7 @@ class ModelOptions:
         tools: the set of tools, or "auto".
         vision: whether the model sees pictures, None to ask its server.
         compact_at: the size, in tokens, from which a conversation is compacted; 0 for a share of the window.
-        asks_for_title: tells whether a model names a session, given whether one is set for that.
+        has_spare_slot: tells whether a request beside the conversation costs it no prompt cache.
         loader: loads a role's model before a request goes to it; None leaves that to the server.
     """
 
@@ -232,7 +232,7 @@ class ModelOptions:
     count_tokens: TokenCounter = bytes_by_four
     compact_at: int = 0
     asks_for_summaries: bool = False
-    asks_for_title: Callable[[bool], bool] = bool
+    has_spare_slot: Callable[[], bool] = bool
     loader: ModelLoader | None = None
 
     def access(self) -> ModelAccess:
@@ -243,7 +243,7 @@ class ModelOptions:
             KnownModel(self.profiles, self.call_form),
             window,
             self.roles,
-            self.asks_for_title,
+            self.has_spare_slot,
             vision=self.vision,
             loader=self.loader,
         )

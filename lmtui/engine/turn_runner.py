@@ -203,8 +203,8 @@ _ASK = "You name conversations. Answer with a title of three to six words for th
 
 
 def wants_title(agent: Agent, history: Sequence[events.Envelope], turns: range = range(1, 2)) -> bool:
-    """Tell whether a model is to name sessions, so many turns are over, and this one has only its first words as a name."""
-    if not agent.model.asks_for_title(bool(agent.model.roles.get(ModelRole.TITLE, RoleModel()).model)):
+    """Tell whether a model names this session: where that costs no cache, after so many turns, while its first words do."""
+    if not (agent.model.roles.get(ModelRole.TITLE, RoleModel()).model or agent.model.has_spare_slot()):
         return False
     kinds = [type(each.event) for each in bare(history) if each.event.agent == events.ROOT]
     return kinds.count(events.TurnEnded) in turns and kinds.count(events.SessionRenamed) <= 1

@@ -85,10 +85,10 @@ Ended = Callable[[str], Awaitable[None]]
 class TaskAttempts(Protocol):
     """Attempts at one task of a plan, each in its own overlay."""
 
-    async def try_task(self, task: str, title: str, checks: Sequence[str], count: int, earlier: int) -> Attempt:
-        """Run attempts to their end and return the best; they differ from `earlier` ones at the same task.
+    async def try_task(self, task: str, title: str, checks: Sequence[str], earlier: int) -> Attempt:
+        """Run an attempt to its end; it differs from `earlier` ones at the same task.
 
-        The `checks` are their goal, which ends them.
+        The `checks` are its goal, which ends it.
 
         Raises:
             UsageError: they cannot run here.

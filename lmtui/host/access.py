@@ -185,7 +185,7 @@ class ApiAccess:
             return 403, error_body("forbidden", text, "Add the name to the setting host_names."), []
         if origin and origin.lower().rstrip("/") not in self._origins:
             text = "this request comes from a web page that is not allowed"
-            return 403, error_body("forbidden", text, "Add its origin to the setting host_origins."), []
+            return 403, error_body("forbidden", text, "Add its origin to the setting host_names."), []
         if origin and scope.get("method") == "OPTIONS" and b"access-control-request-method" in headers:
             return 204, b"", _preflight(origin)
         if (refused := self._check_token(headers.get(b"authorization", ""), scope)) is not None:

@@ -224,7 +224,9 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
         LmtuiError: the address cannot be served.
     """
     certificate = _user_path(config.host_certificate) if config.host_certificate else None
-    access = ApiAccess(ensure_token(host_folder()), names=config.host_names, origins=config.host_origins)
+    pages = [each for each in config.host_names if "://" in each]
+    names = [each for each in config.host_names if each not in pages]
+    access = ApiAccess(ensure_token(host_folder()), names=names, origins=pages)
     hub = SessionHub(map(Path, config.host_folders))
     process = HostProcess(hub)
     tcp = [open_tcp(http, has_certificate=certificate is not None, allows_plain=allows_plain)] if http else []

@@ -151,7 +151,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders.
+    """What a backend is made with; `toolchains` are checked folders.
 
     `hosts` are what the proxy lets through without asking, `variables` what commands get next to the usual environment.
     """
@@ -160,7 +160,6 @@ class Options:
     hosts: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     image: str = DEFAULT_IMAGE
-    runtime: str = ""
     toolchains: tuple[Path, ...] = ()
     limits: CommandLimits = CommandLimits()
     added: tuple[AddedFolder, ...] = ()

@@ -210,10 +210,6 @@ class DockerBackend:
             if self.image == DEFAULT_IMAGE and (digest := built_from(self._engine, name)) is not None:
                 self.image, self.image_digest = name, digest
         with self._explained("the Docker engine refuses the container", self._image_of(kind)):
-            runtime = self._options.runtime
-            if runtime and runtime not in (self._engine.info().get("Runtimes") or {}):
-                what = f"the engine has no runtime called {runtime}"
-                raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
             image = self._engine.images.get(self._image_of(kind))
             self._image_variables = dict(each.split("=", 1) for each in image.attrs["Config"].get("Env") or () if "=" in each)
             container = self._engine.api.create_container(**self._arguments(self._engine, kind, layout))
@@ -316,7 +312,6 @@ class DockerBackend:
             "log_config": LogConfig(type="none"),
             "init": False,
             "auto_remove": True,
-            "runtime": self._options.runtime or None,
             "mounts": self._mounts(kind, layout),
         }
 

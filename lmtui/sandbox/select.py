@@ -55,7 +55,6 @@ async def select_sandbox(
     backend: str = "auto",
     network: str = "none",
     image: str = DEFAULT_IMAGE,
-    runtime: str = "",
     toolchains: Sequence[Path] = (),
     hosts: Sequence[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
@@ -72,7 +71,6 @@ async def select_sandbox(
         backend: one of `BACKENDS`; `auto` takes the strongest that works, never one without isolation.
         network: `none`; `proxy` for hosts that `hosts` or the user allow; `on` for all that this machine can reach.
         image: the image for Docker and Podman.
-        runtime: the container engine's runtime (runsc, kata); with one, only a container engine will do.
         toolchains: folders of the user's tools that commands may read, at the same path.
         hosts: patterns of hosts that the proxy lets through without asking.
         variables: what commands get in their environment next to the usual.
@@ -81,20 +79,20 @@ async def select_sandbox(
         masks: what no command sees, whether or not a session is open.
 
     Raises:
-        UsageError: the workspace, the backend, the network, the runtime or a folder cannot be.
+        UsageError: the workspace, the backend, the network or a folder cannot be.
     """
     folder = await asyncio.to_thread(check_workspace, workspace)
-    _check_choice(backend, network, runtime)
+    _check_choice(backend, network)
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     allowed = tuple(map(parse_pattern, hosts))
     tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
     folders = await asyncio.to_thread(check_added, added, folder, tools)
     given = tuple(sorted(variables.items()))
-    options = Options(network, allowed, given, image, runtime, shown, limits, folders)
+    options = Options(network, allowed, given, image, shown, limits, folders)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
     pool = _shared.get(key)
     if pool is None:
-        names = (backend,) if backend != "auto" else _ENGINES if runtime else _ORDER
+        names = (backend,) if backend != "auto" else _ORDER
         pool = _shared[key] = _new_pool(folder, names, options)
     pool.users += 1
     pool.open_with(masks)
@@ -110,16 +108,14 @@ def _new_pool(folder: Path, names: Sequence[str], options: Options) -> SandboxPo
     return SandboxPool(folder, partial(choose, candidates, folder, options, outside=outside), gates, proxy, outside)
 
 
-def _check_choice(backend: str, network: str, runtime: str) -> None:
-    """Refuse a backend that does not exist, or that lacks the network or the runtime."""
+def _check_choice(backend: str, network: str) -> None:
+    """Refuse a backend that does not exist, or that lacks the network."""
     if backend not in BACKENDS:
         raise UsageError(f"no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
     if network not in NETWORKS:
         raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
     if network == "proxy" and backend not in ("auto", *FULL):
         raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
-    if runtime and backend not in ("auto", *_ENGINES):
-        raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
 
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
@@ -130,7 +126,7 @@ def _for_server(workspace: Path, options: Options, name: str, launch: Launch, pr
             raise UsageError(f"{folder} cannot hold tools of a server: commands may change {added.path}.")
     shown = check_toolchains(named, workspace)
     network = "on" if "*" in launch.hosts else "none"
-    own = Options(network, (), (), options.image, options.runtime, (*options.toolchains, *shown), limits=options.limits)
+    own = Options(network, (), (), options.image, (*options.toolchains, *shown), limits=options.limits)
     return make_backend(name, workspace, own, proxy)
 
 
@@ -200,7 +196,7 @@ async def choose(
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", f"{hint} {without}".strip()) from None
 
 
-_proven: set[tuple[str, str, str, str]] = set()
+_proven: set[tuple[str, str, str]] = set()
 _remove = partial(shutil.rmtree, ignore_errors=True)
 
 
@@ -210,7 +206,7 @@ async def prove(backend: Backend, options: Options, make: Callable[[str, Path, O
     Raises:
         SandboxUnavailable: it does not start, or does not hold what it promises.
     """
-    key = (backend.name, backend.network, options.image, options.runtime)
+    key = (backend.name, backend.network, options.image)
     if key in _proven or not backend.is_isolated:
         return True
     folder = await asyncio.to_thread(_empty_folder)

@@ -70,7 +70,7 @@ _MASKED_BY_RULE = "[masked, as a rule denies it: {paths}]"
 _MASKED_BY_NAME = "[masked, as it may hold secrets: {paths}. A command that names the file asks the user to show it.]"
 _ENDS = {
     "memory": "[killed: it used more than {memory_mb:,} MB of memory; {memory_hint}]",
-    "processes": "[killed: it started more than {limits.processes:,} processes; the setting command_processes is the limit]",
+    "processes": "[killed: it started more than {limits.processes:,} processes]",
     "killed": "[killed]",
 }
 # What a command says when it meets a limit that does not kill it.
@@ -82,10 +82,10 @@ _HOW_TO_INSTALL = "[no network here; to install packages call shell again with n
 _TOOLS_CHANGED = "[the sandbox has other tools of this project now: run the command again]"
 _LIMITS_MET = {
     re.compile(r"can't start new thread|Resource temporarily unavailable|EAGAIN"): (
-        "[at most {limits.processes:,} processes and threads (the setting command_processes)]"
+        "[at most {limits.processes:,} processes and threads of all commands together]"
     ),
     re.compile(r"File too large|EFBIG|File size limit"): ("[at most {limits.file_mb:,} MB a file]"),
-    re.compile(r"No space left on device|ENOSPC"): "[/tmp holds {limits.tmp_mb:,} MB (the setting command_tmp_mb)]",
+    re.compile(r"No space left on device|ENOSPC"): "[/tmp holds {limits.tmp_mb:,} MB]",
 }
 
 

@@ -145,13 +145,26 @@ _FIRST_OUTPUT_S = 2.0
 _HOW_TO_GO_ON = '; the tool background continues it: {{"id": "{id}"}} reads, {{"id": "{id}", "action": "stop"}} ends it'
 
 
+_MAX_DOCUMENT_CHARS = 8192
+# How models write a message of several lines.  A line that begins with the mark may end it earlier, so none does.
+_MESSAGE = re.compile(r"((?:-m|--message|--body)[ =])\"\$\(cat <<'(\w+)'\n((?:(?![ \t]*\2)[^\n]*\n)*)\2\n\)\"")
+
+
+def _with_plain_messages(command: str) -> str:
+    """Return a command with messages from here-documents in quotes: lmtui reads these, and so does every shell."""
+    if len(command) > _MAX_DOCUMENT_CHARS:
+        return command
+    plain, count = _MESSAGE.subn(lambda found: found[1] + shlex.quote(found[3].rstrip("\n")), command)
+    return plain if count == command.count("<<") else command
+
+
 TIMEOUT_DOC = "seconds; default {limits.timeout_s}, limit {limits.max_timeout_s}"
 
 
 class ShellArguments(Arguments):
     """What to run."""
 
-    command: str = argument(also=("cmd", "script", "code"))
+    command: Annotated[str, AfterValidator(_with_plain_messages)] = argument(also=("cmd", "script", "code"))
     timeout: int = argument(0, also=("timeout_s", "timeout_seconds"), doc=TIMEOUT_DOC.format(limits=CommandLimits()))
     background: bool = argument(default=False, also=("run_in_background", "is_background"))
     network: bool = argument(default=False, also=("allow_network", "needs_network"), doc="to install packages")

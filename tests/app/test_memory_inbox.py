@@ -181,7 +181,7 @@ async def test_a_log_that_came_with_the_folder_is_not_read(open_one: Open, works
 
 
 async def test_nothing_is_read_while_it_is_off(open_one: Open) -> None:
-    runtime = open_one((await ScriptedServer(TALK).__aenter__()).url, memory_reflection="off")
+    runtime = open_one((await ScriptedServer(TALK).__aenter__()).url, memory="manual")
     with pytest.raises(UsageError, match="is off"):
         await runtime.extensions[WorkspaceMemory].reflect()
 
@@ -316,17 +316,3 @@ async def test_a_skill_is_kept_in_the_folder_and_can_be_used(open_one: Open, wor
         assert await runtime.extensions[WorkspaceMemory].keep(found.id) == ".lmagent/skills/release/SKILL.md"
         assert (workspace / ".lmagent/skills/release/SKILL.md").read_text() == found.text
         assert "2. Push" in (await runtime.extensions[Skills].use("release")).text
-
-
-async def test_what_is_kept_can_be_edited_and_moved_before(open_one: Open) -> None:
-    async with ScriptedServer(reading({"corrections": [CORRECTION]}), TALK) as server:
-        runtime = open_one(server.url)
-        await taught(runtime)
-        (found,) = await reflected(runtime)
-        with pytest.raises(UsageError, match="is empty"):
-            await runtime.extensions[WorkspaceMemory].keep(found.id, "…")
-        assert await runtime.extensions[WorkspaceMemory].keep(found.id, "Prefer pytest", MemoryScope.USER) == "all folders"
-        (note,) = await runtime.extensions[WorkspaceMemory].notes()
-        assert (note.text, note.scope, note.source) == ("Prefer pytest", MemoryScope.USER, found.session)
-        with pytest.raises(UsageError, match="already been decided"):
-            await runtime.extensions[WorkspaceMemory].keep(found.id)

@@ -39,7 +39,7 @@ def service_of(runtime: Runtime) -> PipelineService:
 
 async def worked(open_one: Open, url: str, workspace: Path, text: str, **settings: Any) -> tuple[PipelineService, PipelinePlan]:
     (workspace / "PLAN.md").write_text(text)
-    service = service_of(open_one(url, **{"sandbox": "bubblewrap", "verify": "off", "titles": "off"} | settings))
+    service = service_of(open_one(url, **{"sandbox": "bubblewrap", "verify": "off"} | settings))
     return service, await service.work("PLAN.md", service.options())
 
 
@@ -55,7 +55,7 @@ async def test_a_server_that_is_away_costs_no_attempt(
     away = await serve(write("a.txt"), DONE)
     url = away.url
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
-    service = service_of(open_one(url, sandbox="bubblewrap", verify="off", titles="off", max_retries=0))
+    service = service_of(open_one(url, sandbox="bubblewrap", verify="off", max_retries=0))
     await service.files.planned("PLAN.md", service.options())
     await away.__aexit__(None, None, None)
     work = asyncio.create_task(service.work("PLAN.md", service.options()))
@@ -80,23 +80,11 @@ async def test_what_the_user_did_not_commit_is_not_swept_into_commits(open_one: 
     text = "- [ ] Add a line\n  check: grep -q theirs a.txt\n"
     notes: list[str] = []
     (workspace / "PLAN.md").write_text(text)
-    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off", titles="off"))
+    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off"))
     service.on_note = notes.append
     plan = await service.work("PLAN.md", service.options())
     assert (states(plan), plan.tasks[0].commit, (workspace / "a.txt").read_text()) == (["done"], "", "mine\ntheirs\n")
     assert any("not committed" in each and "a.txt" in each for each in notes)
-
-
-@pytest.mark.full
-async def test_a_blocking_question_holds_the_end_up_until_it_is_answered(open_one: Open, serve: Serve, workspace: Path) -> None:
-    server = await serve(write("a.txt"), DONE)
-    service, plan = await worked(open_one, server.url, workspace, f"{plan_of('a.txt')}\nBLOCKING: Which licence?\n")
-    assert (plan.is_done, states(plan)) == (False, ["done"])
-    assert "Which licence?" in plan.problem
-    with pytest.raises(UsageError, match="no question 2"):
-        await service.answer("PLAN", 2, "MIT")
-    await service.answer("PLAN", 1, "MIT")
-    assert (await service.work("PLAN.md", service.options())).is_done
 
 
 async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
@@ -104,7 +92,7 @@ async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
 ) -> None:
     server = await serve(write("b.txt"), DONE)
     (workspace / "PLAN.md").write_text(plan_of("a.txt", "b.txt"))
-    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off", titles="off"))
+    service = service_of(open_one(server.url, sandbox="bubblewrap", verify="off"))
     await service.files.planned("PLAN.md", service.options())
     await service.do("PLAN", 2, TaskAction.EARLIER)
     assert [each.id for each in (await service.read())[0].queue] == [2, 1]
@@ -121,7 +109,7 @@ async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
 async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_attended: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"), DONE)
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
-    service = service_of(open_attended(server.url, sandbox="bubblewrap", verify="off", titles="off"))
+    service = service_of(open_attended(server.url, sandbox="bubblewrap", verify="off"))
     await service.files.planned("PLAN.md", service.options())
     await service.pause("PLAN", is_paused=True)
     ran = [service.is_running]
@@ -160,11 +148,17 @@ async def test_what_cannot_be_begun_is_said_at_once(open_one: Open, open_attende
 
 
 @pytest.mark.full
-async def test_criteria_of_a_specification_hold_the_end_up(open_one: Open, serve: Serve, workspace: Path) -> None:
+async def test_criteria_of_a_specification_and_open_questions_hold_the_end_up(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
     server = await serve(write("a.txt"), DONE)
     (workspace / "SPEC.md").write_text("# Spec\n\n- AC-1: there is b.txt\n  check: test -s b.txt\n- BLOCKING: Who pays?\n")
-    service, plan = await worked(open_one, server.url, workspace, plan_of("a.txt"))
+    service, plan = await worked(open_one, server.url, workspace, f"{plan_of('a.txt')}\nBLOCKING: Which licence?\n")
     assert (plan.is_done, states(plan)) == (False, ["done"])
+    assert "Which licence?" in plan.problem
+    with pytest.raises(UsageError, match="no question 3"):
+        await service.answer("PLAN", 3, "MIT")
+    await service.answer("PLAN", 1, "MIT")
     (workspace / "SPEC.md").write_text("# Spec\n\n- AC-1: there is b.txt\n  check: test -s b.txt\n")
     _, reasons = await service.gate("PLAN")
     assert len(reasons) == 1

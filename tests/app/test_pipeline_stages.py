@@ -21,7 +21,7 @@ from lmtui.store.pipeline_queue import PipelineFile
 from tests.app.conftest import Open
 from tests.app.test_pipeline import plan_of, service_of, states, worked
 
-SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "titles": "off", "plan_commits": "off"}
+SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "plan_commits": "off"}
 REVIEWER = ("reviewer: scripted",)
 DONE = ScriptedTurn("It is done.")
 
@@ -61,7 +61,7 @@ async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
     scripts = (rejected, review("+good", "APPROVED", "fine"), does("Write a.txt", "echo good > a.txt", 2))
     async with ScriptedServer(*scripts, does("Write a.txt", "echo bad > a.txt")) as server:
         (workspace / "PLAN.md").write_text(plan_of("a.txt"))
-        service = service_of(open_one(server.url, **SETTINGS, roles=REVIEWER, review="gate"))
+        service = service_of(open_one(server.url, **SETTINGS, roles=REVIEWER, gate="strict"))
         seen: set[bytes] = set()
         file = workspace / "a.txt"
         service.follow_changes(lambda: seen.add(file.read_bytes() if file.exists() else b""))
@@ -102,7 +102,7 @@ async def test_a_change_that_fails_with_what_was_merged_meanwhile_is_undone_to_t
     async with ScriptedServer(*scripts) as server:
         (workspace / "PLAN.md").write_text(AT_MOST_TEN)
         before |= contents(workspace)
-        service = service_of(open_one(server.url, **SETTINGS, phase_batch=2))
+        service = service_of(open_one(server.url, **SETTINGS))
         undone: list[dict[str, tuple[bytes, int]]] = []
 
         def look() -> None:
@@ -110,7 +110,7 @@ async def test_a_change_that_fails_with_what_was_merged_meanwhile_is_undone_to_t
                 undone.append(contents(workspace))
 
         service.follow_changes(look)
-        plan = await service.work("PLAN.md", service.options())
+        plan = await service.work("PLAN.md", replace(service.options(), batch=2))
     assert (plan.is_done, stages(plan, 1), stages(plan, 2)) == (True, [""], ["integrator", ""]), plan
     assert "after other tasks were merged" in plan.task(2).attempts[0].findings[0]
     assert undone[0].pop("a.n")[0] == b"6\n"
@@ -129,12 +129,12 @@ def repeats(match: str, command: str) -> Scenario:
 async def test_an_attempt_ends_when_its_budget_is_used_up(open_one: Open, workspace: Path, budget: str) -> None:
     text = f"- [ ] Write a.txt\n  check: test -s a.txt\n  budget: {budget}\n"
     async with ScriptedServer(repeats("Write a.txt", "date +%N >> other.txt")) as server:
-        _, plan = await worked(open_one, server.url, workspace, text, **SETTINGS, task_attempts=2)
+        _, plan = await worked(open_one, server.url, workspace, text, **SETTINGS)
         first = sum("An earlier attempt" not in each for each in prompts(server) if each.startswith("Write a.txt."))
         told = prompts(server)
     named = budget.replace("1 tokens", "1 token").replace(" 900000", ", 900,000")
-    assert [each.findings for each in plan.task(1).attempts] == [(f"budget exhausted: {named}",)] * 2
-    assert (stages(plan, 1), plan.task(1).why) == (["coder", "coder"], "2 attempts failed: coder")
+    assert [each.findings for each in plan.task(1).attempts] == [(f"budget exhausted: {named}",)] * 3
+    assert (stages(plan, 1), plan.task(1).why) == (["coder"] * 3, "3 attempts failed: coder")
     assert any(f"failed (coder):\n- budget exhausted: {named}" in each for each in told)
     assert first == (1 if budget == "1 tokens" else 3)
     assert not (workspace / "other.txt").exists()
@@ -157,7 +157,7 @@ async def test_a_task_that_ends_leaves_a_checkpoint(open_one: Open, workspace: P
     folder = workspace / "plans/PLAN/tasks"
     async with ScriptedServer(script, does("Write b.txt", "echo b > x.txt"), does("Write d.txt", "echo d > d.txt")) as server:
         (workspace / "PLAN.md").write_text(text)
-        service = service_of(open_one(server.url, **{**SETTINGS, "plan_commits": "on"}, task_attempts=1))
+        service = service_of(open_one(server.url, **{**SETTINGS, "plan_commits": "on"}))
         plan = await service.work("PLAN.md", service.options())
     assert states(plan) == ["done", "failed", "failed", "done"]
     first, second = plan.task(1).attempts[0], plan.task(2).attempts[0]
@@ -170,7 +170,7 @@ async def test_a_task_that_ends_leaves_a_checkpoint(open_one: Open, workspace: P
         "\n## Next\n\n- nothing\n\n## Blockers\n\n- nothing\n"
     )
     failed = (folder / "2.md").read_text()
-    assert "failed: 1 attempt failed: verifier" in failed
+    assert "failed: no progress: verifier" in failed
     assert f"- attempt 1: failed at verifier, +1 −0 (session {second.session}, scripted)" in failed
     assert "\n## Changed\n\n- nothing\n\n## Checks\n\n- `test -s b.txt`: not run\n" in failed
     assert "\n## Next\n\n- `lmtui pipeline retry PLAN 2`\n" in failed
@@ -255,7 +255,7 @@ async def test_what_the_user_changes_while_a_merged_task_is_checked_again_stays(
     )
     (workspace / "PLAN.md").write_text(AT_MOST_TEN)
     async with ScriptedServer(*scripts) as server:
-        service = service_of(open_one(server.url, **SETTINGS, phase_batch=2))
+        service = service_of(open_one(server.url, **SETTINGS))
         told: list[str] = []
         service.on_note = told.append
 
@@ -265,7 +265,7 @@ async def test_what_the_user_changes_while_a_merged_task_is_checked_again_stays(
             mine.write_text("mine\n")
 
         editing = asyncio.create_task(edit())
-        await service.work("PLAN.md", service.options())
+        await service.work("PLAN.md", replace(service.options(), batch=2))
         await editing
     assert mine.read_text() == "mine\n"
     assert any(each.startswith("task 2: its changes could not be undone: ") for each in told), told

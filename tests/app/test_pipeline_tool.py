@@ -16,7 +16,7 @@ from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run
 from tests.app.test_pipeline import plan_of, service_of, states, write
 
-SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "titles": "off"}
+SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off"}
 ADDED: dict[str, Any] = {"title": "Write a.txt", "files": ["a.txt"], "checks": ["test -s a.txt"]}
 
 
@@ -118,12 +118,12 @@ async def test_nobody_there_and_try_mode_refuse_what_asks(open_one: Open, serve:
 
 async def test_status_says_what_failed_and_why_and_what_comes_next(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(DONE)
-    runtime = open_one(server.url, **SETTINGS, task_attempts=1)
+    runtime = open_one(server.url, **SETTINGS)
     service = service_of(runtime)
     await queued(service, workspace, plan_of("a.txt", "b.txt"))
     await service.work("plans/files.md", service.options())
     server = await serve(call("", "pipeline_status"), call("", "retry_failed"), call("skip", task=2), DONE)
-    later = open_one(server.url, **SETTINGS, task_attempts=1)
+    later = open_one(server.url, **SETTINGS)
     session = await later.new_session(Policy(is_attended=True))
     answering(session, Outcome.ONCE)
     shown, retried, skipped = results(await run(session))

@@ -34,7 +34,7 @@ async def jobs(runtime: Runtime, _: Path) -> None:
 async def test_a_failover_is_told_as_a_retry_that_names_both_servers(open_one: Open, serve: Serve) -> None:
     cut = ScriptedTurn("half of it", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
     servers = [await serve(cut), await serve(DONE)]
-    runtime = open_one(servers=(servers[0].url, servers[1].url), titles="off")
+    runtime = open_one(servers=(servers[0].url, servers[1].url))
     found = await run(await runtime.new_session())
     retries = [each for each in found if isinstance(each, RetryScheduled)]
     assert len(retries) == 1

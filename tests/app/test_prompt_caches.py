@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lmtui.app.prompt_caches import PromptCaches, SessionPromptCache
-from lmtui.config import Config
 from lmtui.core.events import Notice
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.sessions import Session
@@ -34,8 +33,7 @@ class Life:
 
     def __init__(self, url: str, session: str = "one", **options: Any) -> None:
         self.provider = OpenAICompatible(url)
-        config = Config(kv_cache_gb=options.pop("kv_cache_gb", 1.0))
-        self.caches = PromptCaches(lambda: config, **options)
+        self.caches = PromptCaches(**options)
         self.cache = SessionPromptCache(self.caches, session)
         self.told: list[str] = []
         self.cache.tell = lambda notice: self.told.append(notice.text)
@@ -205,8 +203,8 @@ async def test_what_another_session_left_in_the_slot_is_not_saved_as_ours(llama:
 
 
 async def test_a_cache_over_the_budget_is_not_used_and_told(llama: LlamaServer) -> None:
-    one = await lived(llama.url, kv_cache_gb=0.00001)
-    assert one.told == ["The prompt cache was not saved: it does not fit into kv_cache_gb."]
+    one = await lived(llama.url, budget_bytes=10_000)
+    assert one.told == ["The prompt cache was not saved: it is larger than 4 GB."]
     assert [each.session for each in PromptCacheRecords().all()] == [""]
 
 

@@ -97,7 +97,7 @@ async def start() -> AsyncIterator[Start]:
 
 async def turns(open_one: Open, server: FakeServer, *modes: Mode, **settings: Any) -> list[Event]:
     """Run a turn in each mode and return what was published."""
-    given = {"model": "small", "roles": ROLES, "titles": "off"} | settings
+    given = {"model": "small", "roles": ROLES} | settings
     session = await open_one(server.url, **given).new_session()
     found: list[Event] = []
     unsubscribe = session.subscribe(lambda envelope: found.append(envelope.event))

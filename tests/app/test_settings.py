@@ -43,7 +43,7 @@ def test_every_setting_is_shown_with_its_value_source_and_help(tmp_path: Path) -
     assert [row.name for row in book.settings.rows()] == list(SETTINGS)
     assert all(row.doc for row in book.settings.rows())
     rows = {row.name: (row.group, row.label) for row in book.settings.rows()}
-    assert rows["command_processes"] == ("Sandbox", "Command processes")
+    assert rows["command_memory_mb"] == ("Sandbox", "Command memory (MB)")
     assert not any("_" in label for _, label in rows.values())
     assert book.row("model") == ("from-env", "environment")
     assert book.row("temperature") == ("0.1", "flag")

@@ -35,12 +35,12 @@ HELP = {
 SETTINGS = {
     "instructions": ("append_system_prompt",),
     "hooks": ("hooks",),
-    "mcp": ("mcp", "mcp_serve_tools"),
-    "jobs": ("scheduler_interval_s", "inbox"),
+    "mcp": ("mcp",),
+    "jobs": ("inbox",),
     "otel": ("otel_endpoint",),
     "web_tools": ("web_search", "web_search_key"),
-    "memory": ("memory", "memory_recall", "memory_reflection"),
-    "checks": ("verify", "check_profiles", "goal", "gate", "review", "check_timeout_s"),
+    "memory": ("memory",),
+    "checks": ("verify", "check_profiles", "goal", "gate", "check_timeout_s"),
 }
 SLASH = {
     "instructions": ("instructions", "soul", "init"),

@@ -141,7 +141,7 @@ async def test_what_needs_approval_is_refused_with_the_way_to_allow_it(program: 
 async def test_an_untrusted_folder_loosens_nothing_and_runs_nothing(program: Program) -> None:
     home = program.workspace / ".lmagent"
     home.mkdir()
-    (home / "config.toml").write_text("mcp_serve_tools = 'all'\nmode = 'auto'\nallow = ['Write(*)', 'Shell(*)']\n")
+    (home / "config.toml").write_text("mode = 'auto'\nallow = ['Write(*)', 'Shell(*)']\n")
     (home / "hooks.json").write_text(
         json.dumps({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": f"touch {program.home}/ran"}]}]}})
     )
@@ -153,9 +153,8 @@ async def test_an_untrusted_folder_loosens_nothing_and_runs_nothing(program: Pro
         assert (await client.call_tool("write", {"path": "b.txt", "content": "x"})).is_error
     assert not (program.workspace / "b.txt").exists()
     (program.home / "config").mkdir(parents=True)
-    (program.home / "config/config.toml").write_text("mcp_serve_tools = 'grep, edit'\n")
     (program.home / "config/mcp.json").write_text((home / "mcp.json").read_text())
-    async with served(program) as client:  # of the user's own settings the tools count, and no server of theirs is started
+    async with served(program, "--tools", "grep, edit") as client:  # no server of the user's own is started
         assert [tool.name for tool in (await client.list_tools()).tools] == ["edit", "grep"]
         await client.call_tool("grep", {"pattern": "two"})
     assert not (program.home / "ran").exists()

@@ -368,16 +368,6 @@ async def test_a_reviewer_that_writes_prose_is_asked_three_times_and_then_it_is_
     assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
 
 
-@pytest.mark.parametrize(("lines", "is_cut"), [(10, False), (30_000, True)])
-async def test_a_reviewer_is_told_where_the_difference_is_cut(lines: int, is_cut: bool) -> None:
-    made = diffed(
-        Reviewed(), answer("", write(content="one\n" * lines)), answer("Done."), answer(REJECTED), answer("It is so.")
-    )
-    await made.run("write a.txt")
-    (asked,) = [request.messages[-1].text for request in made.provider.requests if request.model == "large"]
-    assert asked.endswith("The rest exists, but is not shown.]") is is_cut
-
-
 def test_a_review_says_how_sure_it_is_and_of_what_kind_a_finding_is_and_other_text_is_none() -> None:
     found = read_review(
         '{"verdict": "REJECTED", "findings": [{"severity": "major", "message": "x", "confidence": 7, "class": "lost data"},'

@@ -93,7 +93,7 @@ EffectReview: drop keep parts
 WorkspaceChecks: cancel listed rules why_nothing
 McpServers: answer_with listen problems resources servers settle
 WorkspaceMemory: waiting
-WorkspacePipeline: follow_changes is_running known most_attempts read stop
+WorkspacePipeline: follow_changes is_running known read stop
 PromptFiles: found read
 Skills: found listing promoted read_file use
 """

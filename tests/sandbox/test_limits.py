@@ -8,7 +8,7 @@ import pytest
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import backend
 from lmtui.sandbox.backend import in_control_group
-from tests.sandbox.conftest import CONFINED, ISOLATED, LIMITS, fill
+from tests.sandbox.conftest import CONFINED, LIMITS, fill
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -18,7 +18,7 @@ async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox:
         pytest.skip("root has no limit of processes without control groups")
     result = await sandbox.run_command("for i in $(seq 300); do sleep 9 & done; echo started; false", timeout_s=1)
     assert "Resource temporarily unavailable" in result.text
-    assert result.text.endswith("[at most 128 processes and threads (the setting command_processes)]")
+    assert result.text.endswith("[at most 128 processes and threads of all commands together]")
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
@@ -27,15 +27,6 @@ async def test_files_over_the_limit_are_refused(sandbox: Sandbox, workspace: Pat
     assert "File size limit exceeded" in result.text or "File too large" in result.text
     assert result.text.endswith("[at most 256 MB a file]")
     assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
-
-
-@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_there_is_no_right_and_no_way_to_the_kernel_s_settings(sandbox: Sandbox) -> None:
-    command = "grep -h Cap /proc/self/status; (: >> /proc/sys/kernel/core_pattern); (: >> /proc/sys/kernel/hostname)"
-    result = await sandbox.run_command(command)
-    sets = [int(line.split()[1], 16) for line in result.output.splitlines() if line.startswith("Cap")]
-    assert sets[:3] == [0, 0, 0]
-    assert result.output.count("Read-only file system") + result.output.count("ermission denied") == 2
 
 
 def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path: Path) -> None:

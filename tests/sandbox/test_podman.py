@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.sandbox import docker
 from lmtui.sandbox.backend import Options
 from lmtui.sandbox.docker import PodmanBackend
-from lmtui.sandbox.select import select_sandbox
-from tests.sandbox.conftest import LIMITS, OpenSandbox, unavailable
+from tests.sandbox.conftest import LIMITS
 
 
 @pytest.fixture
@@ -48,23 +46,3 @@ def test_what_podman_tells_of_its_container_is_compared(workspace: Path, dropped
     }  # fmt: skip
     assert (backend._differences(told, "none") == "") == is_right
     assert "Privileged" in PodmanBackend(workspace)._differences({**told, "Privileged": True, "CapDrop": ["ALL"]}, "none")
-
-
-@pytest.mark.docker
-async def test_a_runtime_that_the_engine_does_not_have_is_refused_by_name(workspace: Path, open_sandbox: OpenSandbox) -> None:
-    sandbox = await select_sandbox(workspace, backend="docker", runtime="no-such-runtime")
-    with pytest.raises(SandboxUnavailable) as raised:
-        await sandbox.status()
-    await sandbox.close()
-    if "no-such-runtime" not in str(raised.value):
-        unavailable(raised.value)
-    assert "sandbox_runtime" in raised.value.hint
-
-
-async def test_a_runtime_leaves_only_container_engines_to_choose_from(workspace: Path) -> None:
-    with pytest.raises(UsageError, match="bubblewrap has no runtime"):
-        await select_sandbox(workspace, backend="bubblewrap", runtime="runsc")
-    sandbox = await select_sandbox(workspace, runtime="no-such-runtime")
-    with pytest.raises(SandboxUnavailable, match="no sandbox works here"):
-        await sandbox.status()
-    await sandbox.close()

@@ -46,6 +46,21 @@ async def test_rules_see_one_name_of_the_workspace(root: str, command: str, subj
     assert (call.subjects, (await call.preview(Bench().context())).text) == ((subject,), command)
 
 
+DOCUMENT = "git commit -m \"$(cat <<'EOF'\n{}\nEOF\n)\""
+
+
+@for_each(("command", "line"), [
+    (DOCUMENT.format("Fix it\n\nIt's `so` $(rm -rf ~)\n"), "git commit -m 'Fix it\n\nIt'\"'\"'s `so` $(rm -rf ~)'"),
+    (f"git add -A && {DOCUMENT.format('Fix')} && git status", "git add -A && git commit -m Fix && git status"),
+    *((kept, kept) for kept in (
+        DOCUMENT.format("a\nEOF\nrm x"), DOCUMENT.format("a\nEOF)\"; rm x; \""), DOCUMENT.format("$(rm x)").replace("'", ""),
+        DOCUMENT.format("a").replace("\n)", "\nrm x)"), f"cat >do.sh <<'X'\n{DOCUMENT.format('a')}\nX",
+    )),
+])  # fmt: skip
+def test_a_message_from_a_here_document_is_judged_and_run_as_the_text_it_is(command: str, line: str) -> None:
+    assert REGISTRY.prepare("shell", json.dumps({"command": command})).subjects == (line,)
+
+
 def test_a_command_that_is_prepared_again_changes_the_folder_once() -> None:
     call = REGISTRY.prepare("shell", '{"command": "make", "workdir": "sub"}')
     again = REGISTRY.prepare("shell", json.dumps(dict(call.arguments)))

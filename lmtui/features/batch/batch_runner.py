@@ -142,7 +142,7 @@ class BatchRunner:
             for number in range(self._options.tries):
                 attempts = self._host.new_attempts(_left(budget, spent))
                 try:
-                    found = await attempts.try_task(task.text, task.title, task.checks, 1, number)
+                    found = await attempts.try_task(task.text, task.title, task.checks, number)
                     cost = attempts.spent_of(found)
                 finally:
                     await to_the_end(attempts.close())

@@ -23,7 +23,6 @@ from lmtui.core.project_checks import (
     CommandEnded,
     Gate,
     ProjectCheck,
-    ReviewUse,
     Rung,
     WorkspaceChecks,
     bounded,
@@ -196,7 +195,7 @@ class ChecksService(WorkspaceFeature):
 
     def policy(self, config: Config) -> CheckPolicy:
         """Return what findings do to a turn, as settings have it."""
-        return CheckPolicy(Gate(config.gate), ReviewUse(config.review))
+        return CheckPolicy(Gate(config.gate))
 
     def _profile(self) -> tuple[str, Mapping[str, str]]:
         """Return the name of the profile in use and its commands; none where it is not there."""
@@ -220,8 +219,10 @@ class ChecksService(WorkspaceFeature):
         config, (name, commands) = self.host.config, self._profile()
         others = [each for each in parse_profiles(config.check_profiles) if each != name]
         reviewer = sanitize_line(parse_roles(config.roles).get(ModelRole.REVIEWER, RoleModel()).model)
-        by = "" if config.review == "off" else f" (reviewer: {reviewer or 'none; name one with the setting roles'})"
-        rows = [("gate", f"{config.gate} ({_GATES[config.gate]})"), ("review", f"{config.review}{by}")]
+        rows = [
+            ("gate", f"{config.gate} ({_GATES[config.gate]})"),
+            ("reviewer", reviewer or "none (name one with the setting roles)"),
+        ]
         if name or others:
             used = (name if commands else self._missing(name)) if name else "none"
             rows.insert(0, ("profile", used + (f"  (switch with /checks NAME: {', '.join(others)})" if others else "")))

@@ -26,6 +26,7 @@ MOST_AT_ONCE = 4
 NAP_S = 0.5
 EMPTY_NAP_S = 2.0  # without jobs, so that an idle host costs next to nothing
 PATIENCE_S = 20.0
+MOST_INTERVAL_S = 60.0
 _BUSY_AGAIN_S = 2.0
 _ENTRY_NAPS_S = (0.01, 0.02, 0.0)  # whoever asks whether the workspace is served holds its lock for a moment
 
@@ -85,7 +86,7 @@ class SchedulerDeps:
     inbox: InboxFolder | None = None
     on_change: Callable[[JobsRead], None] = lambda _: None
     on_problem: Callable[[str], None] = lambda _: None
-    interval_s: Callable[[], float] = lambda: 60.0
+    interval_s: float = MOST_INTERVAL_S
 
 
 class Scheduler:
@@ -158,7 +159,7 @@ class Scheduler:
         if not deps.table.exists():
             return ()
         version, mono_s = deps.table.version(), deps.clock.mono_s()
-        is_same = version == self._version and mono_s - self._read_s < deps.interval_s()
+        is_same = version == self._version and mono_s - self._read_s < deps.interval_s
         if is_same and not self._changes(self._read.records):
             return ()
         self._version, self._read_s = version, mono_s  # before it is read: who changes it meanwhile says so after this

@@ -36,7 +36,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
-from lmtui.features.jobs.scheduler import Scheduler, SchedulerDeps
+from lmtui.features.jobs.scheduler import MOST_INTERVAL_S, Scheduler, SchedulerDeps
 from lmtui.features.jobs.schedules import first_time, read_schedule
 from lmtui.features.service import FeatureHost, WorkspaceFeature, index_row
 from lmtui.paths import inbox_dir
@@ -137,7 +137,7 @@ class WorkspaceJobs(WorkspaceFeature):
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+    async def serve(self, *, until_empty: bool = False, interval_s: float = MOST_INTERVAL_S) -> None:
         if self._task is not None:
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()
@@ -208,7 +208,7 @@ class WorkspaceJobs(WorkspaceFeature):
                 inbox=inbox,
                 on_change=self._changed,
                 on_problem=say,
-                interval_s=lambda: interval_s or self.host.config.scheduler_interval_s,
+                interval_s=interval_s,
             )
         )
 

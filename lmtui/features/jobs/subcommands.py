@@ -16,6 +16,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob, job_lines, when_text
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
+from lmtui.features.jobs.scheduler import MOST_INTERVAL_S
 from lmtui.features.jobs.service import WorkspaceJobs, problems
 from lmtui.features.service import CommandCall, FeatureHost
 from lmtui.settings import MODES
@@ -145,7 +146,9 @@ async def scheduler(call: CommandCall) -> int:
         teller = _Teller((await jobs.read()).records)
         _ = jobs.follow_changes(teller.take)
         with _stopping() as stopped:
-            serving = asyncio.ensure_future(jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0))
+            serving = asyncio.ensure_future(
+                jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or MOST_INTERVAL_S)
+            )
             stop = asyncio.ensure_future(stopped.wait())
             await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
             is_stopped = not serving.done()

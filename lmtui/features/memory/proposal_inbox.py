@@ -164,8 +164,8 @@ class ProposalInbox:
 
     async def reflect(self) -> int:
         """Read sessions now; see `core.memory_values.WorkspaceMemory.reflect`."""
-        if self._host.config.memory_reflection == "off":
-            raise UsageError("reading sessions for proposals is off", 'Set memory_reflection = "idle".')
+        if self._host.config.memory != "on":
+            raise UsageError("reading sessions for proposals is off", 'Set memory = "on".')
         return await self._reflection.read()
 
     async def close(self) -> None:

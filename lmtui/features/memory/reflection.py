@@ -353,7 +353,7 @@ class Reflection:
                 task.cancel()
 
     def _wait(self, seconds: float) -> None:
-        if self._is_closed or not self._host.is_attended or self._host.config.memory_reflection == "off":
+        if self._is_closed or not self._host.is_attended or self._host.config.memory != "on":
             return
         if self._timer is not None:
             self._timer.cancel()

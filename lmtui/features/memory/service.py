@@ -53,7 +53,7 @@ class MemoryService(WorkspaceFeature):
         self.files = MemoryFiles(host.workspace)
         self.trust = (self.files.trust,)
         self._inbox = ProposalInbox(host, extensions, self, self.files)
-        self._is_on = host.config.memory == "on"
+        self._is_on = host.config.memory != "off"
         self._search = open_search(host, self.notes, self._embed)
         if self._is_on:
             extensions.add(WorkspaceMemory, self)
@@ -108,7 +108,7 @@ class MemoryService(WorkspaceFeature):
         budget = min(_MOST_INDEX_TOKENS, window_tokens // _WINDOW_SHARE)
         fits_all = not has_index and budget > 0
         text, told = self._index(notes, budget) if fits_all else ("", [])
-        if self.host.config.memory_recall == "on":
+        if self.host.config.memory == "on":
             found = await self._relevant(words, [each for each in notes if each not in told])
             told += found
             text += "".join(map(_line, found))

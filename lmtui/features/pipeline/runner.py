@@ -20,6 +20,7 @@ from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.pipeline import (
     ENDED,
+    MOST_TASK_ATTEMPTS,
     OVER,
     Merge,
     PipelinePlan,
@@ -62,14 +63,12 @@ _CHANGED_NOTHING = "it changed nothing"
 class RunOptions:
     """How a plan is worked on.
 
-    Only tasks of `phase`, where one is named; `is_once`: one wave, then the end.  At most `attempts` fail at each stage, each
-    being `tries` at once.  `batch` tasks are coded before they are reviewed (0: as many as the server has slots).
+    Only tasks of `phase`, where one is named; `is_once`: one wave, then the end.  `batch` tasks are coded before they are
+    reviewed (0: as many as the server has slots).
     """
 
     phase: str = ""
     is_once: bool = False
-    attempts: int = 3
-    tries: int = 1
     batch: int = 0
     has_commits: bool = True
     has_trailers: bool = False
@@ -149,7 +148,7 @@ class PlanRunner:
         try:
             while not self.plan.is_paused:
                 slots = max(1, await self._host.slot_count())
-                most = self._options.batch or max(1, slots // max(1, self._options.tries))
+                most = self._options.batch or slots
                 if wave := next_tasks(self.plan, most, datetime.now(UTC), self._options.phase):
                     if full := await asyncio.to_thread(full_disk, self._host.workspace):
                         for each in wave:
@@ -255,8 +254,7 @@ class PlanRunner:
             self._watcher.prepare(work.attempts)
             try:
                 prompt, title = task_prompt(self.plan, task), f"{self.plan.name} {task.id}: {task.spec.title}"
-                tries, earlier = self._options.tries, len(task.attempts)
-                best = await work.attempts.try_task(prompt, title, task.spec.checks, tries, earlier)
+                best = await work.attempts.try_task(prompt, title, task.spec.checks, len(task.attempts))
             finally:
                 unfollow()
         work.record = _record(best, len(task.attempts) + 1)
@@ -366,7 +364,7 @@ class PlanRunner:
             before = plan.task(work.task.id)
             task = replace(before, state=PipelineState.READY, attempts=(*before.attempts, record))
             is_same = any(each.findings == record.findings and each.digest == record.digest for each in before.attempts)
-            if task.failures(stage) >= self._options.attempts:
+            if task.failures(stage) >= MOST_TASK_ATTEMPTS:
                 return failed(plan, task, f"{pluralize(task.failures(stage), 'attempt')} failed: {stage}")
             return failed(plan, task, f"no progress: {stage}") if is_same and record.digest else [task]
 
@@ -377,7 +375,7 @@ class PlanRunner:
         config, best = self._host.config, work.best
         roles = parse_roles(config.roles)
         assert best is not None
-        if config.review == "off" or ModelRole.REVIEWER not in roles or best.effect is None or best.effect.is_empty:
+        if ModelRole.REVIEWER not in roles or best.effect is None or best.effect.is_empty:
             return
         await self._set(work.task.id, PipelineState.REVIEWING)
         session = await self._session_for_roles()
@@ -387,7 +385,7 @@ class PlanRunner:
             self._watcher.on_note(f"task {work.task.id}: not reviewed, the reviewer gave no usable answer")
         findings = [str(each) for each in written.findings]
         work.record = replace(work.record, findings=tuple(findings[:_MOST_FINDINGS]))
-        if config.review == "gate" and written.is_rejected:
+        if config.gate == "strict" and written.is_rejected:
             await self._reject(work, Stage.REVIEWER, findings)
 
     async def _session_for_roles(self) -> EngineSession:

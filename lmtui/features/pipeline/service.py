@@ -102,10 +102,6 @@ class PipelineService(WorkspaceFeature):
     def is_running(self) -> bool:
         return self._task is not None or self._runner is not None
 
-    @property
-    def most_attempts(self) -> int:
-        return self.host.config.task_attempts
-
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -142,9 +138,6 @@ class PipelineService(WorkspaceFeature):
         """Return how plans are worked on, as the settings have it."""
         config = self.host.config
         return RunOptions(
-            attempts=config.task_attempts,
-            tries=config.task_tries,
-            batch=config.phase_batch,
             has_commits=config.plan_commits != "off",
             has_trailers=config.plan_commits == "trailers",
         )

@@ -122,7 +122,7 @@ async def _run(host: FeatureHost, path: str, arguments: argparse.Namespace) -> i
         options,
         phase=arguments.phase,
         is_once=arguments.single_run,
-        batch=arguments.batch_size or options.batch or (4 if arguments.phase_gated else 0),
+        batch=arguments.batch_size or (4 if arguments.phase_gated else 0),
         has_commits=options.has_commits and not arguments.no_git,
     )
     running = asyncio.ensure_future(_worked(service, path, options, arguments))

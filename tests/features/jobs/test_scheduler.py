@@ -82,7 +82,7 @@ class World:
         return SchedulerDeps(
             self.table, self.run, clock=self.clock, new_claim=lambda: f"claim {next(self.claims)}", serves=lambda: self.serves,
             could_run=lambda job: self.serves or job.id in self.open_here, may_take=self.may_take,
-            on_problem=self.told.append, interval_s=lambda: 3600.0,
+            on_problem=self.told.append, interval_s=3600.0,
         )  # fmt: skip
 
     def may_take(self, record: JobRecord) -> bool:

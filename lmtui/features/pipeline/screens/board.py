@@ -12,7 +12,7 @@ from typing import Unpack
 
 from textual import events
 
-from lmtui.core.pipeline import OVER, WORKING, PipelinePlan, PipelineTask, TaskAttempt
+from lmtui.core.pipeline import MOST_TASK_ATTEMPTS, OVER, WORKING, PipelinePlan, PipelineTask, TaskAttempt
 from lmtui.core.pipeline import PipelineState as State
 from lmtui.core.project_checks import CheckOutcome
 from lmtui.core.sanitize import pluralize, sanitize_line
@@ -101,11 +101,8 @@ class Card:
         return [line for each in self.rows for line in each.lines(width, now)]
 
 
-def cards_of(plan: PipelinePlan, most_attempts: int) -> list[list[Card]]:
-    """Return the cards of each column: in the order of the queue, what is done last first.
-
-    `most_attempts` may fail at one stage.
-    """
+def cards_of(plan: PipelinePlan) -> list[list[Card]]:
+    """Return the cards of each column: in the order of the queue, what is done last first."""
     over = {each.id for each in plan.tasks if each.state in OVER}
     found: list[list[Card]] = [[] for _ in COLUMNS]
     for number, question in enumerate(plan.questions, 1):
@@ -115,12 +112,12 @@ def cards_of(plan: PipelinePlan, most_attempts: int) -> list[list[Card]]:
             found[NEEDS_YOU].append(Card(BlockingQuestion(number, question.text), (_fixed(head), _fixed(text, wraps=True))))
     for task in plan.queue:
         waits = [each for each in task.spec.after if each not in over] if task.state is State.READY else []
-        found[_COLUMN_OF[task.state]].append(Card(task, _rows(task, waits, most_attempts)))
+        found[_COLUMN_OF[task.state]].append(Card(task, _rows(task, waits)))
     found[DONE].reverse()
     return found
 
 
-def _rows(task: PipelineTask, waits: Sequence[int], most_attempts: int) -> tuple[Row, ...]:
+def _rows(task: PipelineTask, waits: Sequence[int]) -> tuple[Row, ...]:
     rows = [_fixed(((f"#{task.id} ", "muted"), (sanitize_line(task.spec.title), "strong")), wraps=True)]
     last = task.attempts[-1] if task.attempts else None
     match task.state:
@@ -137,7 +134,7 @@ def _rows(task: PipelineTask, waits: Sequence[int], most_attempts: int) -> tuple
             tries = f"{pluralize(len(task.attempts), 'attempt')} failed" if task.attempts else "failed"
             rows.append(_fixed(((f"▲ {sanitize_line(task.why) or tries}", "warn strong"),), wraps=True))
         case _:
-            rows.append(Row(partial(_working, task, most_attempts)))
+            rows.append(Row(partial(_working, task)))
     if last is not None and last.checks:
         rows.append(Row(lambda width, _: checks_line(last, width)))
     if last is not None and last.findings:
@@ -149,10 +146,10 @@ def _fixed(line: Line, *, wraps: bool = False) -> Row:
     return Row(lambda _, __: line, width_of(line) if wraps else 0)
 
 
-def _working(task: PipelineTask, most_attempts: int, width: int, now: datetime) -> Line:
+def _working(task: PipelineTask, width: int, now: datetime) -> Line:
     is_named = task.state in (State.CODING, State.CHECKING)
     number, time = max(1, len(task.attempts)), elapsed_text(task, now)
-    count, limit = f"attempt {number}", f" of {most_attempts}" if number <= most_attempts else ""
+    count, limit = f"attempt {number}", f" of {MOST_TASK_ATTEMPTS}" if number <= MOST_TASK_ATTEMPTS else ""
     room = width - 2 - len(count) - len(time) - (0 if is_named else len(f"{task.state} · "))
     count += limit if len(limit) <= room else ""
     notes = [f"{count}{time}"] if is_named else [f"{task.state}{time}", count]

@@ -131,9 +131,9 @@ class PlanPanes(Vertical):
             say(f"This is a question; {first_key(command('pipeline.answer'))} answers it.")
         return item if isinstance(item, PipelineTask) else None
 
-    def show(self, plan: PipelinePlan | None, most_attempts: int) -> None:
+    def show(self, plan: PipelinePlan | None) -> None:
         """Show the tasks of a plan."""
-        self._columns = cards_of(plan, most_attempts) if plan is not None else [[] for _ in COLUMNS]
+        self._columns = cards_of(plan) if plan is not None else [[] for _ in COLUMNS]
         rows: list[Group | Card] = []
         for column in _LIST_ORDER:
             if cards := self._columns[column]:
@@ -262,7 +262,7 @@ class PipelineScreen(BesideChat):
         plan = self._plan
         is_working = self._plans.is_running or (plan is not None and plan.is_at_work)
         (self._ticker.resume if is_working else self._ticker.pause)()
-        self._panes_of_plan.show(plan, self._plans.most_attempts)
+        self._panes_of_plan.show(plan)
         text = Content.styled(EMPTY if plan is None else "", "$text-muted")
         if is_planning(self._plans):
             text = Content.styled(PLANNING, "$accent")
