@@ -20,10 +20,9 @@ from tests.acp.agent_process import Agent, Message, Refused
 from tests.acp.conftest import Start
 
 REQUIREMENTS = {
-    "every_line_is_one_message_in_utf_8": "TRANSPORT-001 TRANSPORT-002",
     "initialize_tells_version_capabilities_and_name": "JSONRPC-001 INIT-001 INIT-002 INIT-003 INIT-004",
-    "every_message_of_an_exchange_fits_the_schema": "JSONRPC-002 SCHEMA-001 PROMPT-001 PROMPT-002 "
-    "CLIENTCAP-001 CLIENTCAP-002 CLIENTCAP-003 SCHEMA-002",
+    "every_line_of_an_exchange_is_one_message_that_fits_the_schema": "TRANSPORT-001 TRANSPORT-002 JSONRPC-002 SCHEMA-001 "
+    "PROMPT-001 PROMPT-002 CLIENTCAP-001 CLIENTCAP-002 CLIENTCAP-003 SCHEMA-002",
     "a_notification_gets_no_response": "JSONRPC-003",
     "authenticate_lets_sessions_begin_and_each_has_an_id_of_its_own": "SESSION-001 SESSION-002 AUTH-003 AUTH-005",
     "a_cancelled_prompt_ends_as_cancelled_and_nothing_follows": "CANCEL-001 CANCEL-002",
@@ -34,12 +33,10 @@ REQUIREMENTS = {
     "resume_replays_nothing": "RESUME-001 RESUME-002",
     "list_has_the_session_and_nothing_for_an_empty_folder": "LIST-001 LIST-002",
     "delete_of_a_session_and_of_none": "DELETE-001 DELETE-002",
-    "close_of_an_idle_session": "CLOSE-001",
-    "close_cancels_the_running_prompt": "CLOSE-002",
+    "close_of_an_idle_session_and_one_with_a_running_prompt": "CLOSE-001 CLOSE-002",
     "another_folder_is_accepted": "ADDDIRS-001",
     "modes_name_the_current_one_and_can_be_set": "MODES-001 MODES-002",
-    "prompts_with_a_picture_a_document_and_a_link": "PROMPTCAP-001 PROMPTCAP-003 PROMPT-003",
-    "audio_is_neither_offered_nor_taken": "PROMPTCAP-002",
+    "prompts_with_a_picture_a_document_and_a_link_but_no_audio": "PROMPTCAP-001 PROMPTCAP-002 PROMPTCAP-003 PROMPT-003",
     "the_connection_survives_what_is_wrong": "JSONRPC-005 ERROR-001",
     "meta_is_accepted": "META-001",
     "the_end_of_input_ends_the_process": "SHUTDOWN-001",
@@ -85,7 +82,7 @@ def test_initialize_tells_version_capabilities_and_name(agent: Agent) -> None:
         assert (answer["id"], answer["result"]["protocolVersion"]) == (request_id, 1)
 
 
-def test_every_message_of_an_exchange_fits_the_schema(agent: Agent) -> None:
+def test_every_line_of_an_exchange_is_one_message_that_fits_the_schema(agent: Agent) -> None:
     session_id = agent.new_session()
     since = len(agent.received)  # each message is checked as it is read: see `Agent.next`
     assert agent.prompt(session_id, "write the greeting") == "end_turn"
@@ -94,11 +91,6 @@ def test_every_message_of_an_exchange_fits_the_schema(agent: Agent) -> None:
     assert {each["params"]["sessionId"] for each in updates} == {session_id}
     assert (agent.workspace / "greeting.txt").read_text() == "hello from the model\n"
     assert {each["method"] for each in agent.asked} == {"session/request_permission"}  # nothing that was not offered
-
-
-def test_every_line_is_one_message_in_utf_8(agent: Agent) -> None:
-    session_id = agent.new_session()
-    agent.prompt(session_id, "hello")
     for line in agent.lines:
         message = json.loads(line.decode("utf-8"))
         assert isinstance(message, dict)
@@ -150,14 +142,11 @@ def test_a_cancelled_prompt_ends_as_cancelled_and_nothing_follows(agent: Agent) 
     assert [each for each in agent.quiet() if each.get("method") == "session/update"] == []
 
 
-def test_close_of_an_idle_session(agent: Agent) -> None:
+def test_close_of_an_idle_session_and_one_with_a_running_prompt(agent: Agent) -> None:
     session_id = agent.new_session()
     assert agent.call("session/close", sessionId=session_id) == {}
     with pytest.raises(Refused):
         agent.prompt(session_id, "hello")
-
-
-def test_close_cancels_the_running_prompt(agent: Agent) -> None:
     session_id = agent.new_session()
     prompts = [
         agent.request("session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": text}])
@@ -252,14 +241,11 @@ def test_options_have_valid_values_and_setting_one_returns_all(agent: Agent) -> 
             agent.call("session/set_config_option", sessionId=result["sessionId"], configId=option_id, value=value)
 
 
-def test_prompts_with_a_picture_a_document_and_a_link(agent: Agent) -> None:
+def test_prompts_with_a_picture_a_document_and_a_link_but_no_audio(agent: Agent) -> None:
     document = {"uri": "file:///elsewhere/a.txt", "text": "the text", "mimeType": "text/plain"}
     _prompts(agent, {"type": "image", "data": PIXEL, "mimeType": "image/png"})
     _prompts(agent, {"type": "resource", "resource": document})
     _prompts(agent, {"type": "resource_link", "uri": f"file://{agent.workspace}/list.txt", "name": "list.txt"})
-
-
-def test_audio_is_neither_offered_nor_taken(agent: Agent) -> None:
     with pytest.raises(Refused):
         _prompts(agent, {"type": "audio", "data": PIXEL, "mimeType": "audio/wav"})
 

@@ -35,8 +35,6 @@ def write(name: str, content: str = "written\n") -> ScriptedCall:
 EFFECT = "echo a > a.txt; echo b > b.txt; rm list.txt"
 SLOW = ScriptedTurn(" ".join(f"word{n}" for n in range(600)), rate=20.0)
 SCENARIOS = (
-    Scenario((ScriptedTurn(calls=(ScriptedCall("read", {"path": "list.txt", "offset": 3}),)), ScriptedTurn("Read.")),
-             match="read it", name="read"),
     Scenario((ScriptedTurn(calls=(write("one.txt"),)), ScriptedTurn(calls=(write("two.txt"),)), ScriptedTurn("Both."), SLOW),
              match="two files", name="two"),
     Scenario((ScriptedTurn(calls=(write("list.txt", CHANGED),)), ScriptedTurn("Changed.")), match="two hunks", name="hunks"),
@@ -54,7 +52,6 @@ SCENARIOS = (
               ScriptedTurn(calls=(write("smaller.txt"),)), ScriptedTurn("Done.")), match="plan and revise", name="revise"),
     Scenario((ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=400, body='{"error": {"message": "out of order"}}')),),
              match="fail", name="fail"),
-    Scenario((ScriptedTurn("Hm.", thinking="Let me think."), ScriptedTurn("Again.")), match="think", name="think"),
     Scenario((ScriptedTurn("Hello to you."), ScriptedTurn("Hello again."), ScriptedTurn("And again.")), name="hello"),
 )  # fmt: skip
 
@@ -186,13 +183,6 @@ def test_what_a_command_did_in_an_overlay_is_kept_file_by_file(tmp_path: Path, s
     agent.close()
 
 
-def test_a_call_names_its_place(agent: Agent) -> None:
-    agent.prompt(agent.new_session(), "read it")
-    call = agent.updates("tool_call")[0]
-    assert call["locations"] == [{"path": str(agent.workspace / "list.txt"), "line": 3}]
-    assert (call["kind"], call["status"], call["rawInput"]["path"]) == ("read", "pending", "list.txt")
-
-
 # -- cancelling and several prompts --------------------------------------------------------------------------------------
 
 
@@ -208,18 +198,6 @@ def test_cancelling_takes_the_open_question_back(agent: Agent) -> None:
     agent.send({"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": "once"}}})
     agent.quiet(0.3)
     assert not (agent.workspace / "one.txt").exists()
-
-
-def test_a_second_prompt_waits_and_a_cancel_stops_both(agent: Agent) -> None:
-    session_id = agent.new_session()
-    first = agent.request("session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": "please talk"}])
-    second = agent.request("session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": "and then?"}])
-    agent.until(lambda each: "word3" in str(each))
-    agent.notify("session/cancel", sessionId=session_id)
-    assert agent.answer_to(first)["result"] == {"stopReason": "cancelled"}
-    assert agent.answer_to(second)["result"] == {"stopReason": "cancelled"}
-    assert agent.prompt(session_id, "go on") == "end_turn"
-    assert agent.said().endswith("And on.")
 
 
 def test_a_cancel_right_behind_its_prompt_is_heard(agent: Agent) -> None:
@@ -269,14 +247,6 @@ def test_two_sessions_keep_out_of_each_other_s_way(agent: Agent) -> None:
 def test_a_turn_that_fails_is_an_error_that_says_why(agent: Agent) -> None:
     with pytest.raises(Refused, match="out of order"):
         agent.prompt(agent.new_session(), "fail")
-
-
-def test_thinking_is_no_part_of_the_answer(agent: Agent) -> None:
-    agent.prompt(agent.new_session(), "think")
-    assert agent.said("agent_thought_chunk") == "Let me think."
-    assert agent.said() == "Hm."
-    used = agent.updates("usage_update")[-1]
-    assert 0 < used["used"] < used["size"]
 
 
 # -- history -------------------------------------------------------------------------------------------------------------

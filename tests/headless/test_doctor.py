@@ -3,9 +3,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import shutil
 import sqlite3
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,24 +116,6 @@ async def test_a_role_whose_model_is_not_there_is_a_warning(workspace: Path, cap
         await report(workspace, loaded, argparse.Namespace(offline=False, json=True))
     found = [row for row in json.loads(capsys.readouterr().out) if row["name"] == "roles"]
     assert [(row["state"], "title: egret" in row["text"]) for row in found] == [("warning", True)]
-
-
-@pytest.mark.git
-@pytest.mark.full
-async def test_git_says_as_whom_a_plan_commits(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    git = ("git", "-C", str(workspace))
-    for words in (("init", "-q"), ("config", "user.name", "Ada\x1b[2J"), ("config", "user.email", "ada@example.org")):
-        subprocess.run((*git, *words), check=True)
-    _, found = await rows(workspace, capsys)
-    assert (found["git"]["state"], found["git"]["text"]) == ("ok", "plans commit as Ada <ada@example.org>")
-    subprocess.run((*git, "config", "--unset", "user.email"), check=True)
-    _, found = await rows(workspace, capsys)
-    assert (found["git"]["state"], "user.email" in found["git"]["hint"]) == ("none", True)
-    monkeypatch.setattr(shutil, "which", lambda name, **_: None)
-    _, found = await rows(workspace, capsys)
-    assert (found["git"]["state"], found["git"]["text"]) == ("warning", "git is not on PATH")
 
 
 def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:

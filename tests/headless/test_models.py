@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.app.reports import silent_address
 from lmtui.config import Config
-from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_details, short_details, size_text, window_words
+from lmtui.core.servers import LoadState, ServedModel, ServerFound, model_details
 from lmtui.headless.doctor import server_offer
 from lmtui.headless.listings import as_table, models_json
 
@@ -64,23 +64,6 @@ def test_json_has_every_field() -> None:
     assert first["can_load"] is True
     assert (first["models"][0]["template"], first["models"][0]["slots"]) == ("55b2", 1)
     assert set(first["models"][0]) == set(ServedModel.__dataclass_fields__)
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "text"), [(0, ""), (98_362_432, "98 MB"), (999_999_999, "1000 MB"), (4_700_000_000, "4.7 GB")]
-)
-def test_sizes_are_written_as_model_pages_do(size_bytes: int, text: str) -> None:
-    assert size_text(size_bytes) == text
-
-
-@pytest.mark.parametrize(("model", "words", "short"), [
-    (QWEN, "window 8,192 of 32,768", "loaded 8k tools vision thinks"),
-    (ServedModel("m"), "window unknown", "window?"),
-    (ServedModel("m", max_window_tokens=32_768), "window unknown, up to 32,768", "≤32k"),
-    (ServedModel("m", 5000, load=LoadState.UNLOADED, max_window_tokens=5000), "window 5,000", "5,000"),
-])  # fmt: skip
-def test_the_window_that_is_served_comes_before_what_could_be(model: ServedModel, words: str, short: str) -> None:
-    assert (window_words(model), short_details(model)) == (words, short)
 
 
 def test_everything_known_is_told_of_a_model() -> None:

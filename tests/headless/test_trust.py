@@ -126,18 +126,6 @@ def test_a_broken_hook_before_tools_waits_for_a_yes_like_the_others(folder: Fold
     assert folder.trust(yes=True) == 0
 
 
-@pytest.mark.parametrize(("front", "words"), [
-    ("description: |-\n  Tidy the\n  desk", "tidy: Tidy the desk"),
-    ('description: "Tidy up"', "tidy: Tidy up"),
-    (f"description: {'x' * 121}", f"tidy: {'x' * 120}…"),
-    ("description: 'Tidy\nname: [", "tidy: 'Tidy"),
-])  # fmt: skip
-def test_a_skill_is_shown_by_its_description(folder: Folder, front: str, words: str) -> None:
-    (folder.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(f"---\nname: tidy\n{front}\n---\nTidy.\n")
-    folder.trust()
-    assert words in [line.partition(": ")[2].replace("⏎", " ") for line in folder.said().splitlines()]
-
-
 def test_what_came_later_is_asked_about_beside_what_is_trusted(folder: Folder) -> None:
     (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
     folder.trust(yes=True)
