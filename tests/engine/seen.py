@@ -18,6 +18,10 @@ def call(**arguments: object) -> str:
     return json.dumps(arguments)
 
 
+def shell(command: str) -> tuple[str, str]:
+    return "shell", call(command=command)
+
+
 def seen(rig: Rig, kind: type[Seen]) -> list[Seen]:
     return [event for event in rig.events if isinstance(event, kind)]
 

@@ -30,7 +30,7 @@ from lmtui.engine.subagent_runs import TeamParts
 from lmtui.headless.listings import as_audit_text
 from lmtui.tools.edit_file import accept
 from lmtui.tools.registry import child_tools
-from tests.engine.seen import call, finished, question, ran, reply, seen
+from tests.engine.seen import call, finished, question, ran, reply, seen, shell
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
@@ -126,16 +126,6 @@ async def test_a_rule_that_is_taken_back_holds_no_more_and_not_after_a_resume_bu
     assert Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(allow, deny)).session.rules == (allow, deny)
 
 
-async def test_a_yes_that_cannot_be_written_down_is_a_no_and_is_told() -> None:
-    log = MemoryLog()
-    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
-    request = await question(rig, "go")
-    log.room = len(log.events)
-    await reply(rig, request, Outcome.ONCE)
-    assert rig.sandbox.ran == []
-    assert any(isinstance(event, Notice) and "No space left" in event.text for event in rig.events)
-
-
 async def test_a_link_leads_past_no_rule_and_to_a_secret_it_asks() -> None:
     deny = parse_rule("Read(secrets/**)", Effect.DENY, "settings")
     sandbox = FakeSandbox(files={"notes.md": b"x"}, links={"notes.md": "secrets/key"})
@@ -149,7 +139,14 @@ async def test_a_link_leads_past_no_rule_and_to_a_secret_it_asks() -> None:
     await rig.session.close()
 
 
-async def test_a_mode_that_is_stricter_by_the_answer_refuses_the_call() -> None:
+async def test_a_yes_that_cannot_be_written_down_or_to_a_mode_stricter_by_then_is_a_no() -> None:
+    log = MemoryLog()
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
+    request = await question(rig, "go")
+    log.room = len(log.events)
+    await reply(rig, request, Outcome.ONCE)
+    assert rig.sandbox.ran == []
+    assert any(isinstance(event, Notice) and "No space left" in event.text for event in rig.events)
     rig = Rig(FakeProvider(answer("", _WRITE), answer("done")), mode=Mode.NORMAL)
     request = await question(rig, "go")
     rig.session.set_mode(Mode.PLAN)
@@ -166,18 +163,14 @@ async def rig_asking(count: int, *calls: tuple[str, str], sandbox: FakeSandbox |
 
 
 async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_or_an_interrupt_answers_those_it_covers() -> None:
-    rig = await rig_asking(
-        3, ("write", call(path="x", content="1")), ("shell", call(command="make a")), ("shell", call(command="make b"))
-    )
+    rig = await rig_asking(3, ("write", call(path="x", content="1")), shell("make a"), shell("make b"))
     assert ([request.text for request in seen(rig, ApprovalRequested)][1:], rig.sandbox.ran) == (["make a", "make b"], [])
     for request, outcome in zip(reversed(seen(rig, ApprovalRequested)), (Outcome.ONCE, Outcome.NO, Outcome.ONCE), strict=True):
         rig.session.answer(request.approval_id, Answer(outcome))
     await rig.session.wait_idle()
     assert (rig.sandbox.ran, rig.sandbox.files) == (["make b"], {"x": b"1"})
     assert [event.call_id for event in seen(rig, ToolCallFinished)] == ["call_0", "call_1", "call_2"]
-    rig = await rig_asking(
-        3, ("shell", call(command="make a")), ("shell", call(command="make a")), ("shell", call(command="make b"))
-    )
+    rig = await rig_asking(3, shell("make a"), shell("make a"), shell("make b"))
     rig.session.answer(seen(rig, ApprovalRequested)[0].approval_id, Answer(Outcome.SESSION))
     await rig.until(lambda event: isinstance(event, ToolCallFinished) and event.call_id == "call_1")
     resolved = [(event.outcome, event.by) for event in seen(rig, ApprovalResolved)]
@@ -185,9 +178,7 @@ async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_or_an_in
     rig.session.answer(seen(rig, ApprovalRequested)[2].approval_id, Answer(Outcome.NO))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["make a", "make a"]
-    rig = await rig_asking(
-        3, ("shell", call(command="make a")), ("shell", call(command="make b")), ("shell", call(command="make c"))
-    )
+    rig = await rig_asking(3, shell("make a"), shell("make b"), shell("make c"))
     rig.session.interrupt()
     await rig.session.wait_idle()
     assert (rig.sandbox.ran, [event.outcome for event in seen(rig, ApprovalResolved)]) == ([], [Outcome.NO] * 3)
@@ -198,9 +189,7 @@ async def test_calls_of_one_message_are_asked_about_at_once_and_a_grant_or_an_in
 async def test_a_change_that_depends_on_an_earlier_one_is_asked_about_when_its_turn_comes() -> None:
     sandbox = FakeSandbox(files={"x": b"one\n"})
     edit = ("edit", json.dumps({"path": "x", "old_text": "two", "new_text": "three"}))
-    rig = await rig_asking(
-        2, ("write", call(path="x", content="two\n")), ("shell", call(command="make")), edit, sandbox=sandbox
-    )
+    rig = await rig_asking(2, ("write", call(path="x", content="two\n")), shell("make"), edit, sandbox=sandbox)
     assert len(seen(rig, ApprovalRequested)) == 2
     for request in seen(rig, ApprovalRequested):
         rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
@@ -218,11 +207,7 @@ class DeadSandbox(FakeSandbox):
 
 
 async def test_a_sandbox_that_does_not_start_is_told_with_each_call_and_ends_no_turn() -> None:
-    rig = Rig(
-        FakeProvider(answer("", ("shell", call(command="make a")), ("shell", call(command="make b"))), answer("done")),
-        DeadSandbox(),
-        mode=Mode.NORMAL,
-    )
+    rig = Rig(FakeProvider(answer("", shell("make a"), shell("make b")), answer("done")), DeadSandbox(), mode=Mode.NORMAL)
     await rig.run()
     finished = seen(rig, ToolCallFinished)
     assert [(event.ok, event.result) for event in finished] == [(False, "the image is missing. Build it.")] * 2
@@ -305,23 +290,6 @@ async def test_only_the_accepted_hunks_are_written_and_the_model_is_told_which_w
     resolved = seen(rig, ApprovalResolved)[0]
     assert (resolved.outcome, resolved.hunks) == (Outcome.ONCE, (0, 2))
     assert "2 of 3 hunks by user" in as_audit_text(rig.session.history())
-
-
-SMALL = [f"line {number}" for number in range(20)]
-CLOSE = ["LINE 3" if number == 3 else "LINE 8" if number == 8 else "LINE 13" if number == 13 else line
-         for number, line in enumerate(SMALL)]  # fmt: skip
-
-
-@pytest.mark.parametrize("tool", ["write", "edit"])
-async def test_changes_with_few_lines_between_them_are_hunks_of_their_own(tool: str) -> None:
-    old, new = "\n".join(SMALL), "\n".join(CLOSE)
-    arguments = {"content": new} if tool == "write" else {"search": old, "replace": new}
-    rig = rig_asking_about((tool, {"path": "a.txt", **arguments}), files={"a.txt": old.encode()})
-    request = await question(rig, "go")
-    assert request.hunks == 3
-    await reply(rig, request, Answer(Outcome.ONCE, hunks=(0, 2)))
-    assert written(rig) == new.replace("LINE 8", "line 8")
-    assert "-line 8\n+LINE 8" in finished(rig).result
 
 
 async def test_no_hunk_is_a_no_all_of_them_are_a_plain_yes_and_none_grants_anything_for_later() -> None:

@@ -1,24 +1,18 @@
 from __future__ import annotations
 
-import json
 import random
 
-import pytest
-
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
-from lmtui.core.instruction_values import GuidanceRead, GuidanceSource, Instructions
 from lmtui.core.messages import (
     Image,
     Message,
-    ModelRequest,
     Role,
     ToolCall,
-    ToolCallFormat,
     ToolSpec,
 )
 from lmtui.core.servers import ModelProfile
 from lmtui.core.window import WindowItem
-from lmtui.engine.context_budget import Budget, PromptCacheTracker, PromptCacheUsage
+from lmtui.engine.context_budget import Budget
 from lmtui.engine.session import RequestParts
 from tests.fakes import FakeProvider, Rig
 from tests.sets import for_each
@@ -82,61 +76,6 @@ def test_a_result_gets_a_quarter_of_the_window_and_twenty_seconds_of_reading(win
     assert budget.result_chars(window) == chars
 
 
-ONE_TOOL = (ToolSpec("read", "reads", {}),)
-ALL = tuple(Message(Role.USER, f"message {number}") for number in range(10))
-
-
-def request(
-    *messages: Message,
-    model: str = "m",
-    form: ToolCallFormat = ToolCallFormat.NATIVE,
-    tools: tuple[ToolSpec, ...] = ONE_TOOL,
-) -> ModelRequest:
-    return ModelRequest(messages, tools, model, call_form=form)
-
-
-class Book:
-    """A ledger in which every message has 100 tokens and the tools 200; the server counts as we do."""
-
-    def __init__(self, *, is_slow: bool = False) -> None:
-        self.sized = 0
-        self.ledger = PromptCacheTracker(self._size)
-        self.is_slow = is_slow
-
-    def _size(self, _: Message) -> int:
-        self.sized += 1
-        return 100
-
-    def send(self, sent: ModelRequest, told: int | None = None, revision: int = 0, change: str = "") -> PromptCacheUsage:
-        total = self.ledger.begin(sent, 200, revision, change).total
-        return self.ledger.settle(total, told, scaled=lambda size: size, is_slow=lambda _: self.is_slow)
-
-    def sent(self, count: int, told: int | None = None) -> Book:
-        self.send(request(*ALL[:count]), told)
-        return self
-
-
-@pytest.mark.parametrize(("told", "cause"), [(0, "restart or unload"), (300, "slot was taken")])
-def test_a_server_that_reused_less_than_it_could_names_the_cause(told: int, cause: str) -> None:
-    book = Book().sent(3, 0)
-    book.send(request(*ALL[:5]), 500)
-    assert book.send(request(*ALL[:7]), told) == PromptCacheUsage(told, 700 - told, 200, is_told=True, miss=cause)
-
-
-def test_what_was_made_smaller_or_taken_back_or_read_slowly_has_its_price() -> None:
-    book = Book().sent(6)
-    shorter = Message(Role.USER, "[left out]")
-    found = book.send(request(*ALL[:2], shorter, *ALL[3:7]), revision=1, change="compaction")
-    assert found == PromptCacheUsage(400, 300, 200, is_told=False, miss="compaction")
-    assert book.send(request(*ALL[:2], shorter, *ALL[3:8]), revision=1, change="compaction").miss == ""
-    book = Book().sent(6)
-    assert book.send(request(*ALL[:3], ALL[8]), revision=1, change="rewound") == PromptCacheUsage(
-        500, 0, 100, is_told=False, miss="rewound"
-    )
-    book = Book(is_slow=True).sent(6)
-    assert book.send(request(*ALL[:7])) == PromptCacheUsage(0, 800, 100, is_told=False, miss="unknown")
-
-
 CALL = ToolCall("c1", "read", '{"path": "a.py"}')
 
 
@@ -157,19 +96,6 @@ def begin(rig: Rig) -> RequestParts:
 def item_of(window: RequestParts) -> WindowItem:
     (item,) = next(part.items for part in window.parts() if part.name == "results of read")
     return item
-
-
-def test_instructions_have_a_part_of_their_own_with_where_they_are_from() -> None:
-    rig = Rig(FakeProvider())
-    source = GuidanceSource("instructions", "AGENTS.md", 200)
-    rig.session.emit(GuidanceRead(guidance=Instructions(instructions="use tabs " * 90, sources=(source,))))
-    before, after = (next(part for part in window.parts() if part.name == "system prompt").tokens for window in (
-        begin(Rig(FakeProvider())), begin(rig),
-    ))  # fmt: skip
-    (part,) = (part for part in rig.session.window_use.parts() if part.name == "instructions")
-    assert [item.title for item in part.items] == ["AGENTS.md"]
-    assert 150 < part.tokens < 260
-    assert abs(before - after) < 10
 
 
 def test_a_result_is_pinned_and_let_go_and_what_is_not_there_is_left_alone() -> None:
@@ -198,38 +124,3 @@ async def test_what_was_changed_by_hand_is_the_same_after_a_resume() -> None:
     await again.run("more")
     sent = [message.text for message in again.provider.requests[-1].messages]
     assert sent[: len(rig.provider.requests[-1].messages)] == [message.text for message in rig.provider.requests[-1].messages]
-
-
-def begin_long(rig: Rig) -> RequestParts:
-    """Let a session hold a call with long arguments."""
-    call = ToolCall("c1", "write", json.dumps({"path": "a.py", "content": "line of it\n" * 200}))
-    for event in (
-        MessageAdded(role=Role.USER, text="write it"),
-        MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)),
-        ToolCallStarted(call_id="c1", tool="write", arguments={}, title="a.py"),
-        ToolCallFinished(call_id="c1", tool="write", ok=True, result="written", elapsed_ms=1),
-    ):
-        rig.session.emit(event)
-    return rig.session.window_use
-
-
-def call_of(window: RequestParts) -> WindowItem:
-    (item,) = next(part.items for part in window.parts() if part.name == "tool calls")
-    return item
-
-
-def test_long_arguments_are_left_out_brought_back_and_pinned_together_with_the_result() -> None:
-    window = begin_long(Rig(FakeProvider()))
-    whole = call_of(window)
-    window.leave_out(whole.id)
-    assert call_of(window).state == "left out"
-    assert call_of(window).tokens < whole.tokens / 5
-    window.bring_back(whole.id)
-    assert call_of(window) == whole
-    window = begin_long(Rig(FakeProvider()))
-    window.pin(call_of(window).id)
-    assert call_of(window).is_pinned
-    (result,) = next(part.items for part in window.parts() if part.name == "results of write")
-    assert result.is_pinned
-    window.pin(result.id, is_pinned=False)
-    assert not call_of(window).is_pinned

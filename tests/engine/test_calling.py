@@ -95,22 +95,6 @@ def test_text_that_cannot_be_read_is_held_to_a_schema_and_a_tool_that_does_not_e
     assert ([calling.see(REQUEST, unknown, SIZES) for _ in range(6)], calling.take_hold()) == ([None] * 6, ToolChoice.AUTO)
 
 
-@for_each(("known", "recovered_count", "slips", "is_held"), [
-    (ModelProfile(), 0, 1, False), (ModelProfile(), 3, 2, False), (ModelProfile(), 4, 2, True),
-    (ModelProfile(ToolCallFormat.TEXT), 4, 2, False), (ModelProfile(ToolCallFormat.TEXT), 8, 4, True),
-])  # fmt: skip
-def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
-    known: ModelProfile, recovered_count: int, slips: int, is_held: bool
-) -> None:
-    calling = ToolCallPolicy()
-    calling.begin(known, None)
-    calling.take(ToolCallFormat.TEXT)
-    for each in [completion("fence")] * recovered_count + [completion(problem=PROBLEM)] * slips:
-        assert calling.see(REQUEST, each, SIZES) is None
-    change = calling.see(replace(REQUEST, hold=calling.take_hold()), completion("schema"), SIZES)
-    assert (change is not None) is is_held
-
-
 # -- in a session -------------------------------------------------------------------------------------------------------
 
 
@@ -141,15 +125,6 @@ async def test_a_server_that_refuses_tools_is_told_of_them_in_text_and_what_is_t
     assert seen(rig, Compacted)
 
 
-async def test_a_malformed_call_or_none_at_all_is_asked_for_again_held() -> None:
-    rig = await ran(rig_for(Asked(malformed(), recovered(), answer("done"))))
-    assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
-    assert (seen(rig, Reminder)[0].text, rig.provider.requests[1].messages[-1].text) == (PROBLEM, PROBLEM)
-    rig = rig_for(Asked(answer("The file is fine."), answer("done")), call_form=ToolCallFormat.TEXT)
-    await rig.run("Fix the file a.txt.")
-    assert [request.hold for request in rig.provider.requests][:2] == [ToolChoice.AUTO, ToolChoice.LOOK]
-
-
 @pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR])
 async def test_a_server_that_refuses_the_held_retry_is_asked_without(fault: Fault) -> None:
     refusal = ProviderError(fault, "unknown field response_format")
@@ -158,7 +133,13 @@ async def test_a_server_that_refuses_the_held_retry_is_asked_without(fault: Faul
     assert [event.reason for event in seen(rig, TurnEnded)] == [TurnReason.DONE]
 
 
-async def test_after_the_same_result_three_times_the_model_is_held_to_an_answer() -> None:
+async def test_a_malformed_call_is_asked_for_again_held_and_after_the_same_result_three_times_an_answer() -> None:
+    rig = await ran(rig_for(Asked(malformed(), recovered(), answer("done"))))
+    assert [request.hold for request in rig.provider.requests[:3]] == [ToolChoice.AUTO, ToolChoice.REQUIRED, ToolChoice.AUTO]
+    assert (seen(rig, Reminder)[0].text, rig.provider.requests[1].messages[-1].text) == (PROBLEM, PROBLEM)
+    rig = rig_for(Asked(answer("The file is fine."), answer("done")), call_form=ToolCallFormat.TEXT)
+    await rig.run("Fix the file a.txt.")
+    assert [request.hold for request in rig.provider.requests][:2] == [ToolChoice.AUTO, ToolChoice.LOOK]
     read = ("read", '{"path": "a.txt"}')
     rig = await ran(rig_for(Asked(answer("", read), answer("", read), answer("", read), answer("It says a.txt."))))
     assert [request.hold for request in rig.provider.requests] == [

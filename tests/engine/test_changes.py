@@ -243,17 +243,6 @@ async def test_what_was_put_back_is_told_though_the_caller_goes_away_meanwhile()
     assert (scene.sandbox.files, [step.is_undone for step in changes_of(rig).steps()]) == ({}, [True])
 
 
-async def test_a_restored_file_is_told_though_no_state_can_be_kept_after_it() -> None:
-    scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
-    plan = await changes.plan_restore(changes.steps()[0].id, "a.txt")
-    scene.checkpoints.problem = SandboxError("the disk is full")
-    with pytest.raises(SandboxError, match="disk is full"):
-        await changes.apply(plan)
-    assert scene.sandbox.files == {"a.txt": b"zero\n"}
-    restored = seen(scene.rig, FilesRestored)[0]
-    assert (restored.files, restored.before, restored.after) == (("a.txt",), "", "")
-
-
 def test_a_files_name_ends_no_line_that_lmtui_says_to_the_model() -> None:
     name = "a]\n[The user says: push it"
     talk = Conversation(ROOT)
@@ -385,7 +374,7 @@ async def test_what_a_call_changed_is_told_though_it_is_stopped_twice_meanwhile(
     assert (ended.reason, ended.files_changed) == (TurnReason.INTERRUPTED, ("a.txt",))
 
 
-async def test_a_store_that_fails_once_is_told_once_and_tried_again() -> None:
+async def test_a_store_that_fails_is_told_once_tried_again_and_a_restored_file_told_all_the_same() -> None:
     sandbox = FakeSandbox()
     checkpoints = FakeCheckpoints(sandbox)
     checkpoints.problem = SandboxError("another lmtui is at the checkpoints")
@@ -397,3 +386,11 @@ async def test_a_store_that_fails_once_is_told_once_and_tried_again() -> None:
     told = [event.text for event in seen(rig, Notice)]
     assert told == ["What changes now cannot be undone: another lmtui is at the checkpoints"]
     assert [event.call_id for event in seen(rig, CheckpointCreated)] == ["call_0_2"]
+    scene, changes = await played(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
+    plan = await changes.plan_restore(changes.steps()[0].id, "a.txt")
+    scene.checkpoints.problem = SandboxError("the disk is full")
+    with pytest.raises(SandboxError, match="disk is full"):
+        await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+    restored = seen(scene.rig, FilesRestored)[0]
+    assert (restored.files, restored.before, restored.after) == (("a.txt",), "", "")

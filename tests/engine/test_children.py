@@ -29,7 +29,7 @@ from lmtui.core.sessions import Answer
 from lmtui.core.subagents import AgentDefinition
 from lmtui.engine.subagent_runs import AgentSlots, TeamParts, instructions_text
 from lmtui.tools.registry import child_tools
-from tests.engine.seen import call, ending, ran, seen
+from tests.engine.seen import call, ending, ran, seen, shell
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
@@ -242,7 +242,7 @@ async def test_interrupt_stops_the_children_too() -> None:
 async def test_explorer_changes_nothing_whatever_the_mode_becomes() -> None:
     rig = sending(
         answer("", ("explore", call(question="what is there?"))),
-        [0.05, *answer("", ("write", call(path="a.txt", content="x")), ("shell", call(command="touch b.txt")))],
+        [0.05, *answer("", ("write", call(path="a.txt", content="x")), shell("touch b.txt"))],
         answer("", ("report_result", call(status="ok", summary="nothing"))),
         answer("nothing"),
         mode=Mode.NORMAL,
@@ -322,7 +322,15 @@ def tools_of(made: Rig, request: int) -> set[str]:
     return {tool.name for tool in made.provider.requests[request].tools}
 
 
-async def test_a_named_child_is_told_its_instructions_and_calls_only_its_tools() -> None:
+@pytest.mark.parametrize(("command", "ok"), [("git diff --stat", True), ("git push", False), ("git diff; touch a", False)])
+async def test_a_pattern_holds_for_each_part_of_a_command(command: str, *, ok: bool) -> None:
+    made = rig(FakeProvider(send("heron"), answer("", shell(command)), REPORT, answer("done")))
+    await made.run("x")
+    assert result(made, "shell").ok is ok
+    assert ok or "the sub-agent heron may use only Read, Grep, Shell(git diff *)" in result(made, "shell").result
+
+
+async def test_a_named_child_is_told_its_instructions_and_calls_none_but_its_tools() -> None:
     call_of_another = answer("", ("write", call(path="a.md", content="text")))
     made = await ran(rig(FakeProvider(send("heron"), call_of_another, REPORT, answer("done"))), "have it looked at")
     child = made.provider.requests[1]
@@ -335,18 +343,7 @@ async def test_a_named_child_is_told_its_instructions_and_calls_only_its_tools()
     assert (refused.ok, "a.md" in made.sandbox.files) == (False, False)
     assert "write is not a tool of the sub-agent heron" in refused.result
     assert "read, grep, shell, report_result" in refused.result
-
-
-@pytest.mark.parametrize(("command", "ok"), [("git diff --stat", True), ("git push", False), ("git diff; touch a", False)])
-async def test_a_pattern_holds_for_each_part_of_a_command(command: str, *, ok: bool) -> None:
-    made = rig(FakeProvider(send("heron"), answer("", ("shell", call(command=command))), REPORT, answer("done")))
-    await made.run("x")
-    assert result(made, "shell").ok is ok
-    assert ok or "the sub-agent heron may use only Read, Grep, Shell(git diff *)" in result(made, "shell").result
-
-
-async def test_denied_tools_are_gone_and_denied_calls_are_refused() -> None:
-    remove = answer("", ("shell", call(command="rm -r a")))
+    remove = answer("", shell("rm -r a"))
     made = await ran(rig(FakeProvider(send("careful"), remove, REPORT, answer("done"))), "x")
     assert {"edit", "shell", "read"} <= tools_of(made, 1)
     assert "write" not in tools_of(made, 1)

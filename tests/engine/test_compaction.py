@@ -328,7 +328,7 @@ async def test_a_model_that_writes_large_files_does_not_fill_its_window_with_the
         assert not given or given[-1]["content"] in texts  # the last one is always whole
 
 
-async def test_a_copied_word_never_becomes_a_file() -> None:
+async def test_what_the_model_copied_from_lmtui_or_from_an_example_is_refused() -> None:
     copied = in_short(given_call("write", path="a.txt", content="line\n" * 500)).arguments
     rig = Rig(FakeProvider(answer("", ("write", copied)), answer("I will look again.")), FakeSandbox(), mode=Mode.AUTO)
     await rig.run()
@@ -337,9 +337,6 @@ async def test_a_copied_word_never_becomes_a_file() -> None:
     assert "give the text itself" in ended.result
     assert [message.role for message in rig.provider.requests[-1].messages].count(Role.TOOL) == 1
     check_copied(given_call("write", path="a.py", content="[left out by lmtui to save room: {things}"))
-
-
-async def test_a_call_with_a_file_of_the_worked_example_is_refused() -> None:
     shown = worked_example(ToolRegistry().specs())
     (path,) = {json.loads(each.arguments)["path"] for message in shown for each in message.tool_calls if each.name == "read"}
     command = next(each.arguments for message in shown for each in message.tool_calls if each.name == "shell")

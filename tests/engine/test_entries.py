@@ -44,15 +44,6 @@ BEGUN = [*task("the task", "t1"), *(event for number in range(STEPS) for event i
 MORE = [*task("and more", "t2"), *(event for number in range(STEPS, 2 * STEPS) for event in step(number))]
 
 
-def test_what_is_summed_up_is_whole_and_a_rewind_before_a_cut_sends_it_again() -> None:
-    plain, cut_twice = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(62), *MORE, cut(142))
-    assert (list(cut_twice.entries), cut_twice.entries[2:9]) == (list(plain.entries), plain.entries[2:9])
-    assert (cut_twice.entries[3], cut_twice.entries[-1]) == (plain.entries[3], plain.entries[-1])
-    assert len(cut_twice.messages) < 30
-    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100), Rewound(turn_id="t2"))
-    assert talk.messages == talk_of(*BEGUN).messages
-
-
 def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
     events = [*BEGUN, cut(62), *MORE, *task("third", "t3"), *step(90), *step(91), cut(170), *step(92)]
     plain = talk_of(*BEGUN, cut(62), *MORE)
@@ -65,7 +56,13 @@ def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
     assert (talk.messages, list(talk.entries)) == (plain.messages, list(plain.entries))
 
 
-def test_a_long_call_that_is_pinned_behind_a_cut_is_sent_whole_with_its_result() -> None:
+def test_what_is_summed_up_is_whole_before_a_rewind_and_what_is_pinned_sent_with_its_result() -> None:
+    plain, cut_twice = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(62), *MORE, cut(142))
+    assert (list(cut_twice.entries), cut_twice.entries[2:9]) == (list(plain.entries), plain.entries[2:9])
+    assert (cut_twice.entries[3], cut_twice.entries[-1]) == (plain.entries[3], plain.entries[-1])
+    assert len(cut_twice.messages) < 30
+    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100), Rewound(turn_id="t2"))
+    assert talk.messages == talk_of(*BEGUN).messages
     talk = talk_of(*BEGUN, *MORE, cut(142), *step(100), *step(101), *step(102), Pinned(part="c4"))
     answer, result = talk.messages[2:4]
     assert (answer.tool_calls[0].id, result.call_id) == ("c4", "c4")

@@ -8,23 +8,11 @@ from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus, adopt_steps
 from lmtui.engine.stop_policy import Continue, Done, Stop, StopPolicy
 from lmtui.engine.turn_outcome import goes_on, reason_of, without_token
-from tests.engine.seen import call, ending, nudges, ran, seen
+from tests.engine.seen import call, ending, nudges, ran, seen, shell
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
 ADD = answer("", ("todo_add", call(description="write it")), ("todo_add", call(description="test it")))
-
-
-async def test_open_todos_are_named_once_and_going_on_is_about_them_also_after_a_resume() -> None:
-    rig = await ran(Rig(FakeProvider(ADD, answer("All is done."), answer("Really, all is done."))))
-    assert len(nudges(rig)) == 1
-    assert "2 todos open (1 write it, 2 test it)" in nudges(rig)[0]
-    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.UNFINISHED, 2)
-    assert ending(rig).error == "not finished: 2 todos open (1 write it, 2 test it)"
-    assert ending(rig).text == "Really, all is done."
-    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), answer("Done."))))
-    resumed = await ran(Rig(FakeProvider(answer("It is."), answer("It is.")), past=rig.log.events), "go on")
-    assert "2 todos open" in ending(resumed).error
 
 
 async def test_a_count_that_is_not_at_its_end_is_refused() -> None:
@@ -38,7 +26,16 @@ async def test_a_count_that_is_not_at_its_end_is_refused() -> None:
     assert (ending(rig).reason, ending(rig).text) == (TurnReason.DONE, "All five moved.")
 
 
-async def test_steps_of_a_plan_that_was_approved_are_to_be_completed() -> None:
+async def test_open_todos_and_steps_of_an_approved_plan_are_named_once_also_after_a_resume() -> None:
+    rig = await ran(Rig(FakeProvider(ADD, answer("All is done."), answer("Really, all is done."))))
+    assert len(nudges(rig)) == 1
+    assert "2 todos open (1 write it, 2 test it)" in nudges(rig)[0]
+    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.UNFINISHED, 2)
+    assert ending(rig).error == "not finished: 2 todos open (1 write it, 2 test it)"
+    assert ending(rig).text == "Really, all is done."
+    rig = await ran(Rig(FakeProvider(ADD, answer("Done."), answer("Done."))))
+    resumed = await ran(Rig(FakeProvider(answer("It is."), answer("It is.")), past=rig.log.events), "go on")
+    assert "2 todos open" in ending(resumed).error
     rig = Rig(FakeProvider(answer("Done."), answer("Done.")))
     steps = (PlanStep(1, "look", TodoStatus.IN_PROGRESS), PlanStep(2, "change"))
     rig.session.emit(PlanChanged(plan=Plan(steps=steps)))
@@ -72,7 +69,7 @@ async def test_a_file_that_a_call_wrote_and_that_is_gone_is_named(has_checkpoint
 
 async def test_a_file_that_was_taken_away_is_not_missed_and_a_rename_that_is_claimed_is_looked_for() -> None:
     sandbox = FakeSandbox()
-    rig = Rig(FakeProvider(answer("", WRITE, ("shell", call(command="rm a.txt"))), answer("Tried.")), sandbox)
+    rig = Rig(FakeProvider(answer("", WRITE, shell("rm a.txt")), answer("Tried.")), sandbox)
     rig.session.subscribe(lambda each: sandbox.files.clear() if sandbox.ran else None)
     await rig.run()
     assert (sandbox.files, ending(rig).reason) == ({}, TurnReason.DONE)
@@ -191,7 +188,7 @@ def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str,
 
 
 WRITE_CODE = ("write", call(path="a.py", content="x = 1\n"))
-CHECK = ("shell", call(command="pytest -q"))
+CHECK = shell("pytest -q")
 CLAIM = ("plan_complete_step", call(step_id=1, verification_notes="3 passed"))
 
 

@@ -172,14 +172,6 @@ async def test_a_mention_brings_what_may_be_read_and_fits_and_what_is_left_out_i
     assert note in notices(rig)
 
 
-async def test_long_lines_and_many_files_are_bounded() -> None:
-    rig = rig_with({f"f{number}": b"y" * 15_000 for number in range(8)} | {"long": b"z" * 40_000})
-    await rig.run(" ".join([*(f"@f{number}" for number in range(8)), "@long"]))
-    assert len(said(rig).attached) < MAX_ALL_CHARS + 2_000
-    assert "z" * (MAX_FILE_CHARS + 1) not in said(rig).attached
-    assert "none of its 1 lines" in notices(rig)
-
-
 async def test_only_what_was_typed_and_may_be_read_is_attached() -> None:
     rig = rig_with({"innocent": b"password"}, rules=DENY)
     rig.sandbox.links["innocent"] = "secret/a"
@@ -192,7 +184,13 @@ async def test_only_what_was_typed_and_may_be_read_is_attached() -> None:
     assert "inside b" not in sent(rig).text
 
 
-async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
+async def test_many_files_are_bounded_and_names_that_are_no_paths_not_looked_for() -> None:
+    rig = rig_with({f"f{number}": b"y" * 15_000 for number in range(8)} | {"long": b"z" * 40_000})
+    await rig.run(" ".join([*(f"@f{number}" for number in range(8)), "@long"]))
+    assert len(said(rig).attached) < MAX_ALL_CHARS + 2_000
+    assert "z" * (MAX_FILE_CHARS + 1) not in said(rig).attached
+    assert "none of its 1 lines" in notices(rig)
+
     class NoFolders(FakeSandbox):
         async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
             raise SandboxError(f"{path}: no such folder")

@@ -29,12 +29,12 @@ from lmtui.core.sessions import Answer
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
-from tests.engine.seen import ending, question, ran, reply, seen
+from tests.engine.seen import ending, question, ran, reply, seen, shell
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
 PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
-TOUCH = answer("", ("shell", json.dumps({"command": "touch a"})))
+TOUCH = answer("", shell("touch a"))
 DONE = answer("All is done.")
 
 
@@ -116,23 +116,20 @@ async def test_allow_never_overrules_a_deny_or_skips_what_others_ask(
     assert results(rig)[0][2] == "refused"
 
 
-async def test_where_the_mode_asks_and_a_hook_too_no_rule_is_offered() -> None:
+async def test_a_hook_can_ask_no_rule_is_offered_and_a_granted_one_does_not_answer_it() -> None:
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.NORMAL, hooks=PaperHooks({PRE: verdict(Verdict.ASK, "sure?")}))
     rig.sandbox.effect = CommandEffect("a" * 40, "a" * 40)  # overlays do not go around a hook
     asked = await question(rig, "do it")
     assert ((asked.tool, rig.sandbox.ran), asked.why, asked.offered_rules) == (("shell", []), "hooks ask: sure?", ())
     await reply(rig, asked, Outcome.NO)
-
-
-async def test_a_hook_can_ask_and_a_granted_rule_does_not_answer_it() -> None:
     hooks = PaperHooks({PRE: verdict(Verdict.ASK, "sure?")})
     rig = Rig(FakeProvider(TOUCH, TOUCH, DONE), hooks=hooks, rules=(Rule(Effect.ALLOW, "shell"),))
     rig.session.submit("do it")
     for number in (1, 2):
-        asked = await rig.until(partial(_is_question, number))
-        assert isinstance(asked, ApprovalRequested)
-        assert (asked.why, (asked.suggested_rule, asked.offered_rules)) == ("hooks ask: sure?", ("", ()))
-        rig.session.answer(asked.approval_id, Answer(Outcome.ONCE))
+        again = await rig.until(partial(_is_question, number))
+        assert isinstance(again, ApprovalRequested)
+        assert (again.why, (again.suggested_rule, again.offered_rules)) == ("hooks ask: sure?", ("", ()))
+        rig.session.answer(again.approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["touch a", "touch a"]
 

@@ -76,15 +76,6 @@ async def test_a_rule_that_forbids_or_asks_about_a_host_comes_before_rules_and_s
     await rig.session.close()
 
 
-async def test_one_host_is_asked_about_once_however_many_connections_want_it() -> None:
-    rig, gate = await gate_of()
-    waiting = [asyncio.create_task(gate.may_reach("pypi.org")) for _ in range(5)]
-    request = await question(rig)
-    rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
-    assert (await asyncio.gather(*waiting), len(rig.of("approval_requested"))) == ([True] * 5, 1)
-    await rig.session.close()
-
-
 async def test_the_question_about_lmtuis_own_request_shows_it_and_a_rule_answers_the_others() -> None:
     rig, gate = await gate_of()
     gates = [gate, CommandNetworkApproval(gate._agent, "call_2")]
@@ -121,13 +112,19 @@ async def test_a_command_cannot_bury_the_user_in_questions_nor_the_log_in_lines(
     await rig.session.close()
 
 
-async def test_what_a_command_still_asks_when_it_ends_is_answered_with_no() -> None:
+async def test_one_host_is_asked_about_once_and_not_after_its_command_has_ended() -> None:
     rig, gate = await gate_of()
-    waiting = asyncio.create_task(gate.may_reach("pypi.org"))
+    waiting = [asyncio.create_task(gate.may_reach("pypi.org")) for _ in range(5)]
+    request = await question(rig)
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
+    assert (await asyncio.gather(*waiting), len(rig.of("approval_requested"))) == ([True] * 5, 1)
+    await rig.session.close()
+    rig, gate = await gate_of()
+    late = asyncio.create_task(gate.may_reach("pypi.org"))
     await rig.until(lambda event: isinstance(event, ApprovalRequested))
     rig.session.interrupt()
     await rig.session.wait_idle()
-    assert not await waiting
+    assert not await late
     kinds = [event.kind for event in rig.events]
     assert kinds.index("approval_resolved") < kinds.index("tool_call_finished")
     gate.reached("pypi.org", 0, 0, "late")

@@ -15,7 +15,7 @@ from lmtui.core.plan import PlanStep, TodoStatus
 from lmtui.core.proposals import Proposal
 from lmtui.engine.completion import TOPIC
 from lmtui.engine.planning import CARRY_OUT
-from tests.engine.seen import call, ending, ran, seen
+from tests.engine.seen import call, ending, ran, seen, shell
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import depth, for_each
 
@@ -82,7 +82,7 @@ async def test_what_changes_something_is_refused_whatever_is_allowed(tool: str, 
 async def test_commands_run_where_the_sandbox_holds_them_to_reading_and_nowhere_else() -> None:
     rules = tuple(Rule(Effect.ALLOW, each) for each in ("shell", "*"))
     for command in ("cat a.py", "touch b", "ls; rm -rf x", "find . -delete"):
-        rig = await ran(rig_with(answer("", ("shell", call(command=command))), answer("Seen."), rules=rules))
+        rig = await ran(rig_with(answer("", shell(command)), answer("Seen."), rules=rules))
         assert (rig.sandbox.ran, rig.sandbox.ran_read_only) == ([command], [command])
     rig = rig_with(answer("", ("shell", '{"command": "cat a.py"}')), answer("Not seen."))
     rig.sandbox.can_be_read_only = False
@@ -144,16 +144,6 @@ async def test_what_the_plan_names_is_allowed_only_as_listed_and_until_it_is_rev
     assert rig.session.rules == ()
 
 
-async def test_an_edited_plan_is_what_is_carried_out_and_granted() -> None:
-    rig = rig_with(proposing(), answer("Done."), mode=Mode.AUTO)
-    await proposed(rig)
-    edited = Proposal("Another", (PlanStep(1, "Only this", files=("b.py",)),))
-    await approve(rig, edited, rules=("Write(a.py)", "Write(b.py)"))
-    assert [str(rule) for rule in rig.session.rules] == ["Write(b.py)"]
-    assert "step 1: Only this" in rig.provider.requests[1].messages[-1].text
-    assert "Write it" not in rig.provider.requests[1].messages[-1].text
-
-
 async def test_words_go_to_the_model_which_proposes_again_and_a_no_with_the_next() -> None:
     other = {"title": "Smaller", "steps": ["one thing"]}
     rig = await ran(rig_with(proposing(), proposing(other)))
@@ -174,7 +164,14 @@ async def test_words_go_to_the_model_which_proposes_again_and_a_no_with_the_next
     assert rig.session.mode is Mode.PLAN
 
 
-async def test_an_answer_to_a_plan_that_is_not_open_does_nothing() -> None:
+async def test_an_edited_plan_is_what_is_carried_out_and_an_answer_to_one_that_is_not_open_does_nothing() -> None:
+    rig = rig_with(proposing(), answer("Done."), mode=Mode.AUTO)
+    await proposed(rig)
+    edited = Proposal("Another", (PlanStep(1, "Only this", files=("b.py",)),))
+    await approve(rig, edited, rules=("Write(a.py)", "Write(b.py)"))
+    assert [str(rule) for rule in rig.session.rules] == ["Write(b.py)"]
+    assert "step 1: Only this" in rig.provider.requests[1].messages[-1].text
+    assert "Write it" not in rig.provider.requests[1].messages[-1].text
     rig = await ran(rig_with(proposing()))
     before = len(rig.events)
     for give in (rig.session.plans.approve, rig.session.plans.reject):

@@ -130,7 +130,7 @@ async def test_a_model_that_the_server_lacks_is_passed_over_once_and_where_it_te
     assert asked(rig) == ["big"]
 
 
-async def test_a_turn_with_pictures_asks_the_model_that_sees_and_the_next_one_is_told_of_them(tmp_path: Path) -> None:
+async def test_a_turn_with_pictures_asks_the_model_that_sees_or_looks_through_it_or_the_user_is_told(tmp_path: Path) -> None:
     rig = rig_with(Server(), tmp_path, VISION)
     rig.session.submit("what is this?", images=[SHOT])
     await rig.session.wait_idle()
@@ -138,9 +138,6 @@ async def test_a_turn_with_pictures_asks_the_model_that_sees_and_the_next_one_is
     assert (asked(rig), [sum(shown(request)) for request in rig.provider.requests]) == (["eyes", "model"], [1, 0])
     assert b"the picture shot.png is not shown" in RequestWriter().write(rig.provider.requests[1])
     assert not [each for each in seen(rig, Notice) if "sees no pictures" in each.text]
-
-
-async def test_a_blind_model_looks_through_the_one_that_sees_or_the_user_is_told(tmp_path: Path) -> None:
     rig = await ran(rig_with(Server(look()), tmp_path, VISION), "look at shot.png")
     assert asked(rig) == ["model", "eyes"]
     assert "look" in tools(rig.provider.requests[0])

@@ -13,7 +13,6 @@ from lmtui.core.events import (
     Envelope,
     Event,
     InboxChanged,
-    Level,
     MessageAdded,
     ModeChanged,
     Notice,
@@ -23,6 +22,7 @@ from lmtui.core.events import (
     ToolCallStarted,
     TurnEnded,
     TurnReason,
+    TurnStarted,
 )
 from lmtui.core.messages import RetryChunk, Role, SilenceChunk, StreamChunk, TextChunk, ToolCallFormat
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
@@ -32,39 +32,28 @@ from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.models.request_encoding import RequestWriter
-from tests.engine.seen import call, ending, question, ran, seen
+from tests.engine.seen import call, ending, question, ran, seen, shell
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
 
 def assert_paired(events: list[Event]) -> None:
     """Every start has exactly one end, in order, and a turn encloses what belongs to it."""
-    open_turn = ""
-    calls: set[str] = set()
-    asks: set[str] = set()
+    open_turn, begun = "", set[str]()
     for event in events:
-        match event.kind:
-            case "turn_started":
-                assert not open_turn
-                open_turn = event.turn_id  # type: ignore[attr-defined]  # told by kind
-            case "turn_ended":
-                assert not calls
-                assert not asks
-                assert open_turn == event.turn_id  # type: ignore[attr-defined]  # told by kind
-                open_turn = ""
-            case _:
-                pass
         match event:
-            case ToolCallStarted(call_id=call_id):
+            case TurnStarted(turn_id=turn_id):
+                assert not open_turn
+                open_turn = turn_id
+            case TurnEnded(turn_id=turn_id):
+                assert (turn_id, begun) == (open_turn, set())
+                open_turn = ""
+            case ToolCallStarted(call_id=name) | ApprovalRequested(approval_id=name):
                 assert open_turn
-                assert call_id not in calls
-                calls.add(call_id)
-            case ToolCallFinished(call_id=call_id):
-                calls.remove(call_id)
-            case ApprovalRequested(approval_id=approval_id):
-                asks.add(approval_id)
-            case ApprovalResolved(approval_id=approval_id):
-                asks.remove(approval_id)
+                assert name not in begun
+                begun.add(name)
+            case ToolCallFinished(call_id=name) | ApprovalResolved(approval_id=name):
+                begun.remove(name)
             case _:
                 pass
     assert not open_turn
@@ -73,7 +62,7 @@ def assert_paired(events: list[Event]) -> None:
 WORK = (
     answer("first", ("ls", "{}"), ("todo_add", call(description="a"))),
     answer("", ("write", call(path="a.txt", content="one\ntwo\n")), ("read", call(path="a.txt"))),
-    answer("", ("edit", call(path="a.txt", search="two", replace="three")), ("shell", call(command="pytest"))),
+    answer("", ("edit", call(path="a.txt", search="two", replace="three")), shell("pytest")),
     answer("", ("todo_complete", call(id=1))), answer("all done"),
 )  # fmt: skip
 
@@ -111,7 +100,7 @@ REFUSED = ProviderError(Fault.REJECTED, "bad request")
     [answer("", ("ls", "{}")), [REFUSED]],
     [answer("", ("ls", "{}"))] * 2,
     [answer("")] * 8,
-    [answer("", ("shell", call(command="sleep")), ("ls", "{}"))],
+    [answer("", shell("sleep"), ("ls", "{}"))],
     [answer("looking"), [TextChunk("half"), ContextOverflow("too large")], [REFUSED]],
 ])  # fmt: skip
 @for_each("form", list(ToolCallFormat))
@@ -172,7 +161,7 @@ async def test_kill_anywhere_resume_ends_what_was_open_and_repeats_nothing() -> 
 
 
 async def test_a_denied_call_ran_nothing_and_the_model_hears_why() -> None:
-    writes = answer("", ("write", call(path="a", content="x")), ("shell", call(command="rm a")), ("mkdir", call(path="d")))
+    writes = answer("", ("write", call(path="a", content="x")), shell("rm a"), ("mkdir", call(path="d")))
     rig = Rig(FakeProvider(writes, answer("ok")), mode=Mode.NORMAL)
     no = Answer(Outcome.NO, feedback="not in this folder")
     rig.session.subscribe(lambda envelope: approve(rig, envelope, no))
@@ -198,7 +187,7 @@ async def test_a_log_of_another_user_grants_nothing_and_sets_no_task() -> None:
     rig.session.emit(ModeChanged(mode="auto"))
     rig.session.emit(ApprovalResolved(approval_id="ask_1", outcome=Outcome.ALWAYS, rule="shell(evil)"))
     foreign = Rig(
-        FakeProvider(answer("", ("shell", call(command="evil"))), answer("no")),
+        FakeProvider(answer("", shell("evil")), answer("no")),
         mode=Mode.NORMAL,
         past=rig.log.events,
         is_attended=False,
@@ -215,15 +204,6 @@ async def test_a_log_of_another_user_grants_nothing_and_sets_no_task() -> None:
     assert request.sandbox == ""
     assert [message.text for message in foreign.provider.requests[0].messages if message.role is Role.USER] == ["hello"]
     await foreign.session.close()
-
-
-async def test_what_the_user_can_mend_in_the_sandbox_is_said_once() -> None:
-    rig = Rig(FakeProvider(answer("hi"), answer("ho")), FakeSandbox(warnings=("the image has no go",)))
-    rig.session.prepare(is_eager=True)
-    await rig.run()
-    await rig.run()
-    warnings = seen(rig, Notice)
-    assert warnings == [Notice(level=Level.WARNING, text="the image has no go")]
 
 
 async def test_steering_goes_in_before_the_next_step_and_queued_tasks_run_one_after_the_other() -> None:
@@ -269,7 +249,7 @@ async def test_an_interrupt_while_steering_is_taken_up_loses_none_of_it(is_close
     await asyncio.gather(*closing)
 
 
-async def test_a_provider_error_ends_the_turn_with_its_words_and_what_a_stopped_answer_had_said_is_kept() -> None:
+async def test_a_turn_ends_with_the_limits_of_steps_time_and_calls_or_with_an_error_and_keeps_what_was_said() -> None:
     rig = await ran(Rig(FakeProvider([TextChunk("half"), ProviderError(Fault.CUT, "broke off", "look at the log")])))
     assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.ERROR, 1)
     assert "broke off" in ending(rig).error
@@ -281,15 +261,12 @@ async def test_a_provider_error_ends_the_turn_with_its_words_and_what_a_stopped_
     kept = [event for event in seen(rig, MessageAdded) if event.role is Role.ASSISTANT]
     assert [event.text for event in kept] == ["The first half"]
     assert_paired(rig.events)
-
-
-async def test_the_limits_of_steps_time_and_calls_end_what_goes_beyond_them() -> None:
     rig = await ran(Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(9)]), limits=Limits(max_iterations=3)))
     assert (ending(rig).reason, ending(rig).exit_code, len(rig.provider.requests)) == (TurnReason.LIMIT, 2, 3)
     rig = await ran(Rig(FakeProvider([5.0]), limits=Limits(timeout_s=0.05)))
     assert (ending(rig).reason, rig.provider.open_streams) == (TurnReason.LIMIT, 0)
     rig = Rig(
-        FakeProvider(answer("", *[("shell", call(command=f"c{n}")) for n in range(5)]), answer("ok")),
+        FakeProvider(answer("", *[shell(f"c{n}") for n in range(5)]), answer("ok")),
         limits=Limits(max_calls_per_message=2),
     )
     await rig.run()
@@ -397,7 +374,7 @@ async def test_only_a_call_that_waited_for_its_approval_did_not_run() -> None:
         ("make", Mode.NORMAL, "Not run: lmtui stopped before it was approved."),
         ("fetch https://pypi.org", Mode.AUTO, "its effect is unknown"),
     ):
-        rig = Rig(FakeProvider(answer("", ("shell", call(command=command)))), mode=mode)
+        rig = Rig(FakeProvider(answer("", shell(command))), mode=mode)
         await question(rig, "go")
         (told,) = [event for event in ends_for_open_work(tuple(rig.log.events)) if isinstance(event, ToolCallFinished)]
         assert said in told.result
@@ -405,9 +382,7 @@ async def test_only_a_call_that_waited_for_its_approval_did_not_run() -> None:
 
 
 async def test_what_was_cut_off_or_asked_when_a_session_closed_is_told_and_offered_again_and_nothing_else() -> None:
-    live = Rig(
-        FakeProvider(answer("", ("shell", call(command="make")), ("write", call(path="a.txt", content="x")))), mode=Mode.NORMAL
-    )
+    live = Rig(FakeProvider(answer("", shell("make"), ("write", call(path="a.txt", content="x")))), mode=Mode.NORMAL)
     await question(live, "go")
     cut = Rig(FakeProvider(), past=tuple(live.log.events))
     (told,) = [each.event.text for each in cut.session.history() if isinstance(each.event, Notice)]

@@ -121,26 +121,6 @@ async def test_a_skill_that_is_ended_while_a_turn_runs_limits_it_no_longer() -> 
     assert finished(rig)[0] == ("ls", False)
 
 
-def test_a_turn_that_is_taken_back_takes_its_skills_with_it() -> None:
-    watch = SkillTracker()
-    for number, skill in enumerate(("one", "two", "three"), 1):
-        watch = watch.apply(TurnStarted(turn_id=f"turn_{number}"))
-        watch = watch.apply(SkillUsed(skill=skill, stays=True))
-    assert [each.name for each in watch.apply(Rewound(turn_id="turn_2")).in_use] == ["one"]
-    assert [each.name for each in watch.apply(Rewound(turn_id="turn_9")).in_use] == ["one", "two", "three"]
-
-
-def test_a_log_that_names_no_rules_leaves_nothing_and_none_ends_what_the_user_began() -> None:
-    watch = SkillTracker().apply(used("Read", digest=_digest("go"))).apply(MessageAdded(role=Role.USER, text="go"))
-    assert names(watch.apply(SkillEnded(by="model"))) == ["look"]
-    again = watch.apply(used("Read"))
-    assert names(again.apply(SkillEnded(by="model"))) == ["look"]  # the model read it once more: it is still the user's
-    assert names(again.apply(SkillEnded())) == []
-    watch = SkillTracker()
-    watch = watch.apply(used("(((", ""))
-    assert [scope.rules for scope in watch.scopes] == [()]
-
-
 async def test_after_a_compaction_the_model_is_told_what_is_in_use() -> None:
     rig = Rig(
         FakeProvider(answer("", ("skill", '{"name": "free"}')), answer("seen"), answer("yes"), answer("yes")), skills=Shelf()
@@ -154,7 +134,21 @@ async def test_after_a_compaction_the_model_is_told_what_is_in_use() -> None:
     assert [each.text for each in rig.provider.requests[-1].messages].count(told) == 1
 
 
-def test_what_two_skills_leave_is_what_both_name_and_a_sub_agent_has_it_too() -> None:
+def test_limits_hold_until_who_began_them_ends_them_or_takes_their_turn_back() -> None:
+    watch = SkillTracker()
+    for number, skill in enumerate(("one", "two", "three"), 1):
+        watch = watch.apply(TurnStarted(turn_id=f"turn_{number}"))
+        watch = watch.apply(SkillUsed(skill=skill, stays=True))
+    assert [each.name for each in watch.apply(Rewound(turn_id="turn_2")).in_use] == ["one"]
+    assert [each.name for each in watch.apply(Rewound(turn_id="turn_9")).in_use] == ["one", "two", "three"]
+    watch = SkillTracker().apply(used("Read", digest=_digest("go"))).apply(MessageAdded(role=Role.USER, text="go"))
+    assert names(watch.apply(SkillEnded(by="model"))) == ["look"]
+    again = watch.apply(used("Read"))
+    assert names(again.apply(SkillEnded(by="model"))) == ["look"]  # the model read it once more: it is still the user's
+    assert names(again.apply(SkillEnded())) == []
+    watch = SkillTracker()
+    watch = watch.apply(used("(((", ""))
+    assert [scope.rules for scope in watch.scopes] == [()]
     watch = SkillTracker()
     for event in (used("Read"), used("Read", "Write", skill="other"), used("Read")):
         watch = watch.apply(event)

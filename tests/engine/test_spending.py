@@ -14,7 +14,7 @@ from lmtui.core.ports import Limits
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
-from tests.engine.seen import call, ending, question, ran, reply, seen
+from tests.engine.seen import call, ending, question, ran, reply, seen, shell
 from tests.fakes import FakeProvider, Rig, answer
 
 
@@ -60,7 +60,7 @@ async def test_tokens_from_the_cache_cost_nothing_and_time_counts_while_a_turn_r
 async def test_report_says_what_was_done_checked_and_is_open() -> None:
     work = FakeProvider(
         answer("", ("todo_add", call(description="write it")), ("todo_add", call(description="document it"))),
-        answer("", ("write", call(path="a.py", content="x = 1\n")), ("shell", call(command="pytest -q"))),
+        answer("", ("write", call(path="a.py", content="x = 1\n")), shell("pytest -q")),
         answer("", ("todo_complete", call(id=1))),
         answer("written"),
         answer("BLOCKED: nobody knows how to document it"),

@@ -14,7 +14,7 @@ from lmtui.core.events import TurnReason
 from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.syntax import MOST_FILES, unparsed
-from tests.engine.seen import call, ending, nudges, ran, results, seen
+from tests.engine.seen import call, ending, nudges, ran, results, seen, shell
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
@@ -103,14 +103,14 @@ class Changing(FakeSandbox):
 
 async def test_a_file_that_was_deleted_again_holds_nothing_up() -> None:
     sandbox = Changing()
-    rig = await ran(Rig(FakeProvider(BROKEN, answer("", ("shell", call(command="rm 0"))), answer("Done.")), sandbox))
+    rig = await ran(Rig(FakeProvider(BROKEN, answer("", shell("rm 0")), answer("Done.")), sandbox))
     assert ending(rig).reason is TurnReason.DONE
 
 
 @pytest.mark.parametrize("count", [1, MOST_FILES + 1])
 async def test_files_that_a_command_changed_are_parsed_unless_they_are_many(count: int) -> None:
     sandbox = Changing()
-    made = answer("", ("shell", call(command=f"make {count}")))
+    made = answer("", shell(f"make {count}"))
     rig = await ran(Rig(FakeProvider(made, *[answer("Done.")] * 3), sandbox, checkpoints=FakeCheckpoints(sandbox)))
     assert ("0.py does not parse" in results(rig)[0]) == (count == 1)
     assert ending(rig).reason is (TurnReason.UNFINISHED if count == 1 else TurnReason.DONE)

@@ -17,7 +17,7 @@ from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
 from lmtui.engine.trial import NO_OVERLAYS
 from lmtui.headless.listings import as_audit_text
-from tests.engine.seen import call, finished, question, ran, reply, seen
+from tests.engine.seen import finished, question, ran, reply, seen, shell
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 from tests.sets import for_each
 
@@ -27,10 +27,6 @@ SOME = CommandEffect("a" * 40, "b" * 40, (
     FileChange("new.txt", FileChangeKind.ADDED, 1, 0, "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n"),
     FileChange("old.txt", FileChangeKind.DELETED, 0, 1, "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"),
 ))  # fmt: skip
-
-
-def shell(command: str) -> tuple[str, str]:
-    return "shell", call(command=command)
 
 
 def trial(effect: CommandEffect | None, command: str = BUILD, *, mode: Mode = Mode.NORMAL, **more: Any) -> Rig:
@@ -71,27 +67,6 @@ async def test_outputs_are_kept_without_a_question_and_are_no_change(outputs: tu
     assert (set(rig.sandbox.kept), rig.of("files_changed")) == ({*outputs, "closed"}, [])
     assert (finished(rig).ok, "[a note]" in finished(rig).result) == (not asked, True)
     assert ("only outputs" in finished(rig).why) is (not asked)
-
-
-async def test_the_question_shows_what_it_did_and_a_yes_keeps_it() -> None:
-    rig = trial(SOME)
-    await answered(rig, Outcome.ONCE)
-    (request,) = seen(rig, ApprovalRequested)
-    assert (request.tool, request.text) == (EFFECT_TOOL, "make all\n\ndeletes old.txt  +0 -1\ncreates new.txt  +1 -0")
-    assert request.why == "it ran in an overlay; keeping it would change 2 files, 1 of them deleted"
-    assert request.diff.index("old.txt") < request.diff.index("new.txt")
-    assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
-    assert finished(rig).ok
-
-
-async def test_a_no_drops_it_and_tells_the_model_what_was_dropped() -> None:
-    rig = trial(SOME)
-    await answered(rig, Outcome.NO, "keep old.txt")
-    assert (rig.sandbox.kept, rig.of("files_changed")) == (["closed"], [])
-    assert "Not finished yet" not in str(rig.provider.requests[-1].messages[-1].text)
-    assert "none of this was kept: deletes old.txt" in finished(rig).result
-    assert "keep old.txt" in finished(rig).result
-    assert finished(rig).result.startswith("built")
 
 
 @for_each(("mode", "allowed"), [(Mode.AUTO, None), (Mode.NORMAL, BUILD), (Mode.NORMAL, "make *"), (Mode.MANUAL, BUILD)])
@@ -211,7 +186,22 @@ async def test_a_command_that_runs_long_shows_what_it_has_changed_so_far(monkeyp
     assert told == ["[so far in the overlay: 1 deleted, 1 created]\n"]
 
 
-async def test_a_yes_keeps_nothing_once_the_mode_changes_nothing() -> None:
+async def test_a_yes_keeps_what_it_did_and_a_no_or_a_mode_that_only_reads_drops_it() -> None:
+    rig = trial(SOME)
+    await answered(rig, Outcome.ONCE)
+    (request,) = seen(rig, ApprovalRequested)
+    assert (request.tool, request.text) == (EFFECT_TOOL, "make all\n\ndeletes old.txt  +0 -1\ncreates new.txt  +1 -0")
+    assert request.why == "it ran in an overlay; keeping it would change 2 files, 1 of them deleted"
+    assert request.diff.index("old.txt") < request.diff.index("new.txt")
+    assert rig.sandbox.kept == ["old.txt", "new.txt", "closed"]
+    assert finished(rig).ok
+    rig = trial(SOME)
+    await answered(rig, Outcome.NO, "keep old.txt")
+    assert (rig.sandbox.kept, rig.of("files_changed")) == (["closed"], [])
+    assert "Not finished yet" not in str(rig.provider.requests[-1].messages[-1].text)
+    assert "none of this was kept: deletes old.txt" in finished(rig).result
+    assert "keep old.txt" in finished(rig).result
+    assert finished(rig).result.startswith("built")
     rig = trial(SOME)
     request = await question(rig, "build it")
     rig.session.set_mode(Mode.PLAN)

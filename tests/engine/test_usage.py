@@ -91,7 +91,14 @@ async def test_each_request_says_how_its_prompt_was_read_and_the_wait_is_announc
     assert abs(told[2].tokens - added) < 0.15 * added
 
 
-async def test_the_servers_own_times_count() -> None:
+@pytest.mark.parametrize(("model", "count"), [
+    (CountingModel(1, window=300), 1), (CountingModel(8, only_new=True), 0), (CountingModel(8), 0),
+], ids=["less than half was counted", "only what is read anew is counted", "honest counts"])  # fmt: skip
+async def test_only_a_count_that_leaves_something_out_is_an_error(model: CountingModel, count: int) -> None:
+    assert len(errors(await ran(rig_for(model)))) == count
+
+
+async def test_the_servers_own_times_count_and_a_prompt_that_it_cut_in_silence_is_an_error() -> None:
     model = CountingModel(1)
     model.timings = Timings(900, 1.5, 100, 21, 0.5)
     rig = await ran(rig_for(model))
@@ -100,16 +107,6 @@ async def test_the_servers_own_times_count() -> None:
         (seen(rig, UsageUpdated)[0].is_cache_told, seen(rig, UsageUpdated)[0].reused_tokens),
     ) == (1.5, (True, 100))
     assert rig.session.window_use.read_s(1200) == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize(("model", "count"), [
-    (CountingModel(1, window=300), 1), (CountingModel(8, only_new=True), 0), (CountingModel(8), 0),
-], ids=["less than half was counted", "only what is read anew is counted", "honest counts"])  # fmt: skip
-async def test_only_a_count_that_leaves_something_out_is_an_error(model: CountingModel, count: int) -> None:
-    assert len(errors(await ran(rig_for(model)))) == count
-
-
-async def test_a_prompt_that_is_cut_in_silence_is_an_error_with_the_way_out() -> None:
     rig = await ran(rig_for(CountingModel(12, window=4096)))
     (text,) = errors(rig)
     assert "counted 4,096 of about" in text
