@@ -70,17 +70,6 @@ async def test_what_is_no_model_server_is_told_of_a_named_address_alone(
     assert words in found.note
 
 
-@pytest.mark.parametrize(("answers", "words"), [
-    ({"/v1/models": listing()}, "lists no models"),
-    ({"/api/tags": {"models": None}, "/api/ps": {"models": []}, "/v1/models": listing()}, "ollama pull"),
-    ({"/api/v1/models": {"models": []}}, "download one in LM Studio"),
-], ids=["plain", "Ollama", "LM Studio"])  # fmt: skip
-async def test_an_empty_list_says_what_to_do(serve: Serve, answers: dict[str, Any], words: str) -> None:
-    found = await look(await serve(answers))
-    assert found.models == ()
-    assert words in found.note
-
-
 @pytest.mark.parametrize("data", [
     [{"id": None}, 3, "x", {"id": "m", "max_model_len": "many", "meta": 3}],
     [{}, {"id": "m", "max_model_len": -1, "meta": {"n_ctx": [1]}, "architecture": 3, "supported_parameters": "tools"}],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.errors import ContextOverflow, Fault, ProviderError
+from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import Completion, Message, ModelRequest, RetryChunk, Role, ToolSpec
 from lmtui.models import endpoint_pool
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
@@ -179,16 +179,6 @@ async def test_a_conversation_that_one_refuses_for_its_size_goes_on_where_there_
     assert (served.window_tokens, (await answer(pool, talk))[1]) == (8192, [])
 
 
-async def test_where_no_server_has_room_the_engine_is_told_the_window(start: Start) -> None:
-    small = [
-        await start(refusal(400, f"the request exceeds the available context size ({size} tokens)")) for size in (8192, 4096)
-    ]
-    pool = pool_of(*small)
-    with pytest.raises(ContextOverflow) as raised:
-        await answer(pool, request())
-    assert raised.value.window_tokens in (4096, 8192)
-
-
 async def test_a_server_without_tool_calls_leaves_them_to_one_that_has_them(start: Start) -> None:
     servers = [await start(*[refusal(400, "this model does not support tools")] * 3), await start()]
     pool = pool_of(*servers)
@@ -241,14 +231,6 @@ async def test_a_busy_server_is_left_alone_as_long_as_it_says_and_one_that_loads
     assert "loading" in pool.rows()[1].problem
 
 
-async def test_the_wait_is_the_shortest_that_a_server_asks_for(start: Start) -> None:
-    servers = [await start(refusal(429, "busy", retry_after_s=wait_s)) for wait_s in (5.0, 60.0)]
-    pool = pool_of(*servers, clock=lambda: 0.0)
-    with pytest.raises(ProviderError) as raised:
-        await answer(pool, request())
-    assert raised.value.retry_after_s == 5
-
-
 @asynccontextmanager
 async def returned(port: int) -> AsyncIterator[None]:
     """Let a server listen where one was."""
@@ -293,17 +275,6 @@ async def test_each_server_is_asked_for_the_model_by_its_own_name(start: Start) 
 
 async def run_with_model(pool: ServerPool, count: int, model: str) -> None:
     await asyncio.gather(*(answer(pool, request(str(number), model)) for number in range(count)))
-
-
-async def test_where_the_only_server_with_a_model_is_down_the_error_names_both(start: Start) -> None:
-    servers = [await start(models=("wanted",)), await start(models=("other",))]
-    pool = pool_of(*servers)
-    await answer(pool, request("one", "wanted"))
-    await servers[0].__aexit__(None)
-    with pytest.raises(ProviderError, match="no other server of the pool has the model 'wanted'") as raised:
-        await answer(pool, request("two", "wanted"))
-    assert pool.members[0].url in str(raised.value)
-    assert asked(servers[1]) == 0
 
 
 async def test_no_server_gets_the_key_of_another() -> None:

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -239,22 +236,3 @@ async def test_the_window_of_the_settings_is_used_where_the_server_reports_none(
     assert served is not None
     assert (served.name, served.window_tokens) == ("any", 16_000)
     await provider.close()
-
-
-def test_the_sdk_loads_no_transport_that_nobody_uses() -> None:
-    importlib.import_module("aiohttp")  # it is installed
-    code = """
-import asyncio, sys
-from lmtui.core.errors import ProviderError
-from lmtui.models.openai_client import OpenAICompatible
-from lmtui.models.provider_errors import RetryPolicy
-async def ask():
-    try:
-        await OpenAICompatible("http://127.0.0.1:9", retry=RetryPolicy(retries=0)).embed("m", ["text"])
-    except ProviderError:
-        print("openai" in sys.modules, "aiohttp" in sys.modules)
-asyncio.run(ask())
-import aiohttp
-"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert found.stdout.split() == ["True", "False"]

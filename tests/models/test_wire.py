@@ -34,10 +34,6 @@ def body_of(request: ModelRequest, **extra: object) -> dict[str, Any]:
     return dict(json.loads(RequestWriter().write(request, extra)))
 
 
-def in_form(form: ToolCallFormat) -> list[dict[str, Any]]:
-    return list(body_of(replace(REQUEST, call_form=form))["messages"])
-
-
 def test_native_requests_carry_the_tools_and_the_calls_as_they_are() -> None:
     body = body_of(REQUEST)
     assert [tool["function"]["name"] for tool in body["tools"]] == ["git_status", "read"]
@@ -77,12 +73,6 @@ def test_one_held_answer_changes_nothing_before_the_end(form: ToolCallFormat) ->
     held = writer.write(replace(request, hold=ToolChoice.REQUIRED))
     assert held.startswith(plain.split(b',"response_format"')[0].removesuffix(b"}"))
     assert "response_format" in json.loads(held)
-
-
-def test_another_form_writes_the_conversation_anew() -> None:
-    writer = RequestWriter()
-    for form in (ToolCallFormat.NATIVE, ToolCallFormat.TEXT, ToolCallFormat.NATIVE, ToolCallFormat.SCHEMA):
-        assert json.loads(writer.write(replace(REQUEST, call_form=form)))["messages"] == in_form(form)
 
 
 def test_an_answer_may_be_held_to_a_call_or_to_the_end() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -215,20 +214,6 @@ class Router:
             "/v1/models": self.list, "/props": ROUTER_PROPS, own: LLAMA_CPP_PROPS,
             "/models/load": self.order, "/models/unload": self.order,
         }  # fmt: skip
-
-
-async def test_a_router_tells_how_far_it_is_in_its_events(serve: Serve) -> None:
-    stages = ["text_model", "mmproj_model"]
-
-    def event(model: str, **progress: Any) -> str:
-        return "data: " + json.dumps({"model": model, "event": "model_status", "data": {"progress": progress}}) + "\n\n"
-
-    told_events = event("other", value=0.9) + event("small", stages=stages, current="mmproj_model", value=0.5) + "data: {\n\n"
-    router = Router(router_item("small", "unloaded"), *[router_item("small", "loading")] * 20, router_item("small", "loaded"))
-    server = await serve(router.answers() | {"/models/sse": (200, told_events.encode())})
-    steps = await told(server, "small")
-    assert {step.ratio for step in steps} <= {-1.0, 0.75, 1.0}
-    assert steps[-2].ratio == 0.75
 
 
 async def test_a_router_whose_child_fails_says_so(serve: Serve) -> None:
