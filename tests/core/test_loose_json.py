@@ -27,13 +27,6 @@ def test_what_is_cut_or_none_is_refused(text: str) -> None:
         read_loose_json(text)
 
 
-def test_objects_are_found_in_the_fence_that_holds_the_word() -> None:
-    text = 'See {x}.\n```\n{"a": 1}\n```\nthen\n```\nfirst {"steps": []} and {"b": 2,}\n```'
-    assert next(objects_in(text, "steps")) == {"steps": []}
-    assert {"b": 2} in objects_in(text, "steps")
-    assert {"a": 1} not in objects_in(text, "steps")
-
-
 @pytest.mark.parametrize("text", ["```" + "\n" * 40_000, '"' + '\\"x' * 20_000, ("," + " " * 100) * 500])
 def test_what_never_ends_is_looked_through_once(text: str) -> None:
     begun = time.process_time()

@@ -273,24 +273,22 @@ def test_what_is_forbidden_of_commands_and_files_counts_for_promoted_tools() -> 
     assert decide_all("skill__other", Access.EXECUTE, (), Mode.NORMAL, allowed).verdict is Verdict.ASK
 
 
-@for_each("path", [
+@for_each(("path", "is_secret"), [
+    *((path, True) for path in (
     ".env", "a/.env", ".env.local", ".env.production", ".ENV", "./.env", "a//.env", ".env/", "\uff0eenv", ".en\u200bv", "x.pem",
     "x.key", "id_rsa", "id_rsa.bak", "id_ed25519", "ID_RSA", ".netrc", ".npmrc", ".pypirc", "credentials", "credentials.json",
     "credentials-prod.yaml", "x.p12", "x.pfx", "x.kdbx", "secrets.yaml", "secrets.toml", ".aws/config", "a/.aws/b",
     ".ssh/known_hosts", ".ssh", ".kube/config", ".docker/config.json", "/proc/self/environ", ".git-credentials",
     "home/.ssh/x/y",
-])  # fmt: skip
-def test_secret_names(path: str) -> None:
-    assert is_secret_path(path)
-
-
-@for_each("path", [
+    )),
+    *((path, False) for path in (
     "", ".", "a.py", ".env.example", ".env.sample", ".env.template", "env", "a.env.py", "key.py", "keys/a.py", "id_rsa.pub",
     "secrets.py", "credentials.ts", "docs/secrets.md", "config.json", ".kube/cache", ".docker/Dockerfile", "environ",
     "README.md", "monkey", "x.pem.md",
+    )),
 ])  # fmt: skip
-def test_harmless_names(path: str) -> None:
-    assert not is_secret_path(path)
+def test_secret_and_harmless_names(path: str, *, is_secret: bool) -> None:
+    assert is_secret_path(path) is is_secret
 
 
 def test_reading_a_secret_asks_in_every_mode_and_only_a_rule_that_names_it_helps() -> None:
