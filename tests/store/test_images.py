@@ -30,9 +30,8 @@ def test_a_picture_comes_back_by_its_content_alone_and_deleting_leaves_nothing(t
     (folder / ref.sha256).write_bytes(b"\x89PNG\r\n\x1a\nother")
     assert ImageFolder(folder).get(ref) is None
     assert ImageFolder(folder).get(replace(ref, sha256="../../etc/passwd")) is None
-    folder = ImageFolder(tmp_path / ".lmagent" / "s.images")
-    folder.put(PNG)
-    folder.delete()
+    ImageFolder(folder).put(PNG)
+    ImageFolder(folder).delete()
     assert list((tmp_path / ".lmagent").iterdir()) == []
 
 
