@@ -11,13 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
 from lmtui.core.workspace import ExecResult
-from lmtui.tools.data_script import kind_of, look, unique
+from lmtui.tools.data_script import look
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
 from tests.sets import few, for_each
@@ -94,16 +92,6 @@ def test_a_pipe_and_a_device_are_refused_at_once(tmp_path: Path, name: str) -> N
     os.mkfifo(tmp_path / name)
     (tmp_path / f"to-{name}").symlink_to("/dev/zero")
     assert looked(tmp_path / name) == looked(tmp_path / f"to-{name}") == {"problem": "not a regular file"}
-
-
-@given(st.lists(st.text(max_size=3), max_size=20))
-def test_names_of_columns_are_told_apart(names: list[str]) -> None:
-    assert len(unique(names)) == len(names)
-
-
-@given(st.one_of(st.text(max_size=20), st.integers(), st.booleans(), st.none(), st.lists(st.integers(), max_size=2)))
-def test_any_value_has_a_kind(value: object) -> None:
-    assert kind_of(value)
 
 
 class OneAnswer(FakeSandbox):

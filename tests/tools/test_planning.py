@@ -34,22 +34,6 @@ async def test_other_programs_lists_replace_the_whole_list(name: str) -> None:
     assert (await bench.call("task_todo_get")).text == "[x] 1 a\n[~] 2 b\n[-] 3 c\n[ ] 4 d"
 
 
-async def test_one_tool_with_actions_does_what_the_others_do() -> None:
-    bench = Bench()
-    await bench.call("manage_tasks", action="create", title="a")
-    await bench.call("manage_tasks", action="create", title="b", parent_id=1)
-    await bench.call("manage_tasks", action="update", task_id=2, status="doing", notes="n")
-    with pytest.raises(ToolError, match="open parts"):
-        await bench.call("manage_tasks", action="complete", id=1)
-    assert (await bench.call("manage_tasks", action="list")).text == "[ ] 1 a\n  [~] 2 b (n)"
-    with pytest.raises(ToolError, match=r"status is wrong \(input should be 'pending'"):
-        await bench.call("manage_tasks", action="update", id=1, status="weird")
-    await bench.call("manage_tasks", action="delete", id=1)
-    assert bench.plan.todos == ()
-    with pytest.raises(ToolError, match="no action 'dance'"):
-        await bench.call("manage_tasks", action="dance")
-
-
 @for_each(("tool", "arguments"), [
     ("todo_update", {"id": 1, "status": "cancelled"}),
     ("manage_tasks", {"action": "cancel", "id": 1}),
