@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from lmtui.app.host import Runtime, open_runtime
 from lmtui.config import Config
-from lmtui.core.events import Event, ModelChanged
+from lmtui.core.events import Event, ModelChanged, ToolCallFinished
 from lmtui.core.sessions import Session
 from lmtui.features.jobs.service import WorkspaceJobs
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
@@ -92,6 +92,16 @@ def open_one(open_any: Open) -> Open:
 def open_attended(open_any: Open) -> Open:
     """Open runtimes for a user who is there."""
     return functools.partial(open_any, is_attended=True)
+
+
+def results(events: Sequence[Event]) -> list[str]:
+    """Return what the model was told of its calls."""
+    return [each.result for each in events if isinstance(each, ToolCallFinished)]
+
+
+def told(server: ScriptedServer, request: int = -1) -> list[str]:
+    """Return the tools that a request names."""
+    return [tool["function"]["name"] for tool in server.requests[request].body["tools"]]
 
 
 async def run(session: Session, text: str = "do it") -> list[Event]:

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
-from lmtui.app.connection import ModelConnection
-from lmtui.app.model_servers import Servers, examine_named, which_model
+from lmtui.app.model_servers import examine_named
 from lmtui.config import Config
-from lmtui.core.errors import ProviderError, UsageError
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.servers import BY_HAND, ExamResult, ModelKey, ModelProfile, ServedModel, ServerFound
+from lmtui.core.servers import BY_HAND, ExamResult, ModelKey, ModelProfile
 from lmtui.store.model_profiles import ProfileStore
 from tests.app.paper_model import PaperModel
-from tests.models.fake_server import FakeServer, failed, listening, listing, ok
+from tests.models.fake_server import FakeServer, listening, listing, ok
 from tests.sets import for_each
 
 
@@ -76,22 +74,6 @@ async def test_one_that_calls_in_no_form_has_none_kept(bench: Bench) -> None:
     assert ProfileStore().get(bench.key()) == ModelProfile()
 
 
-async def test_faults_of_the_server_are_said(bench: Bench) -> None:
-    bench.show(PaperModel())
-    for status, said, text in (
-        (401, "no", "refuses the key"),
-        (404, "model 'paper' not found", "has no model"),
-        (500, "broken", "failed"),
-    ):
-        bench.server.answers["/v1/chat/completions"] = failed(status, said)
-        with pytest.raises(ProviderError, match=text):
-            await examine_named(Config(url=bench.server.url, max_retries=0), "paper")
-    with pytest.raises(UsageError, match="no model server answers at"):
-        await examine_named(Config(url="http://127.0.0.1:9"), "paper")
-    with pytest.raises(UsageError, match="does not run yet"):
-        await Servers(ModelConnection(Config())).examine("gguf:", "phi")
-
-
 async def test_what_was_set_by_hand_stays(bench: Bench) -> None:
     bench.show(PaperModel())
     known = ModelProfile(ToolCallFormat.SCHEMA, source=BY_HAND, note="you set it")
@@ -99,23 +81,3 @@ async def test_what_was_set_by_hand_stays(bench: Bench) -> None:
     result = await examine_named(Config(url=bench.server.url), "paper")
     assert ProfileStore().get(bench.key()) == known
     assert "as you set it" in result.kept
-
-
-ONE = ServerFound(
-    "Ollama", "http://h:1", (ServedModel("qwen2.5:7b"), ServedModel("qwen3:8b"), ServedModel("e", is_embedder=True))
-)
-
-
-def test_a_model_is_meant_by_its_name_or_a_part_that_no_other_has() -> None:
-    assert which_model([ONE], "qwen3:8b") == (ONE, "qwen3:8b")
-    assert which_model([ONE], "QWEN3") == (ONE, "qwen3:8b")
-    assert which_model([ONE, replace(ONE, url="http://h:2")], "qwen3:8b")[0].url == "http://h:1"
-    locked = ServerFound("OpenAI-compatible", "http://h:1", (), "it wants a key")
-    for found, name, url, said in (
-        ([ONE], "qwen", "", "may be qwen2.5:7b, qwen3:8b"),
-        ([ONE], "llama", "", "has a model 'llama'"),
-        ([ONE], "e", "", "embeds only"),
-        ([locked, ONE], "qwen3:8b", "http://h:1", "it wants a key"),
-    ):
-        with pytest.raises(UsageError, match=said):
-            which_model(found, name, url)

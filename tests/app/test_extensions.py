@@ -21,7 +21,7 @@ from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import count_tokens
 from tests.app.answering import answering
-from tests.app.conftest import DONE, Open, Serve, run
+from tests.app.conftest import DONE, Open, Serve, results, run, told
 from tests.sets import for_each
 from tests.trusting import say
 
@@ -61,14 +61,6 @@ def calls(name: str, **arguments: Any) -> ScriptedTurn:
 
 WRITE = calls("mcp__paper__write", path="x.txt", text="x")
 ECHO, PID = calls("mcp__paper__echo", text="x"), calls("mcp__paper__pid")
-
-
-def results(events: list[Any]) -> list[str]:
-    return [event.result for event in events if isinstance(event, ToolCallFinished)]
-
-
-def told(server: ScriptedServer, request: int = -1) -> list[str]:
-    return [tool["function"]["name"] for tool in server.requests[request].body["tools"]]
 
 
 def the_server(runtime: Runtime, name: str = "paper") -> McpServer:

@@ -63,17 +63,6 @@ async def test_git_is_told_of_but_not_its_locks(watched: Watched, tmp_path: Path
     assert watched.told == [FoldersChanged(frozenset(), has_git_changed=True)]
 
 
-async def test_nothing_is_told_after_the_end(watched: Watched, tmp_path: Path) -> None:
-    watched.watch.watch(frozenset({"src"}))
-    (tmp_path / "src" / "a.py").write_text("x")
-    await asyncio.sleep(0.05)
-    watched.watch.close()
-    watched.watch.close()
-    watched.watch.watch(frozenset({"src"}))
-    await asyncio.sleep(0.4)
-    assert watched.told == []
-
-
 async def test_a_folder_that_took_the_name_of_one_moved_away_is_watched_too(watched: Watched, tmp_path: Path) -> None:
     watched.watch.watch(frozenset({"", "src"}))
     (tmp_path / "src").rename(tmp_path / "old")

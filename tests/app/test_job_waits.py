@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
 from lmtui.models.demo_scripts import ScriptedTurn
-from lmtui.store.summaries import OpenWaits
 from tests.app.conftest import DONE, Open, Serve, jobs_of, one_pass, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
@@ -84,29 +81,6 @@ async def test_a_wait_that_is_over_or_anothers_gets_no_wake(workspace: Path, ope
     next_life = open_one(server.url)
     await one_pass(next_life)
     assert await wakes(next_life) == []
-
-
-async def test_sessions_are_looked_at_once_and_those_in_use_again(workspace: Path, open_one: Open, serve: Serve) -> None:
-    server = await serve(WAITS)
-    runtime = open_one(server.url)
-    session = await runtime.new_session()
-    await run(session)
-    assert OpenWaits(workspace).look() == []  # it is open, and has its wake from there
-    held = OpenWaits(workspace)
-    held.look()
-    held.remember()
-    await runtime.close()
-    waits = OpenWaits(workspace)
-    assert [each.session_id for each in waits.look()] == [session.id]
-    waits.remember()
-    log = workspace / ".lmagent" / "sessions" / f"{session.id}.jsonl"
-    age(log, timedelta(minutes=5))
-    assert OpenWaits(workspace).look() == []
-
-
-def age(path: Path, by: timedelta) -> None:
-    then = (datetime.now(UTC) - by).timestamp()
-    os.utime(path, (then, then))
 
 
 async def test_the_wake_of_a_jobs_session_has_the_jobs_policy(open_one: Open, serve: Serve) -> None:

@@ -14,11 +14,10 @@ from lmtui.core.skills import Skills, SkillUsed
 from lmtui.features.skills.service import shelf_of
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.request_encoding import wire_tool
-from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import count_tokens
 from lmtui.tools.registry import ToolRegistry
 from tests.app.answering import answering
-from tests.app.conftest import DONE, Open, Serve, run
+from tests.app.conftest import DONE, Open, Serve, run, told
 
 COUNT = '''\
 import json
@@ -50,10 +49,6 @@ CALL = ScriptedTurn(calls=(ScriptedCall("skill__count_words", {"path": "a.txt", 
 
 def results(events: list[Event]) -> list[tuple[str, bool]]:
     return [(event.result, event.ok) for event in events if isinstance(event, ToolCallFinished)]
-
-
-def told(server: ScriptedServer, request: int = -1) -> list[str]:
-    return [tool["function"]["name"] for tool in server.requests[request].body["tools"]]
 
 
 @pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])

@@ -73,25 +73,6 @@ async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspac
     assert await states(agents) == {".claude/agents/heron.md": SkillState.REFUSED}
 
 
-async def test_one_that_cannot_be_read_is_named_and_an_unknown_name_lists_those_there_are(workspace: Path) -> None:
-    folder = workspace.parent / "settings/agents"
-    for name in ("heron", "egret"):
-        make(folder, name)
-    (folder / "bad.md").write_text("---\nname: bad\ndescription\n---\nDo.\n")
-    (folder / "long.md").write_bytes(b"x" * 300_000)
-    (folder / "notes.txt").write_text("no agent")
-    agents = files(workspace)
-    text, _ = await agents.told(300)
-    assert "- heron: Looks for frogs." in text
-    assert [problem.removeprefix(f"{folder}/")[:16] for problem in agents.problems] == ["bad.md: line 3: ", "long.md: it has "]
-    with pytest.raises(ToolError, match="no sub-agent 'herron'") as raised:
-        await files(workspace).named("herron")
-    assert raised.value.hint == "Did you mean heron? There are: egret, heron."
-    with pytest.raises(ToolError) as raised:
-        await AgentFiles(workspace, workspace, bytes_by_four, ToolRegistry().canonical).named("heron")
-    assert raised.value.hint == "There are none."
-
-
 async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
     secret = make(workspace.parent / "secret", "secret")
     folder = workspace / ".claude/agents"

@@ -94,23 +94,6 @@ def test_a_broken_entry_leaves_the_others_and_one_of_another_event_is_not_unsafe
     assert ([each.command for each in found.entries], len(found.problems), found.is_unsafe) == (["one", "two"], 1, True)
 
 
-def test_what_is_not_known_of_a_hook_or_not_here_is_named_and_a_long_timeout_is_cut(workspace: Path) -> None:
-    fields = {"async": True, "once": True, "shell": "bash", "statusMessage": "x", "asyncRewake": False}
-    put(own(workspace), named(fields=fields))
-    found = read_hooks(workspace)
-    assert (len(found.entries), found.is_unsafe) == (1, False)
-    assert found.problems == (f"{own(workspace)}: PreToolUse, entry 1: async, once is not known and changes nothing",)
-    put(own(workspace), {"hooks": {"PostToolUseFailure": [], "PermissionRequest": [], "Setup": [], "Sleep": [], "Nap": []}})
-    found = read_hooks(workspace)
-    assert (len(found.problems), found.is_unsafe) == (2, False)
-    assert "lmtui does not have PostToolUseFailure, PermissionRequest, Setup, so" in found.problems[0]
-    assert "no event 'Sleep', 'Nap'.  There are SessionStart" in found.problems[1]
-    put(own(workspace), named(timeout=10**400))
-    found = read_hooks(workspace)
-    assert ([each.limit_s for each in found.entries], found.is_unsafe) == ([600.0], False)
-    assert "its timeout is 600 seconds, which is the most" in found.problems[0]
-
-
 @for_each(("name", "is_unsafe"), [("PreToolUsed", True), ("preTool", True), ("PostToolUsed", False)])
 def test_only_a_name_that_may_be_meant_as_before_tools_is_unsafe(workspace: Path, name: str, is_unsafe: bool) -> None:
     put(own(workspace), named(name))

@@ -83,8 +83,6 @@ async def test_too_long_the_nearest_stays_and_what_is_cut_says_so(home: Home) ->
     home.put("work/AGENTS.md", "near " * 30_000)
     found = await home.files.read(1_000_000)
     assert found.instructions.endswith("[cut here: what follows the first 131,072 bytes of AGENTS.md]\n</instructions>")
-    assert [source.is_cut for source in found.sources] == [False, False, True]
-    assert "[cut here: more than 130,072 more characters of AGENTS.md]" in (await home.files.read(1_000)).instructions
 
 
 @for_each("kind", ["instructions", "persona", "PROFILE", "skill", "skills"])

@@ -65,31 +65,3 @@ def test_what_cannot_be_is_said(
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"folders": {"command": "z"}}}))
     assert run(["mcp", *arguments]) == code
     assert words in capsys.readouterr().err
-
-
-def test_a_program_without_the_dashes_shows_how_it_is_written(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        run(["mcp", "add", "time", "npx", "-y", "server-time"])
-    assert caught.value.code == 64
-    assert "arguments: npx -y server-time  example: lmtui mcp add time -- uvx" in capsys.readouterr().err
-
-
-def test_where_a_folders_server_runs_is_chosen_shown_and_taken_back(
-    workspace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = workspace / ".mcp.json"
-    file.write_text(json.dumps({"mcpServers": {"time": {"command": "z"}}}))
-    before = file.read_bytes()
-    assert run(["mcp", "set", "time", "--where", "sandbox"]) == 0
-    assert run(["mcp", "set", "time", "--network", "a.example,b.example"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == (
-        "time: sandbox on (your choice), network a.example, b.example (your choice)"
-    )
-    assert run(["mcp", "set", "time", "--where", "host"]) == 0
-    assert "time: sandbox host (your choice), network on (without a sandbox)" in capsys.readouterr().out
-    assert run(["mcp", "get", "time"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert (shown["entry"], shown["sandbox"]) == ({"command": "z"}, {"value": "host", "from": "your choice"})
-    assert run(["mcp", "set", "time", "--reset"]) == 0
-    assert "sandbox on (default), network off (default)" in capsys.readouterr().out
-    assert file.read_bytes() == before

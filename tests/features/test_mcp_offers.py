@@ -113,25 +113,6 @@ async def test_prompts_are_slash_commands_with_their_arguments(workspace: Path, 
     assert [image.media_type for image in talk.images] == ["image/png"]
 
 
-async def test_a_missing_argument_is_said_and_nothing_is_asked(workspace: Path, start: Start) -> None:
-    room = await start("offers=1", "asked=asked.txt")
-    for text, said in {
-        "/mcp__paper__review": "/mcp__paper__review needs topic. Type: /mcp__paper__review <topic> [style]",
-        "/mcp__paper__review style=x": "needs topic",
-        "/mcp__paper__review topic=": "needs topic",
-        "/mcp__paper__talk now": "/mcp__paper__talk has no place for 'now'. Type: /mcp__paper__talk",
-    }.items():
-        with pytest.raises(McpError) as caught:
-            await prompts_of(workspace, room).read(text)
-        assert said in caught.value.full_text()
-    assert "prompts/get" not in (workspace / "asked.txt").read_text()
-    await room.close()
-    off = McpRoom(workspace, no_launcher, {}, len)
-    prompts = AllPrompts(MarkdownPrompts(workspace, ToolRegistry().canonical), off, is_on=False)
-    assert await prompts.read("/mcp__paper__talk") is None
-    assert off.servers() == []
-
-
 async def test_a_servers_prompt_hides_a_file_of_its_name_and_no_other(workspace: Path, start: Start) -> None:
     folder = workspace / ".lmagent" / "commands"
     folder.mkdir(parents=True)
@@ -143,10 +124,6 @@ async def test_a_servers_prompt_hides_a_file_of_its_name_and_no_other(workspace:
     assert "Hello." in (await typed(workspace, room, "/mcp__paper__talk")).pieces[1].text
     assert (await typed(workspace, room, "/mcp__mine")).pieces[0].text == "Mine."
     assert await prompts_of(workspace, room).read("/mcp__nothing") is None
-
-
-async def no_launcher() -> GuardedLauncher | None:
-    raise AssertionError("a server is started")
 
 
 async def test_a_server_that_does_not_list_them_is_ready_all_the_same(start: Start) -> None:

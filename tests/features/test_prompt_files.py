@@ -80,15 +80,6 @@ def test_allowed_tools_are_a_list_in_any_form(words: str, tmp_path: Path) -> Non
     assert allowed == ('Shell(echo "a" b)', 'Shell(git commit -m "x" *)'), "quotes in a pattern stay"
 
 
-def test_no_more_files_and_folders_than_a_limit_are_looked_at(places: Places) -> None:
-    for number in range(201):
-        places.put(f"d{number:03}/a.md")
-    assert len(places.usable()) == 199
-    for number in range(502):
-        places.put(f"f{number:03}.md")
-    assert len(places.usable()) == 500
-
-
 async def test_a_file_is_also_called_by_whose_it_is_and_so_alone_where_our_own_has_its_name(places: Places) -> None:
     for name in ("help.md", "fix.md"):
         places.put(name)

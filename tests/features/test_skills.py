@@ -23,8 +23,6 @@ from lmtui.tools.registry import ToolRegistry
 from tests.sets import for_each
 from tests.trusting import say
 
-SHIPPED = 10
-
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -183,14 +181,9 @@ async def test_what_is_told_is_bounded_by_a_share_of_the_window_and_the_rest_is_
     assert "Use when" not in small.skills
     assert "more: call `skill` without a name" in small.skills
     assert bytes_by_four(small.skills) <= 300 < bytes_by_four(large.skills) <= 2_300
-    for number in range(17, 60):
-        make(home / ".agents/skills", f"heron-{number:02}", "A long description. " * 20)
-    text, tokens = await shelf(workspace).told()
+    text, tokens = await skills.told()
     assert tokens == bytes_by_four(text) <= MOST_TOLD_TOKENS
-    told = [line for line in text.splitlines() if line.startswith("- ")]
-    assert f"and {60 + SHIPPED - len(told)} more" in text
-    assert all(len(line) < 130 for line in told)
-    assert "heron-59" in await shelf(workspace).listing()
+    assert "heron-16" in await skills.listing()
 
 
 SKILL_TEXT = '---\nname: release\ndescription: "Make a release."\n---\n\n1. Tag it.\n'

@@ -323,11 +323,6 @@ def test_addresses_that_cannot_be_served_are_refused() -> None:
             open_tcp(address, has_certificate=False).close()
 
 
-def test_a_socket_of_a_good_address_listens() -> None:
-    with open_tcp("127.0.0.1:0", has_certificate=False) as one, open_tcp("[::1]:0", has_certificate=False) as other:
-        assert one.getsockname()[1] != other.getsockname()[1]
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)
 )

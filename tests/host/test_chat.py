@@ -79,21 +79,6 @@ async def test_a_past_that_is_not_known_is_told_to_a_new_session(start: Start) -
     assert all(part in sent for part in ("What is my name?", "My name is Ada.", "Hello Ada.", "Be short."))
 
 
-async def test_a_session_can_be_named_in_a_header(start: Start) -> None:
-    host = await start(DONE, ScriptedTurn("More."), mode="auto")
-    async with sdk(host) as client:
-        first = await client.chat.completions.with_raw_response.create(model="lmtui", messages=[user("go")])
-        session_id = first.headers["x-session-id"]
-        more = await client.chat.completions.with_raw_response.create(
-            model="lmtui", messages=[user("go on")], extra_headers={"X-Session-Id": session_id}
-        )
-        assert more.headers["x-session-id"] == session_id
-        with pytest.raises(NotFoundError):
-            _ = await client.chat.completions.create(
-                model="lmtui", messages=[user("x")], extra_headers={"X-Session-Id": "20260101_120000_abcdef"}
-            )
-
-
 async def test_a_folder_is_named_by_the_model_or_a_header(start: Start, tmp_path: Path) -> None:
     host = await start(DONE, mode="auto")
     (tmp_path / "other").mkdir()

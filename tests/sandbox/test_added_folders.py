@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.permissions.rules import Effect, MaskExpressions, mask_expressions, parse_rule
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.sandbox.toolchains import check_added, masked_in
 from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, Gate, OpenSandbox, fill
 from tests.sets import for_each
@@ -161,18 +161,3 @@ async def test_a_program_in_a_folder_of_more_than_tools_is_not_offered(
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     assert (await sandbox.run_command("frobnicate", gate=gate)).exit_code == 127
     assert gate.folders == []
-
-
-@pytest.mark.parametrize("backend", ISOLATED)
-async def test_a_new_rule_masks_files_of_an_added_folder_in_every_instance(
-    backend: str, open_sandbox: OpenSandbox, library: Path
-) -> None:
-    sandbox = await open_sandbox(backend, added=[str(library)])
-    views = (sandbox, sandbox.read_only())
-    for view in views:
-        assert (await view.run_command(f"cat {library}/src/api.py")).exit_code == 0
-    sandbox.mask(1, mask_expressions((parse_rule("Read(**/api.py)", Effect.DENY, "settings"),)))
-    for view in views:
-        assert (await view.run_command(f"cat {library}/src/api.py")).exit_code != 0
-    with pytest.raises(SandboxError, match="permission denied"):
-        await sandbox.read_file(f"{library}/src/api.py")

@@ -28,29 +28,6 @@ async def _becomes(seconds: str, *, is_running: bool) -> bool:
     return False
 
 
-@pytest.mark.parametrize("sandbox", STAYING, indirect=True)
-async def test_a_server_in_the_background_is_reached_by_later_commands(sandbox: Sandbox, workspace: Path) -> None:
-    (workspace / "page.txt").write_text("it is served\n")
-    port = "18743"
-    started = await sandbox.background.start(f"exec python3 -u -m http.server {port} --bind 127.0.0.1")
-    text, _ = await sandbox.background.read(started.id, wait_s=10)
-    assert "Serving HTTP" in text
-    fetch = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{port}/page.txt').read().decode())"
-    result = await sandbox.run_command(f'python3 -c "{fetch}"')
-    assert result.output.strip() == "it is served"
-    text, now = await sandbox.background.read(started.id, wait_s=5)
-    async with asyncio.timeout(20):
-        while '"GET /page.txt' not in text:  # the end of the first line may come alone
-            more, now = await sandbox.background.read(started.id, wait_s=5)
-            text += more
-    assert now.exit_code is None
-    stopped = await sandbox.background.stop(started.id)
-    assert (stopped.exit_code, stopped.why) == (137, "stopped")
-    result = await sandbox.run_command(f'python3 -c "{fetch}"')
-    assert "Connection refused" in result.output
-    assert "background command" not in result.output  # who stopped it knows
-
-
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_server_is_reached_from_wherever_a_command_runs_and_nothing_outside_is(sandbox: WorkspaceSandbox) -> None:
     spare = sandbox.overlay()  # another is opened ahead behind it

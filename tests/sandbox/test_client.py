@@ -35,18 +35,6 @@ async def _asked(client: Client, link: FakeLink) -> tuple[asyncio.Task[tuple[dic
     return call, request["id"]
 
 
-async def test_answers_bring_fields_and_data_in_any_order() -> None:
-    async with connected() as (client, link):
-        first, one = await _asked(client, link)
-        second, two = await _asked(client, link)
-        link.say({"id": one, "data": protocol.pack(b"he")})
-        link.say({"id": two, "done": True, "n": 2})
-        assert await second == ({"n": 2}, b"")
-        link.say({"id": one, "data": protocol.pack(b"llo")})
-        link.say({"id": one, "done": True, "size": 5})
-        assert await first == ({"size": 5}, b"hello")
-
-
 HOSTILE = {
     "no json": b"\x00\x00\x00\x05hello",
     "no object": b"\x00\x00\x00\x02[]",

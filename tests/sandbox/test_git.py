@@ -13,22 +13,6 @@ from tests.sets import for_each
 pytestmark = pytest.mark.git
 
 
-@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
-async def test_a_repository_is_made_committed_and_read(sandbox: Sandbox, workspace: Path) -> None:
-    for arguments in (["init"], ["add", "README.md"], ["commit", "-m", "first"]):
-        result = await sandbox.run_git(arguments, writes=True)
-        assert result.exit_code == 0, result.output
-    log = await sandbox.run_git(["log", "--format=%an <%ae> %s"])
-    assert log.output == "lmtui <lmtui@localhost> first\n"
-    assert (workspace / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
-    with (workspace / ".git/config").open("a") as config:
-        config.write("[user]\n\tname = Ada\n\temail = ada@localhost\n")
-    await sandbox.run_git(["commit", "--allow-empty", "-m", "hers"], writes=True)
-    assert (await sandbox.run_git(["log", "-1", "--format=%an"])).output == "Ada\n"
-    with pytest.raises(SandboxError, match="not allowed"):
-        await sandbox.run_git(["add", "."])
-
-
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_git_is_read_only_for_commands_as_soon_as_it_exists(sandbox: Sandbox, workspace: Path) -> None:
     await sandbox.run_command("true")

@@ -47,16 +47,6 @@ async def begin(open_sandbox: OpenSandbox) -> AsyncIterator[Begin]:
         await bench.interpreter.close()
 
 
-@pytest.mark.parametrize("name", ISOLATED)
-async def test_names_imports_and_data_stay(name: str, begin: Begin) -> None:
-    bench = await begin(name)
-    first = await bench.run("import math\nnumbers = [1, 2, 3]\ndef area(r: float) -> float:\n    return math.pi * r * r\n")
-    assert (first.output, first.is_ok, first.is_fresh) == ("", True, True)
-    second = await bench.run("numbers.append(4)\nround(area(len(numbers)), 2)")
-    assert (second.output, second.is_ok, second.is_fresh) == ("50.27\n", True, False)
-    assert (await bench.run("_ + 1")).output == "51.27\n"
-
-
 PRINTED = "import os, subprocess, sys\nprint('one')\nos.write(1, b'two\\n')\nsubprocess.run(['echo', 'three'])\n"
 CELLS = (  # code, whether it ended well, what is in its output
     (f"{PRINTED}print('four', file=sys.stderr)\nsys.stdout.write('five')", True, "one\ntwo\nthree\nfour\nfive4\n"),

@@ -21,6 +21,7 @@ from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox, fill
+from tests.sandbox.test_checkpoints import tree_of
 from tests.sets import few
 
 pytestmark = pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
@@ -54,22 +55,6 @@ async def restarted(sandbox: WorkspaceSandbox, folder: Path) -> str:
     return told
 
 
-def tree(folder: Path) -> dict[str, object]:
-    """Return what is in a folder: content and executable bit of files, targets of links, None for folders."""
-    found: dict[str, object] = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if name.split("/", maxsplit=1)[0] in (".lmagent", ".git") or "__pycache__" in name:
-            continue
-        if path.is_symlink():
-            found[name] = path.readlink()
-        elif path.is_file():
-            found[name] = (path.read_bytes(), bool(path.stat().st_mode & 0o100))
-        else:
-            found[name] = None
-    return found
-
-
 def kinds(effect: CommandEffect) -> dict[str, str]:
     return {change.path: str(change.kind) for change in effect.changes}
 
@@ -78,17 +63,6 @@ def units(effect: CommandEffect, *paths: str) -> list[int]:
     """Return the units of whole parts."""
     numbers = itertools.count()
     return [number for part in effect.parts for number in (next(numbers) for _ in range(part.hunks)) if part.path in paths]
-
-
-async def test_a_change_of_the_users_own_is_never_overwritten(tried: Tried, workspace: Path) -> None:
-    (workspace / "a").write_text("1\n")
-    overlay, effect = await tried("echo 2 > a; echo new > b")
-    (workspace / "a").write_text("mine\n")
-    with pytest.raises(SandboxError, match="a was changed meanwhile in the same place; nothing was kept"):
-        await overlay.keep(effect, None, ())
-    assert ((workspace / "a").read_text(), (workspace / "b").exists()) == ("mine\n", False)
-    await overlay.keep(effect, units(effect, "b"), ())
-    assert (workspace / "b").read_text() == "new\n"
 
 
 async def test_what_no_state_holds_is_named_and_stays(tried: Tried, workspace: Path) -> None:
@@ -130,15 +104,19 @@ def children() -> set[str]:
     return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
 
 
-async def test_single_hunks_are_kept(tried: Tried, workspace: Path) -> None:
+async def test_single_hunks_are_kept_and_what_was_there_before_too(
+    sandbox: WorkspaceSandbox, tried: Tried, workspace: Path
+) -> None:
     fill(workspace, {"a": numbered(), "old": "x\n" * 9})
     overlay, effect = await tried("sed -i 's/^line 2$/two/; s/^line 15$/fifteen/; s/^line 30$/thirty/' a; mv old moved")
     assert [(part.path, str(part.kind), part.hunks, part.source) for part in effect.parts] == [
         ("a", "changed", 3, ""),
         ("moved", "renamed", 1, "old"),
     ]
-    await overlay.keep(effect, [0, 2], ())
+    kept = await overlay.keep(effect, [0, 2], ())
     assert (workspace / "a").read_text() == numbered(l2="two", l30="thirty")
+    assert kept.before is not None
+    assert await sandbox.checkpoints.read(kept.before.id, "a") == numbered().encode()
     assert ((workspace / "old").exists(), (workspace / "moved").exists()) == (True, False)
     left = await overlay.effect()
     assert [(part.path, part.hunks) for part in left.parts] == [("a", 1), ("moved", 1)]
@@ -162,8 +140,8 @@ async def test_what_was_half_kept_when_lmtui_was_killed_is_kept_at_the_next_star
             await overlay.keep(effect, None, ())
     told = await restarted(sandbox, overlay._folder)
     assert "the rest is kept now" in told
-    assert (tree(workspace)["a"], tree(workspace)["b"], tree(workspace)["e"]) == ((b"2\n", False), (b"3\n", False), None)
-    assert not (workspace / "old").exists()
+    assert ((workspace / "a").read_text(), (workspace / "b").read_text()) == ("2\n", "3\n")
+    assert ((workspace / "e").is_dir(), (workspace / "old").exists()) == (True, False)
 
 
 async def test_what_a_killed_session_had_not_merged_is_a_patch_at_the_next_start(
@@ -347,7 +325,7 @@ async def test_a_patch_holds_all_that_a_state_holds(sandbox: WorkspaceSandbox, w
     await overlay.keep(effect, None, ())
     await overlay.close()
     subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, env={"GIT_DIR": "/nonexistent"})
-    assert tree(other) == tree(workspace)
+    assert tree_of(other) == tree_of(workspace)
     assert (other / "link").is_symlink()
 
 
@@ -410,7 +388,7 @@ async def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_goes(sand
     for number in range(3):
         (workspace / "deep" / str(number)).mkdir(parents=True)
         (workspace / "deep" / str(number) / "file").write_text("x\n")
-    before = tree(workspace)
+    before = tree_of(workspace)
     for command in few(("chmod 000 src", "chmod 311 src deep", "chmod 000 deep/1", "chmod 000 deep/*; chmod 000 src")):
         overlay = sandbox.overlay()
         await overlay.sandbox.run_command(command)
@@ -419,7 +397,7 @@ async def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_goes(sand
         assert not effect.removed
         assert effect.special, command
         await overlay.keep(effect, None, ())
-        assert tree(workspace) == before
+        assert tree_of(workspace) == before
         await overlay.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.sandbox.images import DEFAULT_IMAGE, ImageSource, connect, digest_of, find_socket, find_source, image_name
+from lmtui.sandbox.images import DEFAULT_IMAGE, ImageSource, connect, find_socket, find_source, image_name
 from tests.sandbox.conftest import OpenSandbox
 
 _DEVCONTAINER = ".devcontainer/devcontainer.json"
@@ -122,8 +122,3 @@ async def test_an_image_of_the_project_neither_guards_the_workspace_nor_gets_its
     assert "heron" not in (await sandbox.run_command("cat /app/.env; ls /app")).output
     assert (await sandbox.run_git(["status"], writes=True)).exit_code == 0
     assert not (project / ".git/hooks/post-checkout").exists()
-
-
-def test_a_description_that_changes_has_another_digest() -> None:
-    assert digest_of({"Dockerfile": "FROM x"}) != digest_of({"Dockerfile": "FROM y"})
-    assert digest_of({"package.json": "{}"}) == ""

@@ -32,17 +32,6 @@ def test_a_parent_of_a_mount_in_a_private_file_system_gets_a_file_system_of_its_
     assert scratch_parents(["/tmp/a/b/c", "/tmp/a/d", "/tmp/e", "/dev/shm/f/g", "/srv/h/i"]) == ["/tmp/a", "/dev/shm/f"]
 
 
-@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_scripts_with_the_path_of_the_workspace_work(sandbox: Sandbox, workspace: Path) -> None:
-    script = workspace / "hello"
-    script.write_text(f"#!{workspace}/run\n")
-    (workspace / "run").symlink_to("/bin/echo")
-    script.chmod(0o755)
-    result = await sandbox.run_command("pwd; ./hello; cd /workspace && cat README.md; ls -ld /workspace")
-    assert result.output.splitlines()[:3] == [str(workspace), "./hello", "hello"]
-    assert result.output.endswith(f"/workspace -> {workspace}\n") or "/opt/lmtui/link/workspace" in result.output
-
-
 @pytest.mark.parametrize("kind", ["main", "read"])
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_no_command_moves_a_parent_of_the_workspace(sandbox: Sandbox, workspace: Path, kind: str) -> None:

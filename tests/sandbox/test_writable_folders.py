@@ -136,9 +136,12 @@ async def test_a_rule_with_a_whole_path_masks_files_of_an_added_folder(
     backend: str, form: str, open_sandbox: OpenSandbox, library: Path
 ) -> None:
     sandbox = await open_sandbox(backend, limits=LIMITS, added=[form.format(library=library)])
-    assert (await sandbox.run_command(f"cat {library}/src/api.py")).exit_code == 0
+    views = (sandbox, sandbox.read_only())
+    assert [(await view.run_command(f"cat {library}/src/api.py")).exit_code for view in views] == [0, 0]
     sandbox.mask(1, mask_expressions((parse_rule(f"Read({library}/src/**)", Effect.DENY, "settings"),)))
-    assert (await sandbox.run_command(f"cat {library}/src/api.py")).exit_code != 0
+    assert [(await view.run_command(f"cat {library}/src/api.py")).exit_code for view in views] == [1, 1]
+    with pytest.raises(SandboxError, match="permission denied"):
+        await sandbox.read_file(f"{library}/src/api.py")
     assert (await sandbox.run_command(f"cat {library}/.git/config")).exit_code == 0
     shown = parse_rule(f"Read({library}/.env)", Effect.ALLOW, "settings")
     sandbox.mask(1, mask_expressions((parse_rule("Read(.env)", Effect.ALLOW, "settings"),)))

@@ -8,7 +8,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.servers import PoolRow
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, new_folder
 from lmtui.features.batch.progress import ProgressReport, remaining_tasks
-from lmtui.features.batch.service import BatchReader, parse_options, parse_words
+from lmtui.features.batch.service import parse_options, parse_words
 from lmtui.features.batch.subcommands import check_action
 from lmtui.features.batch.task_file import BatchTask
 from lmtui.features.batch.values import MOST_OVERLAPS, BatchRow, mergeable, with_overlaps
@@ -34,23 +34,6 @@ def test_overlaps_stay_few_and_green_tasks_are_merged_before_unverified_ones_and
     kept = BatchRow("1", "", "green", ("a.py",), has_diff=True, decision="accepted")
     red, unverified = (BatchRow(name, "", name, (name,), has_diff=True) for name in ("red", "unverified"))
     assert mergeable([kept, unverified]) == mergeable([red, unverified]) == []
-
-
-def test_a_batch_is_made_again_only_where_it_has_changed(tmp_path: Path) -> None:
-    tasks = [BatchTask(str(number), "do it") for number in range(3)]
-    folder = BatchFolder(tmp_path)
-    folder.begin(tasks, {})
-    reader = BatchReader(tmp_path)
-    first = reader.read()
-    assert reader.read() is first
-    folder.add(TaskResult("1", "green", "do it"))
-    second = reader.read()
-    assert [row.status for row in second.rows] == ["", "green", ""]
-    assert second.rows[0] is first.rows[0]
-    folder.lock()
-    folder.write_progress("1 of 3 done", {"2": 5.0})
-    assert [row.since_s for row in reader.read().rows] == [0.0, 0.0, 5.0]
-    folder.unlock()
 
 
 def test_what_ended_earlier_is_counted_and_the_time_left_is_by_this_run() -> None:

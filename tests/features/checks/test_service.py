@@ -83,23 +83,6 @@ async def test_the_users_own_edits_are_looked_at_too(make: Make, tmp_path: Path)
         assert "major: a.py:2: not implemented" in check_lines([ran])[-1]
 
 
-async def test_a_session_looks_at_what_was_added_only_where_checks_and_gate_are_on(make: Make) -> None:
-    class Runner:
-        async def before(self, paths: object) -> dict[str, None]:
-            return {"a.py": None}
-
-        async def read(self, path: str) -> bytes:
-            return b"def f():\n    raise NotImplementedError\n"
-
-        async def search(self, pattern: str, glob: str) -> tuple[str, ...]:
-            return ()
-
-    async def count(**settings: Any) -> int:
-        return len(await make(**settings).ladder().findings(cast("Any", Runner()), ["a.py"], "write f"))
-
-    assert [await count(), await count(gate="off"), await count(verify="off")] == [1, 0, 0]
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"  # overlays are kept in the home, which is in the test's folder

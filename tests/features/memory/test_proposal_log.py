@@ -8,7 +8,7 @@ import pytest
 
 from lmtui.core.errors import UsageError
 from lmtui.core.memory_values import Evidence, MemoryProposal, ProposalKind
-from lmtui.features.memory.proposal_log import FILE, ProposalLog, ReadMark, says_same, similar
+from lmtui.features.memory.proposal_log import FILE, ProposalLog, ReadMark, says_same
 from tests.sets import for_each
 
 RULE = "Run the tests with pytest -q tests, not make test"
@@ -32,11 +32,6 @@ def texts(inbox: ProposalLog) -> list[str]:
 ])  # fmt: skip
 def test_statements_in_other_words_say_the_same_and_others_do_not(one: str, other: str, is_same: bool) -> None:
     assert says_same(one, other) is is_same
-
-
-def test_similar_notes_are_those_about_the_same() -> None:
-    notes = ["The sky is blue", "Tests need Python 3.12", "Run tests with make test"]
-    assert similar(RULE, notes) == ("Run tests with make test",)
 
 
 def test_what_was_discarded_never_comes_back_nor_its_quote_in_the_same_session(tmp_path: Path) -> None:
