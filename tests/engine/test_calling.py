@@ -95,6 +95,22 @@ def test_text_that_cannot_be_read_is_held_to_a_schema_and_a_tool_that_does_not_e
     assert ([calling.see(REQUEST, unknown, SIZES) for _ in range(6)], calling.take_hold()) == ([None] * 6, ToolChoice.AUTO)
 
 
+@for_each(("known", "recovered_count", "slips", "is_held"), [
+    (ModelProfile(), 0, 1, False), (ModelProfile(), 3, 2, False), (ModelProfile(), 4, 2, True),
+    (ModelProfile(ToolCallFormat.TEXT), 4, 2, False), (ModelProfile(ToolCallFormat.TEXT), 8, 4, True),
+])  # fmt: skip
+def test_a_slip_or_two_do_not_hold_a_model_to_a_schema_for_good(
+    known: ModelProfile, recovered_count: int, slips: int, is_held: bool
+) -> None:
+    calling = ToolCallPolicy()
+    calling.begin(known, None)
+    calling.take(ToolCallFormat.TEXT)
+    for each in [completion("fence")] * recovered_count + [completion(problem=PROBLEM)] * slips:
+        assert calling.see(REQUEST, each, SIZES) is None
+    change = calling.see(replace(REQUEST, hold=calling.take_hold()), completion("schema"), SIZES)
+    assert (change is not None) is is_held
+
+
 # -- in a session -------------------------------------------------------------------------------------------------------
 
 
