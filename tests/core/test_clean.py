@@ -169,13 +169,10 @@ def test_words_of_other_languages_are_no_look_alikes(text: str) -> None:
     assert (list(look_alikes(text)), warning((text,))) == ([], "")
 
 
-def test_a_decomposed_name_is_told_apart_and_many_look_alikes_are_counted() -> None:
+def test_an_approval_tells_hidden_characters_decomposed_names_and_look_alikes_and_counts_them() -> None:
     assert (list(look_alikes("cafe\u0301")), list(look_alikes("caf\u00e9"))) == (["cafe\u0301"], [])
     text = " ".join("\u0430" * number for number in range(2, 10))
     assert re.search(r"and 4 more$", warning((text,)))
-
-
-def test_an_approval_tells_hidden_characters_and_of_a_change_only_look_alikes_in_the_path() -> None:
     told = approval_warning(request(text="\u0441\u043e\u0440\u0443 a<U+200D>b"))
     assert told.startswith("warning: hidden or look-alike characters are shown as codes like <U+202E>; look-alikes: \u0441")
     assert "\n" not in told

@@ -15,26 +15,6 @@ def fields(**properties: Any) -> dict[str, Field]:
     return {each.name: each for each in fields_of(Form("s", "why", {"properties": properties, "required": ["needed"]}))}
 
 
-def test_each_field_is_a_question_with_its_kind_and_words() -> None:
-    found = fields(
-        needed={"type": "string", "title": "Name", "description": "as in\x1b[31m the\u202e passport", "maxLength": 5},
-        age={"type": "integer", "minimum": 0, "maximum": 150, "default": 30},
-        yes={"type": "boolean", "default": True},
-        plain={"type": "string", "enum": ["a", "b"]},
-        named={"type": "string", "enum": ["a", "b"], "enumNames": ["Ay", "Bee"]},
-        titled={"type": "string", "oneOf": [{"const": "a", "title": "Ay"}, {"const": "b"}]},
-        several={"type": "array", "items": {"anyOf": [{"const": "x", "title": "Ex"}]}},
-        odd={"type": "object"},
-    )
-    assert (found["needed"].title, found["needed"].note, found["needed"].is_required) == (
-        "Name", "as in the<U+202E> passport", True,
-    )  # fmt: skip
-    assert (found["age"].kind, found["age"].default, found["age"].least, found["age"].most) == ("integer", 30, 0, 150)
-    assert (found["plain"].choices, found["named"].choices) == ((("a", "a"), ("b", "b")), (("a", "Ay"), ("b", "Bee")))
-    assert found["titled"].choices == (("a", "Ay"), ("b", "b"))
-    assert ((found["several"].kind, found["several"].choices), found["odd"].kind) == (("array", (("x", "Ex"),)), "string")
-
-
 @for_each(("field", "text", "expected"), [
     (Field("a", "A"), "x", "x"), (Field("a", "A"), "", None), (Field("a", "A", default="d"), "", "d"),
     (Field("a", "A", "integer"), "3", 3), (Field("a", "A", "number"), "3.5", 3.5),
@@ -64,7 +44,24 @@ def test_any_schema_gives_questions_or_none(value: Any) -> None:
     assert len(fields_of(Form("s", "t", {"properties": {"x": value}}))) <= 1
 
 
-def test_bounds_that_no_number_has_are_none_and_no_answer_is_endless() -> None:
+def test_each_field_is_a_question_with_its_kind_words_and_bounds() -> None:
+    found = fields(
+        needed={"type": "string", "title": "Name", "description": "as in\x1b[31m the\u202e passport", "maxLength": 5},
+        age={"type": "integer", "minimum": 0, "maximum": 150, "default": 30},
+        yes={"type": "boolean", "default": True},
+        plain={"type": "string", "enum": ["a", "b"]},
+        named={"type": "string", "enum": ["a", "b"], "enumNames": ["Ay", "Bee"]},
+        titled={"type": "string", "oneOf": [{"const": "a", "title": "Ay"}, {"const": "b"}]},
+        several={"type": "array", "items": {"anyOf": [{"const": "x", "title": "Ex"}]}},
+        odd={"type": "object"},
+    )
+    assert (found["needed"].title, found["needed"].note, found["needed"].is_required) == (
+        "Name", "as in the<U+202E> passport", True,
+    )  # fmt: skip
+    assert (found["age"].kind, found["age"].default, found["age"].least, found["age"].most) == ("integer", 30, 0, 150)
+    assert (found["plain"].choices, found["named"].choices) == ((("a", "a"), ("b", "b")), (("a", "Ay"), ("b", "Bee")))
+    assert found["titled"].choices == (("a", "Ay"), ("b", "b"))
+    assert ((found["several"].kind, found["several"].choices), found["odd"].kind) == (("array", (("x", "Ex"),)), "string")
     field = fields(age={"type": "number", "title": "Age", "minimum": 10**400})["age"]
     assert field.least is None
     for words in ("nan", "inf", "-1e999"):

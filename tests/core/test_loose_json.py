@@ -52,11 +52,6 @@ def nested(levels: int) -> object:
     return value
 
 
-def test_halves_of_pairs_go_from_names_and_values_and_whole_pairs_stay() -> None:
-    given: dict[str, object] = {"a\ud800": ["\ud83d\ude00", {"\udc00": "b\udfff"}, 3, None, True]}
-    assert fit_values("t", given) == {"a\ufffd": ["\U0001f600", {"\ufffd": "b\ufffd"}, 3, None, True]}
-
-
 @pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 400, 900])
 def test_what_is_nested_too_deep_is_refused_and_what_is_not_stays(levels: int) -> None:
     deep = nested(MOST_LEVELS)
@@ -81,7 +76,9 @@ def test_manifest_is_read_in_whatever_form(value: object) -> None:
     assert (second.objective, second.depends_on) == ("use it", ("a",))
 
 
-def test_words_alone_are_tasks_and_one_names_the_definition_of_its_sub_agent() -> None:
+def test_halves_of_pairs_go_and_words_alone_are_tasks_of_a_manifest() -> None:
+    given: dict[str, object] = {"a\ud800": ["\ud83d\ude00", {"\udc00": "b\udfff"}, 3, None, True]}
+    assert fit_values("t", given) == {"a\ufffd": ["\U0001f600", {"\ufffd": "b\ufffd"}, 3, None, True]}
     named, plain = read_manifest([{**TWO[0], "agent": " heron "}, TWO[1]])
     assert (named.agent, plain.agent) == ("heron", "")
     assert named.title.startswith("a heron: ")

@@ -40,16 +40,13 @@ def states(plan: PipelinePlan) -> list[str]:
     return [str(each.state) for each in plan.tasks]
 
 
-def test_a_retried_or_skipped_task_frees_what_waited_for_it_and_nothing_that_failed_on_its_own() -> None:
+def test_a_skipped_task_frees_what_waited_for_it_and_a_paused_one_is_not_due() -> None:
     plan = failed_at(plan_of((2,), (3,), ()), 3)
     assert (states(plan), states(changed(plan, after_action(plan, 3, TaskAction.RETRY)))) == (["failed"] * 3, ["ready"] * 3)
     plan = failed_at(plan_of((), (1,), (2,), ()), 1)
     assert states(changed(plan, after_action(plan, 1, TaskAction.SKIP))) == ["skipped", "ready", "ready", "ready"]
     plan = failed_at(failed_at(plan_of((), (), (1, 2)), 1), 2)
     assert changed(plan, after_action(plan, 1, TaskAction.SKIP)).task(2).state is PipelineState.FAILED
-
-
-def test_a_paused_task_is_not_due() -> None:
     task = PipelineTask(1, TaskSpec("Do it"), not_before=NOW)
     plan = replace(plan_of(()), tasks=(task,))
     assert next_due(plan) == NOW

@@ -105,17 +105,6 @@ def test_an_edited_plan_takes_the_place_of_the_proposed_one_where_it_changes_som
         approve(asked(), Plan(), edited=Proposal("x", ()))
 
 
-def test_words_and_a_no_stay_in_plan_mode_also_where_it_was_left() -> None:
-    assert played(asked(), *revise(asked(), "shorter")).is_on
-    assert played(asked(), *reject(asked())).is_on
-    with pytest.raises(ToolError, match="say what"):
-        revise(asked(), "  ")
-    left = after(asked(), ModeChanged(mode="normal"))
-    assert left.asked is not None
-    assert played(left, *revise(left, "shorter")).is_on
-    assert played(left, *approve(left, Plan())).mode is Mode.NORMAL
-
-
 def test_what_a_rewind_takes_back_is_open_no_more_and_an_answer_to_another_changes_nothing() -> None:
     later = after(asked(), TurnStarted(turn_id="turn_2"))
     assert after(later, Rewound(turn_id="turn_2")).asked is not None

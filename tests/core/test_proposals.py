@@ -207,14 +207,6 @@ def plan_with(*, files: tuple[str, ...] = (), commands: tuple[str, ...] = ()) ->
     return Proposal("t", (PlanStep(1, "do", files=files, commands=commands),))
 
 
-def test_a_file_may_be_written_and_edited_and_nothing_else_may() -> None:
-    found = grants_of(plan_with(files=("src/a.py",)), ())
-    assert found.rules == ("Write(src/a.py)", "Edit(src/a.py)")
-    rules = tuple(parse_rule(rule, Effect.ALLOW, THIS_SESSION) for rule in found.rules)
-    assert decide("write", Access.WRITE, "src/a.py", Mode.NORMAL, rules).verdict is Verdict.ALLOW
-    assert decide("write", Access.WRITE, "src/b.py", Mode.NORMAL, rules).verdict is Verdict.ASK
-
-
 @for_each(
     "command", ["pytest -q", "npm test", "python3 -m pytest tests", "python3 tools/build.py", "cargo test && cargo fmt", "make"]
 )
@@ -248,7 +240,12 @@ def test_a_path_that_is_no_plain_file_is_left_out(path: str) -> None:
     assert (found.rules, [each.name for each in found.left_out]) == ((), [path])
 
 
-def test_rules_that_forbid_or_ask_hold_and_what_is_allowed_already_brings_none() -> None:
+def test_a_file_may_be_written_and_edited_unless_a_rule_forbids_it_or_allows_it_already() -> None:
+    found = grants_of(plan_with(files=("src/a.py",)), ())
+    assert found.rules == ("Write(src/a.py)", "Edit(src/a.py)")
+    rules = tuple(parse_rule(rule, Effect.ALLOW, THIS_SESSION) for rule in found.rules)
+    assert decide("write", Access.WRITE, "src/a.py", Mode.NORMAL, rules).verdict is Verdict.ALLOW
+    assert decide("write", Access.WRITE, "src/b.py", Mode.NORMAL, rules).verdict is Verdict.ASK
     rules = (
         Rule(Effect.DENY, "write", "locked.py", "settings"),
         Rule(Effect.ASK, "shell", "make *", "settings"),

@@ -149,7 +149,10 @@ def complaint(call: list[str]) -> str:
     return f"started {call}" if is_banned else ""
 
 
-def test_no_generated_command_is_wrongly_allowed(stubs: Path) -> None:
+def test_no_generated_command_is_wrongly_allowed_by_a_judge_that_sees_what_bash_starts(stubs: Path) -> None:
+    for text in ("ls; evil a", "echo $(evil)", "ls\nevil", "cat <(evil)", "'ev'il", "time evil", "./evil", "ls & evil; wait"):
+        assert any(complaint(call) for call in started_by(text, stubs)), text
+    assert not any(complaint(call) for call in started_by("ls -la && git log --oneline | head -3", stubs))
     rng = random.Random(SEED)
     rules = tuple(parse_rule(f"Shell({text})", Effect.ALLOW, "settings") for text in RULES)
     texts = [generate(rng) for _ in range(COMMANDS)]
@@ -161,12 +164,6 @@ def test_no_generated_command_is_wrongly_allowed(stubs: Path) -> None:
     wrong = [(text, found) for text in allowed for call in started_by(text, stubs) if (found := complaint(call))]
     assert not wrong
     assert set((stubs.parent / "work").iterdir()) == before, "an allowed command made a file"
-
-
-def test_the_judge_sees_what_bash_starts(stubs: Path) -> None:
-    for text in ("ls; evil a", "echo $(evil)", "ls\nevil", "cat <(evil)", "'ev'il", "time evil", "./evil", "ls & evil; wait"):
-        assert any(complaint(call) for call in started_by(text, stubs)), text
-    assert not any(complaint(call) for call in started_by("ls -la && git log --oneline | head -3", stubs))
 
 
 @for_each("text", DRESSED)
