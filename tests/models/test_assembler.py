@@ -122,13 +122,6 @@ def test_calls_in_pieces_are_put_together_whatever_a_piece_lacks(
     assert bool(done.problem) == (not wanted and READ_A in str(pieces))
 
 
-def test_several_calls_in_one_chunk_and_the_older_form_of_one_are_calls() -> None:
-    both = [piece(name="read"), piece(name="read")]
-    done = whole(chunk(tool_calls=both), chunk(tool_calls=[piece(arguments=READ_A), piece(arguments=READ_B)]))
-    older = whole(chunk(function_call={"name": "read", "arguments": '{"path":'}), chunk(function_call={"arguments": ' "a"}'}))
-    assert [(call.name, call.arguments) for call in (*done.message.tool_calls, *older.message.tool_calls)] == [A, B, A]
-
-
 @for_each("name", ["read<arg_key>path</arg_key>", "a b", "x" * 300, "léger", "<|tool|>", " "])
 def test_an_odd_name_never_goes_back_to_the_server_as_it_came(name: str) -> None:
     for form in (ToolCallFormat.NATIVE, ToolCallFormat.TEXT):
@@ -239,7 +232,11 @@ def test_content_in_parts_is_the_answer(key: str, delta: dict[str, object], text
     assert (done.message.text.strip(), done.message.thinking) == (text, thinking)
 
 
-def test_parts_inside_of_parts_are_read_to_a_few_levels() -> None:
+def test_several_calls_in_one_chunk_the_older_form_and_parts_inside_of_parts_are_read() -> None:
+    both = [piece(name="read"), piece(name="read")]
+    done = whole(chunk(tool_calls=both), chunk(tool_calls=[piece(arguments=READ_A), piece(arguments=READ_B)]))
+    older = whole(chunk(function_call={"name": "read", "arguments": '{"path":'}), chunk(function_call={"arguments": ' "a"}'}))
+    assert [(call.name, call.arguments) for call in (*done.message.tool_calls, *older.message.tool_calls)] == [A, B, A]
     nested: object = "x"
     for _ in range(200):
         nested = [nested]

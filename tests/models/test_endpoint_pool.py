@@ -138,15 +138,12 @@ async def test_a_server_that_fails_is_left_alone_and_taken_back(start: Start) ->
     assert pool.rows()[0].is_up
 
 
-async def test_a_new_conversation_goes_where_its_model_is(start: Start) -> None:
+async def test_a_request_goes_where_its_model_is_and_one_that_is_refused_is_not_sent_again(start: Start) -> None:
     servers = [await start(models=("other",)), await start(models=("wanted",))]
     pool = pool_of(*servers)
     for number in range(4):
         await answer(pool, request(str(number), model="wanted"))
     assert [asked(server) for server in servers] == [0, 4]
-
-
-async def test_a_request_that_is_refused_is_not_sent_again(start: Start) -> None:
     refuse = ScriptedTurn("no", fault=ScriptedFault(FaultKind.STATUS, status=400, body='{"error": "bad field"}'))
     servers = [await start(refuse), await start(refuse)]
     pool = pool_of(*servers)

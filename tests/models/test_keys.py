@@ -11,14 +11,11 @@ from lmtui.models.keys import ServerKeys, resolve_key
 from tests.sets import for_each
 
 
-def test_what_no_request_can_carry_is_no_key() -> None:
+def test_a_key_comes_from_a_file_of_its_owner_alone_and_what_no_request_can_carry_is_none(tmp_path: Path) -> None:
     assert resolve_key("sk-1") == "sk-1"
     for key in ("\u201csk-1\u201d", "sk\n1", "ключ"):
         with pytest.raises(ConfigError, match="no request can carry"):
             resolve_key(key)
-
-
-def test_a_key_comes_from_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("sk-1\n")
     path.chmod(0o600)

@@ -156,17 +156,6 @@ async def test_a_server_that_never_answers_is_told_and_waited_for_only_where_som
     assert fates == ["open", "closed"] * 2
 
 
-async def test_closing_the_stream_closes_the_connection() -> None:
-    async with one(ScriptedTurn("w " * 1000, rate=100.0)) as server:
-        provider = OpenAICompatible(server.url, retry=FAST)
-        async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "scripted"))) as pieces:
-            async for _ in pieces:
-                break
-        while server.open_streams:
-            await asyncio.sleep(0.01)
-        await provider.close()
-
-
 class OpensLate(OpenAICompatible):
     """Hands out the response that the server sent when it is told to."""
 
@@ -181,7 +170,15 @@ class OpensLate(OpenAICompatible):
         self.has_answered, self.goes_on = asyncio.Event(), asyncio.Event()
 
 
-async def test_cancel_as_the_answer_begins_closes_the_connection() -> None:
+async def test_closing_the_stream_closes_the_connection_also_as_the_answer_begins_or_a_retry_is_waited_for() -> None:
+    async with one(ScriptedTurn("w " * 1000, rate=100.0)) as server:
+        provider = OpenAICompatible(server.url, retry=FAST)
+        async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "scripted"))) as pieces:
+            async for _ in pieces:
+                break
+        while server.open_streams:
+            await asyncio.sleep(0.01)
+        await provider.close()
     async with one(ScriptedTurn("w " * 1000, rate=100.0)) as server:
         provider = OpensLate(server.url)
 
@@ -200,9 +197,6 @@ async def test_cancel_as_the_answer_begins_closes_the_connection() -> None:
         while server.open_streams:
             await asyncio.sleep(0.01)
         await provider.close()
-
-
-async def test_cancel_while_waiting_for_a_retry_ends_the_wait() -> None:
     async with one(ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=429, retry_after_s=3600))) as server:
         task = asyncio.create_task(ask(server))
         while not server.requests or server.open_streams:

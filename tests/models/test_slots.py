@@ -84,7 +84,7 @@ async def test_more_slots_serve_more_at_once_and_may_grow() -> None:
     await bench.close()
 
 
-async def test_who_gives_up_while_waiting_takes_no_slot() -> None:
+async def test_who_gives_up_while_waiting_or_in_the_moment_of_its_turn_takes_no_slot() -> None:
     bench = Bench()
     await bench.ask("a", 1)
     await bench.ask("b", 2)
@@ -96,9 +96,6 @@ async def test_who_gives_up_while_waiting_takes_no_slot() -> None:
     await bench.ask("d", 4)
     assert bench.served == ["a", "c", "d"]
     await bench.close()
-
-
-async def test_a_cancel_in_the_moment_of_its_turn_gives_the_slot_on() -> None:
     bench = Bench()
     await bench.ask("a", 1)
     await bench.ask("b", 2)

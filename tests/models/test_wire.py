@@ -34,15 +34,12 @@ def body_of(request: ModelRequest, **extra: object) -> dict[str, Any]:
     return dict(json.loads(RequestWriter().write(request, extra)))
 
 
-def test_native_requests_carry_the_tools_and_the_calls_as_they_are() -> None:
+def test_each_form_of_calls_tells_the_tools_and_the_calls_in_its_own_way() -> None:
     body = body_of(REQUEST)
     assert [tool["function"]["name"] for tool in body["tools"]] == ["git_status", "read"]
     assert body["messages"][0]["content"] == "You are lmtui."
     assert body["messages"][2]["tool_calls"][1]["function"]["arguments"] == "{}"
     assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool", "tool", "assistant"]
-
-
-def test_in_text_the_system_prompt_tells_the_tools_and_calls_are_blocks() -> None:
     body = body_of(replace(REQUEST, call_form=ToolCallFormat.TEXT))
     assert "tools" not in body
     assert "response_format" not in body
@@ -53,9 +50,6 @@ def test_in_text_the_system_prompt_tells_the_tools_and_calls_are_blocks() -> Non
     assert calling["content"].startswith('I look.\n```json\n{"name": "read", "arguments": {"path": "a.txt"}}\n```')
     assert (results["role"], results["content"].count("<tool_response>")) == ("user", 2)
     assert last["content"] == "It says forty-two."
-
-
-def test_held_to_a_schema_every_answer_is_an_object() -> None:
     body = body_of(replace(REQUEST, call_form=ToolCallFormat.SCHEMA))
     choices = body["response_format"]["json_schema"]["schema"]["anyOf"]
     assert [choice["properties"]["name"]["const"] for choice in choices] == ["git_status", "read", "done"]

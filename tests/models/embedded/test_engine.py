@@ -91,12 +91,6 @@ def test_a_file_that_does_not_run_says_why(engines: list[Engine], model: Path, s
     assert hint in caught.value.hint
 
 
-def test_a_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ProviderError, match="no model file") as caught:
-        Engine(tmp_path / "gone.gguf").start()
-    assert caught.value.fault is Fault.UNKNOWN_MODEL
-
-
 async def test_a_start_that_is_given_up_leaves_no_child(engines: list[Engine], model: Path, tmp_path: Path) -> None:
     script = f'import os, time; open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid())); time.sleep(600)'
     engine = engine_of(engines, model, script)
@@ -126,7 +120,10 @@ def real_child(model: Path, *flags: str, python_path: str = "") -> Iterator[tupl
     _ = child.wait(10)
 
 
-def test_the_real_child_says_that_the_wheel_is_missing(model: Path) -> None:
+def test_a_file_that_is_not_there_or_a_wheel_that_is_missing_is_told_at_once(tmp_path: Path, model: Path) -> None:
+    with pytest.raises(ProviderError, match="no model file") as caught:
+        Engine(tmp_path / "gone.gguf").start()
+    assert caught.value.fault is Fault.UNKNOWN_MODEL
     with real_child(model, "-S") as (child, answer):
         assert "not installed" in answer["error"]
         assert child.wait(10) == 1

@@ -145,7 +145,7 @@ def text_of(pieces: list[StreamChunk]) -> str:
     return "".join(piece.text for piece in pieces if isinstance(piece, TextChunk))
 
 
-def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
+def test_text_streams_at_once_that_of_a_schema_too_and_what_may_be_a_call_waits() -> None:
     parser = AnswerParser(TOOLS)
     assert (text_of(parser.feed("I will")), text_of(parser.feed(" read it."))) == ("I will", " read it.")
     assert parser.feed("\n<tool") == []
@@ -153,9 +153,6 @@ def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
     parser.feed('ments": {"path": "notes.txt"}}</tool_call>')
     last, answer = parser.finish()
     assert (text_of(last), answer.text) == ("", "I will read it.")
-
-
-def test_the_answer_of_a_schema_streams() -> None:
     parser = AnswerParser(TOOLS, ToolCallFormat.SCHEMA)
     assert text_of(parser.feed('{"name": "done", "arguments": {"answer": "It')) == "It"
     assert (text_of(parser.feed(" is \\")), text_of(parser.feed('"4\\u00'))) == (" is", ' "4')
@@ -170,14 +167,11 @@ def test_native_calls_win() -> None:
     assert (bare.calls, bare.text) == ((), J_LS)
 
 
-def test_the_field_for_thinking_is_thinking_and_a_call_at_its_end_counts() -> None:
+def test_the_field_for_thinking_is_thinking_and_a_call_at_its_end_counts_where_no_answer_follows() -> None:
     parser = AnswerParser(TOOLS)
     assert parser.feed_thinking("I look.\n") == [ThinkingChunk("I look.\n")]
     parser.feed_thinking(tagged(J_READ))
     assert calls_of(parser.finish()[1]) == [("read", {"path": "notes.txt"})]
-
-
-def test_the_field_for_thinking_is_no_call_before_an_answer() -> None:
     parser = AnswerParser(TOOLS)
     parser.feed_thinking(tagged(J_ECHO))
     parser.feed("It is 4.")

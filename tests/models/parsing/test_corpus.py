@@ -76,7 +76,7 @@ def test_what_calls_nothing_says_why_and_what_was_meant_is_told_the_model() -> N
         assert bool(told) != (is_answer or bool(expected["calls"])) or "no such tool" in told, key
 
 
-def test_of_all_real_messages_hidden_tools_add_the_one_call_that_was_meant() -> None:
+def test_every_message_has_its_expected_result_and_hidden_tools_add_the_one_call_that_was_meant() -> None:
     hidden = ToolRegistry().specs(ToolSet.HIDDEN)
     found = [call for row in MESSAGES.values() for call in streamed(row, hidden).message.tool_calls]
     known = [call for row in MESSAGES.values() for call in streamed(row).message.tool_calls]
@@ -86,8 +86,5 @@ def test_of_all_real_messages_hidden_tools_add_the_one_call_that_was_meant() -> 
         if (call.name, call.arguments) not in {(c.name, c.arguments) for c in known}
     ]
     assert (len(found), more) == (len(known) + 1, [("rename", '{"source": "old.txt", "destination": "new.txt"}')])
-
-
-def test_every_message_has_its_expected_result() -> None:
     assert (MESSAGES.keys(), len(MESSAGES)) == (EXPECTED.keys(), 285)
     assert all(first != second for first, second in pairwise(MESSAGES))

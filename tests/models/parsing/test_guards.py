@@ -64,15 +64,12 @@ def test_the_same_calls_over_and_over_are_stopped_and_run_once() -> None:
     assert answer.stopped == "it repeated the same calls"
 
 
-def test_real_files_are_no_repetition() -> None:
+def test_real_files_rulers_tables_and_drawings_are_no_repetition() -> None:
     texts = [path.read_text(encoding="utf-8") for path in SOURCES if path.suffix in (".py", ".md", ".tcss")]
     assert len(texts) > 300
     for text in texts:
         guard = RepetitionGuard()
         assert not any(guard.feed(part) for part in guard.parts(text))
-
-
-def test_rulers_tables_and_drawings_are_no_repetition() -> None:
     table = "".join(f"| {number} | {number * 7 % 13} | {'x' * (number % 5)} |\n" for number in range(300))
     drawing = "\n".join("#" * (40 - abs(20 - row) * 2) for row in range(40))
     answer, _, is_over = read(["-" * 300 + "\n" + table + drawing + "\n" + " " * 400 + "end"], TOOLS)

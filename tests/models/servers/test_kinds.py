@@ -36,7 +36,7 @@ def shown(body: dict[str, Any]) -> Reply:
 # -- LM Studio ----------------------------------------------------------------------------------------------------------
 
 
-async def test_lm_studio_tells_the_window_of_the_loaded_instance(serve: Serve) -> None:
+async def test_lm_studio_tells_the_window_of_the_loaded_instance_and_an_older_one_too(serve: Serve) -> None:
     found = await look(serve, {"/api/v1/models": LM_STUDIO, "/v1/models": listing({"id": "x"})}, ok(LM_STUDIO_UNKNOWN))
     assert (found.kind, found.can_load) == ("LM Studio", True)
     assert found.models[0] == ServedModel(
@@ -54,9 +54,6 @@ async def test_lm_studio_tells_the_window_of_the_loaded_instance(serve: Serve) -
     unloaded, embedder = found.models[1:]
     assert (unloaded.is_loaded, unloaded.window_tokens, unloaded.thinks) == (False, 0, None)
     assert embedder.is_embedder
-
-
-async def test_an_older_lm_studio_is_read_too(serve: Serve) -> None:
     found = await look(serve, {"/api/v0/models": LM_STUDIO_OLD, "/v1/models": listing({"id": "qwen"})}, ok(LM_STUDIO_UNKNOWN))
     assert (found.kind, found.can_load) == ("LM Studio", False)
     embedder, qwen, gemma = found.models

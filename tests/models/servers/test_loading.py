@@ -112,13 +112,6 @@ async def test_a_load_that_fails_says_why_and_the_way_out(serve: Serve, reply: R
     assert hint in caught.value.hint
 
 
-async def test_lm_studio_unloads_the_instance(serve: Serve) -> None:
-    instance = [{"id": "mine", "config": {"context_length": 8192}}]
-    server = await serve({"/api/v1/models": {"models": [LM_STUDIO_LOADED | {"loaded_instances": instance}]}, UNLOAD: unloaded})
-    await loader(server).unload(GEMMA)
-    assert server.posted == [(UNLOAD, {"instance_id": "mine"})]
-
-
 # -- memory -------------------------------------------------------------------------------------------------------------
 
 
@@ -216,14 +209,11 @@ class Router:
         }  # fmt: skip
 
 
-async def test_a_router_whose_child_fails_says_so(serve: Serve) -> None:
+async def test_a_load_of_a_router_that_fails_or_is_given_up_says_so_and_is_taken_back(serve: Serve) -> None:
     router = Router(router_item("small", "unloaded"), router_item("small", "unloaded", failed=True, exit_code=1))
     server = await serve(router.answers())
     with pytest.raises(ProviderError, match="its process ended with 1"):
         await told(server, "small")
-
-
-async def test_a_load_that_is_given_up_is_taken_back_from_the_router(serve: Serve) -> None:
     router = Router(router_item("small", "unloaded"), router_item("small", "loading"))
     server = await serve(router.answers())
     async with aclosing(loader(server).load("small")) as steps:
@@ -267,7 +257,11 @@ async def test_a_router_loads_until_its_list_says_so_and_unloads(serve: Serve) -
 # -- what cannot be -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_model_that_vanished_is_told(serve: Serve) -> None:
+async def test_lm_studio_unloads_the_instance_and_a_model_that_vanished_is_told(serve: Serve) -> None:
+    instance = [{"id": "mine", "config": {"context_length": 8192}}]
+    server = await serve({"/api/v1/models": {"models": [LM_STUDIO_LOADED | {"loaded_instances": instance}]}, UNLOAD: unloaded})
+    await loader(server).unload(GEMMA)
+    assert server.posted == [(UNLOAD, {"instance_id": "mine"})]
     server = await serve({"/api/v1/models": LM_STUDIO})
     with pytest.raises(ProviderError, match="has no model 'gone'") as caught:
         await loader(server).unload("gone")
