@@ -38,15 +38,6 @@ def written(folder: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
-def test_a_csv_is_told_by_shape_columns_and_both_ends(tmp_path: Path) -> None:
-    rows = "".join(f"{number},name {number},{number / 2},\n" for number in range(1_000))
-    found = looked(written(tmp_path, "a.csv", "\ufeffid,name,half,note\n" + rows))
-    assert (found["kind"], found["rows"], found["width"]) == ("CSV", 1_000, 4)
-    assert found["columns"] == [["id", "int", 0], ["name", "text", 0], ["half", "float", 0], ["note", "", 1_000]]
-    assert found["head"] == [["0", "name 0", "0.0", ""], ["1", "name 1", "0.5", ""]]
-    assert found["tail"] == [["998", "name 998", "499.0", ""], ["999", "name 999", "499.5", ""]]
-
-
 @for_each(("text", "width", "rows", "head"), [
     ("a;b\n1;x\n", 2, 1, [["1", "x"]]), ("a\tb\n1\t\"x\ty\"\n", 2, 1, [["1", "x y"]]),
     ("1,2\n3,4\n", 2, 2, [["1", "2"], ["3", "4"]]), ("a,a\n1,2\n", 2, 1, [["1", "2"]]),
@@ -69,7 +60,13 @@ def test_json_lines_lists_and_odd_values(tmp_path: Path) -> None:
     assert "not JSON" in looked(written(tmp_path, "c.json", "[" * 100_000))["problem"]
 
 
-def test_single_columns_are_chosen_and_a_wrong_name_says_which_there_are(tmp_path: Path) -> None:
+def test_a_csv_is_told_by_shape_both_ends_and_chosen_columns(tmp_path: Path) -> None:
+    rows = "".join(f"{number},name {number},{number / 2},\n" for number in range(1_000))
+    found = looked(written(tmp_path, "a.csv", "\ufeffid,name,half,note\n" + rows))
+    assert (found["kind"], found["rows"], found["width"]) == ("CSV", 1_000, 4)
+    assert found["columns"] == [["id", "int", 0], ["name", "text", 0], ["half", "float", 0], ["note", "", 1_000]]
+    assert found["head"] == [["0", "name 0", "0.0", ""], ["1", "name 1", "0.5", ""]]
+    assert found["tail"] == [["998", "name 998", "499.0", ""], ["999", "name 999", "499.5", ""]]
     path = written(tmp_path, "a.csv", "a,b,c\n1,2,3\n")
     assert looked(path, 2, "c", "a")["head"] == [["1", "3"]]
     assert looked(path, 2, "z")["problem"] == "no column z; there are: a, b, c"

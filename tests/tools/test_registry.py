@@ -74,12 +74,6 @@ def test_arguments_are_mended_where_that_is_safe(name: str, given: dict[str, obj
     assert REGISTRY.prepare(name, json.dumps(given)).arguments == checked
 
 
-def test_raw_line_breaks_and_wrapped_arguments_are_taken() -> None:
-    assert REGISTRY.prepare("write", '{"path": "a", "content": "x\ny"}').arguments["content"] == "x\ny"
-    assert REGISTRY.prepare("ls", json.dumps(json.dumps({"path": "src"}))).arguments == {"path": "src"}
-    assert REGISTRY.prepare("ls", "").arguments == {}
-
-
 @for_each(("name", "arguments", "words"), [
     ("read", '{"path": "a', "end too early"), ("read", "{'path': 'a'}", "are not JSON"), ("read", "[]", "one JSON object"),
     ("read", "{}", "path is missing"), ("read", '{"path": 3}', "path is wrong"),
@@ -122,7 +116,10 @@ def test_the_traits_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
     assert access in allowed[facts.file_effect], (access, facts)
 
 
-def test_a_branch_is_read_when_listed_and_written_when_named() -> None:
+def test_raw_line_breaks_and_wrapped_arguments_are_taken_and_a_named_branch_is_written() -> None:
+    assert REGISTRY.prepare("write", '{"path": "a", "content": "x\ny"}').arguments["content"] == "x\ny"
+    assert REGISTRY.prepare("ls", json.dumps(json.dumps({"path": "src"}))).arguments == {"path": "src"}
+    assert REGISTRY.prepare("ls", "").arguments == {}
     assert REGISTRY.prepare("git_branch", "{}").access is Access.READ
     assert REGISTRY.prepare("git_branch", '{"name": "x", "create": true}').access is Access.WRITE
 
