@@ -60,16 +60,13 @@ def test_what_is_written_is_read(workspace: Path, record: JobRecord) -> None:
     table.close()
 
 
-def test_nothing_is_made_by_looking(workspace: Path) -> None:
+def test_nothing_is_made_by_looking_and_nothing_read_that_came_with_a_folder(workspace: Path, tmp_path: Path) -> None:
     table = JobFile(workspace)
     assert not table.exists()
     assert (table.read().records, table.change(lambda records: records)) == ((), ())
     assert not table.remove("a")
     assert not ServingLock(workspace).is_taken()
     assert [*workspace.iterdir()] == []
-
-
-def test_an_index_that_came_with_a_folder_is_not_read(workspace: Path, tmp_path: Path) -> None:
     JobFile(workspace).add(job())
     index = workspace_state_dir(workspace) / "index.db"
     clone = tmp_path / "clone"
@@ -79,17 +76,7 @@ def test_an_index_that_came_with_a_folder_is_not_read(workspace: Path, tmp_path:
     assert [*workspace.iterdir()] == [], "nothing of the queue is in the folder"
 
 
-def test_a_table_of_a_newer_lmtui_is_left_alone(workspace: Path) -> None:
-    JobFile(workspace).add(job())
-    with sqlite3.connect(workspace_state_dir(workspace) / "index.db") as database:
-        database.execute("PRAGMA user_version=1000")
-    database.close()
-    with pytest.raises(JobsError, match="newer"):
-        JobFile(workspace).read()
-    assert not [*workspace_state_dir(workspace).glob("*aside")]
-
-
-def test_a_table_that_was_taken_away_is_made_anew(workspace: Path) -> None:
+def test_a_table_that_was_taken_away_is_made_anew_and_one_of_a_newer_lmtui_left_alone(workspace: Path) -> None:
     table = JobFile(workspace)
     table.add(job())
     assert (workspace_state_dir(workspace) / "index.db").stat().st_mode & 0o777 == 0o600
@@ -97,6 +84,12 @@ def test_a_table_that_was_taken_away_is_made_anew(workspace: Path) -> None:
     table.add(job(1))
     assert [each.id for each in JobFile(workspace).read().records] == ["job1"]
     table.close()
+    with sqlite3.connect(workspace_state_dir(workspace) / "index.db") as database:
+        database.execute("PRAGMA user_version=1000")
+    database.close()
+    with pytest.raises(JobsError, match="newer"):
+        JobFile(workspace).read()
+    assert not [*workspace_state_dir(workspace).glob("*aside")]
 
 
 def test_a_table_keeps_what_is_added_and_changed_and_forgets_done_jobs_after_a_while(workspace: Path) -> None:

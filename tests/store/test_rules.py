@@ -32,13 +32,6 @@ def test_a_rule_is_removed_by_what_it_says_in_its_scope_and_nothing_else_is() ->
     assert not remove_rule(Path("/w"), "Shell(a)", GrantScope.WORKSPACE)
 
 
-def test_the_file_is_for_the_user_alone() -> None:
-    add_rule(Path("/w"), "Shell(a)")
-    rules_file().chmod(0o644)
-    add_rule(Path("/w"), "Shell(b)")
-    assert rules_file().stat().st_mode & 0o777 == 0o600
-
-
 def test_rules_are_kept_by_folder_or_for_all_and_those_of_one_moment_too() -> None:
     add_rule(Path("/w/one"), "Shell(make test)")
     add_rule(Path("/w/one"), "bash(make test)")
@@ -57,12 +50,16 @@ def test_rules_are_kept_by_folder_or_for_all_and_those_of_one_moment_too() -> No
     assert texts("/w/three") == ["Shell(ls *)"]
 
 
-def test_a_file_written_by_hand_is_read() -> None:
+def test_a_file_written_by_hand_is_read_and_is_for_the_user_alone_once_written() -> None:
     rules_file().parent.mkdir(parents=True)
     rules_file().write_text('["/w"]\nallow = "Shell(make)"\nask = ["Shell(git push)"]\n["*"]\ndeny = ["Read(.env)"]\n')
     assert [(rule.effect, rule.text) for rule in read_rules(Path("/w"))] == [
         (Effect.ALLOW, "Shell(make)"), (Effect.ASK, "Shell(git push)"), (Effect.DENY, "Read(.env)"),
     ]  # fmt: skip
+    add_rule(Path("/w"), "Shell(a)")
+    rules_file().chmod(0o644)
+    add_rule(Path("/w"), "Shell(b)")
+    assert rules_file().stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(

@@ -122,15 +122,12 @@ def test_ids_are_found_by_their_end(tmp_path: Path) -> None:
             store.path(wrong)
 
 
-def test_a_linked_state_folder_is_refused(tmp_path: Path) -> None:
+def test_a_session_that_came_with_the_folder_is_not_ours_and_a_linked_state_folder_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / ".lmagent").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(SessionFileError, match="is behind a link"):
         SessionStore(tmp_path / "w").create(ID)
-
-
-def test_a_session_that_came_with_the_folder_is_not_ours(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     path = written(store)
     assert store.is_ours(ID)

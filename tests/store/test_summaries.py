@@ -66,16 +66,6 @@ def test_a_row_says_what_the_log_said_last(tmp_path: Path) -> None:
     assert (found.created, found.updated) == (NOW + timedelta(seconds=1), NOW + timedelta(seconds=15))
 
 
-def test_what_nobody_works_on_any_more_was_interrupted_unless_it_waits(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
-    write(store, 1, TurnStarted(turn_id="t"))
-    write(store, 2, TurnStarted(turn_id="t"), ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="ls"))
-    held = store.open(write(store, 3, TurnStarted(turn_id="t")).stem)
-    states = {each.id[13:15]: (each.state, each.is_elsewhere) for each in Summaries(store).find()}
-    held.close()
-    assert states == {"01": ("interrupted", False), "02": ("waits", False), "03": ("writing", True)}
-
-
 def test_a_search_finds_all_words_wherever_they_are_and_shows_the_line_with_most(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     said = MessageAdded(role=Role.USER, text='look\nat the "Größe" of it\nplease')
@@ -90,16 +80,19 @@ def test_a_search_finds_all_words_wherever_they_are_and_shows_the_line_with_most
     assert [each.id[13:15] for each in summaries.find("kind", 5)] == ["02"]
 
 
-def test_a_log_that_grew_is_read_again_and_one_that_is_gone_is_left_out(tmp_path: Path) -> None:
+def test_what_nobody_works_on_was_interrupted_unless_it_waits_and_a_log_that_is_gone_left_out(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
-    first, second = write(store, 1, SessionRenamed(title="one")), write(store, 2)
-    summaries = Summaries(store)
-    assert len(list(summaries.find())) == 2
+    first = write(store, 1, TurnStarted(turn_id="t"))
+    second = write(store, 2, TurnStarted(turn_id="t"), ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="ls"))
+    held, summaries = store.open(write(store, 3, TurnStarted(turn_id="t")).stem), Summaries(store)
+    states = {each.id[13:15]: (each.state, each.is_elsewhere) for each in summaries.find()}
+    held.close()
+    assert states == {"01": ("interrupted", False), "02": ("waits", False), "03": ("writing", True)}
     second.unlink()
     log = store.open(first.stem)
     log.append(Envelope(3, NOW, first.stem, SessionRenamed(title="other")))
     log.close()
-    assert [each.title for each in summaries.find()] == ["other"]
+    assert [each.title for each in summaries.find()] == ["", "other"]
     assert [each.id for each in summaries.look_up([second.stem, first.stem])] == [first.stem]
 
 
