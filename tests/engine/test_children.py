@@ -127,20 +127,6 @@ async def test_tools_that_send_others_are_gone_at_the_depth_that_is_allowed(dept
     assert "report_result" not in {tool.name for tool in rig.provider.requests[0].tools}
 
 
-async def test_claims_are_checked_on_the_disk() -> None:
-    rig = sending(
-        answer("", ("delegate", call(objective="two files"))),
-        answer("", ("write", call(path="docs/c.md", content="c\n"))),
-        answer("", ("report_result", call(status="ok", summary="both", artifacts=["a.md", "c.md", "/etc/passwd"]))),
-        answer("done"),
-    )
-    await rig.run()
-    assert result_of(rig, "delegate") == {
-        "success": False, "agent_id": "agent_1", "status": "partial", "summary": "both", "artifacts": ["docs/c.md"],
-        "missing": ["a.md", "/etc/passwd"], "error": "not on the disk: a.md, /etc/passwd",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("limits", "error"), [({"max_iterations": 1}, "1 steps"), ({"max_tokens": 5}, "5 tokens")])
 async def test_child_has_a_budget_of_its_own(limits: dict[str, int], error: str) -> None:
     rig = Rig(
@@ -212,7 +198,18 @@ async def test_what_depends_on_a_failed_task_is_skipped_and_a_link_among_the_res
     assert "by a" not in brief
 
 
-async def test_childs_calls_are_asked_about_like_its_parents() -> None:
+async def test_a_child_is_asked_about_like_its_parent_and_its_claims_are_checked_on_the_disk() -> None:
+    rig = sending(
+        answer("", ("delegate", call(objective="two files"))),
+        answer("", ("write", call(path="docs/c.md", content="c\n"))),
+        answer("", ("report_result", call(status="ok", summary="both", artifacts=["a.md", "c.md", "/etc/passwd"]))),
+        answer("done"),
+    )
+    await rig.run()
+    assert result_of(rig, "delegate") == {
+        "success": False, "agent_id": "agent_1", "status": "partial", "summary": "both", "artifacts": ["docs/c.md"],
+        "missing": ["a.md", "/etc/passwd"], "error": "not on the disk: a.md, /etc/passwd",
+    }  # fmt: skip
     rig = Rig(FakeProvider(*WRITES), mode=Mode.NORMAL, team=team())
     asked: list[ApprovalRequested] = []
 

@@ -15,17 +15,6 @@ from tests.sets import for_each
 ADD = answer("", ("todo_add", call(description="write it")), ("todo_add", call(description="test it")))
 
 
-async def test_a_count_that_is_not_at_its_end_is_refused() -> None:
-    update = answer("", ("task_state_update", call(total_count=5, processed_count=3, objective="move five")))
-    rig = await ran(Rig(FakeProvider(update, answer("TASK_COMPLETE"), answer("TASK_COMPLETE"))))
-    assert "3 of 5 processed" in nudges(rig)[0]
-    assert ending(rig).error == "not finished: 3 of 5 processed"
-    rest = answer("", ("task_state_update", call(processed_count=5)))
-    rig.provider.answers[:] = [rest, answer("All five moved.\nTASK_COMPLETE")]
-    await rig.run("go on")
-    assert (ending(rig).reason, ending(rig).text) == (TurnReason.DONE, "All five moved.")
-
-
 async def test_open_todos_and_steps_of_an_approved_plan_are_named_once_also_after_a_resume() -> None:
     rig = await ran(Rig(FakeProvider(ADD, answer("All is done."), answer("Really, all is done."))))
     assert len(nudges(rig)) == 1
@@ -67,7 +56,15 @@ async def test_a_file_that_a_call_wrote_and_that_is_gone_is_named(has_checkpoint
     assert ending(rig).error == "not finished: written, but not on the disk: a.txt"
 
 
-async def test_a_file_that_was_taken_away_is_not_missed_and_a_rename_that_is_claimed_is_looked_for() -> None:
+async def test_a_count_that_is_not_at_its_end_is_refused_and_a_file_that_was_taken_away_is_not_missed() -> None:
+    update = answer("", ("task_state_update", call(total_count=5, processed_count=3, objective="move five")))
+    rig = await ran(Rig(FakeProvider(update, answer("TASK_COMPLETE"), answer("TASK_COMPLETE"))))
+    assert "3 of 5 processed" in nudges(rig)[0]
+    assert ending(rig).error == "not finished: 3 of 5 processed"
+    rest = answer("", ("task_state_update", call(processed_count=5)))
+    rig.provider.answers[:] = [rest, answer("All five moved.\nTASK_COMPLETE")]
+    await rig.run("go on")
+    assert (ending(rig).reason, ending(rig).text) == (TurnReason.DONE, "All five moved.")
     sandbox = FakeSandbox()
     rig = Rig(FakeProvider(answer("", WRITE, shell("rm a.txt")), answer("Tried.")), sandbox)
     rig.session.subscribe(lambda each: sandbox.files.clear() if sandbox.ran else None)

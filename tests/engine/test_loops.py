@@ -266,15 +266,12 @@ async def test_a_look_before_each_of_many_waits_is_no_loop() -> None:
     await rig.session.close()
 
 
-async def test_a_circle_is_told_to_the_model_once_before_it_is_stopped() -> None:
+async def test_a_circle_is_told_once_and_many_edits_of_one_file_too_before_the_turn_ends() -> None:
     calls = [answer("", ("read", json.dumps({"path": name}))) for name in "ab" * 10]
     rig = await ran(Rig(FakeProvider(*calls), FakeSandbox({"a": b"one\n", "b": b"two\n"})))
     assert len([event for event in seen(rig, Reminder) if "circle" in event.text]) == 1
     (end,) = seen(rig, TurnEnded)
     assert (end.reason, end.iterations) == (TurnReason.LIMIT, 8)
-
-
-async def test_many_edits_of_one_file_in_one_message_are_told_before_the_turn_ends() -> None:
     edits = [("edit", json.dumps({"path": "a", "search": f"x{n}", "replace": "y"})) for n in range(30)]
     rig = await ran(Rig(FakeProvider(answer("", *edits), answer("The text is not there.")), FakeSandbox({"a": b"z\n"})))
     (ended,) = seen(rig, TurnEnded)

@@ -87,7 +87,11 @@ async def test_an_answer_that_nothing_bears_out_or_without_the_work_ends_unfinis
     assert missing in ending(rig).error
 
 
-async def test_an_edit_that_would_break_a_file_or_a_write_that_leaves_nothing_is_refused() -> None:
+async def test_an_edit_shows_what_it_made_and_one_that_would_break_a_file_is_refused() -> None:
+    rig = small(call("edit", path="a.txt", search="two", replace="2"), answer("done"), files={"a.txt": b"one\ntwo\nthree\n"})
+    await rig.run("Fix a.txt.")
+    assert seen(rig, ToolCallFinished)[0].result == "ok\nNow it reads:\n    1  one\n    2  2\n    3  three"
+    assert with_members('{"port": 1, "in": {"port": 1}}', "port", "2") == ""
     old = b"def larger(a, b):\n    return min(a, b)\n"
     rig = small(call("edit", path="a.py", search="larger", replace="larger and b"), *[answer("no")] * 4, files={"a.py": old})
     await rig.run("Fix a.py.")
@@ -97,13 +101,6 @@ async def test_an_edit_that_would_break_a_file_or_a_write_that_leaves_nothing_is
     await rig.run("Append the line three to a.log.")
     assert rig.sandbox.files["a.log"] == b"one\ntwo\nseven\n"
     assert '"mode": "append"' in seen(rig, ToolCallFinished)[0].result
-
-
-async def test_an_edit_shows_what_it_made_and_a_member_that_is_there_twice_is_left_alone() -> None:
-    rig = small(call("edit", path="a.txt", search="two", replace="2"), answer("done"), files={"a.txt": b"one\ntwo\nthree\n"})
-    await rig.run("Fix a.txt.")
-    assert seen(rig, ToolCallFinished)[0].result == "ok\nNow it reads:\n    1  one\n    2  2\n    3  three"
-    assert with_members('{"port": 1, "in": {"port": 1}}', "port", "2") == ""
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ async def test_user_sums_up_with_what_matters_to_them_and_nothing_to_sum_up_is_s
     assert len(rig.provider.requests) == 1
 
 
-async def test_room_is_made_in_the_middle_of_a_turn() -> None:
+async def test_room_is_made_in_the_middle_of_a_turn_and_at_a_threshold_of_a_large_window() -> None:
     provider = Reader(12)
     rig = rig_for(provider)
     rig.session.submit("read them all")
@@ -139,9 +139,6 @@ async def test_room_is_made_in_the_middle_of_a_turn() -> None:
     rig.session.waiting.make_room("numbers")
     await rig.session.wait_idle()
     assert (seen(rig, Compacted)[0].why, len(rig.of("turn_ended"))) == ("you asked for it", 1)
-
-
-async def test_threshold_makes_room_in_a_large_window() -> None:
     provider = Reader(40)
     rig = rig_for(provider, compact_at=3000)
     rig.session.emit(ModelChanged(model="model", url=provider.url, window_tokens=200_000))

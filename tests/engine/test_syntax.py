@@ -68,7 +68,7 @@ async def test_a_file_that_parses_or_may_elsewhere_is_not_named(path: str, data:
         assert await unparsed(sandbox, [path]) == {}
 
 
-async def test_a_written_file_that_does_not_parse_is_told_with_the_result() -> None:
+async def test_a_file_that_a_write_leaves_unparsed_is_told_with_the_result_and_reminded_of_once() -> None:
     rig = await ran(Rig(FakeProvider(BROKEN, answer("", written("def f():\n    pass\n")), answer("Done."))))
     first, second = results(rig)
     version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
@@ -80,9 +80,6 @@ async def test_a_written_file_that_does_not_parse_is_told_with_the_result() -> N
         [(Rung.PARSE, CheckOutcome.FAILED), (Rung.PARSE, CheckOutcome.PASSED)],
         "unverified",
     )
-
-
-async def test_a_turn_that_leaves_a_file_that_does_not_parse_is_reminded_once_and_then_not_finished() -> None:
     rig = await ran(Rig(FakeProvider(BROKEN, answer("Done."), answer("It is fine."), answer("It is noon."))))
     assert len(nudges(rig)) == 1
     assert "a.py does not parse (line 1: " in nudges(rig)[0]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 from lmtui.app.archive import as_text
-from lmtui.core.events import ApprovalRequested, CheckpointCreated, Event, Notice, Outcome, ToolOutputDelta
+from lmtui.core.events import ApprovalRequested, CheckpointCreated, Event, Notice, Outcome
 from lmtui.core.permissions.rules import Effect, Mode, Rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import EFFECT_TOOL, CommandEffect, ExecResult, FileChange, FileChangeKind
@@ -177,15 +175,6 @@ async def test_single_parts_are_kept_and_the_model_is_told_which() -> None:
     assert "kept 1 of 2 by user" in as_text(rig.session.history())
 
 
-async def test_a_command_that_runs_long_shows_what_it_has_changed_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmtui.engine.trial.GROWING_S", 0.02)
-    rig = trial(SOME, rules=(Rule(Effect.ALLOW, "write", "*.txt"),))
-    rig.sandbox.commands[BUILD] = 0.3
-    await rig.run("build it")
-    told = [each.text for each in seen(rig, ToolOutputDelta)]
-    assert told == ["[so far in the overlay: 1 deleted, 1 created]\n"]
-
-
 async def test_a_yes_keeps_what_it_did_and_a_no_or_a_mode_that_only_reads_drops_it() -> None:
     rig = trial(SOME)
     await answered(rig, Outcome.ONCE)
@@ -268,16 +257,3 @@ async def test_secrets_that_an_approved_command_names_are_shown_to_it() -> None:
     await reply(rig, request, Outcome.ONCE)
     assert ".env" in sandbox.revealed
     assert sandbox.ran == ["cat ./.env"]
-
-
-async def test_a_long_command_is_decided_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[str] = []
-    to_thread = asyncio.to_thread
-
-    async def watched(function: Callable[..., object], *arguments: object) -> object:
-        threads.append(function.__name__)
-        return await to_thread(function, *arguments)
-
-    monkeypatch.setattr(asyncio, "to_thread", watched)
-    await rig_of(FakeSandbox(), "cat <<E\n" + "word 'and' more\n" * 1000 + "E", mode=Mode.AUTO).run("go")
-    assert threads[-1] == "decide"

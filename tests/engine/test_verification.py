@@ -167,7 +167,7 @@ async def test_a_check_that_writes_runs_in_a_home_of_its_own() -> None:
     assert (sandbox.home.ran, sandbox.ran) == (["make test"], [])
 
 
-async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() -> None:
+async def test_a_red_end_is_told_and_a_repair_makes_it_green_or_it_ends_red() -> None:
     checks = Scripted(suite(FAILED, "FAILED test_a\nE 1 != 2"), suite(PASSED))
     change = answer("", write("tests/test_a.py"))
     made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), change, answer("Now.")), checks))
@@ -176,9 +176,6 @@ async def test_a_red_end_is_told_with_its_failure_and_a_repair_makes_it_green() 
     (nudge,) = told(made)
     assert "make test" in nudge
     assert "E 1 != 2" in nudge
-
-
-async def test_a_model_that_does_nothing_about_it_or_breaks_something_else_each_time_ends_red() -> None:
     checks = Scripted(*[suite(FAILED, "FAILED test_a")] * 3)
     made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), checks))
     end = ending(made)
@@ -413,7 +410,7 @@ class Found(Scripted):
         return self.found.pop(0)
 
 
-async def test_what_the_validators_find_goes_to_the_model_and_is_done_once_it_is_gone() -> None:
+async def test_what_the_validators_find_goes_to_the_model_twice_at_most_and_minor_findings_never() -> None:
     checks, again = Found((STUB,), ()), answer("", write(content="two\n"))
     made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), again, answer("Now.")), checks), "write a.txt")
     assert ending(made).reason is TurnReason.DONE
@@ -422,9 +419,6 @@ async def test_what_the_validators_find_goes_to_the_model_and_is_done_once_it_is
     assert (len(nudge.splitlines()) <= 12, checks.tasks) == (True, ["write a.txt"] * 2)
     (written,) = seen(made, ReviewWritten)
     assert verification_words(written).splitlines()[0] == "validators: 1 finding"
-
-
-async def test_findings_that_the_model_leaves_hold_a_turn_up_twice_at_most_and_minor_ones_never() -> None:
     made = rig(FakeProvider(answer("", write()), answer("Done."), answer("It is done.")), Found((STUB,)))
     await made.run("write a.txt")
     assert (ending(made).reason, ending(made).exit_code) == (TurnReason.UNFINISHED, 2)
