@@ -44,7 +44,6 @@ class FakeServer:
     location: str = "/"
     content_type: str = "application/json"
     drip_s: float = 0.0
-    banner: bytes = b""
     asked: list[str] = field(default_factory=list)
     posted: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
@@ -52,11 +51,8 @@ class FakeServer:
     ends: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection; with a banner say that and hang up."""
+        """Answer the requests of one connection."""
         try:
-            if self.banner:
-                writer.write(self.banner)
-                return
             while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
                 lines = head.split("\r\n")
                 fields = {line.partition(": ")[0].lower(): line.partition(": ")[2] for line in lines[1:]}

@@ -123,7 +123,7 @@ async def test_the_key_goes_to_named_addresses_alone_and_follows_no_redirect(
     assert other.asked == []
 
 
-async def test_a_model_is_found_by_its_name_or_as_the_one_that_is_loaded(serve: Serve) -> None:
+async def test_a_model_is_found_by_its_name_or_as_the_one_that_is_loaded_and_is_never_an_embedder(serve: Serve) -> None:
     tags = {"models": [{"name": "a:latest"}, {"name": "b:7b"}]}
     running = {"models": [{"name": "b:7b", "context_length": 4096}]}
     server = await serve({"/api/tags": tags, "/api/ps": running})
@@ -132,9 +132,6 @@ async def test_a_model_is_found_by_its_name_or_as_the_one_that_is_loaded(serve: 
         assert served is not None
         assert served.name == name
     assert model_of(await look(server), "gone:7b") is None
-
-
-async def test_an_embedder_is_never_the_model_that_happens_to_be_loaded(serve: Serve) -> None:
     old = listing(
         {"id": "embeds", "type": "embeddings", "state": "loaded", "arch": "bert"},
         {"id": "chats", "type": "llm", "state": "not-loaded", "arch": "qwen2"},

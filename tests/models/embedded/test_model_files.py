@@ -25,7 +25,7 @@ def put_ollama(folder: Path, name: str, tag: str, *, layer: object = None) -> Pa
     return put(folder / f"blobs/sha256-{DIGEST}")
 
 
-def test_the_files_of_every_program_are_found(tmp_path: Path) -> None:
+def test_the_files_of_every_program_are_found_and_those_that_the_environment_names(tmp_path: Path) -> None:
     put(tmp_path / ".lmstudio/models/qwen/Qwen3-8B-GGUF/Qwen3-8B-Q4_K_M.gguf")
     put(tmp_path / ".cache/huggingface/hub/models--a--b/snapshots/123/b-IQ3_XXS.gguf")
     put(tmp_path / ".cache/llama.cpp/ggml-org_gemma_gemma-q8_0.gguf")
@@ -35,9 +35,6 @@ def test_the_files_of_every_program_are_found(tmp_path: Path) -> None:
         "Qwen3-8B-Q4_K_M": ("LM Studio", "Q4_K_M"), "b-IQ3_XXS": ("hub", "IQ3_XXS"),
         "ggml-org_gemma_gemma-q8_0": ("llama.cpp", "Q8_0"), "qwen2.5-coder:7b": ("Ollama", ""),
     }  # fmt: skip
-
-
-def test_the_environment_says_where_else(tmp_path: Path) -> None:
     put(tmp_path / "hub/models--a--b/snapshots/1/one.gguf")
     put(tmp_path / "cache/two.gguf")
     put_ollama(tmp_path / "ollama", "three", "latest")

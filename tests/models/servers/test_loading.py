@@ -165,13 +165,6 @@ async def test_another_window_in_ollama_is_a_copy_of_the_model_that_has_it(serve
     assert (made["from"], made["parameters"]) == ("qwen2.5-coder:7b", {"num_ctx": 16_384})
 
 
-async def test_ollama_without_memory_says_so(serve: Serve) -> None:
-    refused = (500, b'{"error": "model requires more system memory (5.6 GiB) than is available (3.0 GiB)"}')
-    server = await serve(OLLAMA | {"/api/generate": refused})
-    with pytest.raises(ProviderError, match=r"no memory for gemma3:4b: model requires more system memory \(5\.6 GiB\)"):
-        await told(server, "gemma3:4b")
-
-
 async def test_ollama_loads_with_an_empty_request_and_unloads_by_keeping_it_for_no_time(serve: Serve) -> None:
     server = await serve(OLLAMA)
     assert (await told(server, "qwen2.5-coder:7b"))[-1].text == "loaded, window 4,096"
