@@ -28,8 +28,8 @@ def own_lines(hunk: list[Span]) -> tuple[slice, slice]:
     return slice(span.old_start, span.old_end), slice(span.new_start, span.new_end)
 
 
-@given(TEXT, TEXT)
-def test_spans_hold_both_texts_in_turn_and_say_the_truth(old: str, new: str) -> None:
+@given(TEXT, TEXT, st.sets(st.integers(0, 12)))
+def test_spans_hold_both_texts_in_turn_and_any_hunks_are_applied_to_the_byte(old: str, new: str, chosen: set[int]) -> None:
     before, after = split_lines(old), split_lines(new)
     spans = compare(before, after)
     assert ("".join(before), [line for span in spans for line in before[span.old_start : span.old_end]]) == (old, before)
@@ -38,19 +38,8 @@ def test_spans_hold_both_texts_in_turn_and_say_the_truth(old: str, new: str) -> 
         sides = before[span.old_start : span.old_end], after[span.new_start : span.new_end]
         assert (sides[0] == sides[1]) == span.is_equal
     assert all(one.is_equal != other.is_equal for one, other in pairwise(spans))
-
-
-@given(TEXT, TEXT, st.sets(st.integers(0, 12)))
-def test_any_hunks_are_applied_to_the_byte(old: str, new: str, chosen: set[int]) -> None:
-    before, after = split_lines(old), split_lines(new)
-    spans = compare(before, after)
     assert with_hunks(before, after, spans, chosen) == reference(before, after, spans, chosen)
     assert (with_hunks(before, after, spans, range(100)), with_hunks(before, after, spans, ())) == (new, old)
-
-
-@given(TEXT, TEXT)
-def test_fine_hunks_hold_each_change_of_the_coarse_ones_in_the_same_order(old: str, new: str) -> None:
-    spans = compare(split_lines(old), split_lines(new))
     coarse = [span for hunk in hunks_of(spans) for span in hunk if not span.is_equal]
     assert [own_lines(hunk) for hunk in hunks_of(spans, is_fine=True)] == [own_lines([span]) for span in coarse]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -118,21 +119,21 @@ def hides(source: str, path: str) -> bool:
     return re.compile(source.encode("ascii")).match(path.encode()) is not None
 
 
-@for_each(("rule", "expected"), [
+@for_each(("patterns", "rule", "expected"), [
+    *((masking_patterns, *row) for row in (
     ("deny Read(./secrets/**)", ("secrets/**",)), ("deny Grep(/secrets/)", ("/secrets",)), ("deny *(a)", ("a",)),
     ("deny Read", ()), ("ask Read(a)", ()), ("allow Read(a)", ()), ("deny Write(a)", ()), ("deny Shell(cat a)", ()),
-])  # fmt: skip
-def test_masks_come_from_deny_rules_for_reading(rule: str, expected: tuple[str, ...]) -> None:
-    assert masking_patterns(rules(rule)) == expected
-
-
-@for_each(("rule", "expected"), [
+    )),
+    *((revealing_patterns, *row) for row in (
     ("allow Read(.env)", (".env",)), ("allow Read(**/*.pem)", ("**/*.pem",)),
     ("allow Read(conf/{.env,.env.*})", ("conf/{.env,.env.*}",)), ("allow Read(src/**)", ()), ("allow Read(*.toml)", ()),
     ("allow Read", ()), ("allow Write(.env)", ()),
+    )),
 ])  # fmt: skip
-def test_only_rules_that_name_secrets_reveal_them(rule: str, expected: tuple[str, ...]) -> None:
-    assert revealing_patterns(rules(rule)) == expected
+def test_masks_come_from_deny_rules_for_reading_and_only_rules_that_name_secrets_reveal_them(
+    patterns: Callable[[tuple[Rule, ...]], tuple[str, ...]], rule: str, expected: tuple[str, ...]
+) -> None:
+    assert patterns(rules(rule)) == expected
 
 
 def test_a_mask_covers_what_is_in_a_folder() -> None:
