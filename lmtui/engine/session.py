@@ -219,7 +219,7 @@ class ModelOptions:
         tools: the set of tools, or "auto".
         vision: whether the model sees pictures, None to ask its server.
         compact_at: the size, in tokens, from which a conversation is compacted; 0 for a share of the window.
-        has_spare_slot: tells whether a request beside the conversation costs it no prompt cache.
+        has_spare_slot: tells whether another request leaves the prompt cache of the conversation alone.
         loader: loads a role's model before a request goes to it; None leaves that to the server.
     """
 
