@@ -98,7 +98,7 @@ def item_of(window: RequestParts) -> WindowItem:
     return item
 
 
-def test_a_result_is_pinned_and_let_go_and_what_is_not_there_is_left_alone() -> None:
+async def test_a_result_is_pinned_or_folded_by_hand_and_is_the_same_after_a_resume() -> None:
     window = begin(Rig(FakeProvider()))
     window.pin("c1")
     assert item_of(window).is_pinned
@@ -111,9 +111,6 @@ def test_a_result_is_pinned_and_let_go_and_what_is_not_there_is_left_alone() -> 
         change("c9")
         change("")
     assert rig.events == before
-
-
-async def test_what_was_changed_by_hand_is_the_same_after_a_resume() -> None:
     rig = Rig(FakeProvider())
     window = begin(rig)
     for change in (window.fold, window.leave_out, window.bring_back, window.fold, window.pin):

@@ -164,7 +164,7 @@ async def test_a_malformed_call_is_asked_for_again_held_and_after_the_same_resul
     assert [event.text for event in seen(rig, MessageAdded)][-1] == "It says a.txt."
 
 
-async def test_set_by_hand_it_holds_at_once_and_in_the_next_session() -> None:
+async def test_set_by_hand_it_holds_in_the_next_session_and_let_go_it_is_chosen_by_what_is_known() -> None:
     profiles = KeptProfiles()
     rig = await ran(rig_for(Asked(answer("done"), recovered("a.txt"), recovered("b.txt"), answer("done")), profiles))
     rig.session.calls.use(ToolCallFormat.NATIVE)
@@ -173,9 +173,6 @@ async def test_set_by_hand_it_holds_at_once_and_in_the_next_session() -> None:
     assert (profiles.get(KEY).call_form, profiles.get(KEY).source) == (ToolCallFormat.NATIVE, "hand")
     again = await ran(rig_for(Asked(recovered("a.txt"), recovered("b.txt"), answer("done")), profiles))
     assert (set(forms(again)), again.session.calls.in_use().why) == ({ToolCallFormat.NATIVE}, "you set it")
-
-
-async def test_let_go_it_is_chosen_by_what_is_known_again() -> None:
     profiles = KeptProfiles()
     model = Asked(answer("done"), answer("done"))
     model.told = replace(SERVED, drops_tools=True)

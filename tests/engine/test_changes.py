@@ -125,19 +125,6 @@ async def test_one_file_or_one_hunk_goes_back_and_that_is_a_step_of_its_own() ->
     assert scene.sandbox.files["a.txt"].decode() == before.replace("line 2\n", "LINE 2\n")
 
 
-async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back_or_leaves_them() -> None:
-    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
-    await changes.apply(await changes.plan_rewind("turn_2"))
-    assert scene.sandbox.files == {"a.txt": b"one\n"}
-    await scene.rig.run("again")
-    texts = [message.text for message in scene.rig.provider.requests[-1].messages if message.role is Role.USER]
-    assert texts == ["task 0", "again"]
-    await changes.apply(await changes.plan_rewind("turn_1"), with_files=False)
-    assert scene.sandbox.files == {"a.txt": b"one\n"}
-    with pytest.raises(SandboxError, match="not part"):
-        await changes.plan_rewind("turn_1")
-
-
 async def test_steps_and_undo_survive_a_resume_and_a_step_over_what_was_never_kept_deletes_nothing() -> None:
     scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
     await changes.apply(await changes.plan_undo())
@@ -207,7 +194,17 @@ async def test_what_a_log_tells_of_steps_is_shown_and_undoes_nothing() -> None:
     assert [step.is_undone for step in changes.steps()] == [False]
 
 
-async def test_a_conversation_can_be_rewound_past_a_step_without_a_checkpoint() -> None:
+async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back_where_a_checkpoint_has_them() -> None:
+    scene, changes = await played(("a.txt", "one\n"), ("b.txt", "two\n"))
+    await changes.apply(await changes.plan_rewind("turn_2"))
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+    await scene.rig.run("again")
+    texts = [message.text for message in scene.rig.provider.requests[-1].messages if message.role is Role.USER]
+    assert texts == ["task 0", "again"]
+    await changes.apply(await changes.plan_rewind("turn_1"), with_files=False)
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+    with pytest.raises(SandboxError, match="not part"):
+        await changes.plan_rewind("turn_1")
     scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
     scene.checkpoints.problem = SandboxError("the store is busy")
     await scene.play(1)

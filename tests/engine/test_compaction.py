@@ -214,7 +214,7 @@ def made_smaller(talk: Conversation, window: int) -> Compacted:
     return event
 
 
-def test_old_results_go_first_then_the_beginning_is_summed_up_again_and_again() -> None:
+def test_old_results_go_first_then_the_beginning_and_a_rewind_sends_it_again() -> None:
     talk = talk_of(10)
     event = made_smaller(talk, 2000)
     assert (event.elided, event.kept_from) == (tuple(f"c{number}" for number in range(1, len(event.elided) + 1)), 0)
@@ -234,9 +234,6 @@ def test_old_results_go_first_then_the_beginning_is_summed_up_again_and_again() 
     assert made_smaller(talk, 300).kept_from > first.kept_from
     assert talk.messages[1].text.count("[The conversation up to here") == 1
     assert "question" in talk.messages[1].text
-
-
-def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
     talk = talk_of(3)
     talk.apply(TurnStarted(turn_id="turn_2"))
     talk.apply(MessageAdded(role=Role.USER, text="the second task"))

@@ -98,7 +98,7 @@ def history_of(count: int) -> tuple[History, list[Envelope]]:
     return history, envelopes
 
 
-def test_what_is_held_packed_is_read_whole_and_does_not_change_behind_the_reader() -> None:
+def test_what_is_held_packed_is_read_whole_and_takes_a_part_of_its_size() -> None:
     history, envelopes = history_of(COUNT)
     past = history.read()
     assert isinstance(past, Past)
@@ -109,9 +109,6 @@ def test_what_is_held_packed_is_read_whole_and_does_not_change_behind_the_reader
     for envelope in history_of(COUNT)[1]:
         history.add(envelope)
     assert list(past) == envelopes
-
-
-def test_thousands_of_results_take_a_part_of_their_size() -> None:
     tracemalloc.start()
     try:
         history = History()

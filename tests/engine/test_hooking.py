@@ -276,7 +276,7 @@ async def test_replay_runs_no_hooks_and_a_resumed_session_says_so_at_its_start()
     assert len(kept) == 2
 
 
-async def test_a_question_is_a_notification_and_hooks_that_hang_hold_nothing_up() -> None:
+async def test_hooks_that_hang_hold_nothing_up_and_an_interrupt_ends_them() -> None:
     hooks = PaperHooks(hangs=frozenset({HookEvent.NOTIFICATION}))
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=hooks)
     rig.session.prepare(is_eager=False)
@@ -284,9 +284,6 @@ async def test_a_question_is_a_notification_and_hooks_that_hang_hold_nothing_up(
     await reply(rig, asked, Outcome.ONCE)
     assert (rig.sandbox.ran, hooks.calls[0].facts["notification_type"]) == (["touch a"], "permission_prompt")
     await rig.session.close()
-
-
-async def test_an_interrupt_ends_a_hook_that_hangs_and_nothing_ran() -> None:
     hooks = PaperHooks(hangs=frozenset({PRE}))
     rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks, limits=Limits())
     rig.session.submit("do it")

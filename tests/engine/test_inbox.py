@@ -229,7 +229,7 @@ async def test_a_wait_line_ends_the_turn_as_waiting_says_until_when_and_survives
     await again.session.close()
 
 
-async def test_the_tool_ends_the_turn_behind_the_calls_of_its_message() -> None:
+async def test_a_wait_ends_the_turn_behind_its_calls_and_of_more_than_a_year_is_refused() -> None:
     calls = (("wait", json.dumps({"until": "2h", "reason": "the build"})), ("todo_add", '{"description": "look"}'))
     rig = await ran(Rig(FakeProvider(answer("", *calls))))
     assert seen(rig, TurnEnded)[0].reason is TurnReason.WAITING
@@ -239,9 +239,6 @@ async def test_the_tool_ends_the_turn_behind_the_calls_of_its_message() -> None:
     assert f"continues at {until.isoformat(timespec='seconds')}" in told
     assert timedelta(hours=1, minutes=59) < until - datetime(2026, 1, 1, 12, tzinfo=UTC) < timedelta(hours=2, minutes=1)
     await rig.session.close()
-
-
-async def test_a_wait_of_more_than_a_year_is_refused_and_the_model_is_told() -> None:
     far = "WAIT: 2028-01-01T00:00:00Z: the build"
     rig = await ran(Rig(FakeProvider(answer("", ("wait", '{"until": "900d"}')), answer(far), answer("Then I am done."))))
     assert ([end.reason for end in seen(rig, TurnEnded)], rig.of("wait_set")) == ([TurnReason.DONE], [])

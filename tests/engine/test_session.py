@@ -160,7 +160,7 @@ async def test_kill_anywhere_resume_ends_what_was_open_and_repeats_nothing() -> 
         assert ending(rig).reason is TurnReason.DONE
 
 
-async def test_a_denied_call_ran_nothing_and_the_model_hears_why() -> None:
+async def test_a_denied_call_ran_nothing_and_a_grant_for_the_session_is_not_asked_again_also_after_a_resume() -> None:
     writes = answer("", ("write", call(path="a", content="x")), shell("rm a"), ("mkdir", call(path="d")))
     rig = Rig(FakeProvider(writes, answer("ok")), mode=Mode.NORMAL)
     no = Answer(Outcome.NO, feedback="not in this folder")
@@ -170,9 +170,6 @@ async def test_a_denied_call_ran_nothing_and_the_model_hears_why() -> None:
     results = seen(rig, ToolCallFinished)
     assert len(results) == 3
     assert all(not event.ok and "not in this folder" in event.result and event.decision == "no" for event in results)
-
-
-async def test_a_grant_for_the_session_is_not_asked_again_also_after_a_resume() -> None:
     write = answer("", ("write", call(path="a", content="x")))
     rig = Rig(FakeProvider(write, write, answer("ok")), mode=Mode.NORMAL)
     rig.session.subscribe(lambda envelope: approve(rig, envelope, Answer(Outcome.SESSION)))

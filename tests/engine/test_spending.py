@@ -35,17 +35,6 @@ def told(rig: Rig) -> list[str]:
     return [message.text for message in rig.provider.requests[-1].messages if message.role is Role.USER]
 
 
-async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it() -> None:
-    rig = await ran(with_budget(Rig(FakeProvider(*reads(20))), steps=10))
-    assert ending(rig).reason is TurnReason.LIMIT
-    assert "the budget of 10 steps is used up" in ending(rig).error
-    assert len(rig.provider.requests) == 10
-    assert report(rig).startswith("**Report**: stopped early.")
-    warnings = [event.text for event in seen(rig, Notice)]
-    assert sum("80% of the budget of 10 steps is used" in text for text in warnings) == 1
-    assert sum("Begin nothing new" in text for text in told(rig)) == 1
-
-
 async def test_tokens_from_the_cache_cost_nothing_and_time_counts_while_a_turn_runs() -> None:
     rig = await ran(with_budget(Rig(FakeProvider(*reads(20))), tokens=33))  # of 10 tokens 4 are cached, 5 written
     assert len(rig.provider.requests) == 3
@@ -90,7 +79,15 @@ async def test_resumed_session_counts_on_and_more_can_be_given() -> None:
     assert sum(isinstance(envelope.event, BudgetSet) for envelope in again.session.history()) == 2
 
 
-async def test_model_is_told_when_the_last_steps_of_a_turn_begin() -> None:
+async def test_session_stops_when_its_steps_are_used_up_and_the_model_is_told_before() -> None:
+    rig = await ran(with_budget(Rig(FakeProvider(*reads(20))), steps=10))
+    assert ending(rig).reason is TurnReason.LIMIT
+    assert "the budget of 10 steps is used up" in ending(rig).error
+    assert len(rig.provider.requests) == 10
+    assert report(rig).startswith("**Report**: stopped early.")
+    warnings = [event.text for event in seen(rig, Notice)]
+    assert sum("80% of the budget of 10 steps is used" in text for text in warnings) == 1
+    assert sum("Begin nothing new" in text for text in told(rig)) == 1
     rig = await ran(Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10)))
     counts = [sum("Only 3 more steps" in message.text for message in request.messages) for request in rig.provider.requests]
     assert (list(itertools.accumulate(counts, max)), counts.index(1)) == (counts, 7)

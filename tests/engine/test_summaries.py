@@ -178,6 +178,7 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
     assert "the task" not in text
     assert "- the plan: 1 of 2 done; 2 [pending] write its tests" in text
     assert "- you said last: step 4" in text
+    assert "pytest -q: 2 failed" in digest(talk.gist(len(talk.entries)), PLAN, SHARES.scaled(0.01)), "one is told at least"
 
 
 @given(st.lists(st.text(max_size=3000), max_size=40), st.floats(0.05, 3))

@@ -162,7 +162,7 @@ async def test_what_needs_approval_does_not_run_and_what_changes_files_is_known(
     assert open_one.sandbox.files["b.txt"] == b"x"
 
 
-async def test_calls_at_once_are_one_turn_and_no_more_than_a_few_run() -> None:
+async def test_calls_from_outside_are_one_turn_a_few_at_once_and_one_that_is_cancelled_ends_as_stopped() -> None:
     rig = rig_of(sandbox=FakeSandbox(commands={f"sleep {number}": 0.05 for number in range(12)}))
     running = most = 0
 
@@ -177,9 +177,6 @@ async def test_calls_at_once_are_one_turn_and_no_more_than_a_few_run() -> None:
     await call_from_outside(rig, 20, "read", path="nothing")
     turns = [event.turn_id for event in seen(rig, TurnEnded)]
     assert (turns, len(rig.of("tool_call_finished"))) == (["turn_1", "turn_2"], 13)
-
-
-async def test_a_call_that_is_cancelled_ends_as_stopped_and_the_next_one_runs() -> None:
     rig = rig_of(sandbox=FakeSandbox(commands={"sleep 60": 60.0, "true": ExecResult(0, "fine", 4, 1)}))
     task = asyncio.create_task(call_from_outside(rig, 1, "shell", command="sleep 60"))
     await rig.until(lambda event: event.kind == "tool_call_started")
