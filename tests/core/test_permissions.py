@@ -83,7 +83,11 @@ def test_a_deny_rule_for_one_changing_tool_holds_for_all(tool: str) -> None:
     assert verdict(tool, Access.WRITE, "secrets/a", Mode.AUTO, deny("Write(secrets/**)")) is Verdict.DENY
 
 
-def test_a_call_about_several_files_needs_every_one_allowed_and_what_must_not_be_read_not_searched() -> None:
+def ask(text: str) -> Rule:
+    return parse_rule(text, Effect.ASK, "test")
+
+
+def test_a_call_about_several_files_and_a_rule_that_asks_are_decided_by_the_strictest() -> None:
     rules = (allow("Git_add(src/**)"), deny("Git_add(secrets/**)"))
     assert decide_all("git_add", Access.WRITE, ("src/a", "b"), Mode.NORMAL, rules).verdict is Verdict.ASK
     assert decide_all("git_add", Access.WRITE, ("src/a", "secrets/b"), Mode.AUTO, rules).verdict is Verdict.DENY
@@ -92,13 +96,6 @@ def test_a_call_about_several_files_needs_every_one_allowed_and_what_must_not_be
     assert verdict("read", Access.READ, "a/b", Mode.AUTO, deny("Grep(a/**)")) is Verdict.DENY
     assert verdict("grep", Access.READ, "a", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
     assert verdict("grep", Access.READ, "b", Mode.AUTO, deny("Read(a/**)")) is Verdict.ALLOW
-
-
-def ask(text: str) -> Rule:
-    return parse_rule(text, Effect.ASK, "test")
-
-
-def test_an_ask_rule_comes_between_deny_and_allow_for_files_too() -> None:
     for mode in (Mode.NORMAL, Mode.AUTO):
         assert verdict("write", Access.WRITE, "src/a", mode, ask("Edit(src/**)"), allow("Write(src/**)")) is Verdict.ASK
     assert verdict("write", Access.WRITE, "src/a", Mode.AUTO, ask("Write(src/**)"), deny("Write(src/a)")) is Verdict.DENY

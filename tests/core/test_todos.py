@@ -47,17 +47,6 @@ def change(plan: Plan, todo: int, status: TodoStatus | None = None, **given: Any
     return put_todo(plan, TodoArguments(id=todo, status=status, **given), find_todo(plan, todo))
 
 
-def test_ids_count_on_texts_are_bounded_and_a_list_has_an_end() -> None:
-    plan = add(add(Plan(), " one "), "x" * 9_000, notes="n" * 9_000)
-    assert ([todo.id for todo in plan.todos], plan.todos[0].text) == ([1, 2], "one")
-    assert len(plan.todos[1].text) == len(plan.todos[1].notes) == MAX_TEXT_CHARS
-    full = plan_of(*(Todo(number, "t") for number in range(1, MAX_TODOS + 1)))
-    with pytest.raises(ToolError, match="200 todos already"):
-        add(full)
-    with pytest.raises(ToolError, match="needs a text"):
-        add(Plan(), "  ")
-
-
 def test_a_parent_is_completed_after_its_parts_and_dropping_takes_them_along() -> None:
     plan = add(add(add(Plan(), "all"), "part", parent=1), "other part", parent=1)
     with pytest.raises(ToolError, match=r"todo 1 has open parts: complete todo 2, 3 first"):
@@ -102,7 +91,15 @@ def test_unknown_ids_and_what_would_wait_for_itself_are_named() -> None:
             change(plan, todo, **changes)
 
 
-def test_a_whole_list_replaces_the_old_one_and_gets_ids() -> None:
+def test_ids_count_on_texts_are_bounded_and_a_whole_list_replaces_the_old_one() -> None:
+    plan = add(add(Plan(), " one "), "x" * 9_000, notes="n" * 9_000)
+    assert ([todo.id for todo in plan.todos], plan.todos[0].text) == ([1, 2], "one")
+    assert len(plan.todos[1].text) == len(plan.todos[1].notes) == MAX_TEXT_CHARS
+    full = plan_of(*(Todo(number, "t") for number in range(1, MAX_TODOS + 1)))
+    with pytest.raises(ToolError, match="200 todos already"):
+        add(full)
+    with pytest.raises(ToolError, match="needs a text"):
+        add(Plan(), "  ")
     plan = set_todos(plan_of(Todo(7, "old")), [Todo(0, "a"), Todo(5, "b", DONE), Todo(0, "c")])
     assert [(todo.id, todo.text) for todo in plan.todos] == [(6, "a"), (5, "b"), (7, "c")]
     with pytest.raises(ToolError, match="todo 1 is there twice"):
