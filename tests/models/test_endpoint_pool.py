@@ -115,7 +115,7 @@ async def test_a_conversation_stays_where_its_prompt_is_cached_also_where_only_i
         assert len([server for server in servers if any(words in str(each.body) for each in server.requests)]) == 1
 
 
-async def test_a_server_that_breaks_off_is_replaced_and_the_answer_begun_anew(start: Start) -> None:
+async def test_a_server_that_breaks_off_or_fails_is_replaced_left_alone_and_taken_back(start: Start) -> None:
     cut = ScriptedTurn("half an answer", fault=ScriptedFault(FaultKind.CUT, after_pieces=1))
     servers = [await start(cut), await start(ScriptedTurn("whole"))]
     pool = pool_of(*servers)
@@ -123,9 +123,6 @@ async def test_a_server_that_breaks_off_is_replaced_and_the_answer_begun_anew(st
     assert (text, len(retries)) == ("whole", 1)
     assert f"trying {servers[1].url}" in retries[0]
     assert [row.is_up for row in pool.rows()] == [False, True]
-
-
-async def test_a_server_that_fails_is_left_alone_and_taken_back(start: Start) -> None:
     now = 0.0
     broken = ScriptedFault(FaultKind.STATUS, times=1, status=500)
     servers = [await start(ScriptedTurn("one", fault=broken)), await start(ScriptedTurn("two"))]

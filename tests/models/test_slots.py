@@ -53,7 +53,14 @@ async def order_of(requests: Sequence[tuple[str, int, Priority]]) -> list[str]:
     return bench.served
 
 
-async def test_a_person_goes_before_children_and_titles_and_equals_in_order() -> None:
+async def test_the_conversation_that_is_in_the_cache_goes_before_its_equals_but_not_for_ever() -> None:
+    hot = [(f"hot{number}", 1, Priority.USER) for number in range(12)]
+    served = await order_of([("first", 1, Priority.USER), ("other", 2, Priority.USER), *hot])
+    assert served[1:3] == ["hot0", "hot1"]
+    assert 6 < served.index("other") < 12
+
+
+async def test_a_person_goes_before_children_and_titles_and_more_slots_serve_more_at_once() -> None:
     child, nobody, user = Priority.SUBAGENT, Priority.BACKGROUND, Priority.USER
     given = [("run", 1, child), ("title", 2, nobody), ("child", 3, child), ("person", 4, user), ("other", 5, user)]
     bench = Bench()
@@ -64,16 +71,6 @@ async def test_a_person_goes_before_children_and_titles_and_equals_in_order() ->
     assert bench.served == ["run"]
     await bench.close()
     assert await order_of(given) == ["run", "person", "other", "child", "title"]
-
-
-async def test_the_conversation_that_is_in_the_cache_goes_before_its_equals_but_not_for_ever() -> None:
-    hot = [(f"hot{number}", 1, Priority.USER) for number in range(12)]
-    served = await order_of([("first", 1, Priority.USER), ("other", 2, Priority.USER), *hot])
-    assert served[1:3] == ["hot0", "hot1"]
-    assert 6 < served.index("other") < 12
-
-
-async def test_more_slots_serve_more_at_once_and_may_grow() -> None:
     bench = Bench(2)
     for owner, name in enumerate("abcd"):
         await bench.ask(name, owner)

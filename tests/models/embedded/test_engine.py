@@ -62,19 +62,6 @@ def test_the_child_gets_its_order_and_key_on_its_input_alone(
     assert engine.key not in order["environment"].values()
 
 
-async def test_a_stop_ends_the_child_and_a_second_one_does_nothing(engines: list[Engine], model: Path, tmp_path: Path) -> None:
-    engine = engine_of(engines, model, READY, str(tmp_path / "order"))
-    assert [step.ratio async for step in engine.starting()]
-    assert engine.url
-    pid = json.loads((tmp_path / "order").read_text())["pid"]
-    assert os.getpgid(pid) != os.getpgid(0), "what the terminal sends to lmtui does not reach it"
-    assert engine.key != Engine(model).key
-    engine.stop()
-    engine.stop()
-    assert engine.url == ""
-    assert not psutil.pid_exists(pid)
-
-
 @for_each(("script", "words", "hint"), [
     (
         'import sys; sys.stderr.write("x: failed to load model\\n"); print("{\\"error\\": \\"RuntimeError\\"}")',
@@ -91,7 +78,19 @@ def test_a_file_that_does_not_run_says_why(engines: list[Engine], model: Path, s
     assert hint in caught.value.hint
 
 
-async def test_a_start_that_is_given_up_leaves_no_child(engines: list[Engine], model: Path, tmp_path: Path) -> None:
+async def test_a_stop_ends_the_child_and_a_start_that_is_given_up_leaves_none(
+    engines: list[Engine], model: Path, tmp_path: Path
+) -> None:
+    engine = engine_of(engines, model, READY, str(tmp_path / "order"))
+    assert [step.ratio async for step in engine.starting()]
+    assert engine.url
+    pid = json.loads((tmp_path / "order").read_text())["pid"]
+    assert os.getpgid(pid) != os.getpgid(0), "what the terminal sends to lmtui does not reach it"
+    assert engine.key != Engine(model).key
+    engine.stop()
+    engine.stop()
+    assert engine.url == ""
+    assert not psutil.pid_exists(pid)
     script = f'import os, time; open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid())); time.sleep(600)'
     engine = engine_of(engines, model, script)
     async with aclosing(engine.starting()) as steps:

@@ -122,21 +122,18 @@ async def test_llama_cpp_tells_its_window_slots_and_template(serve: Serve, has_t
     )
 
 
-async def test_a_template_without_a_place_for_tools_and_a_model_that_sleeps_are_noticed(serve: Serve) -> None:
-    sleeping = await serve({"/props": LLAMA_CPP_PROPS | {"is_sleeping": True}, "/v1/models": LLAMA_CPP_LIST})
-    found = await look_at(sleeping.url, limit_s=20)
-    assert found is not None
-    assert ((found.models[0].is_loaded, found.saves_prompts), sleeping.posted) == ((False, None), [])
-    props = LLAMA_CPP_PROPS | {"chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
-    model = (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0]
-    assert (model.drops_tools, model.has_tools) == (True, False)
-
-
-async def test_llama_cpp_behind_a_key_lists_its_models_and_says_that_it_wants_one(serve: Serve) -> None:
+async def test_llama_cpp_behind_a_key_asleep_or_without_a_place_for_tools_says_so(serve: Serve) -> None:
     refused = (401, b'{"error": {"message": "Invalid API Key", "type": "authentication_error", "code": 401}}')
     found = await look(serve, {"/v1/models": LLAMA_CPP_LIST}, otherwise=refused)
     assert (found.kind, found.models[0].window_tokens) == ("llama.cpp", 8192)
     assert "API key required" in found.note
+    sleeping = await serve({"/props": LLAMA_CPP_PROPS | {"is_sleeping": True}, "/v1/models": LLAMA_CPP_LIST})
+    asleep = await look_at(sleeping.url, limit_s=20)
+    assert asleep is not None
+    assert ((asleep.models[0].is_loaded, asleep.saves_prompts), sleeping.posted) == ((False, None), [])
+    props = LLAMA_CPP_PROPS | {"chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
+    model = (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0]
+    assert (model.drops_tools, model.has_tools) == (True, False)
 
 
 async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none(serve: Serve) -> None:
