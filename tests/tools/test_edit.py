@@ -115,13 +115,10 @@ def test_copied_line_numbers_go_where_each_line_has_one_that_matches(text: str, 
     assert without_line_numbers(text, CODE) == bare
 
 
-def test_lines_that_begin_with_numbers_themselves_stay() -> None:
+async def test_line_numbers_copied_into_edit_and_write_are_left_out_and_own_numbers_stay() -> None:
     listing = "1  one\n2  two\n3  three\n"
     assert (without_line_numbers(listing, listing), without_line_numbers(listing, "")) == (listing, listing)
     assert without_line_numbers("    1  one\n    2  two\n", "") == "one\ntwo\n"
-
-
-async def test_line_numbers_copied_into_edit_and_write_are_left_out() -> None:
     bench = Bench(a=CODE.encode(), b=CODE.encode())
     await bench.call(
         "edit",

@@ -138,15 +138,6 @@ async def test_shell_tells_how_a_command_ended() -> None:
     assert "/tmp/out-1" in (await bench.call("shell", command="long")).text
 
 
-async def test_grep_modes() -> None:
-    bench = Bench(a=b"one\ntwo one\n", b=b"one\n")
-    assert (await bench.call("grep", pattern="one")).text == "a\n    1: one\n    2: two one\nb\n    1: one"
-    assert (await bench.call("grep", pattern="one", mode="files")).text == "a\nb"
-    assert (await bench.call("grep", pattern="one", mode="count")).text == "a: 2\nb: 1"
-    assert (await bench.call("grep", pattern="none")).text == "no matches in all files"
-    assert (await bench.call("grep", pattern="none", path="a", glob="*.c")).text == "no matches in a (*.c only)"
-
-
 async def test_git_gets_names_paths_and_messages_as_they_are_and_checked() -> None:
     bench = Bench()
     for name in ("-f", "a;b", "a..b", "/x", "a.lock", "x" * 300, "@{u}"):
@@ -169,7 +160,13 @@ async def test_what_would_be_staged_is_shown_before_it_is() -> None:
     assert preview.text == "git add .\n\n M a.py\n?? b.py"
 
 
-async def test_grep_leaves_out_what_is_forbidden_and_secrets_that_were_not_named_and_says_so() -> None:
+async def test_grep_has_modes_and_leaves_out_what_is_forbidden_and_secrets_that_were_not_named() -> None:
+    bench = Bench(a=b"one\ntwo one\n", b=b"one\n")
+    assert (await bench.call("grep", pattern="one")).text == "a\n    1: one\n    2: two one\nb\n    1: one"
+    assert (await bench.call("grep", pattern="one", mode="files")).text == "a\nb"
+    assert (await bench.call("grep", pattern="one", mode="count")).text == "a: 2\nb: 1"
+    assert (await bench.call("grep", pattern="none")).text == "no matches in all files"
+    assert (await bench.call("grep", pattern="none", path="a", glob="*.c")).text == "no matches in a (*.c only)"
     bench = Bench(a=b"key one\n", __env=b"key two\n", id_rsa=b"key three\n")
     shown = (await bench.call("grep", pattern="key")).text
     assert shown == "a\n    1: key one\n(2 files with matches left out: secrets, or forbidden; read asks)"
@@ -211,18 +208,6 @@ async def test_what_is_no_text_is_neither_read_nor_appended_to() -> None:
     assert bench.sandbox.touched == []
 
 
-async def test_an_approved_append_to_a_file_that_changed_since_is_refused() -> None:
-    bench = Bench(a=b"one\n")
-    context = bench.context()
-    call = REGISTRY.prepare("write", '{"path": "a", "content": "two\\n", "mode": "append"}')
-    preview = await call.preview(context)
-    assert preview.text.startswith("append to a  +1 −0")
-    bench.sandbox.files["a"] = b"other\n"
-    with pytest.raises(LmtuiError, match="has changed"):
-        await call.run(context)
-    assert bench.sandbox.files["a"] == b"other\n"
-
-
 @for_each(("old", "content", "new"), [
     (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n"), (b"\xef\xbb\xbfa\n", "\ufeffx\n", b"\xef\xbb\xbfx\n"),
     (b"a\rb\r", "a\nx\n", b"a\rx\r"), ("ä\n".encode("utf-16"), "ö\n", "ö\n".encode("utf-16")),
@@ -238,9 +223,18 @@ async def test_write_keeps_the_form_of_the_file(old: bytes, content: str, new: b
     assert bench.sandbox.files["a"] == new
 
 
-async def test_write_appends_in_the_line_ends_of_the_file_and_refuses_what_its_encoding_cannot_hold() -> None:
+async def test_an_append_keeps_line_ends_and_is_refused_where_the_file_changed_or_cannot_hold_it() -> None:
     bench = Bench(a=b"a\r\n", b=b"\xe4\n")
     await bench.call("write", path="a", content="b\n", append=True)
     with pytest.raises(ToolError, match="cannot hold '→'; nothing was changed"):
         await REGISTRY.prepare("write", '{"path": "b", "content": "→"}').run(replace(bench.context(), knows=lambda _: True))
     assert bench.sandbox.files == {"a": b"a\r\nb\r\n", "b": b"\xe4\n"}
+    bench = Bench(a=b"one\n")
+    context = bench.context()
+    call = REGISTRY.prepare("write", '{"path": "a", "content": "two\\n", "mode": "append"}')
+    preview = await call.preview(context)
+    assert preview.text.startswith("append to a  +1 −0")
+    bench.sandbox.files["a"] = b"other\n"
+    with pytest.raises(LmtuiError, match="has changed"):
+        await call.run(context)
+    assert bench.sandbox.files["a"] == b"other\n"

@@ -8,19 +8,6 @@ from tests.sets import for_each
 from tests.tools.test_files import Bench
 
 
-async def test_parts_and_what_waits_are_added_listed_and_freed() -> None:
-    bench = Bench()
-    await bench.call("todo_add", description="parser")
-    await bench.call("todo_add", description="lexer", parent_id="1")
-    await bench.call("todo_add", description="docs", dependencies="[1]")
-    assert (await bench.call("todo_list")).text == "[ ] 1 parser\n  [ ] 2 lexer\n[ ] 3 docs (waits for 1)"
-    with pytest.raises(ToolError, match="todo 1 has open parts"):
-        await bench.call("todo_complete", id=1)
-    await bench.call("todo_complete", todo_id=2)
-    assert (await bench.call("todo_complete", id=1)).text.startswith("1 todos open; todo 3 waited for it\n")
-    assert (await bench.call("todo_complete", id=3)).text == "all todos are completed: finish the task"
-
-
 @for_each("name", ["task_todo_set", "todo_write", "TodoWrite"])
 async def test_other_programs_lists_replace_the_whole_list(name: str) -> None:
     bench = Bench()
@@ -53,7 +40,17 @@ async def test_a_cancelled_todo_stays_in_the_list_with_its_parts_and_holds_nothi
     assert done_words(bench.plan.todos) == "1 of 3 done, 2 cancelled"
 
 
-async def test_a_completed_part_of_a_cancelled_todo_stays_completed_and_a_cancelled_one_can_be_taken_up_again() -> None:
+async def test_parts_and_what_waits_are_added_listed_freed_and_cancelled_with_their_parent() -> None:
+    bench = Bench()
+    await bench.call("todo_add", description="parser")
+    await bench.call("todo_add", description="lexer", parent_id="1")
+    await bench.call("todo_add", description="docs", dependencies="[1]")
+    assert (await bench.call("todo_list")).text == "[ ] 1 parser\n  [ ] 2 lexer\n[ ] 3 docs (waits for 1)"
+    with pytest.raises(ToolError, match="todo 1 has open parts"):
+        await bench.call("todo_complete", id=1)
+    await bench.call("todo_complete", todo_id=2)
+    assert (await bench.call("todo_complete", id=1)).text.startswith("1 todos open; todo 3 waited for it\n")
+    assert (await bench.call("todo_complete", id=3)).text == "all todos are completed: finish the task"
     bench = Bench()
     await bench.call("todo_add", description="a")
     await bench.call("todo_add", description="part", parent=1)

@@ -39,18 +39,6 @@ async def told(ran: CodeResult, *, sees: bool = True, **arguments: object) -> tu
     return interpreter, result.text, result.summary, result.ok, len(result.images)
 
 
-async def test_what_the_model_has_to_know_beside_it() -> None:
-    assert "fresh interpreter" in (await told(CodeResult("1", is_fresh=True), code="1"))[1]
-    _, text, summary, is_ok, _ = await told(
-        CodeResult("so far", is_ok=False, is_lost=True, is_timed_out=True), code="x", timeout=5
-    )
-    assert text == "so far\n(stopped after 5 s)\n(the interpreter ended: all names are gone; the next call begins a fresh one)"
-    assert (summary, is_ok) == ("interpreter ended", False)
-    assert (await told(CodeResult("", images=(PICTURE,)), code="x"))[1::3] == ("(1 picture shown)", 1)
-    assert (await told(CodeResult("", images=(PICTURE,)), sees=False, code="x"))[4] == 0
-    assert (await told(CodeResult("1", left=("[.envrc was moved]",)), code="x"))[1] == "1\n[.envrc was moved]"
-
-
 async def test_the_output_is_the_result_and_a_reset_forgets() -> None:
     interpreter, text, summary, is_ok, _ = await told(CodeResult("3\n"), code="1 + 2", timeout=9_999)
     assert (text, summary, is_ok, interpreter.asked) == ("3", "", True, [("1 + 2", 600)])
@@ -62,12 +50,21 @@ async def test_the_output_is_the_result_and_a_reset_forgets() -> None:
     assert (interpreter.closed, len(interpreter.asked)) == (1, 1)
 
 
-async def test_it_is_told_only_where_all_tools_are() -> None:
+async def test_it_is_told_only_where_all_tools_are_and_with_what_the_model_has_to_know_beside_its_output() -> None:
     assert [spec.name for spec in REGISTRY.specs() if spec.name == "python"] == []
     call = REGISTRY.prepare("run_python", '{"code": "1"}')
     assert (call.tool, call.access, call.subjects) == ("python", Access.EXECUTE, ())
     preview = await call.preview(Bench().context())
     assert (preview.text, preview.limits) == ("1", "up to 60 s")
+    assert "fresh interpreter" in (await told(CodeResult("1", is_fresh=True), code="1"))[1]
+    _, text, summary, is_ok, _ = await told(
+        CodeResult("so far", is_ok=False, is_lost=True, is_timed_out=True), code="x", timeout=5
+    )
+    assert text == "so far\n(stopped after 5 s)\n(the interpreter ended: all names are gone; the next call begins a fresh one)"
+    assert (summary, is_ok) == ("interpreter ended", False)
+    assert (await told(CodeResult("", images=(PICTURE,)), code="x"))[1::3] == ("(1 picture shown)", 1)
+    assert (await told(CodeResult("", images=(PICTURE,)), sees=False, code="x"))[4] == 0
+    assert (await told(CodeResult("1", left=("[.envrc was moved]",)), code="x"))[1] == "1\n[.envrc was moved]"
 
 
 @for_each(("texts", "mode", "verdict"), [

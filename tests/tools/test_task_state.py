@@ -21,13 +21,7 @@ def task_of(bench: Bench) -> TaskState:
     return bench.plan.task
 
 
-async def test_looking_at_files_needs_the_right_to_read_and_counting_does_not() -> None:
-    looks = REGISTRY.prepare("task_state_update", '{"pattern": "secrets/*"}')
-    assert (looks.access, looks.subjects) == (Access.READ, ("secrets/*",))
-    assert REGISTRY.prepare("task_state_update", '{"done": ["a"]}').access is Access.NONE
-
-
-async def test_what_is_not_told_is_taken_all_the_same() -> None:
+async def test_what_is_not_told_is_taken_all_the_same_and_only_looking_at_files_needs_the_right_to_read() -> None:
     bench = Bench()
     await bench.call(
         "task_state_update", total_count=5, processed_count=3, completion_gate="all moved", rename_map='{"a": "b"}',
@@ -40,6 +34,9 @@ async def test_what_is_not_told_is_taken_all_the_same() -> None:
     told = (await bench.call("task_state_get")).text
     assert "done when: all moved" in told
     assert "count: 3 of 5 processed, 2 left" in told
+    looks = REGISTRY.prepare("task_state_update", '{"pattern": "secrets/*"}')
+    assert (looks.access, looks.subjects) == (Access.READ, ("secrets/*",))
+    assert REGISTRY.prepare("task_state_update", '{"done": ["a"]}').access is Access.NONE
 
 
 async def test_names_come_as_lists_or_as_text_and_nothing_given_says_what_to_do() -> None:
