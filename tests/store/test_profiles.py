@@ -12,17 +12,6 @@ KEY = ModelKey("http://127.0.0.1:8080/v1", "qwen", "Q4_K_M", "abc")
 PROFILE = ModelProfile(ToolCallFormat.TEXT, window_tokens=8192, read_tokens_per_s=60.5, source="exam", note="why")
 
 
-def test_what_another_process_kept_meanwhile_stays_and_names_that_are_no_text(tmp_path: Path) -> None:
-    one, other = ProfileStore(tmp_path / "models.json"), ProfileStore(tmp_path / "models.json")
-    assert one.get(KEY) == ModelProfile()
-    other.put(KEY, PROFILE)
-    half = ModelKey(KEY.url, "half\ud800")
-    one.put(half, PROFILE)
-    kept = ProfileStore(tmp_path / "models.json")
-    assert kept.get(KEY) == kept.get(half) == PROFILE
-    assert [path.name for path in tmp_path.iterdir()] == ["models.json"]
-
-
 @for_each("text", ["", "{", "[]", "[" * 50_000, "\x00"])
 def test_a_broken_file_is_put_aside_and_the_next_one_written(tmp_path: Path, text: str) -> None:
     file = tmp_path / "models.json"
@@ -47,7 +36,15 @@ def test_what_was_kept_is_there_for_just_that_model_and_values_that_cannot_be_ar
     assert ProfileStore(file).get(KEY) == ModelProfile(token_ratio=1.2)
 
 
-def test_where_it_cannot_be_written_it_holds_for_this_process(tmp_path: Path) -> None:
+def test_what_another_process_kept_stays_and_what_cannot_be_written_holds_for_this_one(tmp_path: Path) -> None:
+    one, other = ProfileStore(tmp_path / "models.json"), ProfileStore(tmp_path / "models.json")
+    assert one.get(KEY) == ModelProfile()
+    other.put(KEY, PROFILE)
+    half = ModelKey(KEY.url, "half\ud800")
+    one.put(half, PROFILE)
+    kept = ProfileStore(tmp_path / "models.json")
+    assert kept.get(KEY) == kept.get(half) == PROFILE
+    assert [path.name for path in tmp_path.iterdir()] == ["models.json"]
     (tmp_path / "state").write_text("a file where a folder should be")
     store = ProfileStore(tmp_path / "state" / "models.json")
     store.put(KEY, PROFILE)
