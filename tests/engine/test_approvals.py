@@ -275,7 +275,7 @@ def written(rig: Rig, path: str = "a.txt") -> str:
     return rig.sandbox.files[path].decode()
 
 
-async def test_only_the_accepted_hunks_are_written_and_the_model_is_told_which_were_not() -> None:
+async def test_only_the_accepted_hunks_are_written_none_of_them_is_a_no_and_none_grants_anything() -> None:
     rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
     request = await question(rig, "go")
     assert request.hunks == 3
@@ -290,9 +290,6 @@ async def test_only_the_accepted_hunks_are_written_and_the_model_is_told_which_w
     resolved = seen(rig, ApprovalResolved)[0]
     assert (resolved.outcome, resolved.hunks) == (Outcome.ONCE, (0, 2))
     assert "2 of 3 hunks by user" in as_audit_text(rig.session.history())
-
-
-async def test_no_hunk_is_a_no_all_of_them_are_a_plain_yes_and_none_grants_anything_for_later() -> None:
     for hunks, outcome in (((), Outcome.NO), ((2, 1, 0), Outcome.ONCE)):
         rig = rig_asking_about(("write", {"path": "a.txt", "content": NEW}))
         request = await question(rig, "go")

@@ -1,18 +1,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
-from lmtui.core.messages import (
-    Image,
-    Message,
-    Role,
-    ToolCall,
-    ToolSpec,
-)
+from lmtui.core.messages import Image, Message, ModelRequest, Role, ToolCall, ToolSpec
 from lmtui.core.servers import ModelProfile
 from lmtui.core.window import WindowItem
-from lmtui.engine.context_budget import Budget
+from lmtui.engine.context_budget import Budget, PromptCacheTracker, PromptCacheUsage
 from lmtui.engine.session import RequestParts
 from tests.fakes import FakeProvider, Rig
 from tests.sets import for_each
@@ -74,6 +69,34 @@ def test_a_result_gets_a_quarter_of_the_window_and_twenty_seconds_of_reading(win
     budget = Budget()
     budget.use("model", ModelProfile(read_tokens_per_s=speed))
     assert budget.result_chars(window) == chars
+
+
+ALL = tuple(Message(Role.USER, f"message {number}") for number in range(10))
+SHORTER = (*ALL[:2], Message(Role.USER, "[left out]"), *ALL[3:7])
+
+
+def sent(messages: tuple[Message, ...], told: int | None = None, change: str = "", **more: Any) -> tuple[Any, ...]:
+    return ModelRequest(messages, **{"tools": TOOLS[:1], "model": "m", **more}), told, int(bool(change)), change
+
+
+@for_each(("requests", "is_slow", "reused", "reread", "new", "miss"), [
+    ([sent(ALL[:3])], False, 0, 0, 500, "first request"), ([sent(ALL[:3]), sent(ALL[:5])], False, 500, 0, 200, ""),
+    ([sent(ALL[:3]), sent(ALL[:5], model="other")], False, 0, 500, 200, "model changed"),
+    ([sent(ALL[:3]), sent(ALL[:5], tools=())], False, 0, 500, 200, "tools changed"),
+    ([sent(ALL[:3], 0), sent(ALL[:5], 500), sent(ALL[:7], 0)], False, 0, 700, 200, "restart or unload"),
+    ([sent(ALL[:3], 0), sent(ALL[:5], 500), sent(ALL[:7], 300)], False, 300, 400, 200, "slot was taken"),
+    ([sent(ALL[:6]), sent(SHORTER, change="compaction")], False, 400, 300, 200, "compaction"),
+    ([sent(ALL[:6]), sent((*ALL[:3], ALL[8]), change="rewound")], False, 500, 0, 100, "rewound"),
+    ([sent(ALL[:6]), sent(ALL[:7])], True, 0, 800, 100, "unknown"),
+])  # fmt: skip
+def test_what_was_sent_before_is_reused_as_far_as_it_is_the_same_and_else_the_cause_is_named(
+    requests: list[tuple[Any, ...]], is_slow: bool, reused: int, reread: int, new: int, miss: str
+) -> None:
+    ledger, found = PromptCacheTracker(lambda _: 100), PromptCacheUsage(0, 0, 0, is_told=False, miss="")
+    for request, told, revision, change in requests:
+        total = ledger.begin(request, 200, revision, change).total
+        found = ledger.settle(total, told, scaled=lambda size: size, is_slow=lambda _: is_slow)
+    assert (found.reused, found.reread, found.new, found.miss) == (reused, reread, new, miss)
 
 
 CALL = ToolCall("c1", "read", '{"path": "a.py"}')

@@ -348,7 +348,7 @@ async def test_a_named_child_is_told_its_instructions_and_calls_none_but_its_too
     assert "Shell(rm *)" in result(made, "shell").result
 
 
-async def test_a_definition_gives_nothing_that_the_kind_of_agent_or_those_above_lack() -> None:
+async def test_a_definition_gives_nothing_that_those_above_lack_and_a_task_of_a_manifest_names_one() -> None:
     wide = AgentDefinition("wide", "Wide.", "wide.md", "All.", ("Git_commit", "Fetch", "Read"))
     made = await ran(rig(FakeProvider(send("wide"), REPORT, answer("done")), wide), "x")
     assert tools_of(made, 1) == {"read", "report_result"}
@@ -357,9 +357,6 @@ async def test_a_definition_gives_nothing_that_the_kind_of_agent_or_those_above_
     assert tools_of(made, 1) == {"read", "delegate", "report_result"}
     assert tools_of(made, 2) == {"read", "delegate", "report_result"}
     assert "a.md" not in made.sandbox.files
-
-
-async def test_a_task_of_a_manifest_names_a_definition_and_an_unknown_one_is_told_before_anything_begins() -> None:
     tasks = [{"task_id": "a", "objective": "look", "agent": "heron"}, {"task_id": "b", "objective": "look", "agent": "egret"}]
     made = await ran(rig(FakeProvider(answer("", ("decompose", json.dumps({"manifest": tasks}))), answer("done"))), "x")
     assert not made.of("agent_started")

@@ -89,7 +89,7 @@ def texts(messages: tuple[Message, ...]) -> list[str]:
     return [message.text for message in messages if message.role is Role.USER]
 
 
-async def test_notes_come_behind_the_message_and_one_joins_a_conversation_once_and_again_after_it_was_summed_up() -> None:
+async def test_notes_come_behind_the_message_once_in_a_conversation_and_a_resumed_one_knows_them() -> None:
     rig = Rig(FakeProvider(answer("ok"), answer("ok")), memory=Notes("tests with make", "deploy with care"))
     await rig.run("run the tests")
     await rig.run("deploy it")
@@ -106,9 +106,6 @@ async def test_notes_come_behind_the_message_and_one_joins_a_conversation_once_a
     rig.session.emit(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=everything, summary="s"))
     await rig.run("tests once more")
     assert (memory.asked[2], len(seen(rig, MemoryRecalled))) == (("tests once more", frozenset(), False), 2)
-
-
-async def test_a_resumed_session_sends_the_notes_of_then_and_knows_them() -> None:
     rig = await ran(Rig(FakeProvider(answer("ok")), memory=Notes("tests with make")), "tests")
     memory = Notes("tests with other words")
     again = await ran(Rig(FakeProvider(answer("ok")), past=rig.log.events, memory=memory), "go on")

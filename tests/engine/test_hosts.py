@@ -39,15 +39,6 @@ async def test_an_unknown_host_is_asked_about_even_where_commands_run_unasked_an
     assert not ok(rig)
 
 
-async def test_rules_about_hosts_decide_without_asking() -> None:
-    for pattern, effect, is_allowed in (
-        ("pypi.org", Effect.ALLOW, True), ("*", Effect.ALLOW, True), (".org", Effect.DENY, False),
-    ):  # fmt: skip
-        rig = await ran(rig_with(parse_rule(f"Network({pattern})", effect, "settings")))
-        assert ok(rig) is is_allowed, pattern
-        assert rig.of("approval_requested") == []
-
-
 async def gate_of(*rules: Rule) -> tuple[Rig, CommandNetworkApproval]:
     """Return a session in which a command runs, and the command's gate."""
     sandbox = FakeSandbox(commands={"wait": 60.0})
@@ -142,7 +133,13 @@ async def test_a_folder_of_tools_is_asked_about_once_and_the_rule_that_is_offere
     await rig.session.close()
 
 
-async def test_rules_about_folders_of_tools_decide_without_asking() -> None:
+async def test_rules_about_hosts_and_about_folders_of_tools_decide_without_asking() -> None:
+    for pattern, effect, is_allowed in (
+        ("pypi.org", Effect.ALLOW, True), ("*", Effect.ALLOW, True), (".org", Effect.DENY, False),
+    ):  # fmt: skip
+        rig = await ran(rig_with(parse_rule(f"Network({pattern})", effect, "settings")))
+        assert ok(rig) is is_allowed, pattern
+        assert rig.of("approval_requested") == []
     for rules, folder, is_shown in (
         ([("Tools(/srv/tools)", Effect.ALLOW)], "/srv/tools", True),
         ([("Tools", Effect.ALLOW)], "/srv/tools", True),

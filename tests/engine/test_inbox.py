@@ -210,25 +210,6 @@ LINE = "The build is not there yet.\nWAIT: 2026-01-01T18:00:00Z: the build"
 UNTIL = datetime(2026, 1, 1, 18, 0, tzinfo=UTC)
 
 
-async def test_a_wait_line_ends_the_turn_as_waiting_says_until_when_and_survives_the_end_of_lmtui() -> None:
-    rig = await ran(Rig(FakeProvider(answer(LINE))))
-    assert [(end.reason, end.exit_code) for end in seen(rig, TurnEnded)] == [(TurnReason.WAITING, 0)]
-    assert rig.of("wait_set") == [WaitSet(until=UNTIL, why="the build", turn_id="turn_1")]
-    assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(seen(rig, TurnEnded)[0])
-    assert len(rig.provider.requests) == 1
-    past = tuple(rig.session.history())
-    await rig.session.close()
-    again = Rig(FakeProvider(answer("The build is there now.")), past=past)
-    for each in (rig, again):
-        assert each.session.sleep.wait is not None
-        assert each.session.sleep.wait.until == UNTIL
-    assert again.session.sleep.wake()
-    await again.session.wait_idle()
-    assert seen(again, TurnEnded)[0].reason is TurnReason.DONE
-    assert seen(again, TurnStarted)
-    await again.session.close()
-
-
 async def test_a_wait_ends_the_turn_behind_its_calls_and_of_more_than_a_year_is_refused() -> None:
     calls = (("wait", json.dumps({"until": "2h", "reason": "the build"})), ("todo_add", '{"description": "look"}'))
     rig = await ran(Rig(FakeProvider(answer("", *calls))))
@@ -247,7 +228,23 @@ async def test_a_wait_ends_the_turn_behind_its_calls_and_of_more_than_a_year_is_
     await rig.session.close()
 
 
-async def test_at_its_time_the_session_goes_on_with_a_reminder_unless_the_user_says_something() -> None:
+async def test_a_wait_line_ends_the_turn_as_waiting_and_at_its_time_the_session_goes_on_unless_the_user_speaks() -> None:
+    rig = await ran(Rig(FakeProvider(answer(LINE))))
+    assert [(end.reason, end.exit_code) for end in seen(rig, TurnEnded)] == [(TurnReason.WAITING, 0)]
+    assert rig.of("wait_set") == [WaitSet(until=UNTIL, why="the build", turn_id="turn_1")]
+    assert rig.events.index(rig.of("wait_set")[0]) < rig.events.index(seen(rig, TurnEnded)[0])
+    assert len(rig.provider.requests) == 1
+    past = tuple(rig.session.history())
+    await rig.session.close()
+    again = Rig(FakeProvider(answer("The build is there now.")), past=past)
+    for each in (rig, again):
+        assert each.session.sleep.wait is not None
+        assert each.session.sleep.wait.until == UNTIL
+    assert again.session.sleep.wake()
+    await again.session.wait_idle()
+    assert seen(again, TurnEnded)[0].reason is TurnReason.DONE
+    assert seen(again, TurnStarted)
+    await again.session.close()
     rig = await ran(Rig(FakeProvider(answer(LINE), answer("The build is there now."))))
     assert rig.session.sleep.wake()
     await rig.session.wait_idle()

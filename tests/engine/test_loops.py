@@ -142,19 +142,6 @@ def test_a_flip_and_flop_and_steps_that_bring_nothing_new_are_stopped_later() ->
     assert "nothing new" in loop.what
 
 
-def test_steps_in_which_all_fails_are_told_and_stopped_and_one_success_begins_their_count_anew() -> None:
-    agent, mixed, often = Agent(), Agent(), Agent()
-    missing = [{**read(f"f{each}", f"f{each}: no such file"), "ok": False} for each in range(30)]
-    found = [agent.step(each) for each in missing[:5]]
-    assert [bool(each) for each in found] == [False, False, True, False, True]
-    assert found[4] is not None
-    assert found[4].is_over
-    for number, each in enumerate(missing):
-        assert mixed.step(each, read(f"g{number}", f"text {number}")) is None
-        loop = often.step(read(f"f{number}", f"text {number}") if number % 4 == 3 else each)
-        assert loop is None or not loop.is_over
-
-
 def test_the_same_words_again_without_anything_new_are_told_and_stopped() -> None:
     agent = Agent()
     found = [agent.step(read(f"f{each}", "the same text in all " * 3), text="Let me look.") for each in range(5)]
@@ -223,7 +210,17 @@ def test_a_watch_that_reads_the_log_counts_what_the_other_one_counted(doings: li
     assert len(pairs) == len({key for key, _ in pairs}) == len({given for _, given in pairs})
 
 
-def test_deeper_agents_are_stopped_sooner() -> None:
+def test_steps_in_which_all_fails_are_stopped_deeper_agents_sooner_and_one_success_begins_anew() -> None:
+    agent, mixed, often = Agent(), Agent(), Agent()
+    missing = [{**read(f"f{each}", f"f{each}: no such file"), "ok": False} for each in range(30)]
+    found = [agent.step(each) for each in missing[:5]]
+    assert [bool(each) for each in found] == [False, False, True, False, True]
+    assert found[4] is not None
+    assert found[4].is_over
+    for number, each in enumerate(missing):
+        assert mixed.step(each, read(f"g{number}", f"text {number}")) is None
+        loop = often.step(read(f"f{number}", f"text {number}") if number % 4 == 3 else each)
+        assert loop is None or not loop.is_over
     missing = [{**read(f"f{each}", f"f{each}: no such file"), "ok": False} for each in range(9)]
     listings = [{**read(f"./{'./' * each}", "the same list of files in all of them " * 2), "tool": "ls"} for each in range(20)]
     for depth, same, failed, idle in ((0, 5, 5, 16), (1, 3, 3, 9), (2, 3, 3, 8), (9, 3, 3, 6)):

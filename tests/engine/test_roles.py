@@ -200,22 +200,6 @@ async def later(rig: Rig, count: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_model_for_titles_names_a_session_once() -> None:
-    roles = {ModelRole.TITLE: replace(NAMED[ModelRole.TITLE], max_completion=77)}
-    rig = Rig(FakeProvider(answer("It is mended."), answer('"Mend the lexer"\nand more'), answer("more")), roles=roles)
-    await rig.run("please mend the lexer, it drops comments")
-    await later(rig, 2)
-    assert titles(rig) == ["please mend the lexer, it drops comments", "Mend the lexer"]
-    asked = rig.provider.requests[1]
-    assert (asked.model, asked.urgency, asked.tools) == ("small", Priority.BACKGROUND, ())
-    assert (asked.repeat_penalty, asked.max_tokens) == (1.1, 77)
-    costs = [(each.agent, each.model, each.elapsed_s) for each in seen(rig, UsageUpdated)]
-    assert costs == [("root", "model", 0.6), ("title", "small", 0.6)]
-    await rig.run("go on")
-    await later(rig, 3)
-    assert len(rig.provider.requests) == 3
-
-
 @pytest.mark.parametrize("said", [
     answer("x" * 200), answer("a title of no more than six words"), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")],
 ])  # fmt: skip
@@ -238,7 +222,20 @@ async def test_a_name_that_the_user_gave_stays_though_a_title_comes_meanwhile() 
     assert titles(rig) == ["mend it", "mine"]
 
 
-async def test_request_for_a_title_counts_in_the_budget_and_is_not_made_beyond_it() -> None:
+async def test_model_for_titles_names_a_session_once_and_within_its_budget() -> None:
+    roles = {ModelRole.TITLE: replace(NAMED[ModelRole.TITLE], max_completion=77)}
+    rig = Rig(FakeProvider(answer("It is mended."), answer('"Mend the lexer"\nand more'), answer("more")), roles=roles)
+    await rig.run("please mend the lexer, it drops comments")
+    await later(rig, 2)
+    assert titles(rig) == ["please mend the lexer, it drops comments", "Mend the lexer"]
+    asked = rig.provider.requests[1]
+    assert (asked.model, asked.urgency, asked.tools) == ("small", Priority.BACKGROUND, ())
+    assert (asked.repeat_penalty, asked.max_tokens) == (1.1, 77)
+    costs = [(each.agent, each.model, each.elapsed_s) for each in seen(rig, UsageUpdated)]
+    assert costs == [("root", "model", 0.6), ("title", "small", 0.6)]
+    await rig.run("go on")
+    await later(rig, 3)
+    assert len(rig.provider.requests) == 3
     rig = Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED)
     rig.session.budget.give(SessionBudget(steps=5, tokens=1000))
     await rig.run("mend the lexer")

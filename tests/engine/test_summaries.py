@@ -93,20 +93,6 @@ async def test_without_an_answer_the_log_tells_what_happened(own: str | ToolCall
     assert "files you read" in summary
 
 
-async def test_summariser_is_asked_where_one_is_named_and_one_that_is_not_there_is_said() -> None:
-    provider = Reader(6)
-    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)})
-    await rig.run("and now?")
-    assert {(request.model, request.max_tokens) for request in provider.asked} == {("small", 60)}
-    assert {request.model for request in provider.requests} == {"model"}
-    misses = {each.miss for each in seen(rig, UsageUpdated)}
-    assert "model changed" not in misses, "what another model reads says nothing of this one's cache"
-    provider = Listing(6)
-    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
-    assert {request.model for request in provider.asked} == {"model"}
-    assert len([each.text for each in seen(rig, Notice) if "the role summariser" in each.text]) == 1
-
-
 class Listing(Reader):
     """Tells of the session's own model, and of no other."""
 
@@ -114,7 +100,7 @@ class Listing(Reader):
         return ServedModel("model", 4096) if model in ("", "model") else None
 
 
-async def test_user_sums_up_with_what_matters_to_them_and_nothing_to_sum_up_is_said() -> None:
+async def test_a_summary_is_asked_of_the_summariser_with_what_matters_to_the_user_or_said_to_be_of_nothing() -> None:
     provider = Reader(6)
     rig = await asked_for_room(provider, words="the port numbers")
     assert "What matters most: the port numbers" in provider.asked[0].messages[-1].text
@@ -128,6 +114,17 @@ async def test_user_sums_up_with_what_matters_to_them_and_nothing_to_sum_up_is_s
     await rig.session.wait_idle()
     assert "nothing that could be summed up" in [event.text for event in seen(rig, Notice)][-1]
     assert len(rig.provider.requests) == 1
+    provider = Reader(6)
+    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small", max_completion=60)})
+    await rig.run("and now?")
+    assert {(request.model, request.max_tokens) for request in provider.asked} == {("small", 60)}
+    assert {request.model for request in provider.requests} == {"model"}
+    misses = {each.miss for each in seen(rig, UsageUpdated)}
+    assert "model changed" not in misses, "what another model reads says nothing of this one's cache"
+    provider = Listing(6)
+    rig = await asked_for_room(provider, roles={ModelRole.SUMMARISER: RoleModel("small")})
+    assert {request.model for request in provider.asked} == {"model"}
+    assert len([each.text for each in seen(rig, Notice) if "the role summariser" in each.text]) == 1
 
 
 async def test_room_is_made_in_the_middle_of_a_turn_and_at_a_threshold_of_a_large_window() -> None:

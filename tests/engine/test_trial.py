@@ -135,7 +135,7 @@ async def test_where_no_overlay_can_be_made_it_is_said_once_and_commands_are_ask
     assert rig.sandbox.ran_read_only == [BUILD, "make again"]
 
 
-async def test_what_cannot_be_kept_is_told_with_the_output() -> None:
+async def test_a_removed_folder_is_asked_about_by_name_and_what_cannot_be_kept_or_shown_is_told() -> None:
     rig = trial(SOME)
     rig.sandbox.keep_problem = "old.txt was changed meanwhile in the same place; nothing was kept"
     await answered(rig, Outcome.ONCE)
@@ -145,9 +145,6 @@ async def test_what_cannot_be_kept_is_told_with_the_output() -> None:
     rig = await ran(trial(CommandEffect("a" * 40, "a" * 40, special=("pipe",), special_total=1)), "build it")
     assert not seen(rig, ApprovalRequested)
     assert "it cannot be kept, so none of this was kept: cannot be kept: pipe" in finished(rig).result
-
-
-async def test_a_removed_folder_is_asked_about_by_name_and_what_cannot_be_shown_as_a_command() -> None:
     rig = trial(CommandEffect("a" * 40, "a" * 40, removed=("old",)))
     await answered(rig, Outcome.NO)
     assert seen(rig, ApprovalRequested)[0].text.endswith("deletes old/")

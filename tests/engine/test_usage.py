@@ -8,17 +8,7 @@ import pytest
 
 from lmtui.core.errors import ContextOverflow
 from lmtui.core.events import Level, ModelChanged, Notice, PlanChanged, PrefillProgress, UsageUpdated
-from lmtui.core.messages import (
-    Completion,
-    FinishReason,
-    Message,
-    ModelRequest,
-    Role,
-    StreamChunk,
-    Timings,
-    ToolCall,
-    Usage,
-)
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, Role, StreamChunk, Timings, ToolCall, Usage
 from lmtui.core.model_events import Compacted, ToolSetChanged
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
@@ -125,22 +115,6 @@ def test_the_set_of_tools_follows_window_speed_setting_and_the_size_of_a_model_o
     assert choose_tools(setting, window, speed, size_bytes)[0] == tools
 
 
-async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
-    model = CountingModel(2)
-    rig = await ran(rig_for(model, 8192))
-    rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=60_000))
-    await rig.run()
-    assert [event.tools for event in seen(rig, ToolSetChanged)] == ["lean"]
-    assert {len(request.tools) for request in model.requests} == {6}
-    assert len({request.messages[0].text for request in model.requests}) == 1
-    rig.session.emit(ModelChanged(model="larger", url=model.url, window_tokens=60_000))
-    await rig.run()
-    assert len(model.requests[-1].tools) > 12
-    replayed = await ran(Rig(FakeProvider(), past=rig.log.events), "more")
-    assert replayed.provider.requests[-1].messages[0] == model.requests[-1].messages[0]
-    assert replayed.provider.requests[-1].tools == model.requests[-1].tools
-
-
 @for_each("ratio", [2.57, 0.5])
 async def test_a_ratio_of_other_text_accuses_no_server_and_is_corrected(ratio: float) -> None:
     profiles = KeptProfiles({ModelKey("http://fake/v1", "model"): ModelProfile(token_ratio=ratio)})
@@ -171,7 +145,20 @@ def sets(rig: Rig) -> list[str]:
     return [event.tools for event in seen(rig, ToolSetChanged)]
 
 
-async def test_when_room_is_made_a_small_model_learns_of_what_long_work_needs() -> None:
+async def test_a_small_window_gets_few_tools_keeps_them_and_more_for_long_work_when_room_is_made() -> None:
+    model = CountingModel(2)
+    rig = await ran(rig_for(model, 8192))
+    rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=60_000))
+    await rig.run()
+    assert [event.tools for event in seen(rig, ToolSetChanged)] == ["lean"]
+    assert {len(request.tools) for request in model.requests} == {6}
+    assert len({request.messages[0].text for request in model.requests}) == 1
+    rig.session.emit(ModelChanged(model="larger", url=model.url, window_tokens=60_000))
+    await rig.run()
+    assert len(model.requests[-1].tools) > 12
+    replayed = await ran(Rig(FakeProvider(), past=rig.log.events), "more")
+    assert replayed.provider.requests[-1].messages[0] == model.requests[-1].messages[0]
+    assert replayed.provider.requests[-1].tools == model.requests[-1].tools
     model = CountingModel(12)
     rig = await ran(rig_for(model, 8192))
     assert rig.of("compacted")

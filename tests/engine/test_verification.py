@@ -188,7 +188,7 @@ async def test_a_red_end_is_told_and_a_repair_makes_it_green_or_it_ends_red() ->
     assert (ending(made).reason, len(told(made))) == (TurnReason.UNFINISHED, 4)
 
 
-async def test_a_check_that_could_not_run_is_told_once_and_the_turn_ends_unverified() -> None:
+async def test_what_fails_after_a_step_or_cannot_run_at_the_end_is_told_once() -> None:
     checks = Scripted(suite(NOT_RUN, "it needs a yes"), suite(NOT_RUN, "it needs a yes"))
     made = await ran(rig(FakeProvider(answer("", write()), answer("Done."), answer("I cannot run it.")), checks))
     end = ending(made)
@@ -196,9 +196,6 @@ async def test_a_check_that_could_not_run_is_told_once_and_the_turn_ends_unverif
     (nudge,) = told(made)
     assert "make test" in nudge
     assert "it needs a yes" in nudge
-
-
-async def test_what_fails_after_a_step_is_told_at_once_and_the_same_only_once() -> None:
     red = CheckRan(rung=Rung.TESTS, outcome=FAILED, command="pytest t", text="FAILED t")
     checks = Scripted(steps=[red, red])
     provider = FakeProvider(answer("", write()), answer("", write("b.txt")), answer("BLOCKED: too hard"))
@@ -287,15 +284,12 @@ def test_the_command_that_a_task_says_has_to_pass(task: str, command: str) -> No
     assert must_pass(task) == command
 
 
-async def test_a_file_that_the_task_names_and_that_is_not_there_is_missed_once_and_then_unfinished() -> None:
+async def test_a_file_that_is_not_there_or_a_change_that_failed_last_is_missed_once_and_then_unfinished() -> None:
     made = rig(FakeProvider(answer("Written."), answer("It is there.")), Scripted())
     await made.run("Create a.txt with the word one")
     assert (ending(made).reason, ending(made).exit_code) == (TurnReason.UNFINISHED, 2)
     assert "a.txt" in ending(made).error
     assert len([text for text in told(made) if "not there: a.txt" in text]) == 1
-
-
-async def test_a_change_that_failed_last_is_no_done_and_one_that_was_looked_at_again_is() -> None:
     edit = ("edit", call(path="a.txt", search="x", replace="y"))
     made = await ran(rig(FakeProvider(answer("", edit), answer("Changed."), answer("Changed.")), Scripted()), "change a.txt")
     assert ending(made).reason is TurnReason.UNFINISHED
@@ -441,19 +435,6 @@ async def test_a_check_that_has_to_write_asks_and_a_no_ends_the_turn_unverified_
     assert made.of("approval_requested")
 
 
-async def test_a_goal_whose_command_is_not_there_pauses_unless_the_work_is_to_write_it() -> None:
-    made = rig(FakeProvider(answer("Hello.")), Scripted(goals=[goal(NOT_RUN, "mkae: command not found")]))
-    await at_goal(made, "mkae", "hello")
-    assert made.session.goals.listed() == (("mkae", GoalState.PAUSED),)
-    assert (made.provider.requests, ending(made).reason) == ([], TurnReason.UNFINISHED)
-    assert "mkae: command not found" in ending(made).error
-    await made.run("hello")  # the goal is paused by now
-    assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
-    made = rig(FakeProvider(answer("Hello.")), Scripted(goals=[goal(NOT_RUN, "./build: not found")]))
-    await at_goal(made, "./build", "write it")
-    assert ending(made).reason is TurnReason.DONE
-
-
 @pytest.mark.parametrize("change", ["pause", "clear"])
 async def test_a_goal_that_ends_while_a_turn_runs_is_told_to_the_model(change: str) -> None:
     made = rig(FakeProvider(answer("", write()), answer("Done.")), Scripted(goals=[goal(FAILED, "error")]))
@@ -467,7 +448,7 @@ async def test_a_goal_that_ends_while_a_turn_runs_is_told_to_the_model(change: s
     assert [each.state for each in seen(made, GoalChanged)].count(GoalState.REACHED) == 0
 
 
-async def test_a_turn_that_the_user_stops_pauses_its_goal() -> None:
+async def test_a_goal_pauses_where_the_user_stops_the_turn_or_its_command_is_not_there() -> None:
     made = rig(FakeProvider([5.0, *answer("Late.")]), Scripted(goals=[goal(FAILED, "error")]))
     made.session.goals.set("make")
     made.session.submit("work")
@@ -475,6 +456,16 @@ async def test_a_turn_that_the_user_stops_pauses_its_goal() -> None:
     made.session.interrupt()
     await made.session.wait_idle()
     assert made.session.goals.listed() == (("make", GoalState.PAUSED),)
+    made = rig(FakeProvider(answer("Hello.")), Scripted(goals=[goal(NOT_RUN, "mkae: command not found")]))
+    await at_goal(made, "mkae", "hello")
+    assert made.session.goals.listed() == (("mkae", GoalState.PAUSED),)
+    assert (made.provider.requests, ending(made).reason) == ([], TurnReason.UNFINISHED)
+    assert "mkae: command not found" in ending(made).error
+    await made.run("hello")  # the goal is paused by now
+    assert (told(made), ending(made).reason) == ([], TurnReason.DONE)
+    made = rig(FakeProvider(answer("Hello.")), Scripted(goals=[goal(NOT_RUN, "./build: not found")]))
+    await at_goal(made, "./build", "write it")
+    assert ending(made).reason is TurnReason.DONE
 
 
 @for_each(("rules", "asks"), [
