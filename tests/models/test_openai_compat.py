@@ -9,16 +9,7 @@ import httpx2
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import (
-    Completion,
-    FinishReason,
-    Message,
-    ModelRequest,
-    RetryChunk,
-    Role,
-    SilenceChunk,
-    StreamChunk,
-)
+from lmtui.core.messages import Completion, FinishReason, Message, ModelRequest, RetryChunk, Role, SilenceChunk, StreamChunk
 from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
 from lmtui.models.openai_client import OpenAICompatible
 from lmtui.models.provider_errors import RetryPolicy
