@@ -478,7 +478,7 @@ class Runtime:
             main=_model_settings(config, asked.model),
             roles=parse_roles(config.roles),
             profiles=self.servers.profiles,
-            loader=self.servers.on_demand,
+            loader=self.servers.on_demand.ensure,
             call_form=None if config.call_form == "auto" else ToolCallFormat(config.call_form),
             tools=config.tools,
             vision=None if config.vision == "auto" else config.vision == "true",

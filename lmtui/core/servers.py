@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -236,17 +236,12 @@ class LoadProgress:
     name: str = ""
 
 
-class ModelLoader(Protocol):
-    """Loads a model before a request goes to it."""
+ModelLoader = Callable[[str, str, int, Priority], AsyncGenerator[LoadProgress, None]]
+"""Loads a model (URL, name) that its server is known not to have in memory, before a request of that priority goes to it.
 
-    def ensure(self, url: str, model: str, window_tokens: int, priority: Priority) -> AsyncGenerator[LoadProgress, None]:
-        """Load a model that its server is known not to have in memory, and tell how far it is; nothing where it is there.
-
-        It is loaded again if its window is smaller than `window_tokens` (0: any will do).  `priority` is that of the request.
-
-        Raises:
-            ProviderError: it could not be loaded in time; the request may still have the server load it.
-        """
+It tells how far it is, nothing where the model is there, and loads it again if its window is smaller than the given tokens
+(0: any will do).  Raises `ProviderError` if it is not loaded in time; the request may still have the server load it.
+"""
 
 
 class ModelServers(Protocol):

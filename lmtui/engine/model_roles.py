@@ -81,7 +81,7 @@ async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Pri
     is_begun, problem = False, None
     wanted_tokens = _window_of(agent, role, model)
     try:
-        async with aclosing(agent.model.loader.ensure(url, model, wanted_tokens, priority)) as steps:
+        async with aclosing(agent.model.loader(url, model, wanted_tokens, priority)) as steps:
             async for step in steps:
                 is_begun = True
                 unloaded += [step.unloads] if step.unloads else []

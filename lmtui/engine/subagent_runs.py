@@ -245,16 +245,6 @@ class SubagentFiles(Protocol):
         """Keep a result, or clear away what was kept of the agent."""
 
 
-class NoPapers:
-    """Keeps nothing."""
-
-    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
-        """Keep nothing."""
-
-    def put_result(self, agent: str, result: ChildResult) -> None:
-        """Keep nothing."""
-
-
 def _no_tools(kind: ChildKind, *, can_send: bool) -> Toolbox:
     raise NotImplementedError(f"no tools for {kind} agents ({can_send=})")
 
@@ -272,7 +262,7 @@ class TeamParts:
     limits: Limits = field(default_factory=lambda: Limits(max_iterations=_STEPS))
     parallel: Callable[[], int] = lambda: 1
     max_depth: int = 0
-    papers: SubagentFiles = field(default_factory=NoPapers)
+    papers: SubagentFiles | None = None
     definitions: AgentDefinitions | None = None
 
 
@@ -401,7 +391,8 @@ class SubAgents:
         result = ChildResult(agent_id, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
         try:
             text = await self._words(brief, before)
-            team.parts.papers.put_brief(agent_id, brief, text, parent=parent.id, depth=agent.state.depth)
+            if team.parts.papers is not None:
+                team.parts.papers.put_brief(agent_id, brief, text, parent=parent.id, depth=agent.state.depth)
             agent.children = SubAgents(team, agent) if team.can_send(agent.state.depth) else None
             if definition is not None:
                 await self._take_up(agent, definition)
@@ -410,7 +401,8 @@ class SubAgents:
         finally:
             del team.agents[agent_id]
             parent.turn.files.update(agent.turn.files)
-            team.parts.papers.put_result(agent_id, result)
+            if team.parts.papers is not None:
+                team.parts.papers.put_result(agent_id, result)
             parent.emit(
                 AgentFinished(
                     agent=agent_id,
