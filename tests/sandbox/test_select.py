@@ -84,6 +84,9 @@ async def test_no_program_of_the_folder_runs_but_in_a_command(backend: str, work
     assert not ran.exists()
     _ = await sandbox.run_command("only-here")
     assert ran.read_text().endswith("bin/only-here\n")
+    if (await sandbox.status()).has_read_only:  # where nothing asks, the system comes first
+        read_only = await sandbox.read_only().run_command("command -v git")
+        assert str(workspace) not in read_only.output
 
 
 def test_only_these_modules_start_programs_or_look_them_up() -> None:
