@@ -14,12 +14,7 @@ from lmtui.registry import FEATURES
 
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
-CALL_FORMS = ("auto", "native", "text", "schema")
-TOOL_SETS = ("auto", "full", "lean", "all")
-SIGHTS = ("auto", "true", "false")
-ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
-NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 # Settings of earlier versions, which are named and left out.
 RETIRED = frozenset({
     "agent_max_iterations", "agent_max_tokens", "agent_timeout_s", "command_cores", "command_file_mb",
@@ -84,23 +79,23 @@ class Config:
         label="Repetition penalty",
     )  # fmt: skip
     call_form: str = _setting(
-        "auto", "how the model is asked to call tools; auto: by what is known about it", "LLM_CALL_FORM", choices=CALL_FORMS,
-        label="Tool call format",
+        "auto", "how the model is asked to call tools; auto: by what is known about it", "LLM_CALL_FORM",
+        choices=("auto", "native", "text", "schema"), label="Tool call format",
     )  # fmt: skip
     tools: str = _setting(
         "auto", "tools for the model; auto: full, or lean in small windows; all: Python too", "LMTUI_TOOLS",
-        choices=TOOL_SETS, label="Tools for the model",
+        choices=("auto", "full", "lean", "all"), label="Tools for the model",
     )  # fmt: skip
     roles: tuple[str, ...] = _setting(
         (), "models for single roles, such as planner: qwen3-14b temperature=0.2", label="Models by role"
     )
     vision: str = _setting(
-        "auto", "whether the model sees pictures; auto: as its server reports", "VISION_ENABLED", choices=SIGHTS,
-        label="Model sees images",
+        "auto", "whether the model sees pictures; auto: as its server reports", "VISION_ENABLED",
+        choices=("auto", "true", "false"), label="Model sees images",
     )  # fmt: skip
     one_model: str = _setting(
         "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some",
-        choices=ONE_MODEL, label="One model at a time",
+        choices=("auto", "on", "off"), label="One model at a time",
     )  # fmt: skip
     context_tokens: int = _setting(
         0, "the model's context window in tokens if the server reports none; 0: found when a request is refused", at_least=0,
@@ -216,7 +211,7 @@ class Config:
     otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")
     notify: str = _setting(
         "auto", "how to notify you that a session is done or waits while you are in another window", "LMTUI_NOTIFY",
-        choices=NOTIFY_WAYS, label="Notifications",
+        choices=("auto", "osc9", "osc777", "bell", "off"), label="Notifications",
     )  # fmt: skip
     host_folders: tuple[str, ...] = _setting(
         (), "folders that clients of the HTTP API may use, in addition to those opened on this machine", label="API folders"
