@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import ProcessBackend
@@ -17,7 +17,7 @@ from lmtui.sandbox.guest import quarantine
 from lmtui.sandbox.guest.beneath import Refused
 from lmtui.sandbox.mount_layout import SandboxLayout
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
-from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard, open_client
+from lmtui.sandbox.workspace_guard import GuardMoment, WorkspaceGuard, check_mounts, open_client
 from tests.sandbox.conftest import CONFINED, ISOLATED, LANDLOCK, OpenSandbox, fill
 from tests.sets import for_each
 
@@ -159,6 +159,13 @@ async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path, clients: 
     began = await workspace_guard.begin()
     (workspace / ".envrc").touch()
     assert (await workspace_guard.end(began)).quarantined == (".envrc",)
+
+
+async def test_what_was_exchanged_before_it_was_mounted_is_found_out(workspace: Path, clients: list[Client]) -> None:
+    was = (workspace / "src").stat()
+    await check_mounts(clients[0], InstanceKind.MAIN, SandboxLayout(read_only=(("src", was.st_dev, was.st_ino),)))
+    with pytest.raises(SandboxUnavailable, match="src was replaced while the sandbox started"):
+        await check_mounts(clients[0], InstanceKind.MAIN, SandboxLayout(read_only=(("src", was.st_dev, was.st_ino + 1),)))
 
 
 async def test_where_no_instance_is_left_the_guard_looks(workspace: Path, clients: list[Client]) -> None:
