@@ -58,8 +58,8 @@ def test_each_source_overrules_the_one_before_and_is_named(home: Path, workspace
 
 def test_an_empty_variable_sets_nothing_and_our_own_name_wins(workspace: Path) -> None:
     environ = {"LLM_URL": " ", "OPENAI_BASE_URL": "http://other/v1", "LLM_API_KEY": "ours", "OPENAI_API_KEY": "theirs"}
-    config = load(workspace, environ).config
-    assert (config.url, config.api_key) == ("http://other/v1", "ours")
+    config = load(workspace, environ | {"AGENT_MAX_TOKENS": "4096", "ENABLE_SUB_AGENTS": "false"}).config
+    assert (config.url, config.api_key, config.max_tokens, config.sub_agents) == ("http://other/v1", "ours", 4096, "off")
 
 
 def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, workspace: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, m
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
     config_dir().mkdir(parents=True)
     (config_dir() / "config.toml").write_text('language_servers = "off"\ntheme = "dusk"\n')
-    loaded = load_config(tmp_path, {}, {})
+    loaded = load_config(tmp_path, {"SCHEDULER_POLL_INTERVAL": "often"}, {})
     assert (loaded.retired, loaded.config.theme) == (("language_servers",), "dusk")
     (config_dir() / "config.toml").write_text('servers = ["gpu1 weight=2", "http://gpu2:8080"]\n')
     loaded = load_config(tmp_path, {}, {})

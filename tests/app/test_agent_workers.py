@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,10 @@ from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
-from tests.app.conftest import DONE, Open, Serve
+from tests.app.conftest import DONE, Open, Serve, until
 
 SEND = ScriptedTurn(calls=(ScriptedCall("delegate", {"objective": "look"}),))
 SLEEP = ScriptedTurn(calls=(ScriptedCall("shell", {"command": "sleep 60"}),))
-LIMIT_S = 30
 
 
 @pytest.fixture
@@ -31,12 +29,6 @@ async def url() -> AsyncIterator[str]:
 
 def agents(app: LmtuiApp) -> dict[str, Worker[object]]:
     return {worker.name.rpartition("/")[2]: worker for worker in app.workers if worker.group.startswith("agent:")}
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not is_so():
-            await asyncio.sleep(0.02)
 
 
 def ends(app: LmtuiApp) -> list[TurnReason]:

@@ -1,24 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from lmtui.app.workspace_files import FolderWatch
 from lmtui.core.workspace import FoldersChanged
+from tests.app.conftest import until
 
 
 class Watched:
     def __init__(self, root: Path) -> None:
         self.told: list[FoldersChanged] = []
         self.watch = FolderWatch(root.resolve(), self.told.append)
-
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not is_so():
-                await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -38,18 +34,18 @@ async def test_changes_in_watched_folders_are_told_together_and_others_not(watch
     (tmp_path / "src" / "a.py").write_text("x")
     (tmp_path / "b.txt").write_text("x")
     (tmp_path / "other" / "c.txt").write_text("x")
-    await watched.until(lambda: len(watched.told) == 1)
+    await until(lambda: len(watched.told) == 1)
     assert watched.told == [FoldersChanged(frozenset({"", "src"}))]
     watched.watch.watch(frozenset({"other"}))
     (tmp_path / "src" / "a.py").write_text("y")
     (tmp_path / "other" / "b.py").write_text("x")
-    await watched.until(lambda: len(watched.told) == 2)
+    await until(lambda: len(watched.told) == 2)
     assert watched.told[1:] == [FoldersChanged(frozenset({"other"}))]
     watched.watch.watch(frozenset({"", "other"}))
     (tmp_path / "other" / "b.py").unlink()
     (tmp_path / "other" / "c.txt").unlink()
     (tmp_path / "other").rmdir()
-    await watched.until(lambda: watched.watch.folders == {""})
+    await until(lambda: watched.watch.folders == {""})
 
 
 async def test_git_is_told_of_but_not_its_locks(watched: Watched, tmp_path: Path) -> None:
@@ -59,7 +55,7 @@ async def test_git_is_told_of_but_not_its_locks(watched: Watched, tmp_path: Path
     await asyncio.sleep(0.4)
     assert watched.told == []
     lock.rename(tmp_path / ".git" / "index")
-    await watched.until(lambda: bool(watched.told))
+    await until(lambda: bool(watched.told))
     assert watched.told == [FoldersChanged(frozenset(), has_git_changed=True)]
 
 
@@ -67,11 +63,11 @@ async def test_a_folder_that_took_the_name_of_one_moved_away_is_watched_too(watc
     watched.watch.watch(frozenset({"", "src"}))
     (tmp_path / "src").rename(tmp_path / "old")
     (tmp_path / "src").mkdir()
-    await watched.until(lambda: bool(watched.told))
+    await until(lambda: bool(watched.told))
     watched.watch.watch(frozenset({"", "src", "old"}))
     watched.told.clear()
     (tmp_path / "src" / "a.py").write_text("x")
-    await watched.until(lambda: bool(watched.told))
+    await until(lambda: bool(watched.told))
     assert watched.told == [FoldersChanged(frozenset({"src"}))]
     watched.watch.watch(frozenset({"", "old"}))
     watched.watch.watch(frozenset({""}))

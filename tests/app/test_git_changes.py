@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.workspace import FileChangeKind
 from tests.app.conftest import Open
-
-
-def git(folder: Path, *arguments: str) -> None:
-    words = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", *arguments]
-    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+from tests.sandbox.conftest import git
 
 
 async def test_what_differs_from_the_last_commit_is_told_with_new_and_deleted_files(workspace: Path, open_one: Open) -> None:

@@ -26,6 +26,7 @@ from lmtui.host.access import read_token
 from lmtui.host.connect import HostInfo, Target, ask_host, ensure_host, host_folder, running_host, socket_file, token_file
 from lmtui.host.remote import RemoteHost
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from tests.app.conftest import until
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_serve import free_port
 
@@ -97,15 +98,6 @@ async def start(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -
     yield begin
     for each in made:
         await each.close()
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so, in another process or thread."""
-    for _ in range(int(_LIMIT_S * 100)):
-        if is_so():
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError
 
 
 async def wait_for(session: Session, is_it: Callable[[events.Event], bool]) -> Envelope:

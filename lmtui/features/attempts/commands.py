@@ -67,8 +67,6 @@ COMMANDS: tuple[Command, ...] = (
         instead='`lmtui run --attempts 3 "TASK"`'),
     Command("attempts.use", SCOPE, "Use", "Keep all changes of the selected attempt; /undo reverts them.", ("y",), "use",
         runs="attempts_do('use')"),
-    Command("attempts.mark", SCOPE, "Compare", "Mark two attempts to compare them side by side.", ("space",), "compare",
-        is_first=True),
     Command("attempts.diff", SCOPE, "Diff with your folder", "Show all changes of the selected attempt.", ("d", "enter"),
         "diff with your folder", is_first=True),
     Command("attempts.next_file", SCOPE, "Next file", "Go to the next file.", ("right_square_bracket",), "next file",

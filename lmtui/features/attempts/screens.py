@@ -1,4 +1,4 @@
-"""The page of attempts: one row for each, two of them side by side below, and what can be done with them."""
+"""The page of attempts: one row for each, the changes of the selected one below, and what can be done with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from textual import on
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -18,27 +17,25 @@ from textual.widgets import Static
 from lmtui.core.attempt_values import Attempt, AttemptState, reason
 from lmtui.core.errors import LmtuiError
 from lmtui.core.project_checks import CheckOutcome, Rung
-from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import WorkspaceAttempts
 from lmtui.core.workspace import EffectReview
 from lmtui.features.attempts.commands import DISCARD, SCOPE
 from lmtui.tui.commands import Scope, bindings, command
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
-from lmtui.tui.lines.styled_text import Line, Span, fit, fit_path, pad, width_of
+from lmtui.tui.lines.styled_text import Line, Span, fit, pad, width_of
 from lmtui.tui.lines.table import Table
 from lmtui.tui.modals.list_dialog import ColumnNames
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.screens.effect_review import EffectReviewScreen
 from lmtui.tui.screens.output_screen import CallPage, OutputScreen
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, Verbs
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part, Spinner, Verbs
 from lmtui.tui.workbench_api import FeatureController, Handler
 
 EMPTY = "No attempts yet. /attempts 3 TASK tries a task three times, each in an overlay over your folder."
 TICK_S = 0.25
-SIDES_FROM = 100
-_ONE_COLUMN = 1_000_000
 _DECIDING = (Rung.GOAL, Rung.SUITE, Rung.TESTS)
 _SIGNS: dict[CheckOutcome, Span] = {
     CheckOutcome.PASSED: ("✓", "good"),
@@ -47,7 +44,7 @@ _SIGNS: dict[CheckOutcome, Span] = {
     CheckOutcome.FAILED: ("✗", "bad"),
     CheckOutcome.NOT_RUN: ("–", "muted"),
 }
-_VERBS = ("use", "mark", "diff", "hunks", "again", "stop", "discard")
+_VERBS = ("use", "diff", "hunks", "again", "stop", "discard")
 _KEYS = ("next_file", "pane", "log", "split")
 
 
@@ -73,11 +70,10 @@ class Column:
 
 
 class AttemptTable(Table[Attempt]):
-    """Lists attempts; `marked` are the numbers of the compared ones, `now` returns the time."""
+    """Lists attempts; `now` returns the time."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         super().__init__(self._line, lambda attempt: attempt.number, id="attempts-list")
-        self.marked: list[int] = []
         self.best = 0
         self._now = now
         self.empty_text = ""
@@ -87,7 +83,7 @@ class AttemptTable(Table[Attempt]):
         columns = self._columns(width)
         if not self.rows:
             return ()
-        return (("  ".join(("     model".ljust(_model_cells(columns, width)), *(each.head() for each in columns))), ""),)
+        return (("  ".join(("   model".ljust(_model_cells(columns, width)), *(each.head() for each in columns))), ""),)
 
     def _columns(self, width: int) -> list[Column]:
         """Return the columns behind the model that have something to show and room for it."""
@@ -106,11 +102,10 @@ class AttemptTable(Table[Attempt]):
 
     def _line(self, attempt: Attempt, width: int) -> Line:
         columns = self._columns(width)
-        mark: Span = ("■", "accent") if attempt.number in self.marked else ("·", "muted")
-        cells = _model_cells(columns, width) - 5
+        cells = _model_cells(columns, width) - 3
         heat = f" · {attempt.temperature:g}"
         name = fit(sanitize_line(attempt.model) or "model in use", max(4, cells - len(heat)))
-        found: list[Span] = [(f"{attempt.number:>2} ", ""), mark, (" ", ""), (name, "strong" if self._is_best(attempt) else "")]
+        found: list[Span] = [(f"{attempt.number:>2} ", ""), (name, "strong" if self._is_best(attempt) else "")]
         found.append((pad(fit(heat, max(0, cells - len(name))), max(0, cells - len(name))), "muted"))
         for each in columns:
             found += [("  ", ""), *each.line(attempt)]
@@ -168,78 +163,8 @@ def _tokens(attempt: Attempt) -> Line:
     return ((count, ""),) if attempt.tokens else ()
 
 
-class Side(Vertical):
-    """One attempt's change to the compared file."""
-
-    def __init__(self) -> None:
-        super().__init__(classes="attempts-side")
-        self.head, self.diff = Bar(id=f"attempts-head-{id(self)}"), DiffView(_ONE_COLUMN)
-
-    def compose(self) -> Iterable[Widget]:
-        yield self.head
-        yield self.diff
-
-    def show(self, attempt: Attempt, path: str, note: str) -> None:
-        """Show an attempt's change of a file."""
-        changes = [each for each in attempt.effect.changes if each.path == path] if attempt.effect is not None else []
-        name = Content.assemble(("■ ", "$accent"), (f"{attempt.number} {sanitize_line(attempt.model)}", "bold"))
-        self.head.show([Part(name), Part(fit_path(sanitize_path(path), 48), "$text-muted", 1)], [Part(note, "$text-muted", 2)])
-        self.diff.empty_text = "This attempt did not change the file." if attempt.is_over else nothing_text(attempt)
-        self.diff.show_patches(patches_of(changes))
-
-
-class AttemptComparison(Horizontal):
-    """The changes of two attempts side by side, file by file, or all changes of one."""
-
-    def __init__(self) -> None:
-        self._whole, self._sides = DiffView(id="attempts-whole"), (Side(), Side())
-        super().__init__(self._whole, *self._sides, id="attempts-sides")
-        self._found: Sequence[Attempt] = ()
-        self._file = 0
-        self._shown: object = None
-
-    @property
-    def panes(self) -> list[DiffView]:
-        """Return what can be scrolled."""
-        return [self._whole] if self._whole.display else [side.diff for side in self._sides]
-
-    def show(self, found: Sequence[Attempt]) -> None:
-        """Show one attempt or two."""
-        paths = sorted({path for each in found for path in (each.effect.paths if each.effect is not None else ())})
-        self._found, self._file = found, max(0, min(self._file, len(paths) - 1))
-        shown = ([(each.number, each.effect, each.state) for each in found], self._file)
-        if shown == self._shown:
-            return
-        self._shown = shown
-        is_split = len(found) > 1
-        self._whole.display = not is_split and bool(found)
-        for side in self._sides:
-            side.display = is_split
-        if is_split:
-            path = paths[self._file] if paths else ""
-            for side, each, note in zip(self._sides, found, ("", f"file {self._file + 1} of {len(paths)}"), strict=True):
-                side.show(each, path, note if paths else "")
-        elif found:
-            effect = found[0].effect
-            self._whole.empty_text = nothing_text(found[0])
-            self._whole.show_patches(patches_of(effect.ordered if effect is not None else ()))
-
-    def step_file(self, step: int) -> None:
-        """Go to the next file, or the one before."""
-        if self._whole.display:
-            self._whole.scroller.step_file(step)
-        else:
-            self._file += step
-            self.show(self._found)
-
-    def toggle_split(self) -> None:
-        """Show old and new side by side, or in one column."""
-        for each in (self._whole, *(side.diff for side in self._sides)):
-            each.toggle_split()
-
-
 class AttemptsScreen(BesideChat):
-    """Lists the attempts and compares two of them.
+    """Lists the attempts and shows what each changes.
 
     `use` keeps the changes of one, `review` returns them to be kept in parts, `open_log` opens its session; `confirm` asks
     before all are discarded.
@@ -255,10 +180,7 @@ class AttemptsScreen(BesideChat):
     AttemptsScreen #attempts-note { height: auto; padding: 1 1 1 6; background: $background; }
     AttemptsScreen.-short #attempts-note, AttemptsScreen.-low #attempts-note { padding: 0 1; }
     AttemptsScreen.-flat #attempts-note { display: none; }
-    AttemptsScreen #attempts-sides { height: 1fr; background: $background; }
-    AttemptsScreen #attempts-whole { padding: 0 1; }
-    AttemptsScreen .attempts-side { width: 1fr; padding: 0 1 0 0; }
-    AttemptsScreen .attempts-side Bar { background: $panel; }
+    AttemptsScreen #attempts-diff { padding: 0 1; }
     AttemptsScreen Verbs { padding: 0 1; background: $background; }
     AttemptsScreen.-low Verbs, AttemptsScreen.-flat Verbs { display: none; }
     """
@@ -279,11 +201,12 @@ class AttemptsScreen(BesideChat):
         self._table = AttemptTable(now)
         self._names = ColumnNames(self._table, self._table.names)
         self._note, self._verbs = Static("", id="attempts-note", markup=False), Verbs()
-        self._comparison = AttemptComparison()
+        self._diff = DiffView(id="attempts-diff")
+        self._shown: object = None
 
     def content(self) -> Iterable[Widget]:
-        """Return the list, the note, the diffs and the actions."""
-        return self._names, self._table, self._note, self._comparison, self._verbs
+        """Return the list, the note, the diff and the actions."""
+        return self._names, self._table, self._note, self._diff, self._verbs
 
     def on_mount(self) -> None:
         self.end = self._attempts.follow_changes(self._load)
@@ -292,9 +215,9 @@ class AttemptsScreen(BesideChat):
         self._table.focus()
 
     def placed(self) -> None:
-        """Show the keys, and compare where there is room."""
+        """Show the names of the columns and the keys."""
         self.call_after_refresh(self._names.show)
-        self._compare()
+        self._show_current()
 
     def tab_parts(self) -> list[Part]:
         """Return the title."""
@@ -308,7 +231,6 @@ class AttemptsScreen(BesideChat):
         listed, is_running = list(self._attempts.listed()), self._attempts.is_running
         (self._ticker.resume if is_running else self._ticker.pause)()
         self._table.best = listed[0].number if listed and not is_running and listed[0].effect is not None else 0
-        self._table.marked = [each for each in self._table.marked if any(row.number == each for row in listed)]
         self._table.show(listed)
         self._table.styles.height = max(1, len(listed))
         self.call_after_refresh(self._names.show)
@@ -317,7 +239,7 @@ class AttemptsScreen(BesideChat):
         task = Part(fit(sanitize_line(self._attempts.task), max(8, self.app.size.width // 2)), "$text-muted", 2)
         self.draw_tabs([task, Part(counts, "$text", 1)] if listed else [])
         self._tell(listed)
-        self._compare()
+        self._show_current()
 
     def _tell(self, listed: Sequence[Attempt]) -> None:
         """Say which is best and why, and that the folder is unchanged."""
@@ -334,18 +256,15 @@ class AttemptsScreen(BesideChat):
         self._note.display = bool(text)
         self._note.update(Content.styled(sanitize_line(text), style))
 
-    @property
-    def _compared(self) -> list[Attempt]:
-        """Return the attempts shown below: the two marked ones, the marked and the current one, or the current one alone."""
-        by_number = {each.number: each for each in self._table.rows}
-        current = self._table.current
-        numbers = [*self._table.marked, *([current.number] if current is not None else [])]
-        found = [by_number[each] for each in dict.fromkeys(numbers)][:2]
-        return found if self.app.size.width >= SIDES_FROM else [current] if current is not None else []
-
     @on(Table.Marked)
-    def _compare(self) -> None:
-        self._comparison.show(self._compared)
+    def _show_current(self) -> None:
+        current = self._table.current
+        shown = (current.number, current.effect, current.state) if current is not None else None
+        if shown != self._shown:
+            self._shown = shown
+            self._diff.empty_text = nothing_text(current) if current is not None else ""
+            effect = current.effect if current is not None else None
+            self._diff.show_patches(patches_of(effect.ordered if effect is not None else ()))
         self._show_verbs()
 
     def _show_verbs(self) -> None:
@@ -362,27 +281,17 @@ class AttemptsScreen(BesideChat):
 
     # -- actions --------------------------------------------------------------------------------------------------------
 
-    def action_attempts_mark(self) -> None:
-        """Mark or unmark the current attempt; a third mark removes the first."""
-        if (current := self._table.current) is not None:
-            marked = [each for each in self._table.marked if each != current.number]
-            self._table.marked = marked if current.number in self._table.marked else [*marked, current.number][-2:]
-            self._table.redraw()
-            self._compare()
-
     def action_attempts_file(self, step: int) -> None:
-        """Compare the next file, or the one before."""
-        self._comparison.step_file(step)
+        """Go to the next file, or the one before."""
+        self._diff.scroller.step_file(step)
 
     def action_attempts_pane(self) -> None:
-        """Go from the list to the differences, or back."""
-        panes = [self._table, *self._comparison.panes]
-        at = panes.index(self.focused) if self.focused in panes else -1
-        panes[(at + 1) % len(panes)].focus()
+        """Go from the list to the diff, or back."""
+        (self._diff if self._table.has_focus else self._table).focus()
 
     def action_attempts_split(self) -> None:
         """Show old and new side by side, or in one column."""
-        self._comparison.toggle_split()
+        self._diff.toggle_split()
 
     def action_attempts_diff(self) -> None:
         """Show all that the current attempt would change."""
