@@ -200,9 +200,8 @@ def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, d
     categories = sorted({case.category for case in chosen} - battery.NOT_APPLICABLE.keys())
     shown = [setup for setup in setups if not setup.in_overlay] or setups
     lines = [
-        f"{len(chosen)} cases, played {datetime.now(UTC):%Y-%m-%d} on Linux {os.uname().release.split('-')[0]}. "
-        "A cell is what held of what was played, "
-        f"with {LIMITS.processes} processes and files of {LIMITS.file_mb} MB as limits.",
+        f"{len(chosen)} cases, run on {datetime.now(UTC):%Y-%m-%d} on Linux {os.uname().release.split('-')[0]}. "
+        f"Cells show passed / run, with limits of {LIMITS.processes} processes and {LIMITS.file_mb} MB per file.",
         "",
         f"| kind of attempt | {' | '.join(setup.name for setup in shown)} |",
         f"| --- |{' ---: |' * len(shown)}",
