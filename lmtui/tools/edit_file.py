@@ -7,6 +7,7 @@ import difflib
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from lmtui.tools.text import (
     elided_line,
     hunk_count,
     lines_of,
-    look_alike_signs,
     replace_look_alikes,
     without_line_numbers,
 )
@@ -348,9 +348,7 @@ def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: boo
                 last = ending[len(ending.rstrip("\r\n")) :]
                 lines[place : place + len(wanted)] = _joined(block, newline, last)
             return Edited("".join(lines), len(places), remark)
-    nearest = nearest_region(bare, wanted)
-    signs = f"\nIt has {named}." if (named := look_alike_signs(nearest)) else ""
-    raise ToolError(f"the text is not in the file; nothing was changed. {nearest}{signs}")
+    raise ToolError(f"the text is not in the file; nothing was changed. {nearest_region(bare, wanted)}")
 
 
 def _bare(text: str) -> list[str]:
@@ -440,6 +438,7 @@ def _indent(line: str) -> str:
 def nearest_region(lines: list[str], wanted: list[str]) -> str:
     """Return the part of a file that is most like the wanted lines, with line numbers, or words that nothing is like it.
 
+    Characters beyond ASCII that only one of the two has are named: they may look like those of the other.
     Windows are ranked by shared lines first and by characters among the best, so that the work stays linear in the file.
     """
     size = min(len(wanted), len(lines)) or 1
@@ -460,7 +459,15 @@ def nearest_region(lines: list[str], wanted: list[str]) -> str:
     if ratio < 0.4:
         is_small = len(lines) <= _SMALL_LINES and sum(map(len, lines)) <= _SMALL_CHARS
         return f"{_UNLIKE} The whole file:\n{_numbered(lines, 0, len(lines))}" if is_small else f"{_UNLIKE} Read it again."
-    return f"The nearest is lines {start + 1}–{start + size}:\n{_numbered(lines, start, min(start + size, start + 30))}"
+    here = "\n".join(stripped[start : start + size])
+    signs = _odd_signs("It", here, text) + _odd_signs("The search", text, here)
+    return f"The nearest is lines {start + 1}–{start + size}:\n{_numbered(lines, start, min(start + size, start + 30))}{signs}"
+
+
+def _odd_signs(who: str, text: str, other: str) -> str:
+    found = [sign for sign in dict.fromkeys(text) if not sign.isascii() and sign not in other][:4]
+    names = ", ".join(f"U+{ord(sign):04X} ({unicodedata.name(sign, 'unnamed').lower()})" for sign in found)
+    return f"\n{who} has {names}." if found else ""
 
 
 def _numbered(lines: list[str], start: int, end: int) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -209,3 +210,14 @@ def test_look_alikes_in_several_places_and_beside_other_changes_are_refused_by_n
     assert apply_edit("a\u00a01\na\u20071\n", "a 1", "a 2", is_all=True).text == "a\u00a02\na\u20072\n"
     with pytest.raises(ToolError, match=r"(?s)nearest.*U\+00A0 \(no-break space\)"):
         apply_edit("    x\u00a0= value(1)\n", "  x = value(2)", "  x = 2")
+
+
+@for_each(("text", "search", "signs"), [
+    ("alpha = 1\n", "alpha = 3", []), ("größe = 1\n", "größe = 3", []), ("a = 'b…'\n", "a = 'b...'", ["It has U+2026"]),
+    ("v\u0430lue = 1\n", "value = 1", ["It has U+0430"]), ("value = 1\n", "v\u0430lue = 1", ["The search has U+0430"]),
+    ("valu\uff45 = 1\n", "v\u0430lue = 1", ["It has U+FF45", "The search has U+0430"]),
+])  # fmt: skip
+def test_a_miss_names_the_characters_that_differ_and_no_others(text: str, search: str, signs: list[str]) -> None:
+    with pytest.raises(ToolError, match="The nearest is") as caught:
+        apply_edit(text, search, "x")
+    assert re.findall(r"(?:It|The search) has U\+\w+", str(caught.value)) == signs
