@@ -276,8 +276,6 @@ class ModelConnection:
     async def _require_one_model(self, among: Sequence[str]) -> None:
         found = None if self._choice.model else await self._look()
         models = found.chat_models if found is not None else ()
-        if found is not None and found.kind is ServerKind.OTHER and len(models) == 1:
-            self._choice = replace(self._choice, model=models[0].name)  # LiteLLM rejects a request that names no model
         if len(models) > 1 and among:
             found_names = (each.name for name in among for each in models if name.lower() in each.name.lower())
             self._choice = replace(self._choice, model=next(found_names, models[0].name))

@@ -227,6 +227,7 @@ class OpenAICompatible:
         self._refused: set[str] = set()
         self._has_answered = False
         self.saves_prompts: bool | None = False
+        self._only_model = ""  # where nothing else can be meant: LiteLLM rejects a request that names no model
         self.is_router = False  # one that loads a model when it is asked for, and tells how far that is
         self.slots = Slots(slots or self._usual_slots(""))
 
@@ -261,6 +262,7 @@ class OpenAICompatible:
 
     async def _answer(self, request: ModelRequest, more: Mapping[str, object]) -> AsyncGenerator[StreamChunk, None]:
         """Yield the pieces of an answer; a field that the server refuses is left out, in this request and all later ones."""
+        request = request if request.model else replace(request, model=self._only_model)
         policy = self._retry if not self._has_answered else self._retry.for_known_server()
         extra = self._extra | dict(more)
         while True:
@@ -284,6 +286,8 @@ class OpenAICompatible:
     def learn(self, server: ServerFound | None, model: str) -> ServedModel | None:
         """Apply what a server reports, and return what it reports about a model."""
         found = model_of(server, model) if server is not None else None
+        if server is not None and server.kind is ServerKind.OTHER and len(server.chat_models) == 1:
+            self._only_model = server.chat_models[0].name
         if server is not None and found is not None:
             is_llama_cpp = found.server == ServerKind.LLAMA_CPP
             self._extra = {"return_progress": True} if is_llama_cpp else {}

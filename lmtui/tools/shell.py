@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, PrivateAttr, ValidationInf
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Access, Verdict
+from lmtui.core.permissions.shell_grammar import is_small, parse
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.programs import CodeResult, Interpreter
 from lmtui.core.sanitize import pluralize
@@ -145,17 +146,20 @@ _FIRST_OUTPUT_S = 2.0
 _HOW_TO_GO_ON = '; the tool background continues it: {{"id": "{id}"}} reads, {{"id": "{id}", "action": "stop"}} ends it'
 
 
-_MAX_DOCUMENT_CHARS = 8192
 # How models write a message of several lines.  A line that begins with the mark may end it earlier, so none does.
-_MESSAGE = re.compile(r"((?:-m|--message|--body)[ =])\"\$\(cat <<'(\w+)'\n((?:(?![ \t]*\2)[^\n]*\n)*)\2\n\)\"")
+_MESSAGE = re.compile(r"((?:-[a-zA-Z]*m|--message|--body)[ =])\"\$\(cat <<'(\w+)'\n((?:(?![ \t]*\2)[^\n]*\n)*)\2\n\)\"")
+_WORD = "lmtui-message"
 
 
 def _with_plain_messages(command: str) -> str:
-    """Return a command with messages from here-documents in quotes: lmtui reads these, and so does every shell."""
-    if len(command) > _MAX_DOCUMENT_CHARS:
-        return command
-    plain, count = _MESSAGE.subn(lambda found: found[1] + shlex.quote(found[3].rstrip("\n")), command)
-    return plain if count == command.count("<<") else command
+    """Return a command with messages from here-documents in quotes: lmtui reads these, and so does every shell.
+
+    Nothing is changed where one is not a word of its own, as in other quotes, or where the command is not understood.
+    """
+    marked, count = _MESSAGE.subn(rf"\g<1>{_WORD}", command) if is_small(command) else (command, 0)
+    words = [word.removeprefix("--message=").removeprefix("--body=") for part in parse(marked).commands for word in part.words]
+    is_plain = count == words.count(_WORD) == command.count("<<") and _WORD not in command
+    return _MESSAGE.sub(lambda found: found[1] + shlex.quote(found[3].rstrip("\n")), command) if count and is_plain else command
 
 
 TIMEOUT_DOC = "seconds; default {limits.timeout_s}, limit {limits.max_timeout_s}"

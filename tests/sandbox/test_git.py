@@ -19,7 +19,7 @@ async def test_git_is_read_only_for_commands_as_soon_as_it_exists(sandbox: Sandb
     await sandbox.run_git(["init"], writes=True)
     result = await sandbox.run_command("git add *.md")
     assert result.exit_code != 0
-    assert "use the git tools" in result.text
+    assert "Use the git tools" in result.text
     assert (await sandbox.run_command("touch .git/hooks/pre-commit; mv .git aside; echo x > .git/commondir")).exit_code != 0
     assert not (workspace / ".git/commondir").exists()
     assert (await sandbox.run_command("git status --short")).text == "?? README.md\n?? src/"
@@ -211,7 +211,7 @@ async def test_commands_of_git_change_the_repository(sandbox: WorkspaceSandbox, 
     fill(workspace, {"a": "mine\n", "new": ""})
     for command, code in (
         ("git stash -u", 0),
-        ("git stash pop && git commit -am mine && git tag v1", 0),
+        ("git stash pop && git commit -am mine && git log -1 --oneline && git tag v1", 0),
         ("git merge other", 1),
         ("git merge --abort && git rebase other", 1),
         (f"cd {workspace} && git checkout --theirs a && git add a && git rebase --continue", 0),
@@ -318,7 +318,7 @@ async def test_what_cannot_run_here_is_refused_by_name(settings: Path, workspace
     git(workspace, "config", "commit.gpgSign", "false")
     assert (await sandbox.run_command("git commit --allow-empty -m x")).exit_code == 0
     git(workspace, "-c", "filter.lfs.clean=cat", "add", "m.bin")
-    with pytest.raises(SandboxError, match="bin goes through the filter lfs"):
+    with pytest.raises(SandboxError, match="bin uses the git filter lfs"):
         await sandbox.run_command("git switch other")
 
 

@@ -52,8 +52,11 @@ DOCUMENT = "git commit -m \"$(cat <<'EOF'\n{}\nEOF\n)\""
 @for_each(("command", "line"), [
     (DOCUMENT.format("Fix it\n\nIt's `so` $(rm -rf ~)\n"), "git commit -m 'Fix it\n\nIt'\"'\"'s `so` $(rm -rf ~)'"),
     (f"git add -A && {DOCUMENT.format('Fix')} && git status", "git add -A && git commit -m Fix && git status"),
+    (DOCUMENT.format("Fix").replace("-m", "-am"), "git commit -am Fix"),
     *((kept, kept) for kept in (
-        DOCUMENT.format("a\nEOF\nrm x"), DOCUMENT.format("a\nEOF)\"; rm x; \""), DOCUMENT.format("$(rm x)").replace("'", ""),
+        f'echo "a {DOCUMENT.format("$(echo x >&2)")}"', f"bash -c \"{DOCUMENT.format('a')}\"", f"X='{DOCUMENT.format('a')}'",
+        f"# {DOCUMENT.format('a')}", DOCUMENT.format("a\nEOF\nrm x"), DOCUMENT.format("a\nEOF)\"; rm x; \""),
+        DOCUMENT.format("$(rm x)").replace("'", ""),
         DOCUMENT.format("a").replace("\n)", "\nrm x)"), f"cat >do.sh <<'X'\n{DOCUMENT.format('a')}\nX",
     )),
 ])  # fmt: skip

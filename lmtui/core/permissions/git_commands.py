@@ -38,7 +38,10 @@ _LISTS = {
     "stash": re.compile(r"list|show"),
 }
 # Those that may run between them, as they show no contents of files: git sees secret files.
-_READS = {"status": "sb short branch porcelain", "branch": "arvl all remotes list show-current verbose", "tag": "l list"}
+_READS = {
+    "status": "sb short branch porcelain", "branch": "arvl all remotes list show-current verbose", "tag": "l list",
+    "log": "n:0123456789 oneline decorate graph max-count=",
+}  # fmt: skip
 CONNECTS = frozenset({"fetch", "pull", "push"})
 _CHANGES_FILES = word_set("checkout cherry-pick merge pull rebase reset restore revert rm stash switch")
 _REMOTE = re.compile(r"[A-Za-z0-9_][\w.-]*")

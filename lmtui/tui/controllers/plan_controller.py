@@ -71,7 +71,7 @@ class PlanGrants(Question[bool]):
         _ = self.dialog.dismiss(result=False)
 
     def _allow(self) -> None:
-        if self.dialog.is_live and self._grants.rules:
+        if self.dialog.answer_counts() and self._grants.rules:
             _ = self.dialog.dismiss(result=True)
 
 
@@ -134,7 +134,7 @@ class PlanQuestion(Question[PlanAnswer | None]):
 
     def _approve(self) -> None:
         """Approve it; nothing is allowed beyond what the mode allows."""
-        if self.dialog.is_live:
+        if self.dialog.answer_counts():
             self._answer_yes(())
 
     def _answer_yes(self, rules: tuple[str, ...]) -> None:
@@ -150,7 +150,7 @@ class PlanQuestion(Question[PlanAnswer | None]):
 
     def _list_grants(self) -> None:
         """List what would be allowed."""
-        if self.dialog.is_live:
+        if self.dialog.answer_counts():
             grants = self._grants_of(self._proposal)
 
             def answered(is_sure: bool | None) -> None:

@@ -177,7 +177,7 @@ class Batch(Question[AllAnswered | None]):
         _ = self.dialog.dismiss(None)
 
     def _allow(self) -> None:
-        if self.dialog.is_live and self._can_allow:
+        if self.dialog.answer_counts() and self._can_allow:
             self._answer(Outcome.ONCE)
 
     def _answer(self, outcome: Outcome) -> None:
@@ -316,7 +316,7 @@ class Approval(RequestQuestion):
 
     def _choose_rule(self) -> None:
         found = grants(self.request) if not self.is_danger else []
-        if found and self.dialog.is_live:
+        if found and self.dialog.answer_counts():
             _ = self.dialog.app.push_screen(GrantChoice(found, self._now), self._granted)
 
     def _granted(self, grant: Grant | None) -> None:
@@ -325,7 +325,7 @@ class Approval(RequestQuestion):
 
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
-        if self.request.tool == texts.SHELL and self.dialog.is_live:
+        if self.request.tool == texts.SHELL and self.dialog.answer_counts():
             _ = self.dialog.app.push_screen(CommandEdit(self._draft, self._keep_draft, self._now), self._edited)
 
     def _keep_draft(self, text: str) -> None:
@@ -371,7 +371,7 @@ class Approval(RequestQuestion):
         _ = self.dialog.app.push_screen(ask, refuse)
 
     def _answer(self, answer: Answer) -> None:
-        if self.dialog.is_live:
+        if self.dialog.answer_counts():
             _ = self.dialog.dismiss(answer)
 
 
