@@ -104,7 +104,7 @@ def add_common(parser: Parser, without: Container[str] = ()) -> Parser:
         *([_WORKSPACE] if "--workspace" not in without else []),
         *map(setting_option, SETTING_FLAGS),
         option("--allow", action="append", metavar="RULE", help="allow matching calls, for example 'Shell(git status*)'"),
-        option("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'"),
+        option("--deny", action="append", metavar="RULE", help="deny matching calls, for example 'Write(secrets/**)'"),
         option("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="disable sub-agents"),
         *(option(flag, **given) for flag, given in feature_flags().items() if flag not in without),
         option("--add-dir", action="append", metavar="DIR", help="another folder to read; DIR:rw allows changes"),
@@ -427,7 +427,7 @@ PARSERS: Mapping[str, Callable[[], Parser]] = {
     "models": lambda: with_report(make_parser(
         "models", "Show the model servers that answer and their models, or find out how one calls tools.",
         "lmtui models --exam qwen2.5-coder:7b",
-        option("--exam", metavar="NAME", help="test how this model calls tools, and save that"),
+        option("--exam", metavar="NAME", help="test how this model calls tools, and save the result"),
         setting_option("url"), setting_option("api_key"),
     )),
     "doctor": lambda: with_report(make_parser(

@@ -77,13 +77,14 @@ def setting_flags(given: Iterable[str]) -> dict[str, Any]:
     """Return settings that were given as `KEY=VALUE`, the value as TOML has it or as plain text.
 
     Raises:
-        ConfigError: no such setting, or no value.
+        ConfigError: no such setting (any more), or no value.
     """
     flags: dict[str, Any] = {}
     for text in given:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not sign or name not in SETTINGS:
-            raise ConfigError(f"{text!r} is not a setting and its value, as in -c seed=7", _nearest(name))
+            problem = f"{text!r} does not set a known setting; write it as in -c seed=7"
+            raise ConfigError(f"{name} is no longer used" if name in RETIRED else problem, _nearest(name))
         try:
             flags[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -265,9 +266,8 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
     if isinstance(servers, list) and any(_WEIGHT.search(str(each)) for each in servers):
         found["servers"] = [_WEIGHT.sub("", each) if isinstance(each, str) else each for each in servers]
         retired["weight=N of servers"] = None
-    for name in found.keys() - RETIRED:
-        if name not in SETTINGS:
-            raise ConfigError(f"{path} has no setting called {name!r}", _nearest(name))
+    for name in found.keys() - RETIRED - SETTINGS.keys():
+        raise ConfigError(f"{path} has no setting called {name!r}", _nearest(name))
     return {name: convert(name, value, str(path)) for name, value in found.items() if name not in RETIRED}
 
 

@@ -152,7 +152,7 @@ class Config:
     )
     goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
     gate: str = _setting(
-        "standard", "findings that block the end of a turn; standard: critical and major ones, strict: all, a reviewer's too",
+        "standard", "findings that block the end of a turn; standard: critical and major, strict: all, including a reviewer's",
         choices=("off", "standard", "strict"), feature="checks", label="Gate",
     )  # fmt: skip
     check_timeout_s: int = _setting(
@@ -205,7 +205,7 @@ class Config:
     )  # fmt: skip
     plan_commits: str = _setting("on", "commit each task of a plan", choices=("off", "on", "trailers"), feature="pipeline")
     memory: str = _setting(
-        "on", "keep and search notes across sessions; manual: attach none and propose none by itself", "ENABLE_MEMORY",
+        "on", "keep and search notes across sessions; manual: do not attach or propose notes automatically", "ENABLE_MEMORY",
         choices=("on", "manual", "off"), feature="memory",
     )  # fmt: skip
     otel_endpoint: str = _setting("", "OTLP/HTTP address for traces; empty: off", "LMTUI_OTEL_ENDPOINT", feature="otel")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
+from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, setting_flags, shown
 from lmtui.core.errors import ConfigError
 from lmtui.paths import config_dir, without_keys
 
@@ -349,8 +349,9 @@ def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, m
     assert (loaded.retired, loaded.config.theme) == (("language_servers",), "dusk")
     (config_dir() / "config.toml").write_text('servers = ["gpu1 weight=2", "http://gpu2:8080"]\n')
     loaded = load_config(tmp_path, {}, {})
-    assert loaded.retired == ("weight=N of servers",)
-    assert loaded.config.servers == ("gpu1", "http://gpu2:8080")
+    assert (loaded.retired, loaded.config.servers) == (("weight=N of servers",), ("gpu1", "http://gpu2:8080"))
+    with pytest.raises(ConfigError, match=r"^titles is no longer used"):
+        setting_flags(["titles=on"])
 
 
 def test_programs_on_this_machine_get_the_users_environment_without_our_keys() -> None:

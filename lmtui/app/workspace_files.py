@@ -38,8 +38,8 @@ _OPTIONS = (False, False, 0, False, False)  # no debug output, no polling, and n
 _GIT = ".git"
 _OWN_NAMES = (".lmtui-", ".lmagent")
 _LIMIT = (
-    "Changes by other programs are seen when a step ends: the limit of watched folders is reached "
-    "(on Linux sysctl fs.inotify.max_user_watches, max_user_instances)."
+    "The limit of watched folders is reached: changes by other programs appear when a step ends "
+    "(on Linux raise sysctl fs.inotify.max_user_watches, max_user_instances)."
 )
 
 

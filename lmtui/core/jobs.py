@@ -196,7 +196,7 @@ class Jobs(Protocol):
         """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
 
         While another process serves the folder, only jobs of sessions that are open here are run.  `interval_s` is how long it
-        relies on being told of changes (0: the setting).  Cancelled, what runs is stopped and saved, and run again by the next.
+        relies on being told of changes (0: the default, 60).  Cancelled, what runs is stopped and saved; the next reruns it.
         """
 
 

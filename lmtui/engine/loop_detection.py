@@ -294,21 +294,21 @@ class LoopDetector:
         missing = "tell the user what is missing"
         for kind, count, told, over, what, advice in (
             (
-                "edits", edits, 3, 5, f"edits of one file that fail, {edits}: {path}",
+                "edits", edits, 3, 5, f"{edits} failed edits of {path}",
                 f"{edits} edits of {path} failed. Read it again and copy the text exactly, or write the whole file.",
             ),
             (
                 "errors", counts.errors, max(2, self._most_failed - 2), self._most_failed,
                 f"steps in a row in which every call failed: {counts.errors}",
-                f"Every call of your last steps failed. Read the errors, and do it in another way or {missing}.",
+                f"Every call of your last steps failed. Read the errors, and try another way, or {missing}.",
             ),
             (
-                "texts", counts.texts, 3, 5, f"the same words again, {counts.texts} times",
+                "texts", counts.texts, 3, 5, f"the same text {counts.texts} times",
                 "You say the same again and nothing comes of it. Do something else, or answer the user.",
             ),
             (
                 "idle", counts.idle, self._most_idle * 2 // 3, self._most_idle,
-                f"steps that brought nothing new: {counts.idle}",
+                f"{counts.idle} steps without new information",
                 "Your last steps brought nothing new and changed nothing. Do something else, or answer the user.",
             ),
         ):  # fmt: skip

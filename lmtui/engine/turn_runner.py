@@ -203,7 +203,7 @@ _ASK = "You name conversations. Answer with a title of three to six words for th
 
 
 def wants_title(agent: Agent, history: Sequence[events.Envelope], turns: range = range(1, 2)) -> bool:
-    """Tell whether a model names this session: where that costs no cache, after so many turns, while its first words do."""
+    """Tell whether to ask a model for a session title: only if it costs no prompt cache."""
     if not (agent.model.roles.get(ModelRole.TITLE, RoleModel()).model or agent.model.has_spare_slot()):
         return False
     kinds = [type(each.event) for each in bare(history) if each.event.agent == events.ROOT]

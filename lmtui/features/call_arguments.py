@@ -65,7 +65,7 @@ class BroughtCall:
         found: tuple[str, ...] = await asyncio.to_thread(checker.problems, self.schema, self.arguments)
         if found:
             takes = json.dumps(self.told, ensure_ascii=False)[:2000]
-            raise ToolError(f"the arguments of {self.tool} do not fit: {'; '.join(found)}. Its schema: {takes}")
+            raise ToolError(f"invalid arguments for {self.tool}: {'; '.join(found)}. Its schema: {takes}")
 
 
 def read_arguments(tool: str, text: str) -> dict[str, object]:

@@ -45,7 +45,7 @@ def read_front(text: str) -> FrontLines:
             fields[key] = [value.strip() if value.strip() not in _BLOCKS else ""]
         elif line.strip() and not line.startswith("#"):
             odd = odd or number
-    problem = "it is neither `key: value` nor a list below one" if odd else ""
+    problem = "expected `key: value` or a list item" if odd else ""
     found = {name: _plain("".join(pieces).strip(", ")) for name, pieces in fields.items()}
     return FrontLines(found, "\n".join(lines[end + 1 :]).strip(), problem, odd)
 

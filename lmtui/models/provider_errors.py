@@ -105,7 +105,7 @@ def load_failed(url: str, model: str, status: int, body: str, *, verb: str = "lo
         hint = "Unload another model, or ask for a smaller window."
         return ProviderError(Fault.REJECTED, f"{url} has no memory for {model}: {said}", hint)
     if status in (401, 403):
-        hint = f"{KEY_HINT} LM Studio's keys need a permission for loading."
+        hint = f"{KEY_HINT} In LM Studio, the key also needs permission to load models."
         return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
     if status == 404 or _NO_MODEL.search(said):
         hint = "Look again to see what it has."

@@ -88,7 +88,7 @@ def ask_for_server(plain: PlainSession, silent: str = "") -> None:
                 return plain.loop.wait(plain.host.start_demo())
             if "." in typed or ":" in typed:
                 at = sanitize_line(typed)
-                key = plain.terminal.read(f"API key for {at}, or enter if it needs none: ", is_secret=True).strip()
+                key = plain.terminal.read(f"API key for {at} (Enter if none is needed): ", is_secret=True).strip()
                 named = plain.loop.wait(plain.host.servers.look(typed, key))
                 if named is None or not named.needs_model:
                     return plain.loop.wait(plain.host.servers.use(typed, "", key))

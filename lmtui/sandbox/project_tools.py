@@ -39,7 +39,7 @@ _CARGO_SETTINGS = ".cargo/config.toml"
 _PACKAGES = "/opt/lmtui/packages"
 _IN_IMAGE = ("Python 3.11", "uv", "uvx")  # see `images.py`; Node there is another version than the one in use here
 _BUILT_HERE = ("/.pyenv/", "/.rbenv/", "/.rvm/", "/.asdf/installs/python/", "/.asdf/installs/ruby/")
-_OF_GIT = {"settings": "what git obeys", "common": "the repository of this folder"}
+_OF_GIT = {"settings": "your git settings", "common": "the repository of this folder"}
 _SHIMS = ("shims", ".volta/bin")  # programs there only work with the user's own settings
 
 

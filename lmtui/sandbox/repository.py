@@ -98,7 +98,7 @@ def local_remote(url: str, workspace: Path) -> Path | None:
     path = Path(os.path.normpath(workspace / url.removeprefix("file://")))
     is_outside = not path.is_relative_to(workspace) and path_inside(path) == str(path) and path.resolve() == path
     if not is_outside or not (_is_git_folder(path) or _is_git_folder(path / ".git")):
-        raise SandboxError(f"{path} is not a repository outside the workspace that git can be shown", _WAY_OUT_HINT)
+        raise SandboxError(f"{path} is not a git repository that the sandbox can show", _WAY_OUT_HINT)
     return path
 
 
@@ -124,7 +124,7 @@ def _linked(top: Path) -> tuple[Path, Path]:
     """Return the git folder that a file `.git` names, and the one that it shares, if they name the file's folder in turn."""
     named = _text(top, ".git")
     if not named.startswith("gitdir: "):
-        raise _NotUsed(f"{top}/.git names none")
+        raise _NotUsed(f"{top}/.git names no git folder")
     git_dir = Path(os.path.normpath(top / named.removeprefix("gitdir: ")))
     back, common = _text(git_dir, "gitdir"), git_dir
     if back:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
-from lmtui.core.permissions.git_commands import CONNECTS, named_remote, unsupported, writing_git_commands
+from lmtui.core.permissions.git_commands import CONNECTS, named_remote, names_writing_git, unsupported, writing_git_commands
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import Checkpoints, OutputSink
 from lmtui.core.programs import GuardedLauncher
@@ -52,8 +52,8 @@ _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _LOOKING = frozenset({"read", "real", "list", "glob", "grep"})
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
 _GIT_HINT = (
-    "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) or call git alone, as in "
-    "git stash or git add . && git commit -m TEXT; without pipes, patterns and other programs it runs where .git is writable]"
+    "[.git is read-only for commands. Use the git tools (git_add, git_commit, git_branch …), or a command line of git "
+    "commands only, such as git add . && git commit -m TEXT: no pipes, patterns or other programs.]"
 )
 _GIT_UNDO = "[/undo restores the files; commits, branches and stashes stay]"
 _GIT_WHY = (
@@ -85,7 +85,7 @@ _LIMITS_MET = {
         "[at most {limits.processes:,} processes and threads of all commands together]"
     ),
     re.compile(r"File too large|EFBIG|File size limit"): ("[at most {limits.file_mb:,} MB a file]"),
-    re.compile(r"No space left on device|ENOSPC"): "[/tmp holds {limits.tmp_mb:,} MB]",
+    re.compile(r"No space left on device|ENOSPC"): "[/tmp is limited to {limits.tmp_mb:,} MB]",
 }
 
 
@@ -216,7 +216,11 @@ class WorkspaceSandbox:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         for ended in self.background.take_endings() if is_real else ():
             result = _with_note(result, f"[background command {ended.id} {ended.state}: {sanitize_line(ended.command)[:80]}]")
-        if is_real and result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
+        if (
+            chosen.backend.has_mounts
+            and (result.exit_code or _READ_ONLY_GIT.search(result.output))
+            and names_writing_git(command)
+        ):
             result = _with_note(result, _GIT_HINT)
         result = await self._with_ways(result, chosen, gate)
         return _with_findings(self._with_masks(result), findings)
@@ -353,7 +357,7 @@ class WorkspaceSandbox:
         """
         chosen = await self._pool.started()
         if self._connect is None or not chosen.backend.has_mounts:
-            why = f"git {words[0]} reaches no other repository with {chosen.backend.name}"
+            why = f"git {words[0]} cannot reach other repositories in the {chosen.backend.name} sandbox"
             raise SandboxUnavailable(why, "Use bubblewrap or Docker, or run it in a terminal.")
         urls = await self._remote_urls(words)
         found = {url: local_remote(url, self._pool.workspace) for url in urls}

@@ -223,7 +223,7 @@ CHAT: tuple[Command, ...] = (
     Command("chat.fold", Scope.CHAT, "Fold", "Expand or collapse.", ("space",), "fold", runs="select(True)"),
     Command("chat.copy_code", Scope.CHAT, "Copy code", "Copy the code block at the cursor; press again for the next one.",
         ("Y",), "copy code", runs="screen.run_command('chat.copy_code')"),
-    *_both_ways("chat.{}_change", Scope.CHAT, "change of files", ("f", "F"), "jump('change', {})"),
+    *_both_ways("chat.{}_change", Scope.CHAT, "file change", ("f", "F"), "jump('change', {})"),
     Command("copying.start", Scope.LINES, "Copy mode", "Move a cursor to select and copy text.", ("v",), "select",
         runs="focused.copying('start')"),
     Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.copying('start')"),

@@ -1,7 +1,7 @@
 """All paths of a workspace, ready to be searched while somebody types.
 
-Ranks: the name begins so, a word of the name begins so, the name holds it, the path holds it, its letters are in order;
-within a rank what was used lately, then what is short.
+Ranks: name prefix, word prefix in the name, substring of the name, substring of the path, subsequence;
+ties: recently used, then shorter.
 """
 
 from __future__ import annotations

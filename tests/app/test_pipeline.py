@@ -131,7 +131,7 @@ async def test_a_plan_that_was_stopped_or_paused_is_resumed(open_attended: Open,
 
 async def test_what_cannot_be_begun_is_said_at_once(open_one: Open, open_attended: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(write("a.txt"))
-    with pytest.raises(UsageError, match="no plan is worked on in the background here"):
+    with pytest.raises(UsageError, match="plans cannot run in the background here"):
         await service_of(open_one(server.url)).begin("PLAN.md")
     service = service_of(open_attended(server.url, sandbox="bubblewrap"))
     with pytest.raises(UsageError, match=r"the plan nope\.md cannot be read"):

@@ -63,10 +63,10 @@ def a_tool(name: str = "") -> PromotedTool:
 
 def test_what_python_finds_wrong_only_after_parsing_and_a_type_of_any_depth_are_said() -> None:
     for wrong in ("global a", "nonlocal b"):
-        with pytest.raises(ToolError, match="it is not Python"):
+        with pytest.raises(ToolError, match="invalid Python"):
             _ = check("a.py", f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n", "f", "")
     hint = " | ".join(["int"] * 900)
-    with pytest.raises(ToolError, match=r"not Python|cannot be read"):
+    with pytest.raises(ToolError, match=r"invalid Python|cannot be read"):
         _ = check("a.py", f"def f(a: {hint}) -> int:\n    'Say.'\n    return 1\n", "f", "")
 
 
@@ -95,7 +95,7 @@ def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
     ("def f() -> int: return 1", "no docstring"),
     ('def f():\n    "Do."', "its result has no type hint"),
     ('def f(a) -> int:\n    "Do."', "argument a has no type hint"),
-    ('def f(a: bytes) -> int:\n    "Do."', "argument a has a type that JSON has not: bytes"),
+    ('def f(a: bytes) -> int:\n    "Do."', "argument a has a type that JSON does not support: bytes"),
     ('def f(a: "set[str]") -> int:\n    "Do."', "set[str]"),
     ('def f(*a: int) -> int:\n    "Do."', "no name"),
     ('@cache\ndef f() -> int:\n    "Do."', "it is decorated"),

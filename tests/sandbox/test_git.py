@@ -19,10 +19,12 @@ async def test_git_is_read_only_for_commands_as_soon_as_it_exists(sandbox: Sandb
     await sandbox.run_git(["init"], writes=True)
     result = await sandbox.run_command("git add *.md")
     assert result.exit_code != 0
-    assert "Use the git tools" in result.text
+    for command in ("git add *.md || true", "echo x > f; git stash", "git add *.md"):
+        assert "Use the git tools" in (await sandbox.run_command(command)).text, command
+    assert "Use the git tools" not in (await sandbox.run_command("echo index.lock; false")).text
     assert (await sandbox.run_command("touch .git/hooks/pre-commit; mv .git aside; echo x > .git/commondir")).exit_code != 0
     assert not (workspace / ".git/commondir").exists()
-    assert (await sandbox.run_command("git status --short")).text == "?? README.md\n?? src/"
+    assert (await sandbox.run_command("rm f; git status --short")).text == "?? README.md\n?? src/"
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)

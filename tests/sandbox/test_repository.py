@@ -109,5 +109,5 @@ def test_a_remote_on_this_machine_is_a_repository_outside(tmp_path: Path) -> Non
     assert local_remote("git@example.org:x/y", tree) is None
     assert local_remote(f"file://{tree.parent}/repo", tree) == tree.parent / "repo"
     for url in ("/etc", "./.", "../tree"):
-        with pytest.raises(SandboxError, match="not a repository"):
+        with pytest.raises(SandboxError, match="not a git repository"):
             local_remote(url, tree)

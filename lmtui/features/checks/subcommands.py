@@ -18,9 +18,9 @@ _FINDINGS, _NOTHING = 1, 2
 
 def check_parser() -> Parser:
     """Return the parser of `lmtui check`."""
-    doc = "Check what is changed in a folder: its syntax, the linter, the tests that name it, then everything.\n"
-    doc += "Exit code: 0 all passed, 1 something failed, 2 nothing to check, or a check could not run.\n"
-    doc += "What a check writes is dropped."
+    doc = "Check changes in a folder: syntax, linter, related tests, then all tests.\n"
+    doc += "Exit code: 0 all passed, or failed before too, 1 something failed, 2 nothing to check, or a check could not run.\n"
+    doc += "Files that checks write are discarded."
     parser = make_parser("check", doc, "lmtui check --verify 'make test'")
     parser.add_argument("--list", action="store_true", help="list the commands, and run none")
     parser.add_argument("--json", action="store_true", help="one JSON value instead of text")

@@ -51,7 +51,7 @@ def is_due(record: JobRecord, now: datetime) -> bool:
 
 
 def recovered(records: Sequence[JobRecord], own: Sequence[str], could_run: Callable[[JobRecord], bool]) -> Iterator[JobRecord]:
-    """Yield the jobs whose run died, without its claim: not one of `own`, and a run elsewhere would not let `could_run` be."""
+    """Yield jobs whose run died, claim removed.  Skips jobs in `own`, and those that another process may still run."""
     for record in records:
         if record.claim and record.claim not in own and could_run(record):
             yield replace(record, claim="")

@@ -137,12 +137,12 @@ class WorkspaceJobs(WorkspaceFeature):
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def serve(self, *, until_empty: bool = False, interval_s: float = MOST_INTERVAL_S) -> None:
+    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
         if self._task is not None:
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()
         try:
-            self._scheduler = self._make_scheduler(interval_s)
+            self._scheduler = self._make_scheduler(interval_s or MOST_INTERVAL_S)
             await self._scheduler.work(until_empty=until_empty)
         finally:
             self._scheduler = self._task = None

@@ -16,7 +16,6 @@ from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob, job_lines, when_text
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
-from lmtui.features.jobs.scheduler import MOST_INTERVAL_S
 from lmtui.features.jobs.service import WorkspaceJobs, problems
 from lmtui.features.service import CommandCall, FeatureHost
 from lmtui.settings import MODES
@@ -42,7 +41,7 @@ def submit_parser() -> Parser:
     add("--missed", choices=("run", "skip"), default="run", help="missed runs: run late or skip")
     add("--mode", choices=MODES, help="permission mode; anything that needs approval is denied")
     add("--allow", action="append", metavar="RULE", help="allow matching calls, for this job")
-    add("--deny", action="append", metavar="RULE", help="forbid what matches, for this job")
+    add("--deny", action="append", metavar="RULE", help="deny matching calls, for this job")
     add("--name", metavar="TITLE", help="title of the job and of its sessions")
     add("--session", metavar="ID", help="reuse this session for every run (default: a new one)")
     return with_report(parser)
@@ -142,13 +141,11 @@ async def scheduler(call: CommandCall) -> int:
         jobs = _jobs_of(host)
         jobs.on_problem = lambda text: print(f"lmtui: {sanitize_line(text)}", file=sys.stderr, flush=True)
         if await asyncio.to_thread(jobs.is_scheduled):
-            jobs.on_problem("another lmtui runs the jobs of this folder; this one takes over when that ends")
+            jobs.on_problem("another lmtui process runs this folder's jobs; this one takes over when it ends")
         teller = _Teller((await jobs.read()).records)
         _ = jobs.follow_changes(teller.take)
         with _stopping() as stopped:
-            serving = asyncio.ensure_future(
-                jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or MOST_INTERVAL_S)
-            )
+            serving = asyncio.ensure_future(jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0))
             stop = asyncio.ensure_future(stopped.wait())
             await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
             is_stopped = not serving.done()

@@ -42,7 +42,7 @@ def mcp_parser() -> Parser:
     add("--tools", metavar="read|all|NAME,NAME", help="serve: the tools that are offered (default: read)")
     add("--mode", choices=MODES, help="serve: what runs without approval (default: normal); nobody can approve anything")
     add("--allow", action="append", metavar="RULE", help="serve: allow matching calls, for example 'Shell(git status*)'")
-    add("--deny", action="append", metavar="RULE", help="serve: forbid what matches, for example 'Read(secrets/**)'")
+    add("--deny", action="append", metavar="RULE", help="serve: deny matching calls, for example 'Read(secrets/**)'")
     add("-c", "--config", action="append", metavar="KEY=VALUE", help="serve: set any setting")
     parser.set_defaults(mcp="off")  # a session for the calls of others starts no servers
     return with_report(parser)

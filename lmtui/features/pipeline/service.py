@@ -119,9 +119,7 @@ class PipelineService(WorkspaceFeature):
 
     async def begin(self, path: str) -> None:
         if not self.host.is_attended:  # the program ends with its turn
-            raise UsageError(
-                "no plan is worked on in the background here", f"lmtui pipeline run {shlex.quote(path)} works on it."
-            )
+            raise UsageError("plans cannot run in the background here", f"Run `lmtui pipeline run {shlex.quote(path)}`.")
         _ = await self.files.plan_text(path)
         await asyncio.to_thread(self._file.make_folder)
         lock = RunLock(self.host.workspace)
@@ -286,7 +284,7 @@ class PipelineService(WorkspaceFeature):
 
         def change(now: PipelinePlan) -> Iterable[PipelinePlan]:
             if not 0 < number <= len(now.questions):
-                hint = "To answer one of SPEC.md, write `Answer: TEXT` below it there."
+                hint = "To answer a question in SPEC.md, write `Answer: TEXT` below it."
                 raise UsageError(f"the plan {now.name} has no question {number}", hint)
             asked = [replace(each, answer=text.strip()) if at == number else each for at, each in enumerate(now.questions, 1)]
             return [replace(now, questions=tuple(asked))]
@@ -457,7 +455,7 @@ class PlanFiles:
                 text = await self.plan_text(path)
                 commands += [each.check for each in criteria(text) if each.check]
                 asked = [each.text for each in open_questions(text) if not each.answer and path != plan.path]
-                questions += [f"{each} (answer it in {path}: a line `Answer: …` below it)" for each in asked]
+                questions += [f"{each} (to answer, add `Answer: …` below it in {path})" for each in asked]
         return commands, questions
 
     async def _keep_part(self, digest: str, answer: str) -> None:

@@ -163,7 +163,7 @@ async def _status(given: PipelineArguments, context: ToolContext, *, is_real: bo
         f"Other plan: {sanitize_line(each.name)}: {each.summary()}" for each in plans if plan is None or each.id != plan.id
     ][:5]
     is_running = context.features[pipeline.WorkspacePipeline].is_running
-    how = "Not begun, or being planned: {}" if is_running else 'Not begun: {{"action": "run", "plan": "{}"}}'
+    how = "Not started, or being planned: {}" if is_running else 'Not started: {{"action": "run", "plan": "{}"}}'
     lines += [how.format(sanitize_line(each)) for each in await _files(plans, context)][:5]
     if plan is None or not is_real:
         return "\n".join((*lines, f"Next: {_ADD}."))

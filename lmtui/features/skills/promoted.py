@@ -190,7 +190,7 @@ def check(path: str, text: str, function: str, name: str) -> PromotedTool:
         source, unknown = _program(module, found[0], text)
         properties, untyped = _properties(found[0])
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python finds some mistakes only after parsing
-        raise ToolError(f"{function} cannot become a tool: it is not Python: {sanitize_line(str(error))[:200]}") from error
+        raise ToolError(f"{function} cannot become a tool: invalid Python: {sanitize_line(str(error))[:200]}") from error
     if reasons := [*_reasons(found[0], source), *untyped, *(f"it uses {name}, which is outside of it" for name in unknown)]:
         raise ToolError(f"{function} cannot become a tool: {'; '.join(dict.fromkeys(reasons))}")
     described = sanitize_line((ast.get_docstring(found[0]) or "").strip().partition("\n\n")[0])[:_DESCRIPTION_CHARS]
@@ -291,4 +291,4 @@ def _schema(hint: ast.expr | None) -> dict[str, Any]:
                 return {"enum": values}
         case _:
             pass
-    raise _NoJson(f"has a type that JSON has not: {ast.unparse(hint)[:60]}")
+    raise _NoJson(f"has a type that JSON does not support: {ast.unparse(hint)[:60]}")

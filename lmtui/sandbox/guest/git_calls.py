@@ -165,7 +165,7 @@ def _check_settings(
         with suppress(OSError):
             todo = Path(settings.git_dir or f"{settings.root}/.git", name).read_text(encoding="utf-8", errors="replace")
             if re.search(r"^\s*(?:x|exec)\b", todo, re.MULTILINE):
-                raise Refused(f"git {subcommand}: the work under way runs commands (exec): go on in a terminal")
+                raise Refused(f"git {subcommand}: the operation in progress runs commands (exec): continue it in a terminal")
     if place(settings):
         _check_part(environment, program, arguments, settings)
     for name in filters if _changes_files(arguments) else ():
@@ -173,8 +173,7 @@ def _check_settings(
         where = f":(top,attr:filter={name})" if re.fullmatch(r"[\w.-]+", name) else ":(top,attr:filter)"
         if found := listed("ls-files", "-z", "--full-name", where):
             raise Refused(
-                f"{found[0]} goes through the filter {name} of git's settings, which cannot run in the sandbox: "
-                f"run git {subcommand} in a terminal"
+                f"{found[0]} uses the git filter {name}, which cannot run in the sandbox: run git {subcommand} in a terminal"
             )
 
 
@@ -191,10 +190,10 @@ def _check_part(environment: dict[str, str], program: str, arguments: list[str],
     if subcommand != "commit":
         return
     if any(re.match(r"-[^-m]*a|--all", word) for word in words):
-        raise Refused(f"git commit -a may take {whole}, or stage what is here with git add .")
+        raise Refused(f"git commit -a may include {whole}, or stage what is here with git add .")
     staged = _listed(environment, program, settings.root, "diff", "--cached", "--name-only", "-z")
     if other := next((name for name in staged if not name.startswith(place(settings))), ""):
-        raise Refused(f"{other} is staged, too, and git commit would take {whole}")
+        raise Refused(f"{other} is staged, too, and git commit would include {whole}")
 
 
 def _changes_files(arguments: list[str]) -> bool:

@@ -40,12 +40,12 @@ GROUPS: dict[str, tuple[str, StyleRole, str]] = {
 _UNMATCHED = "matches no file"
 KEPT = frozenset(SOURCES.values())
 EMPTY = f"""\
-No rules yet. The mode alone decides what asks ({first_key(command("mode.choose"))}).
+No rules yet. Only the mode decides what needs approval ({first_key(command("mode.choose"))}).
 
 Rules come from three places:
   an approval   {first_key(command("request.session"))} for this session, {first_key(command("request.always"))} for longer
-  settings      allow and deny in config.toml
-  the start     --allow "Shell(git status*)"  --deny "Write(keys/**)"
+  settings      allow, ask and deny in config.toml
+  flags         --allow "Shell(git status*)"  --deny "Write(keys/**)"
 
 Deny comes before ask, ask before allow, all of them before the mode."""
 

@@ -173,7 +173,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         refusing = next((row.server.url for row in self.all_rows if row.server.note in KEY_NOTES), "")
         ask = self.app.push_screen_wait
         url = await ask(AskText("Server URL", value=self._url or refusing, placeholder="http://localhost:8080"))
-        key = await ask(AskText("API key", placeholder="empty: none, or the one it has", is_secret=True)) if url else None
+        key = await ask(AskText("API key", placeholder="empty: no key, or the saved one", is_secret=True)) if url else None
         if url and key is not None:
             self._url = url
             self.say(f"Connecting to {url}…", "$text-muted")

@@ -69,9 +69,9 @@ def read_layout(folder: Path) -> PaneLayout:
     except FileNotFoundError:
         return PaneLayout()
     except json.JSONDecodeError as error:
-        raise LayoutError(f"{file}: line {error.lineno}: {error.msg}; the usual layout is used") from error
+        raise LayoutError(f"{file}: line {error.lineno}: {error.msg}; using the default layout") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise LayoutError(f"{file}: {error}; the usual layout is used") from error
+        raise LayoutError(f"{file}: {error}; using the default layout") from error
     return _checked(file, data)
 
 
@@ -94,7 +94,7 @@ def _checked(file: Path, data: Any) -> PaneLayout:
         is_panes = isinstance(value, list) and all(each in HIDEABLE for each in value)
         if name not in PaneLayout.__dataclass_fields__ or (not is_panes if name == "hidden" else type(value) is not int):
             line = text.count("\n", 0, max(text.find(f'"{name}"'), 0)) + 1
-            raise LayoutError(f"{file}: line {line}: {name} cannot be {value!r}; the usual layout is used")
+            raise LayoutError(f"{file}: line {line}: {name} cannot be {value!r}; using the default layout")
     found = PaneLayout(**{**given, "hidden": tuple(dict.fromkeys(given.get("hidden", ())))})
     for column, cells in (("files", found.files_cells), ("side", found.side_cells)):
         found = found.with_width(column, cells) if cells else found
