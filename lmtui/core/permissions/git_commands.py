@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lmtui.core.permissions.shell_grammar import SimpleCommand, parse, word_set
+from lmtui.core.permissions.shell_grammar import SimpleCommand, outline, parse, word_set
 
 # Letters and names of options; a capital behind a colon, or a name with `=`, takes the next word.  None of them runs a program,
 # asks, or reads or writes a file that it names.
@@ -64,6 +64,11 @@ def writing_git_commands(text: str, root: str = "/workspace") -> tuple[tuple[str
     found = tuple(map(_arguments, commands))
     is_plain = _GAPS.fullmatch(rest) and all(each and (_writes(each) or not unsupported(each)) for each in found)
     return found if is_plain and any(map(_writes, found)) else ()
+
+
+def names_writing_git(text: str) -> bool:
+    """Tell whether any part of a command line is a git command that changes a repository."""
+    return "git" in text and any(each[:1] == ("git",) and each[1:2] and _writes(each[1:]) for each in outline(text).commands)
 
 
 def changes_files(arguments: tuple[str, ...]) -> bool:
