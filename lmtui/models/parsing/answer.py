@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 from lmtui.core.messages import StreamChunk, ToolCallChunk, ToolCallFormat, ToolSpec
 from lmtui.models.parsing.answer_builder import AnswerBuilder, Called, RepetitionGuard, has_stray_end, identity
@@ -166,8 +168,11 @@ _BARE_NAME = re.compile(
 _CODE_BLOCK = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
 _CALL_TAG = r"<[^<>\s]{0,40}(?:tool|call|function|invoke|action)[^<>\n]{0,80}>"
 _ANY_MARK = rf"<[|｜][^<>\n]{{1,60}}>|{_CALL_TAG}|\[[A-Z_]*(?:TOOL|CALL|ARGS)[A-Z_]*\]|call:|to="
-_MARKED = re.compile(rf"^[ \t]*(?:{_ANY_MARK}).{{0,400}}", re.DOTALL | re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,60}(?=\s*[<({\[|\"'\n]|:\S)")
+_KNOWN_MARK = r"</?arg_|</?tool_calls?>|to=functions\.|<[|｜][\w▁ :/\-]{1,60}[|｜]>|✿[A-Z]+✿|\[TOOL_CALLS\]"
+_MARKED = re.compile(rf"({_KNOWN_MARK})|^[ \t]*(?:{_ANY_MARK})", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,60}(?=\s*[<({\[|\"'\n]|:\S)|(?<=to=)[\w.]+")
+_AROUND_CHARS = 400
+_MOST_MARKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,10 +305,13 @@ class AnswerParser:
 
     def _unread(self, text: str) -> list[tuple[str, ParsedCall | RejectedCall]]:
         """Return the call that marks and the name of a tool show, in a form that nothing here can read."""
-        marked = _MARKED.search(_CODE_BLOCK.sub("", text))
-        names = _NAME.findall(marked[0]) if marked else ()
-        spec = next(filter(None, map(self.names.find, names)), None)
-        return [("tag", RejectedCall("it is in a form that cannot be read", spec))] if spec else []
+        said = html.unescape(_CODE_BLOCK.sub("", text))
+        for mark in islice(_MARKED.finditer(said), _MOST_MARKS):
+            start = max(mark.start() - _AROUND_CHARS, 0) if mark[1] else mark.start()
+            near = said[start : mark.end() + _AROUND_CHARS]
+            if spec := next(filter(None, map(self.names.find, _NAME.findall(near))), None):
+                return [("tag", RejectedCall("it is in a form that cannot be read", spec))]
+        return [("tag", RejectedCall("it names no known tool"))] if "<arg_value>" in said and self.names.specs else []
 
     def _quoted(self, found: list[tuple[str, ParsedCall | RejectedCall]]) -> Called | None:
         if found or self._out.is_native:

@@ -276,11 +276,11 @@ class CallBlockParser:
     def _take_family(self, text: str, at: int, end: int, *, is_final: bool) -> int | None:
         """Take a name in the ways of Gemma and GLM; None where it is not one."""
         gemma = GEMMA.match(text, at)
+        if gemma is None and not is_final and GEMMA_MAY_COME.match(text, at):
+            return -1
         spec = self._tools.find(gemma[1] if gemma else text[at:end])
         if spec is None and not self.is_marked:
             return None
-        if gemma is None and not is_final and GEMMA_MAY_COME.match(text, at):
-            return -1
         item = GemmaItem(self._tools, spec) if gemma else glm_at(text, at, end, self._tools, is_final=is_final)
         if item is None or isinstance(item, str):
             return None if item is None else -1

@@ -115,10 +115,11 @@ class StreamBuffer:
             self.at = 0
 
 
-_MARKS = re.compile(r"[<\[{`◁\n>]")
+_MARKS = re.compile(r"[<\[{`◁\n>&]")
 _TICKS = re.compile(r"[`\n]")
 _THINK_MARKS = (re.compile(r"[<\[◁]"), re.compile(r"[<\[◁a]"))  # in harmony also `assistantfinal`
 _BLANK = re.compile(r"\s*")
+_NOTHING_IN = (re.compile(r"(?:<[|｜][^<>]*>\s*)+"), re.compile(r"(?:<[|｜][^<>]*>\s*)+|[`\n ]*`[`\n ]*"))
 _RUN = re.compile(r"`+|\[+|<+|\{+|>+")
 _FENCE_MAY_END = re.compile(r"[ \t]{0,8}[`~]{0,20}[ \t]{0,8}\Z")
 _ANSWER = "it began to write a tool's answer itself"
@@ -221,7 +222,7 @@ class Scanner:
         self._say(blank.end() if blank else tape.at)
         if tape.is_read:
             return False
-        if tape.text[tape.at] in "<[◁":
+        if tape.text[tape.at] in "<[◁&":
             return self._step_mark(is_final=is_final)
         if (is_thinking := self._may_think_unmarked(is_final=is_final)) is not False:
             return bool(is_thinking)
@@ -399,7 +400,9 @@ class Scanner:
                 return self._take_header(is_final=is_final)
             case TagKind.BREAK if self._is_harmony:
                 tape.at += mark.size
-            case TagKind.FRAME if self._has_thought or tape.text.startswith("<|", tape.at):
+            case TagKind.FRAME | TagKind.CLOSE if tape.text[tape.at + 1] in "|｜" or (
+                self._has_thought and mark.kind is TagKind.FRAME
+            ):
                 tape.at += mark.size
                 self._is_line_start = True
             case TagKind.END | TagKind.TURN | TagKind.RESULT | TagKind.BREAK:
@@ -502,7 +505,7 @@ class Scanner:
         elif zone.entries:
             self._call_count += sum(len(entry.found) for entry in zone.entries)
             self._out.call(zone.entries, raw, is_marked=zone.is_marked)
-        elif raw and not (self._call_count and zone.fence.ticks and self._tape.is_read and not raw.strip("`\n ")):
+        elif raw and not (self._tape.is_read and not zone.has_rejected and _NOTHING_IN[bool(self._call_count)].fullmatch(raw)):
             self._out.say(raw)
         blank = raw[len(raw.rstrip()) :]
         self._tail = raw if raw.strip() else self._tail

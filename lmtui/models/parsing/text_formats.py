@@ -56,34 +56,34 @@ _TABLE: dict[TagKind, str] = {
         <|tool_call_begin|> <｜tool▁calls▁begin｜> <｜tool▁call▁begin｜> <|START_ACTION|> <|action_start|> <seed:tool_call>
         <minimax:tool_call> <｜DSML｜function_calls> <｜DSML｜tool_calls> <steptml:toolcall> <start_function_call>
         <|tools_prefix|> <|open|>tools<|sep|> <|tool_call:begin|> <|tool_call:name|>""",
-    TagKind.SOFT: "<json> <tool> <function> <action>",
+    TagKind.SOFT: "<json> <tool> <function> <action> &lt;tool_call&gt; &lt;tool_calls&gt;",
     TagKind.CLOSE: """</tool_call> </tool_calls> </toolcall> </function_call> </function_calls> </functioncall> <|/tool_call|>
         <tool_call|> <|python_end|> [/TOOL_CALLS] [/TOOL_CALL] <|tool_call_end|> <|tool_calls_section_end|> <｜tool▁call▁end｜>
         <｜tool▁calls▁end｜> <|END_ACTION|> <|action_end|> </seed:tool_call> </minimax:tool_call> </｜DSML｜function_calls>
         </｜DSML｜tool_calls> </steptml:toolcall> </json> </tool> </function> </action> </invoke> <end_function_call>
-        <|tools_suffix|> <|close|>tools<|sep|> <|close|>call<|sep|> <|tool_call:end|>""",
+        <|tools_suffix|> <|close|>tools<|sep|> <|close|>call<|sep|> <|tool_call:end|> &lt;/tool_call&gt; &lt;/tool_calls&gt;""",
     TagKind.SEP: "<|tool_call_argument_begin|> <｜tool▁sep｜> <|plugin|> [ARGS] <|constrain|> <tool_sep> <|tool_call:args|>",
     TagKind.THINK: "<think> <thinking> <thought> <reasoning> [THINK] <seed:think> <|START_THINKING|> ◁think▷ "
-    "<|begin_of_thought|> <|open|>think<|sep|> <|channel>thought <|inner_prefix|>",
+    "<|begin_of_thought|> <|open|>think<|sep|> <|channel>thought <|inner_prefix|> <|think|>",
     TagKind.THOUGHT: """</think> </thinking> </thought> </reasoning> [/THINK] </seed:think> <|END_THINKING|> ◁/think▷
         <|end_of_thought|> <|close|>think<|sep|> <channel|> <|inner_suffix|> assistantfinal""",
     TagKind.END: """<|im_end|> <|eot_id|> <|eom_id|> <|end_of_text|> <|endoftext|> <end_of_turn> <|end_of_turn|> <|return|>
         <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> <|call|> <|endofprompt|> <|eot|> <turn|> <|end_of_msg|>
-        <|assistant_end|>""",
+        <|assistant_end|> <|flush|> <|calls|>""",
     TagKind.TURN: """<|im_start|> <|start_header_id|> <|header_start|> <start_of_turn> [INST] [/INST] <|START_OF_TURN_TOKEN|>
-        <|user|> <｜User｜> <|start_of_role|> <|im_user|> <|turn> <|user_start|>""",
+        <|user|> <｜User｜> <|start_of_role|> <|im_user|> <|turn> <|user_start|> <|begin|>user""",
     TagKind.RESULT: """<tool_response> <tool_responses> <|tool_response|> <tool_result> <tool_results> <function_results>
         <function_result> [TOOL_RESULTS] <｜tool▁outputs▁begin｜> <｜tool▁output▁begin｜> <|observation|> <tool_output>
-        <observation> <|tool_response> <start_function_response>""",
+        <observation> <|tool_response> <start_function_response> <|begin|>tool""",
     TagKind.START: "<|start|>",
     TagKind.CHANNEL: "<|channel|> assistantcommentary",
     TagKind.BREAK: "<|end|>",
-    TagKind.FRAME: "<|open|>response<|sep|> <|close|>response<|sep|> <|close|>message<|sep|> <answer> </answer>",
+    TagKind.FRAME: "<|open|>response<|sep|> <|close|>response<|sep|> <|close|>message<|sep|> <answer> </answer> "
+    "<|begin|>assistant <|content|>",
 }
-_ASCII = str.maketrans("｜▁", "|_")  # how DeepSeek's marks come from servers that know only ASCII
-_KINDS = {
-    each.lower(): kind for kind, marks in _TABLE.items() for mark in marks.split() for each in (mark.translate(_ASCII), mark)
-}
+# DeepSeek's marks as they are, as Step3 writes them, and as they come from servers that know only ASCII.
+_WIDTHS: tuple[dict[int, int], ...] = ({}, str.maketrans("▁", "_"), str.maketrans("｜▁", "|_"))
+_KINDS = {mark.translate(each).lower(): kind for kind, marks in _TABLE.items() for mark in marks.split() for each in _WIDTHS}
 _STARTS = frozenset(mark[:size] for mark in _KINDS for size in range(1, len(mark)))
 _ANY = re.compile("|".join(re.escape(mark) for mark in sorted(_KINDS, key=len, reverse=True)), re.IGNORECASE)
 _LONGEST = max(map(len, _KINDS))
@@ -320,12 +320,14 @@ JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "
 FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
 FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
 WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
-GEMMA = re.compile(r"call:\s*([A-Za-z_][\w.\-]{0,80})(?::[A-Za-z_][\w.\-]{0,80}){0,3}\s*(?=[({])")
+GEMMA = re.compile(r"call:\s*(?:default_api[:.])?([A-Za-z_][\w.\-]{0,80})(?::[A-Za-z_][\w.\-]{0,80}){0,3}\s*(?=[({])")
 GEMMA_MAY_COME = re.compile(r"call:\s*[\w.\-:]{0,200}\s*\Z")
 _HEADER = re.compile(r"<\|(start|channel)\|>(.{0,300}?)<\|message\|>", re.DOTALL)
 HEADER_CHARS = 330
 _RECIPIENT = re.compile(r"\bto=([\w.\-]+)")
-_BARE = re.compile(r" to=(functions\.[\w\-]+)(?:\s*(?:<\|constrain\|>)?\s*(?:code|json))?\s*")
+_BARE = re.compile(
+    r" ?to=(functions\.[\w\-]+)(?:\s*(?:<\|(?:channel|constrain)\|>)?\s*(?:commentary|code|json)){0,3}\s*(?:<\|message\|>\s*)?"
+)
 BARE_CHARS = 120
 
 
@@ -353,7 +355,7 @@ def header_at(text: str, at: int) -> Header | None:
 
 
 def bare_header_at(text: str, at: int) -> Header | None:
-    """Return a header whose marks the server left out, behind the word `commentary`: ` to=functions.read json{…}`."""
+    """Return a header of which the server left marks out: ` to=functions.read json{…}`, mostly behind `commentary`."""
     found = _BARE.match(text, at)
     if found is None or not text.startswith("{", found.end()):
         return None
@@ -362,14 +364,14 @@ def bare_header_at(text: str, at: int) -> Header | None:
 
 _RESULTS = frozenset(("tool_output", "tool_outputs", "tool_result", "tool_results", "tool_response", "output", "outputs"))
 _HEADING = re.compile(
-    r"[*_#>\[ ]{0,6}(?:the )?(?:tool|function|call|command|shell)?[ _]?(?:results?|outputs?|responses?|stdout)[*_\] ]{0,4}:",
+    r"[*_#>\[✿ ]{0,6}(?:the )?(?:tool|function|call|command|shell)?[ _]?(?:results?|outputs?|responses?|stdout)[*_\]✿ ]{0,4}:",
     re.IGNORECASE,
 )
 _HEADING_CHARS = 40
-_HEADING_BEGINS = re.compile(r"[*_#>\[ ]{0,6}([A-Za-z]*)")
+_HEADING_BEGINS = re.compile(r"[*_#>\[✿ ]{0,6}([A-Za-z]*)")
 _HEADING_WORDS = ("the", "tool", "function", "shell", "call", "command", "result", "output", "response", "stdout")
-_REACT = re.compile(r"Action:[ \t]*`?([\w.\-]{1,80})`?[ \t]*\r?\n[ \t]*Action[ _]Input:\s*(?=\S)")
-_REACT_MAY_COME = re.compile(r"Action:[^\n]{0,100}(?:\n[^\n:]{0,20}(?::\s*)?)?\Z")
+_REACT = re.compile(r"[\w✿]+:[ \t]*`?([\w.\-]{1,80})`?[ \t]*\r?\n[ \t]*(?:Action[ _]Input|✿ARGS✿):\s*(?=\S)")
+_REACT_MAY_COME = re.compile(r"(?:Action|✿FUNCTION✿):[^\n]{0,100}(?:\n[^\n:]{0,20}(?::\s*)?)?\Z|✿[A-Z]{0,8}✿?\Z")
 _ARROWS = re.compile(r">>>([A-Za-z_][\w.\-]{0,60})\n\s{0,20}(?=\{)")
 _ARROWS_MAY_COME = re.compile(r">{1,2}\Z|>>>(?:[A-Za-z_][\w.\-]{0,60}(?:\n\s{0,20})?)?\Z")
 _SPEAKERS = frozenset(("user", "human", "observation", "tool", "system"))
@@ -377,6 +379,7 @@ _WORD_CHARS = 80
 _TILDES = re.compile(r"(~{3,20})[^\n]{0,80}(?:\n|\Z)")
 _TILDES_MAY_COME = re.compile(r"~{1,2}\Z|~{3,20}[^\n]{0,80}\Z")
 _TO = " to=functions."
+_LEADS_TO = ("commentary", "assistant", "to")
 
 
 class Begins(Enum):
@@ -415,7 +418,7 @@ def beginning_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beg
         return arrows_at(text, at, tools, is_final=is_final)
     if first.isalpha() or first == "_":
         return _word(text, at, tools, is_final=is_final)
-    return Beginning(Begins.TEXT, at)
+    return _react(text, at, at, tools, is_final=is_final) if first == "✿" else Beginning(Begins.TEXT, at)
 
 
 def _fence(text: str, at: int, *, is_final: bool) -> Beginning:
@@ -449,8 +452,10 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
         return Beginning(Begins.SPEAKER, end + 1)
     if name == "Action" and behind.startswith(":"):
         return _react(text, at, end, tools, is_final=is_final)
-    if name.lower().endswith("commentary") and behind and _TO.startswith(behind):
-        header = bare_header_at(text, end)
+    start = at if name == "to" else end
+    to = _TO.lstrip() if name == "to" else _TO
+    if name.lower().endswith(_LEADS_TO) and text[start:] and to.startswith(text[start : start + len(to)]):
+        header = bare_header_at(text, start)
         if header is not None:
             return Beginning(Begins.NAMED_CALL, header.end, header.tool)
         return Beginning(Begins.MORE) if not is_final and len(text) - end < BARE_CHARS else Beginning(Begins.TEXT, end)
@@ -461,8 +466,9 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
         if gemma is None and not is_final and GEMMA_MAY_COME.match(text, at):
             return Beginning(Begins.MORE)
         return Beginning(Begins.CALLS if gemma and tools.find(gemma[1]) else Begins.TEXT, at if gemma else end)
-    is_marked = any(mark.startswith(behind[: len(mark)]) for mark in ("[ARGS]", "[CALL_ID]", "<arg_key>"))
-    if behind and (behind[0] in "({" or is_marked) and tools.find(name) is not None:
+    is_marked = any(mark.startswith(behind[: len(mark)]) for mark in ("[ARGS]", "[CALL_ID]"))
+    is_glm = "<arg_key>".startswith(text[end : end + 40].lstrip()[:9])
+    if behind and (behind[0] in "({" or is_marked or is_glm) and tools.find(name) is not None:
         return Beginning(Begins.CALLS, at)
     return Beginning(Begins.TEXT, end)
 
