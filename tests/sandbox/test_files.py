@@ -174,6 +174,10 @@ async def test_grep_finds_lines_with_context_and_options(sandbox: Sandbox, works
     around = await sandbox.grep("Two", path="poem.txt", context_lines=1)
     assert [(match.line, match.is_context) for match in around] == [(1, True), (2, False), (3, True)]
     assert len(await sandbox.grep("e", max_matches=2, path="poem.txt")) == 2
+    (workspace / os.fsdecode(b"o\xe9.txt")).write_bytes(b"\xe9 (4)\n")
+    assert [(match.path, match.text) for match in await sandbox.grep(r"\(4")] == [("o\ufffd.txt", "\ufffd (4)")]
+    assert [match.path for match in await sandbox.grep("\0", is_literal=True)] == ["binary.dat"]
+    assert "o\ufffd.txt" in await sandbox.glob("*.txt")
     with pytest.raises(SandboxError, match="search failed"):
         await sandbox.grep("(unclosed")
 

@@ -42,8 +42,9 @@ async def test_without_a_repository_names_that_are_never_meant_and_ignored_ones_
 ) -> None:
     fill(workspace, {"node_modules/x.js": "", "src/x.log": "", ".gitignore": "*.log\n"})
     (workspace / "loop").symlink_to(".")
+    (workspace / os.fsdecode(b"src/n\xff")).touch()
     sandbox = await open_sandbox(backend)
-    assert await sandbox.listing.paths(100) == ([".gitignore", "README.md", "src/main.py"], False)
+    assert await sandbox.listing.paths(100) == ([".gitignore", "README.md", "src/main.py", "src/n\udcff"], False)
     assert await sandbox.listing.paths(2) == ([".gitignore", "README.md"], True)
     assert await sandbox.listing.git_status() == {}
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from lmtui.sandbox.guest.protocol import Message
 from tests.sets import for_each
 
 
-def search(root: Path, pattern: str, *, is_literal: bool = True, context_lines: int = 0, max_matches: int = 10) -> Message:
-    query = {"pattern": pattern, "path": "", "glob": "", "ignore_case": False, "is_literal": is_literal}
+def search(
+    root: Path, pattern: str, *, path: str = "", is_literal: bool = True, context_lines: int = 0, max_matches: int = 10
+) -> Message:
+    query = {"pattern": pattern, "path": path, "glob": "", "ignore_case": False, "is_literal": is_literal}
     return grep(Root(str(root)), {**query, "context_lines": context_lines, "max_matches": max_matches})
 
 
@@ -54,3 +57,34 @@ def test_lines_are_numbered_as_editors_do_with_ripgrep_and_without(
         monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     (tmp_path / "a.txt").write_bytes("one\x0c\nt\u2028wo\x85\r\n\nfour x".encode())
     assert [line[1] for line in search(tmp_path, "x", context_lines=1)["matches"]] == [3, 4]
+
+
+def test_a_search_without_ripgrep_finds_the_same_and_reads_big_files_to_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    (root / "a" / "b").mkdir(parents=True)
+    for name, data in {
+        b"latin.txt": b"caf\xe9 needle\n", b"o\xe9.txt": b"one\r\nneedle\r\n", b"a.txt": b"\xef\xbb\xbfneedle",
+        b"wide": "one\nneedle \u6587\n".encode("utf-16"), b"wider": "needle\n".encode("utf-32"), b"a/b/nul": b"needle\0\n",
+        b"a/b/late": b"needle\n" + b"line\n" * 20_000 + b"\0\n", b"a/z": b"needle\nx needle\ny\nz\n",
+        b"log": b"a line of a log\n" * 400_000 + b"needle\n", b"none\xff": b"nothing\0\n", b"empty": b"",
+    }.items():  # fmt: skip
+        Path(os.fsdecode(bytes(root) + b"/" + name)).write_bytes(data)
+
+    def found() -> list[list[tuple[str, int, str, bool]]]:
+        lines = [search(root, "needle$", is_literal=False, context_lines=1, max_matches=50)["matches"]]
+        lines += [search(root, pattern, max_matches=50)["matches"] for pattern in ("needle", "\0")]
+        lines += [search(root, "needle", path=f"a/{name}")["matches"] for name in ("b/late", "b/nul", "z")]
+        return lines
+
+    with_ripgrep, names = found(), glob(Root(str(root)), r".*\.txt", 10)
+    assert sorted(names["paths"]) == ["a.txt", "latin.txt", "o\ufffd.txt"]
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert (found(), glob(Root(str(root)), r".*\.txt", 10)) == (with_ripgrep, names)
+    assert [tuple(line[:3]) for line in with_ripgrep[1]] == [
+        ("a/z", 1, "needle"), ("a/z", 2, "x needle"), ("a.txt", 1, "needle"), ("latin.txt", 1, "caf\ufffd needle"),
+        ("log", 400_001, "needle"), ("o\ufffd.txt", 2, "needle"), ("wide", 2, "needle \u6587"),
+    ]  # fmt: skip
+    assert [line[0] for line in with_ripgrep[2]] == ["a/b/late", "a/b/nul", "none\ufffd", "wider"]
+    assert [len(lines) for lines in with_ripgrep[3:]] == [0, 0, 2]

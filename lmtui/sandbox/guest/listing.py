@@ -6,6 +6,7 @@ it is on PATH, never sees a path from outside: it is started in a folder that wa
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -14,9 +15,12 @@ import stat
 import subprocess
 import tempfile
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from . import beneath, execute, files
 from .beneath import Refused, Root
@@ -35,8 +39,10 @@ _BASE = (
 )
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MAX_LINE = 500
-_MAX_FILE_BYTES = 4_194_304
+_PIECE_CHARS = 1_048_576  # a longer line is searched in pieces
 _MAX_FILES = 100_000
+_WITH_NUL = ("--files-with-matches", "--text", "--mmap", "-e", r"\x00", "./")  # in a map a line of any length takes no memory
+_Line = tuple[str, int, str, bool]  # the path as the disk has it, the number, the text, and whether it is context
 _MAX_RESULT_BYTES = 600_000  # as it travels: letters beyond ASCII are six bytes each
 
 
@@ -57,7 +63,7 @@ def glob(root: Root, expression: str, max_results: int) -> Message:
                     continue
                 dated.append((info.st_mtime, path))
     dated.sort(key=lambda item: (-item[0], item[1]))
-    paths = [path for _, path in dated[:max_results]]
+    paths = [_told(path) for _, path in dated[:max_results]]
     if len(json.dumps(paths)) > _MAX_RESULT_BYTES:
         raise Refused(f"the names of {len(paths):,} files are too much for one answer: use a pattern that matches fewer")
     return {"paths": paths}
@@ -67,13 +73,18 @@ def grep(root: Root, query: Message) -> Message:
     """Return matching lines as [path, line number, text, is context].
 
     `query` has the `pattern`, `is_literal`, `ignore_case`, the `path` to search in, a `glob` (a regular expression over paths,
-    already translated, or empty), `context_lines` and `max_matches`.
+    already translated, or empty), `context_lines` and `max_matches`.  What has a NUL in its text is binary and not searched:
+    the pattern that is a NUL finds these files, and nothing in them.
     """
-    lines = _grep_by_rg(root, query) if shutil.which("rg") else _grep_by_python(root, query)
-    found: list[list[object]] = []
+    if query["pattern"] == "\0":
+        lines: Iterator[_Line] = ((path, 0, "", False) for path, file in _texts(root, query) if file is None)
+    else:
+        lines = _grep_by_rg(root, query) if shutil.which("rg") else _grep_by_python(root, query)
+    found: list[_Line] = []
     matches = size = 0
-    for line in lines:
-        matches += not line[3]
+    for path, number, text, is_context in lines:
+        line = (_told(path), number, text, is_context)
+        matches += not is_context
         size += len(json.dumps(line))
         if matches > query["max_matches"] or size > _MAX_RESULT_BYTES:
             break
@@ -81,18 +92,23 @@ def grep(root: Root, query: Message) -> Message:
     return {"matches": found}
 
 
-def _files(folder: int) -> Iterator[str]:
+def _told(path: str) -> str:
+    """Return a path as it can be in an answer: what is no UTF-8 in it cannot."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _files(folder: int, *which: str) -> Iterator[str]:
     program = shutil.which("rg")
     if program is None:
         yield from walk(folder, "")
         return
-    with _start([program, "--files", "--null", *_BASE], folder) as process:
+    with _start([program, *(which or ("--files",)), "--null", *_BASE], folder) as process:
         assert process.stdout is not None
         rest = b""
         while piece := process.stdout.read(65536):
             *names, rest = (rest + piece).split(b"\0")
             for name in names:
-                yield name.decode("utf-8", "replace")
+                yield os.fsdecode(name)
 
 
 _Rule = tuple[re.Pattern[str], bool, bool]  # what it matches, whether that is not ignored, whether only folders
@@ -128,14 +144,14 @@ def walk(folder: int, prefix: str, max_entries: int = _MAX_FILES) -> Iterator[st
             if is_folder:
                 queue.append((path, rules))
             elif entry.is_file(follow_symlinks=False):
-                yield os.fsencode(path).decode("utf-8", "replace")
+                yield path
 
 
 def _ignore_rules(folder: int, name: str) -> list[_Rule]:
     """Return the rules of an ignore file, as gitignore(5) describes them; none where it cannot be read."""
     try:
         with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
-            lines = file.read(_MAX_IGNORE_BYTES).decode("utf-8", "replace").splitlines()
+            lines = os.fsdecode(file.read(_MAX_IGNORE_BYTES)).splitlines()
     except OSError:
         return []
     base = name.rpartition("/")[0] if name.endswith("/.gitignore") else ""
@@ -190,10 +206,10 @@ def _is_ignored(path: str, rules: list[_Rule], *, is_folder: bool) -> bool:
     return False
 
 
-def _grep_by_rg(root: Root, query: Message) -> Iterator[list[object]]:
+def _grep_by_rg(root: Root, query: Message) -> Iterator[_Line]:
     program = shutil.which("rg")
     assert program is not None
-    arguments = [program, "--json", "--sort=path", *_BASE, f"--context={query['context_lines']}"]
+    arguments = [program, "--json", "--crlf", "--sort=path", *_BASE, f"--context={query['context_lines']}"]
     arguments += ["--ignore-case"] if query["ignore_case"] else []
     arguments += ["--fixed-strings"] if query["is_literal"] else []
     arguments += ["-e", query["pattern"]]
@@ -210,57 +226,81 @@ def _grep_by_rg(root: Root, query: Message) -> Iterator[list[object]]:
         os.close(fd)
 
 
-def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query: Message) -> Iterator[list[object]]:
+def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query: Message) -> Iterator[_Line]:
     assert process.stdout is not None
     matches = re.compile(query["glob"]).match if query["glob"] else None
+    most = query["max_matches"] * (2 * query["context_lines"] + 1)
+    held: list[_Line] = []  # of a file, until it is known to be text
     for raw in process.stdout:
         event = json.loads(raw)
-        if event["type"] not in ("match", "context"):
-            continue
-        data = event["data"]
-        name = _text(data["path"])
-        path = os.path.normpath(f"{real}/{name}").lstrip("/") if is_folder else real
-        if beneath.is_protected(path) or (matches and not matches(path)):
-            continue
-        yield [path, data["line_number"], _text(data["lines"]).rstrip("\n")[:_MAX_LINE], event["type"] == "context"]
+        kind, data = event["type"], event["data"]
+        if kind in ("match", "context"):
+            name = _text(data["path"], "surrogateescape")
+            path = os.path.normpath(f"{real}/{name}").lstrip("/") if is_folder else real
+            if not beneath.is_protected(path) and (not matches or matches(path)):
+                held.append((path, data["line_number"], _shown(_text(data["lines"], "replace")), kind == "context"))
+        if kind == "end" or len(held) > most:
+            yield from held if data.get("binary_offset") is None else ()
+            held = []
     if process.wait() == 2 and process.stderr is not None:
         reason = process.stderr.read(2000).decode("utf-8", "replace").strip()
         if reason:
             raise Refused(f"the search failed: {reason}")
 
 
-def _grep_by_python(root: Root, query: Message) -> Iterator[list[object]]:
+def _grep_by_python(root: Root, query: Message) -> Iterator[_Line]:
     try:
         source = re.escape(query["pattern"]) if query["is_literal"] else query["pattern"]
         expression = re.compile(source, re.IGNORECASE if query["ignore_case"] else 0)
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
         raise Refused(f"the search failed: not a regular expression: {error}") from error
+    for path, file in _texts(root, query):
+        if file is not None:
+            yield from _grep_file(path, file, expression, query["context_lines"])
+
+
+def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO | None]]:
+    """Yield the files to search with their text, as ripgrep reads it, None for a binary one; with ripgrep, no others."""
     matches = re.compile(query["glob"]).match if query["glob"] else None
     fd, real = root.open(query["path"], os.O_RDONLY)
     try:
-        is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
-        names = list(walk(root.fd, real)) if is_folder else [real]
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            names = [real]
+        elif shutil.which("rg"):
+            names = [os.path.normpath(f"{real}/{name}").lstrip("/") for name in _files(fd, *_WITH_NUL)]
+        else:
+            names = list(walk(root.fd, real))
     finally:
         os.close(fd)
-    for path in sorted(names):
-        if not matches or matches(path):
-            yield from _grep_file(root, path, expression, query["context_lines"])
+    for path in sorted(names, key=lambda name: os.fsencode(name).split(b"/")):
+        if matches and not matches(path):
+            continue
+        try:
+            fd, _ = root.open_file(path)
+        except Refused:
+            continue
+        encoding = "utf-16" if os.pread(fd, 2, 0) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        with open(fd, encoding=encoding, errors="replace", newline="\n") as file:
+            is_binary = any("\0" in piece for piece in iter(partial(file.read, _PIECE_CHARS), ""))
+            file.seek(0)
+            yield path, None if is_binary else file
 
 
-def _grep_file(root: Root, path: str, expression: re.Pattern[str], around: int) -> Iterator[list[object]]:
-    try:
-        fd, _ = root.open_file(path)
-    except Refused:
-        return
-    with os.fdopen(fd, "rb") as file:
-        data = file.read(_MAX_FILE_BYTES)
-    if b"\0" in data[:8192]:
-        return
-    lines = [line.removesuffix("\r") for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
-    hits = {number for number, line in enumerate(lines) if expression.search(line)}
-    wanted = {near for hit in hits for near in range(max(0, hit - around), min(len(lines), hit + around + 1))}
-    for number in sorted(wanted):
-        yield [path, number + 1, lines[number][:_MAX_LINE], number not in hits]
+def _grep_file(path: str, file: TextIO, expression: re.Pattern[str], around: int) -> Iterator[_Line]:
+    before: deque[_Line] = deque(maxlen=around)
+    number, after = 1, 0
+    for text in iter(partial(file.readline, _PIECE_CHARS), ""):
+        is_hit = expression.search(text.removesuffix("\n").removesuffix("\r"))
+        line = (path, number, _shown(text), not is_hit)
+        if is_hit:
+            yield from before
+            before.clear()
+        if is_hit or after:
+            yield line
+            after = around if is_hit else after - 1
+        else:
+            before.append(line)
+        number += text.endswith("\n")
 
 
 def _start(arguments: list[str], folder: int | None, source: int | None = None) -> subprocess.Popen[bytes]:
@@ -276,10 +316,13 @@ def _start(arguments: list[str], folder: int | None, source: int | None = None) 
     )
 
 
-def _text(value: dict[str, str]) -> str:
-    if "text" in value:
-        return value["text"]
-    return os.fsdecode(value.get("bytes", "")).encode("ascii", "replace").decode("ascii")
+def _text(value: dict[str, str], errors: str) -> str:
+    """Return what ripgrep tells: text, or bytes that are no UTF-8."""
+    return value["text"] if "text" in value else base64.b64decode(value["bytes"]).decode("utf-8", errors)
+
+
+def _shown(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r")[:_MAX_LINE]
 
 
 MAX_BYTES = 16_777_216
@@ -347,7 +390,7 @@ def _walk(root: Root, max_paths: int) -> Iterator[bytes]:
         for number, path in enumerate(walk(folder, "", 10 * max_paths)):
             if number > max_paths:
                 return
-            yield path.encode("utf-8", "replace")
+            yield os.fsencode(path)
 
 
 def _git(arguments: list[str], settings: Settings, program: bytes, limit_s: float = _GIT_S) -> bytes | None:
