@@ -27,7 +27,7 @@ from lmtui.core.messages import (
 )
 from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
 from lmtui.models.parsing.answer_builder import Called
-from lmtui.models.parsing.call_shapes import ParsedCall, with_arguments
+from lmtui.models.parsing.call_shapes import ARGUMENT_KEYS, NAME_KEYS, ParsedCall, with_arguments
 from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, read_json
 from lmtui.models.provider_errors import stream_error
 
@@ -127,6 +127,7 @@ _MOST = 10**12  # no server counts more tokens or milliseconds
 
 _NAMELESS = "Nothing was run: the call has no name. Send the whole call again, with the name of the tool."
 _NO_ARGUMENTS = ("", "{}", "null")
+_CALL_KEYS = (("id",), NAME_KEYS, ARGUMENT_KEYS)
 
 
 @dataclass(slots=True)
@@ -139,8 +140,11 @@ class _CallParts:
     arguments: list[str] = field(default_factory=list)
     size_chars: int = 0
 
-    def goes_on(self, call_id: str, name: str, arguments: str) -> bool:
-        """Tell whether a chunk belongs to this call: it has no name, continues what is not whole, or says the same again."""
+    def goes_on(self, call_id: str, name: str, arguments: str, *, is_placed: bool) -> bool:
+        """Tell whether a chunk belongs to this call: it has no name, continues what is not whole, or says the same again.
+
+        One that is not `is_placed` (it has no index and no id) says nothing again: its name begins a call.
+        """
         if not name:
             return True
         text = self._text
@@ -149,9 +153,8 @@ class _CallParts:
         if call_id and self.id and call_id != self.id:
             return False
         if text:
-            return name == self.name and (
-                arguments.strip() in _NO_ARGUMENTS or not _is_whole(text) or arguments.startswith(text)
-            )
+            has_none = arguments.strip() in _NO_ARGUMENTS and (is_placed or not self.name)
+            return name == (self.name or name) and (has_none or not _is_whole(text) or arguments.startswith(text))
         is_piece = self.tools.find(self.name + name) or not (self.tools.find(self.name) or self.tools.find(name))
         return name.startswith(self.name) or bool(is_piece)
 
@@ -348,19 +351,20 @@ class StreamAccumulator:
         """Take a chunk of a call: that of its index, else of its id, else the last; or a new one, where it begins one."""
         self._mark()
         inner, place = call.get("function"), call.get("index")
-        function: dict[str, object] = inner if isinstance(inner, dict) else call
+        function = {**call, "function": None, **inner} if isinstance(inner, dict) else call
         index = place if isinstance(place, int) else position
         call_id, name, arguments = (
             each if isinstance(each, str) else json.dumps(each) if isinstance(each, dict | list) else ""
-            for each in (call.get("id"), function.get("name"), function.get("arguments"))
+            for each in (next(filter(None, map(function.get, keys)), "") for keys in _CALL_KEYS)
         )
         if name or arguments:
             self._parser.has_native_calls()
         by_id = next((each for each in self._calls if call_id and each.id == call_id), None)
         parts = (self._by_index.get(index) if index is not None else None) or by_id
-        if parts is None and (index is None or not name) and (arguments or not call_id) and self._calls:
-            parts = self._calls[-1]
-        if parts is None or not parts.goes_on(call_id, name, arguments):
+        last = self._calls[-1] if self._calls else None
+        if parts is None and last and (index is None or not name) and (arguments or not call_id or not last.name):
+            parts = last
+        if parts is None or not parts.goes_on(call_id, name, arguments, is_placed=index is not None or bool(call_id)):
             parts = _CallParts(self._parser.names)
             self._calls.append(parts)
         if index is not None:

@@ -110,8 +110,14 @@ A, B = ("read", READ_A), ("read", READ_B)
     ([piece(index=0, id="x"), piece(index=0, name="read"), piece(index=0, arguments=READ_A)], [A]),
     ([{"index": 0, "id": "x", "name": "read", "arguments": READ_A}], [A]),
     ([piece(index=0, id=""), piece(name="", arguments="")], []),
-    ([piece(index=0, id="x", name=None, arguments=READ_A)], []), ([{}, {"function": None}, {"function": "read"}], []),
+    ([piece(index=0, id="x", name=None, arguments=READ_A)], []), ([{}, {"function": None}], []),
     ([piece(name="read", arguments={"path": "a"}), piece(name="read", arguments={"path": "b"})], [A, B]),
+    ([piece(name="read"), piece(arguments=READ_A), piece(name="read"), piece(arguments=READ_B)], [A, B]),
+    ([piece(arguments=READ_A), piece(name="read")], [A]), ([piece(arguments=READ_A), piece(id="x", name="read")], [A]),
+    ([piece(index=0, arguments='{"path"'), piece(index=0, arguments=': "a"}'), piece(index=0, id="x", name="read")], [A]),
+    ([{"function": "read", "arguments": READ_A}], [A]), ([{"name": "read", "parameters": {"path": "a"}}], [A]),
+    ([{"function": {"name": "read"}, "arguments": {"path": "a"}}], [A]),
+    ([{"index": 0, "function": "read"}, {"index": 0, "arguments": READ_A}], [A]),
 ])  # fmt: skip
 def test_calls_in_pieces_are_put_together_whatever_a_piece_lacks(
     pieces: list[dict[str, object]], wanted: list[tuple[str, str]]
