@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
@@ -41,7 +42,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MAX_LINE = 500
 _PIECE_CHARS = 1_048_576  # a longer line is searched in pieces
 _MAX_FILES = 100_000
-_WITH_NUL = ("--files-with-matches", "--text", "--mmap", "-e", r"\x00", "./")  # in a map a line of any length takes no memory
+_WITH_NUL = ("--files-with-matches", "--text", "--mmap", "-e", r"\x00")  # in a map a line of any length takes no memory
 _Line = tuple[str, int, str, bool]  # the path as the disk has it, the number, the text, and whether it is context
 _MAX_RESULT_BYTES = 600_000  # as it travels: letters beyond ASCII are six bytes each
 
@@ -57,11 +58,8 @@ def glob(root: Root, expression: str, max_results: int) -> Message:
         dated: list[tuple[float, str]] = []
         for path in _files(folder):
             if matches(path) and not beneath.is_protected(path):
-                try:
-                    info = os.stat(path, dir_fd=folder, follow_symlinks=False)
-                except OSError:
-                    continue
-                dated.append((info.st_mtime, path))
+                with suppress(OSError):
+                    dated.append((os.stat(path, dir_fd=folder, follow_symlinks=False).st_mtime, path))
     dated.sort(key=lambda item: (-item[0], item[1]))
     paths = [_told(path) for _, path in dated[:max_results]]
     if len(json.dumps(paths)) > _MAX_RESULT_BYTES:
@@ -98,17 +96,16 @@ def _told(path: str) -> str:
 
 
 def _files(folder: int, *which: str) -> Iterator[str]:
-    program = shutil.which("rg")
-    if program is None:
+    if not shutil.which("rg"):
         yield from walk(folder, "")
         return
-    with _start([program, *(which or ("--files",)), "--null", *_BASE], folder) as process:
+    with _start([*(which or ("--files",)), "--null", *_BASE], folder) as process:
         assert process.stdout is not None
         rest = b""
         while piece := process.stdout.read(65536):
             *names, rest = (rest + piece).split(b"\0")
             for name in names:
-                yield os.fsdecode(name)
+                yield os.path.normpath(os.fsdecode(name))
 
 
 _Rule = tuple[re.Pattern[str], bool, bool]  # what it matches, whether that is not ignored, whether only folders
@@ -207,28 +204,19 @@ def _is_ignored(path: str, rules: list[_Rule], *, is_folder: bool) -> bool:
 
 
 def _grep_by_rg(root: Root, query: Message) -> Iterator[_Line]:
-    program = shutil.which("rg")
-    assert program is not None
-    arguments = [program, "--json", "--crlf", "--sort=path", *_BASE, f"--context={query['context_lines']}"]
-    arguments += ["--ignore-case"] if query["ignore_case"] else []
-    arguments += ["--fixed-strings"] if query["is_literal"] else []
-    arguments += ["-e", query["pattern"]]
-    fd, real = root.open(query["path"], os.O_RDONLY)
-    try:
-        is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
-        if not is_folder:
-            os.close(fd)
-            fd, real = root.open_file(query["path"])
-        # A single file is read as standard input: its name is not looked up a second time.
-        with _start([*arguments, "./" if is_folder else "-"], fd if is_folder else None, None if is_folder else fd) as process:
+    arguments = ["--json", "--crlf", "--sort=path", *_BASE, f"--context={query['context_lines']}", "-e", query["pattern"]]
+    arguments += ["--ignore-case"] * query["ignore_case"] + ["--fixed-strings"] * query["is_literal"]
+    with root.opened(query["path"], os.O_RDONLY) as (place, real):
+        is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
+        if not is_folder and not stat.S_ISREG(os.fstat(place).st_mode):
+            raise Refused(f"{query['path']} is not a regular file")
+        with _start(arguments, place) as process:
             yield from _read_rg(process, real, is_folder, query)
-    finally:
-        os.close(fd)
 
 
 def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query: Message) -> Iterator[_Line]:
     assert process.stdout is not None
-    matches = re.compile(query["glob"]).match if query["glob"] else None
+    matches = re.compile(query["glob"]).match  # an empty one matches anything
     most = query["max_matches"] * (2 * query["context_lines"] + 1)
     held: list[_Line] = []  # of a file, until it is known to be text
     for raw in process.stdout:
@@ -237,15 +225,13 @@ def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query
         if kind in ("match", "context"):
             name = _text(data["path"], "surrogateescape")
             path = os.path.normpath(f"{real}/{name}").lstrip("/") if is_folder else real
-            if not beneath.is_protected(path) and (not matches or matches(path)):
+            if not beneath.is_protected(path) and matches(path):
                 held.append((path, data["line_number"], _shown(_text(data["lines"], "replace")), kind == "context"))
         if kind == "end" or len(held) > most:
             yield from held if data.get("binary_offset") is None else ()
             held = []
-    if process.wait() == 2 and process.stderr is not None:
-        reason = process.stderr.read(2000).decode("utf-8", "replace").strip()
-        if reason:
-            raise Refused(f"the search failed: {reason}")
+    if process.wait() == 2 and process.stderr and (reason := process.stderr.read(2000).decode("utf-8", "replace").strip()):
+        raise Refused(f"the search failed: {reason}")
 
 
 def _grep_by_python(root: Root, query: Message) -> Iterator[_Line]:
@@ -261,20 +247,15 @@ def _grep_by_python(root: Root, query: Message) -> Iterator[_Line]:
 
 def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO | None]]:
     """Yield the files to search with their text, as ripgrep reads it, None for a binary one; with ripgrep, no others."""
-    matches = re.compile(query["glob"]).match if query["glob"] else None
-    fd, real = root.open(query["path"], os.O_RDONLY)
-    try:
-        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+    with root.opened(query["path"], os.O_RDONLY) as (place, real):
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
             names = [real]
         elif shutil.which("rg"):
-            names = [os.path.normpath(f"{real}/{name}").lstrip("/") for name in _files(fd, *_WITH_NUL)]
+            names = [f"{real}/{name}".lstrip("/") for name in _files(place, *_WITH_NUL)]
         else:
             names = list(walk(root.fd, real))
-    finally:
-        os.close(fd)
+    names = list(filter(re.compile(query["glob"]).match, names))
     for path in sorted(names, key=lambda name: os.fsencode(name).split(b"/")):
-        if matches and not matches(path):
-            continue
         try:
             fd, _ = root.open_file(path)
         except Refused:
@@ -287,29 +268,26 @@ def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO | None]]:
 
 
 def _grep_file(path: str, file: TextIO, expression: re.Pattern[str], around: int) -> Iterator[_Line]:
-    before: deque[_Line] = deque(maxlen=around)
-    number, after = 1, 0
+    held: deque[_Line] = deque(maxlen=around + 1)
+    number, left = 1, 0
     for text in iter(partial(file.readline, _PIECE_CHARS), ""):
         is_hit = expression.search(text.removesuffix("\n").removesuffix("\r"))
-        line = (path, number, _shown(text), not is_hit)
-        if is_hit:
-            yield from before
-            before.clear()
-        if is_hit or after:
-            yield line
-            after = around if is_hit else after - 1
-        else:
-            before.append(line)
+        held.append((path, number, _shown(text), not is_hit))
+        left = around + 1 if is_hit else max(left - 1, 0)
+        if left:
+            yield from held
+            held.clear()
         number += text.endswith("\n")
 
 
-def _start(arguments: list[str], folder: int | None, source: int | None = None) -> subprocess.Popen[bytes]:
-    """Start ripgrep in an open folder."""
-    if folder is not None:
-        os.fchdir(folder)  # the keeper is a process of its own
+def _start(arguments: list[str], place: int) -> subprocess.Popen[bytes]:
+    """Start ripgrep in an open folder, or on an open file as its standard input: no name is looked up a second time."""
+    is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
+    if is_folder:
+        os.fchdir(place)  # the keeper is a process of its own
     return subprocess.Popen(
-        arguments,
-        stdin=subprocess.DEVNULL if source is None else source,
+        ["rg", *arguments, "./" if is_folder else "-"],
+        stdin=subprocess.DEVNULL if is_folder else place,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={"PATH": os.environ.get("PATH", os.defpath)},
@@ -363,15 +341,13 @@ def answer(root: Root, message: Message, settings: Settings, program: bytes) -> 
 def _packed(records: Iterable[bytes]) -> Message:
     kept: list[bytes] = []
     room = MAX_BYTES
-    is_cut = False
     for record in records:
         room -= len(record) + 1
         if room < 0:
-            is_cut = True
             break
         kept.append(record)
     data = zlib.compress(b"\0".join(kept), 1)
-    return {"is_cut": is_cut, "data": pack(data)}
+    return {"is_cut": room < 0, "data": pack(data)}
 
 
 def _records(listed: bytes) -> list[bytes]:
@@ -387,10 +363,7 @@ def _folder(root: Root, path: str) -> Iterator[bytes]:
 
 def _walk(root: Root, max_paths: int) -> Iterator[bytes]:
     with root.opened("", os.O_RDONLY | os.O_DIRECTORY) as (folder, _):
-        for number, path in enumerate(walk(folder, "", 10 * max_paths)):
-            if number > max_paths:
-                return
-            yield os.fsencode(path)
+        yield from map(os.fsencode, islice(walk(folder, "", 10 * max_paths), max_paths + 1))
 
 
 def _git(arguments: list[str], settings: Settings, program: bytes, limit_s: float = _GIT_S) -> bytes | None:
