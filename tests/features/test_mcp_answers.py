@@ -69,7 +69,11 @@ async def test_an_answer_of_any_bytes_is_an_answer_or_an_error_at_once(text: byt
     assert expected in (await called([GOOD], answer))[1]
 
 
-@for_each("odd", [{}, None, {"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": ["object"]}])
+@for_each("odd", [
+    {}, None, {"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": ["object"]}, {"properties": [1]},
+    {"properties": {"a": "string"}}, {"required": "a"}, {"required": ["a", 1]}, {"$schema": 5},
+    {"$schema": None, "properties": None, "required": None},
+])  # fmt: skip
 async def test_a_tool_with_an_odd_schema_takes_no_other_away(odd: object) -> None:
     tools = [{"name": "odd", "inputSchema": odd, "outputSchema": odd, "annotations": 3}, {"title": "no name"}, "text", GOOD]
     answer = b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"got it"}]}}'

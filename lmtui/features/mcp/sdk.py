@@ -40,6 +40,7 @@ _NOTHING = "(the tool returned nothing)"
 _EMPTY = "(it is empty)"
 _MOST_CHARS = 1_000_000
 _MOST_BLOCKS = 200
+_SCHEMA_WORDS: Mapping[str, Any] = {"$schema": str | None, "properties": dict | None, "required": list | None}  # the SDK's
 _Contents = types.TextResourceContents | types.BlobResourceContents
 
 
@@ -456,9 +457,17 @@ class _SoundTools:
 
 
 def _sound(tool: dict[str, Any]) -> dict[str, Any]:
-    schema = tool.get("inputSchema")
+    given = tool.get("inputSchema")
+    read = given if isinstance(given, dict) else {}
+    schema = {key: value for key, value in read.items() if isinstance(value, _SCHEMA_WORDS.get(key, object))}
+    if found := schema.get("properties"):
+        schema["properties"] = {name: part if isinstance(part, dict | bool) else {} for name, part in found.items()}
+    if found := schema.get("required"):
+        schema["required"] = [name for name in found if isinstance(name, str)]
+    if schema != given:
+        _log.info("an MCP server's tool %s: left out is what is no schema in inputSchema", sanitize_line(tool["name"][:80]))
     words = {key: tool[key] for key in ("name", "title", "description") if isinstance(tool.get(key), str)}
-    return {**words, "inputSchema": {**(schema if isinstance(schema, dict) else {}), "type": "object"}}
+    return {**words, "inputSchema": {**schema, "type": "object"}}
 
 
 def _words(error: BaseException) -> str:
