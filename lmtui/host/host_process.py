@@ -236,7 +236,8 @@ async def run_host(file: TextIO, config: Config, http: str = "", *, allows_plain
     async with _signals(process.stop):
         watching = asyncio.create_task(process.watch())
         listening = [local_socket(), *tcp]
-        shown = f"{'https' if certificate else 'http'}://{http}" if http else ""
+        at = "".join(f"{http.rpartition(':')[0]}:{each.getsockname()[1]}" for each in tcp)  # port 0 is a free one
+        shown = f"{'https' if certificate else 'http'}://{at}" if at else ""
         write_info(file, HostInfo(os.getpid(), __version__, datetime.now(UTC).isoformat(timespec="seconds"), shown))
         try:
             await serve(app, listening, stop=process.stop, certificate=certificate)

@@ -60,6 +60,18 @@ async def test_a_host_of_another_pid_namespace_is_stopped_and_no_program_that_ha
     assert (await stopping, other.poll()) == (0, None)
 
 
+async def test_a_host_on_any_free_port_says_which_it_is() -> None:
+    with host_lock() as file:
+        serving = asyncio.create_task(run_host(file, Config(), "127.0.0.1:0"))
+        async with asyncio.timeout(20):
+            while (found := running_host()) is None:
+                await asyncio.sleep(0.01)
+        stopping = asyncio.create_task(asyncio.to_thread(_stop))
+        await serving
+    assert await stopping == 0
+    assert int(found.http.removeprefix("http://127.0.0.1:")) > 0
+
+
 def test_what_a_killed_host_left_stops_no_program(other: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "_STOP_LIMIT_S", 0.1)
     with host_lock() as file:
