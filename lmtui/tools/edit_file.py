@@ -137,15 +137,24 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
         )
     _check_known(content, file, arguments, context)
     old, new = _shown_text(content, file), _new_text(arguments, content, file, is_doubted=context.is_doubted)
-    is_grown = arguments.is_append and content is not None
     data = file.encode(new) if file is not None else new.encode("utf-8", "replace")
+    remark = _remark(arguments.content, new, file)
     if content is not None and content.data == data:
-        return ToolResult("ok, unchanged", "unchanged")
-    base = content.sha256 if is_grown and content is not None else None
+        return ToolResult(f"ok, unchanged{remark}", "unchanged")
+    base = content.sha256 if content is not None and arguments.is_append else None
     await context.sandbox.write_file(arguments.path, data, expect_sha256=context.seen.get(arguments.path, base))
     change = await asyncio.to_thread(describe_change, arguments.path, old, new)
-    remark = "" if new.endswith(arguments.content[-1:]) else " (its last line ends as before)"
     return ToolResult(f"ok{remark}", counts(change), changes=(change,))
+
+
+def _remark(given: str, new: str, file: TextFile | None) -> str:
+    """Say what a file has otherwise than it was given: the end of its last line, and line ends where they are mixed."""
+    ends = {line[len(line.rstrip("\r\n")) :] for line in lines_of(file.text)} - {""} if file is not None else set()
+    is_other = given and given.endswith(("\n", "\r")) != new.endswith(("\n", "\r"))
+    remark = " (its last line ends as before)" if is_other else ""
+    if file is not None and len(ends) > 1:
+        remark += f" (its line ends are mixed: lines that stay keep theirs, others end in {file.newline!r})"
+    return remark
 
 
 def _new_text(
@@ -327,14 +336,11 @@ def _ambiguous(lines: list[int]) -> str:
 def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: bool) -> Edited:
     """Compare line by line without trailing white space, then without indentation; the match must be of whole lines."""
     lines = lines_of(text)
-    wanted = _bare(search)
-    while wanted and not wanted[0].strip():
-        wanted = wanted[1:]
-    while wanted and not wanted[-1].strip():
-        wanted = wanted[:-1]
-    if not wanted:
+    bare, wanted = _bare(text), _bare(search)
+    full = [number for number, line in enumerate(wanted) if line.strip()]
+    if not full:
         raise ToolError("the text to replace is only white space and is not in the file")
-    bare = _bare(text)
+    wanted = wanted[full[0] : full[-1] + 1]
     for remark, form in (("found ignoring white space at line ends", str.rstrip), ("found ignoring indentation", str.strip)):
         places = _places([form(line) for line in bare], [form(line) for line in wanted])
         if len(places) > 1 and not is_all:
@@ -406,7 +412,9 @@ def _reindented(replace: str, wanted: list[str], found: list[str], unit: str) ->
 
 
 def _in_tabs(text: str, search: str, replace: str) -> str:
-    """Return a replacement in tabs where the file has only tabs and the replacement only spaces.
+    """Return a replacement in tabs where the file has only tabs, or mostly and the search has, and the replacement only spaces.
+
+    Lines of one depth alone are taken to be as deep as the search.
 
     Raises:
         ToolError: how many spaces are a tab is not clear.
@@ -414,9 +422,12 @@ def _in_tabs(text: str, search: str, replace: str) -> str:
     lines = lines_of(replace)
     spaces = [len(_indent(line)) for line in lines if line.startswith("  ") and line.strip()]
     only_tabs = re.search(r"^\t", text, re.MULTILINE) and not re.search(r"^ {2,}\S", text, re.MULTILINE)
-    if not spaces or not only_tabs or re.search(r"^\t", replace, re.MULTILINE):
+    has_tabs = only_tabs or (re.search(r"^\t", search, re.MULTILINE) and _indent_unit(_bare(f"{text}\n{search}")) == "\t")
+    if not spaces or not has_tabs or re.search(r"^\t", replace, re.MULTILINE):
         return replace
-    width = math.gcd(*spaces)
+    width, depth = math.gcd(*spaces), len(search) - len(search.lstrip("\t"))
+    if depth and len(_indent(lines[0])) == width == max(spaces) > depth and width % depth == 0:
+        width //= depth
     if width not in (2, 3, 4, 8) or f"\n{search}" not in f"\n{text}":
         raise ToolError("the file is indented with tabs; nothing was changed", "Give tabs, and whole lines.")
     return "".join("\t" * (len(_indent(line)) // width) + line.lstrip(" ") if line.startswith("  ") else line for line in lines)

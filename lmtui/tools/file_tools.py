@@ -280,9 +280,8 @@ async def _mkdir(arguments: MkdirArguments, context: ToolContext) -> ToolResult:
 
 
 def _read_title(arguments: ReadArguments) -> str:
-    if arguments.offset == 1 and arguments.limit == _DEFAULT_LINES:
-        return arguments.path
-    return f"{arguments.path} from {arguments.offset}"
+    is_plain = arguments.offset == 1 and arguments.limit == _DEFAULT_LINES
+    return arguments.path if is_plain else f"{arguments.path} from {arguments.offset}"
 
 
 READ = Tool(

@@ -170,6 +170,9 @@ async def test_a_text_with_a_line_that_stands_for_others_changes_nothing() -> No
     ("f:\n    g:\n        b()\n", "g:\n    b()", "g:\n    b(1,\n      2)", "f:\n    g:\n        b(1,\n          2)\n"),
     ("all:\n\techo\n", "all:", "all: x\n    date", "all: x\n\tdate\n\techo\n"),
     ("    s = {\n\t\t  x\n", "s = {", "s = {\n  y", "    s = {\n  y\n\t\t  x\n"),
+    ("f:\n\ta\n  # c\n", "\ta", "    d", "f:\n\td\n  # c\n"),
+    ("f:\n\tif a:\n\t\tb\n", "\t\tb", "        c\n        d", "f:\n\tif a:\n\t\tc\n\t\td\n"),
+    ("f:\n\tif a:\n\t\tb\n", "\t\tb", "        if c:\n            d", "f:\n\tif a:\n\t\tif c:\n\t\t\td\n"),
 ])  # fmt: skip
 def test_new_lines_have_the_indentation_of_the_file(text: str, search: str, replace: str, expected: str) -> None:
     assert apply_edit(text, search, replace).text == expected

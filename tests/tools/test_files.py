@@ -226,6 +226,18 @@ async def test_write_keeps_the_form_of_the_file(old: bytes, content: str, new: b
     assert bench.sandbox.files["a"] == new
 
 
+@for_each(("old", "content", "remark"), [
+    (b"a\rb\r", "a\nx\n", ""), (b"a\rb", "a\nx\n", " (its last line ends as before)"), (b"a\r\nb\r\n", "x\ny\n", ""),
+    (b"a\r\nb\nc\r\n", "a\nB\nc\n", " (its line ends are mixed: lines that stay keep theirs, others end in '\\r\\n')"),
+    (b"a\r\nb\nc\r\n", "a\r\nb\r\nc\r\n",
+     ", unchanged (its line ends are mixed: lines that stay keep theirs, others end in '\\r\\n')"),
+])  # fmt: skip
+async def test_write_says_where_line_ends_are_not_as_they_were_given(old: bytes, content: str, remark: str) -> None:
+    context = replace(Bench(a=old).context(), knows=lambda _: True)
+    result = await REGISTRY.prepare("write", json.dumps({"path": "a", "content": content})).run(context)
+    assert result.text == f"ok{remark}"
+
+
 async def test_an_append_keeps_line_ends_and_is_refused_where_the_file_changed_or_cannot_hold_it() -> None:
     bench = Bench(a=b"a\r\n", b=b"\xe4\n")
     await bench.call("write", path="a", content="b\n", append=True)
