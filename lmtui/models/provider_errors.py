@@ -20,21 +20,28 @@ PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_
 _OWN_LIMIT = re.compile(r"max_(?:completion_|new_|output_)?tokens|(?:completion|output|new) tokens", re.IGNORECASE)
 _CODES = re.compile(r'"(?:code|type)"\s*:\s*"([^"]+)"')
 _UNIT = (
-    r"(?:context|tokens?\b|window|prompt|n ctx|inputs?\b(?! should| image)|(?:model|seq\w*|session|query|current|total) len)"
+    r"(?:context|tokens?\b|window|prompt|n ctx|n positions|inputs?\b(?! should| image)|上下文|(?:输入|最大)长度"
+    r"|(?:model|seq\w*|session|query|current|total) len)"
 )
 _OVER = (
-    r"(?:exceed(?!\w* (?:the )?(?:time|deadline|\d+ ?m?s\b))|overflow|too (?:long|large|many|big)|(?:long|larg|great)er than)"
+    r"(?:exceed(?!\w* (?:the )?(?:time|deadline|\d+ ?m?s\b))|overflow|too (?:long|large|many|big)|(?:long|larg|great)er than"
+    r"|(?:not|n't) fit|surpass|\bover (?:the )?(?=\d)|超过|超出|超限|[过太]长)"
 )
 _LIMIT = (
-    r"(?:(?:more|less|fewer) than|at most|max|limit|not enough|[<>]=?|only|\[\d+,|too (?:long|large|big) for"
-    r"|context size|n ctx)"
+    r"(?:(?:more|less|fewer) than|at most|(?:support|allow)s? up to|max|limit|not enough|[<>]=?|only|\[\d+,"
+    r"|too (?:long|large|big) for|context size|n ctx|n positions|not possible)"
 )
-_TOKENS = r"(?<![\d.])(?<!by )(\d{1,3}(?:,\d{3})+|\d{3,8})(?![\d,]*(?: ?(?:m?s|sec\w*|\w?i?b|bytes?|char\w*)\b| ?>|\d))"
-_OVERFLOW = re.compile(rf"{_UNIT}.{{0,40}}{_OVER}|{_OVER}.{{0,40}}{_UNIT}", re.IGNORECASE)
+_FULL = r"reduce the length|beyond.{0,40}n positions|(?:kv ?cache|context|window)\D{0,20}\bfull\b"
+_OTHER = re.compile(r"quota|afford|credits?\b|billing|rate limit|per (?:second|minute|hour|day)|\btop [kp]\b", re.I)
+_OF_REQUEST = re.compile(r"context|prompt|input|window|messages|length|request", re.I)
+_NO_LIMIT = r"(?<![\d.])(?<!by )(?<!prompt of )"
+_TOKENS = rf"{_NO_LIMIT}(\d{{1,3}}(?:,\d{{3}})+|\d{{3,8}})(?![\d,]*(?: ?(?:m?s|sec\w*|\w?i?b|bytes?|char\w*)\b| ?>|\d))"
+_OVERFLOW = re.compile(rf"{_UNIT}.{{0,40}}{_OVER}|{_OVER}.{{0,40}}{_UNIT}|{_FULL}", re.IGNORECASE)
 _NEAR_LIMIT = re.compile(
     rf"{_UNIT}.{{0,80}}{_LIMIT}\D{{0,60}}{_TOKENS}|{_LIMIT}\D{{0,60}}{_TOKENS}.{{0,80}}{_UNIT}", re.IGNORECASE
 )
 _WINDOW = re.compile(rf"(?:{_OVER}|{_LIMIT})(?<!too long)(?<!too large)\D{{0,60}}{_TOKENS}", re.IGNORECASE)
+_PAIR = re.compile(rf"{_TOKENS} ?/ ?{_TOKENS}")
 _NO_MODEL = re.compile(r"model.{0,80}(?:not found|does not exist|not loaded|no such|unknown|invalid)|no models? loaded", re.I)
 _LOADING = re.compile(r"loading|is starting|not ready", re.IGNORECASE)
 _NO_MEMORY = re.compile(
@@ -73,9 +80,8 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if status in (408, 409, 429):
         return ProviderError(Fault.BUSY, f"{url} is busy (HTTP {status}: {said})", "Wait a little and try again.")
     if status == 503 and _LOADING.search(said):
-        hint = "A large model takes minutes to load."
-        return ProviderError(Fault.LOADING, f"{url} is still loading the model", hint)
-    if status not in (401, 403, 404) and (full := overflow(said, body)):
+        return ProviderError(Fault.LOADING, f"{url} is still loading the model", "A large model takes minutes to load.")
+    if status not in (401, 402, 403, 404) and (full := overflow(said, body, is_too_large=status == 413)):
         return full
     if _NO_TOOLS.search(said):
         hint = "Set call_form to text, or start the server with tool calls."
@@ -83,8 +89,7 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if "html" in content_type and (status < 500 or status == 501):
         return not_a_server(url, content_type, body.strip())
     if status in (401, 403):
-        hint = KEY_HINT
-        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
+        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", KEY_HINT)
     if _NO_MODEL.search(said) or (status == 404 and "model" in said.lower()):
         hint = "`lmtui models` lists what the server has; choose with --model."
         return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r}: {said}", hint)
@@ -121,18 +126,20 @@ def stream_error(error: object) -> ProviderError:
     return ProviderError(Fault.STREAM_ERROR, f"the server broke off with an error: {said}", "Look at the server's log.")
 
 
-def overflow(said: str, body: str) -> ContextOverflow | None:
+def overflow(said: str, body: str, *, is_too_large: bool = False) -> ContextOverflow | None:
     """Return the error for a request that is larger than the window, None where a text does not speak of that.
 
     Each server says it otherwise, and in each version: what counts is a word for what is full close to one for too much, or
-    to a limit in tokens.  The number behind the limit is the window.
+    to a limit in tokens.  The number behind the limit is the window, and the smaller one of `5000/4096`.
     """
-    text = _OWN_LIMIT.sub("", " ".join((said, *_CODES.findall(body)))).replace("_", " ")
+    text, own_limits = _OWN_LIMIT.subn("", " ".join((said, *_CODES.findall(body))))
+    text = text.replace("_", " ")
     match = re.search(r'"n_ctx"\s*:\s*(\d{1,9})\b', body)
-    if match is None and not _OVERFLOW.search(text) and not _NEAR_LIMIT.search(text):
+    is_other = _OTHER.search(text) or (own_limits and not _OF_REQUEST.search(text))
+    if not match and not is_too_large and (is_other or not (_OVERFLOW.search(text) or _NEAR_LIMIT.search(text))):
         return None
-    match = match or _WINDOW.search(text)
-    window = int(match[1].replace(",", "")) if match else 0
+    match = match or _PAIR.search(text) or _WINDOW.search(text)
+    window = min(int(each.replace(",", "")) for each in match.groups()) if match else 0
     size = f" of {window:,} tokens" if window else ""
     return ContextOverflow(
         f"the request does not fit the model's window{size}: {said}",

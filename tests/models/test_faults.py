@@ -94,6 +94,13 @@ def test_a_page_that_takes_no_requests_is_no_model_server_and_of_a_proxys_only_t
     ("Token limit exceeded: 9000 > 8192", 8192),
     ("prompt too long; exceeded max context length by 904 tokens", 0),
     ("exceeded model token limit: 8192 (requested: 9000)", 8192),
+    ("The request (9000 tokens) does not fit in the context of 8,192 tokens", 8192), ("Cannot fit prompt", 0),
+    ("Cannot fit prompt of 5000 tokens into the window", 0), ("This model supports up to 4096 tokens", 4096),
+    ("Input surpasses the model's capacity of 4096 tokens", 4096),
+    ("Sequence of 5000 is beyond the model's n_positions (4096)", 4096),
+    ("Requested context of 9000 tokens is not possible; 4096 available", 4096), ("KV cache is full", 0),
+    ("Please reduce the length of the messages.", 0), ("输入的 token 数超出最大长度限制 8192", 8192), ("上下文长度超过限制", 0),
+    ("Context length exceeded: 5000/4096", 4096), ("9,000 input tokens are over the 8,192 limit", 8192),
 ])  # fmt: skip
 @for_each(("status", "form"), [
     (400, '{"error": {"message": %s}}'),
@@ -114,6 +121,13 @@ def test_a_full_window_is_known_by_its_code_and_its_size_from_a_field() -> None:
     for code in ("context_length_exceeded", "exceed_context_size_error", "prompt_too_long"):
         body = json.dumps({"error": {"message": "Bad request.", "code": code}})
         assert isinstance(status_error(URL, "m", 400, body), ContextOverflow)
+
+
+def test_a_request_that_is_too_large_is_a_full_window_and_money_is_not() -> None:
+    for body in ("", "<h1>413 Request Entity Too Large</h1>", '{"error": {"message": "Request too large"}}'):
+        assert isinstance(status_error(URL, "m", 413, body, "text/html"), ContextOverflow)
+    said = "You requested up to 65536 tokens, but can only afford 1200"
+    assert status_error(URL, "m", 402, said).fault is Fault.REJECTED
 
 
 @for_each("said", [
@@ -137,6 +151,11 @@ def test_a_full_window_is_known_by_its_code_and_its_size_from_a_field() -> None:
     "Unterminated string at 1234, line 300 in messages",
     "logprobs is only supported with 100 or fewer",
     "The model supports only 1024 images",
+    "Unexpected token beyond position 1234, parsed up to 1233",
+    "You exceeded your current quota of tokens, please check your plan",
+    "top_k must be at most 1000 tokens",
+    "You requested up to 65536 tokens, but can only afford 1200",
+    "max_tokens is too large: 5000. This model can generate up to 4096 tokens",
 ])  # fmt: skip
 def test_another_limit_is_no_full_window(said: str) -> None:
     assert not isinstance(status_error(URL, "m", 400, json.dumps({"error": {"message": said}})), ContextOverflow)
