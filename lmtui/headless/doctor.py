@@ -28,7 +28,7 @@ from lmtui.core.servers import ServerFound, size_text, window_words
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir, themes_dir
 from lmtui.plain_files import list_plain
 
-_LEAST_FREE, _MOST_MEMORY = 5_000_000_000, 0.9
+_LEAST_FREE, _MOST_MEMORY, _MOST_NAMED = 5_000_000_000, 0.9, 20
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
 
 
@@ -94,8 +94,13 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
     yield from (CheckRow("settings", NONE, sanitize_line(text)) for text in loaded.not_used)
 
 
-def _role_rows(loaded: Loaded, servers: Sequence[ServerFound]) -> Iterable[CheckRow]:
-    """Tell which models that roles name the first server, which is the one in use, does not have."""
+def _model_rows(loaded: Loaded, servers: Sequence[ServerFound]) -> Iterable[CheckRow]:
+    """Tell which models that the settings name the first server, which is the one in use, or its pool does not have."""
+    model, used = loaded.config.model, [each for each in servers if each.pool] or servers[:1]
+    there = {name: None for server in used for each in server.models for name in (each.name, each.instance) if name}
+    if model and there and there.keys().isdisjoint((model, f"{model}:latest")):
+        text = f"{servers[0].url} lists no model called {model!r}: it may answer with another"
+        yield CheckRow("models", WARNING, text, f"It has {sanitize_line(', '.join([*there][:_MOST_NAMED]))}.")
     if lacks := lacking_models(loaded.config, servers[0]):
         yield CheckRow("roles", WARNING, f"{servers[0].url} has no such model: {lacks}", "Change the setting roles.")
 
@@ -143,14 +148,8 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
         return [CheckRow("models", FAILURE, str(error), error.hint)]
     wanted = loaded.config.url
     if wanted and not any(is_same_server(server.url, wanted) for server in servers):
-        return [
-            CheckRow(
-                "models",
-                WARNING,
-                f"no model server answers at {wanted}",
-                "Start it, or name another: LLM_URL, or `url` in your settings.",
-            )
-        ]
+        hint = "Start it, or name another: LLM_URL, or `url` in your settings."
+        return [CheckRow("models", WARNING, f"no model server answers at {wanted}", hint)]
     if not servers:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address (LLM_URL, `url`); `lmtui demo` needs none."
         return [CheckRow("models", WARNING, "no model server answers", hint)]
@@ -158,7 +157,7 @@ async def _server_rows(loaded: Loaded) -> list[CheckRow]:
         CheckRow("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {server_offer(server)}")
         for server in servers
     ]
-    return [*rows, *_role_rows(loaded, servers), *memory_rows(loaded, servers[0])]
+    return [*rows, *_model_rows(loaded, servers), *memory_rows(loaded, servers[0])]
 
 
 def memory_rows(loaded: Loaded, server: ServerFound) -> Iterable[CheckRow]:

@@ -118,6 +118,17 @@ async def test_a_role_whose_model_is_not_there_is_a_warning(workspace: Path, cap
     assert [(row["state"], "title: egret" in row["text"]) for row in found] == [("warning", True)]
 
 
+@pytest.mark.parametrize(("model", "told"), [("egret", [("warning", "It has heron.")]), ("heron", [])])
+async def test_a_model_that_the_server_in_use_does_not_list_is_a_warning(
+    model: str, told: list[tuple[str, str]], workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with ScriptedServer(Scenario((), models=("heron",))) as server:
+        loaded = Loaded(Config(url=server.url, model=model), {})
+        code = await report(workspace, loaded, argparse.Namespace(offline=False, json=True))
+    found = [row for row in json.loads(capsys.readouterr().out) if "no model called 'egret'" in row["text"]]
+    assert ([(row["state"], row["hint"]) for row in found], code >= len(told)) == (told, True)
+
+
 def test_a_model_that_is_larger_than_the_memory_is_a_warning_on_this_machine_alone() -> None:
     total = memory_bytes()
     models = tuple(
