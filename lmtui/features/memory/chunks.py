@@ -1,7 +1,7 @@
 """Cuts files into the chunks that a search returns, and texts into the words by which they are found.  No I/O.
 
-Code is cut by its lines and their indentation, Python too: `ast.parse` keeps every other thread waiting while it works, may
-crash the interpreter on a hostile file (its documentation says so), and knows nothing of a file that does not parse.
+Code is cut at its blank lines, Python too: `ast.parse` keeps every other thread waiting while it works, may crash the
+interpreter on a hostile file (its documentation says so), and knows nothing of a file that does not parse.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from lmtui.tools.text import lines_of
 
 MAX_CHUNK_CHARS = 1_500
 _SMALL_CHARS = 700
-_HEAD_CHARS = 200
-_MAX_DEPTH = 12
 _MAX_TITLE_CHARS = 300
 _MAX_TOKEN_CHARS = 100
 _LONG_LINE_CHARS = 3_000
@@ -40,9 +38,6 @@ _DEFINED = re.compile(
     r"const|let|var|val|static|sub|proc|defmodule|defp|defn)[ \t*]+(?:\([^()\n]{0,80}\)[ \t]*)?([^\W\d][\w$.]*)"
 )
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:[ \t]*:[^=\n]{1,80})?[ \t]*=(?!=)")
-_NESTED = re.compile(r"[ \t]*(?:[a-z]+[ \t]+)*(?:def|class|function|func|fn|fun|interface|struct|enum|trait|impl)[ \t]")
-_BEGINS = re.compile(r"[ \t]*(?:@|(?:async[ \t]+)?(?:def|class)[ \t])")
-_ENDS = re.compile(r"[ \t]*[)\]}]|[ \t]*(?:else|elif|except|finally|end|catch)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,7 @@ def cut(path: str, text: str) -> list[Chunk]:
     lines = lines_of(text)
     if not lines:
         return []
-    parts = _sections(lines) if path.lower().endswith(_MARKDOWN) else _blocks(lines, 0, len(lines), "", _MAX_DEPTH)
+    parts = _sections(lines) if path.lower().endswith(_MARKDOWN) else _blocks(lines)
     found: list[Chunk] = []
     for start, end, title in parts:
         shown = [at for at in range(start, end) if lines[at].strip()]
@@ -113,39 +108,17 @@ def _by_blank_lines(lines: Sequence[str], start: int, end: int) -> list[Part]:
     return [part for a, b in pairwise([*starts, end]) for part in _by_size(lines, a, b)]
 
 
-def _blocks(lines: Sequence[str], start: int, end: int, outer: str, depth: int) -> list[Part]:
-    """Cut code at its least indented definitions and paragraphs, and what is too long for a chunk further inside."""
-    starts = _starts(lines, start, end, is_top=depth == _MAX_DEPTH) if depth else []
-    if len(starts) < 2 and depth < _MAX_DEPTH:
-        return [(a, b, outer) for a, b, _ in _pack(_by_blank_lines(lines, start, end), lines, MAX_CHUNK_CHARS)]
-    is_headed = depth < _MAX_DEPTH and len(starts) > 2 and _size(lines, start, starts[1]) < _HEAD_CHARS
-    if is_headed and _size(lines, start, starts[2]) <= MAX_CHUNK_CHARS:
-        del starts[1]  # a line or two above the first part are not a chunk
-    found: list[Part] = []
-    small: list[Part] = []
-    for a, b in pairwise([*starts, end]):
-        names = _names(lines, a, b, outer)
-        size = _size(lines, a, b)
-        if size <= MAX_CHUNK_CHARS:
-            small.append((a, b, names or outer))
-            continue
-        found += [*_pack(small, lines, _SMALL_CHARS), *_blocks(lines, a, b, names.partition(" ")[0] or outer, depth - 1)]
-        small = []
-    return [*found, *_pack(small, lines, _SMALL_CHARS)]
-
-
-def _starts(lines: Sequence[str], start: int, end: int, *, is_top: bool) -> list[int]:
-    """Return where the blocks of some lines begin: at paragraphs and definitions with the least indentation among these."""
-    found: list[tuple[int, int]] = []
-    is_decorated = False
-    for at in range(start + 1, end):
-        line = lines[at]
-        begins = _BEGINS.match(line) is not None
-        if line.strip() and (begins or not lines[at - 1].strip()) and not is_decorated and not _ENDS.match(line):
-            found.append((len(line) - len(line.lstrip()), at))
-        is_decorated = begins and line.lstrip().startswith("@")
-    least = 0 if is_top else min((indent for indent, _ in found), default=0)
-    return [start, *(at for indent, at in found if indent == least)]
+def _blocks(lines: Sequence[str]) -> Iterator[Part]:
+    """Yield the parts of code: paragraphs that fit together, each with the names that it defines and what they are in."""
+    outer = ""
+    for first, last, _ in _pack(_by_blank_lines(lines, 0, len(lines)), lines, _SMALL_CHARS):
+        names: list[str] = []
+        for line in lines[first:last]:
+            is_inside = line[:1].isspace()
+            if (match := _DEFINED.match(line) or (None if is_inside else _ASSIGNED.match(line))) is not None:
+                outer = outer if is_inside else match[1]
+                names.append(f"{outer}.{match[1]}" if is_inside and outer else match[1])
+        yield first, last, " ".join(dict.fromkeys(names)) or outer
 
 
 def _pack(parts: Sequence[Part], lines: Sequence[str], most: int) -> list[Part]:
@@ -173,25 +146,6 @@ def _by_size(lines: Sequence[str], start: int, end: int) -> Iterator[Part]:
 
 def _size(lines: Sequence[str], start: int, end: int) -> int:
     return sum(map(len, lines[start:end]))
-
-
-def _names(lines: Sequence[str], start: int, end: int, outer: str) -> str:
-    """Return what some lines define, each name with what is around it."""
-    around: list[tuple[int, str]] = []
-    found: list[str] = []
-    for line in lines[start:end]:
-        match = _DEFINED.match(line) or _ASSIGNED.match(line)
-        indent = len(line) - len(line.lstrip())
-        if match is None or (indent and not _NESTED.match(line)):
-            continue
-        around = [each for each in around if each[0] < indent]
-        if not found and outer.rpartition(".")[2] == match[1]:  # the line that begins what is cut further
-            found.append(outer)
-            around.append((indent, ""))
-            continue
-        found.append(".".join(filter(None, (outer, *(name for _, name in around), match[1]))))
-        around.append((indent, match[1]))
-    return " ".join(dict.fromkeys(found))
 
 
 _TOKEN = re.compile(r"\w+(?:\.\w+)*")
