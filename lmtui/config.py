@@ -39,9 +39,9 @@ _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 class Loaded:
     """The settings in force, where each came from (all sources of a list), and what the workspace's files do not get.
 
-    `retired` are settings of earlier versions.  `waiting` are those of the folder that hold once it is trusted, `digest` the
-    SHA-256 (hex) of them with their values: an answer holds for just that.  `not_used` is what files of another program
-    say that has no meaning here.
+    `retired` are settings of earlier versions, with what takes their place.  `waiting` are those of the folder that hold once
+    it is trusted, `digest` the SHA-256 (hex) of them with their values: an answer holds for just that.  `not_used` is what
+    files of another program say that has no meaning here.
     """
 
     config: Config
@@ -84,7 +84,8 @@ def setting_flags(given: Iterable[str]) -> dict[str, Any]:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not sign or name not in SETTINGS:
             problem = f"{text!r} does not set a known setting; write it as in -c seed=7"
-            raise ConfigError(f"{name} is no longer used" if name in RETIRED else problem, _nearest(name))
+            retired = "; ".join(filter(None, (f"{name} is no longer used", RETIRED.get(name, ""))))
+            raise ConfigError(retired if name in RETIRED else problem, _nearest(name))
         try:
             flags[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -261,12 +262,13 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
-    retired.update(dict.fromkeys(sorted(RETIRED & found.keys())))
+    told = (f"{name} ({RETIRED[name]})" if RETIRED[name] else name for name in sorted(RETIRED.keys() & found.keys()))
+    retired.update(dict.fromkeys(told))
     servers = found.get("servers")
     if isinstance(servers, list) and any(_WEIGHT.search(str(each)) for each in servers):
         found["servers"] = [_WEIGHT.sub("", each) if isinstance(each, str) else each for each in servers]
         retired["weight=N of servers"] = None
-    for name in found.keys() - RETIRED - SETTINGS.keys():
+    for name in found.keys() - RETIRED.keys() - SETTINGS.keys():
         raise ConfigError(f"{path} has no setting called {name!r}", _nearest(name))
     return {name: convert(name, value, str(path)) for name, value in found.items() if name not in RETIRED}
 

@@ -344,14 +344,16 @@ def test_a_server_that_a_trusted_folder_names_does_not_get_the_users_key(
 def test_a_setting_of_an_earlier_version_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
     config_dir().mkdir(parents=True)
-    (config_dir() / "config.toml").write_text('language_servers = "off"\ntheme = "dusk"\n')
+    (config_dir() / "config.toml").write_text('language_servers = "off"\nmemory_recall = "off"\ntheme = "dusk"\n')
     loaded = load_config(tmp_path, {"SCHEDULER_POLL_INTERVAL": "often"}, {})
-    assert (loaded.retired, loaded.config.theme) == (("language_servers",), "dusk")
+    assert (loaded.retired, loaded.config.theme) == (("language_servers", 'memory_recall (set memory = "manual")'), "dusk")
     (config_dir() / "config.toml").write_text('servers = ["gpu1 weight=2", "http://gpu2:8080"]\n')
     loaded = load_config(tmp_path, {}, {})
     assert (loaded.retired, loaded.config.servers) == (("weight=N of servers",), ("gpu1", "http://gpu2:8080"))
-    with pytest.raises(ConfigError, match=r"^titles is no longer used"):
-        setting_flags(["titles=on"])
+    for name, text in (("titles", "titles is no longer used"), ("review", 'review is no longer used; use gate = "strict"')):
+        with pytest.raises(ConfigError) as raised:
+            setting_flags([f"{name}=on"])
+        assert str(raised.value) == text
 
 
 def test_programs_on_this_machine_get_the_users_environment_without_our_keys() -> None:
