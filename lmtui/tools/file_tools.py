@@ -21,7 +21,6 @@ from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argum
 
 _MAX_FILES = 200
 _MAX_MATCHES = 200
-_MAX_BINARY = 10_000
 _HUNKS_MAX_LINE_CHARS = 300
 _MAX_PLACES = 20
 
@@ -76,7 +75,6 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     matches: list[GrepMatch] = []
     left_out: set[str] = set()
     seen: set[tuple[str, int]] = set()
-    binary: set[str] = set()
     for place in arguments.places:
         found = await context.sandbox.grep(
             arguments.pattern,
@@ -89,23 +87,19 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
         left_out |= {match.path for match in found if _is_kept_back(match.path, place, context)}
         matches += [match for match in found if match.path not in left_out and (match.path, match.line) not in seen]
         seen |= {(match.path, match.line) for match in found}
-        found = await context.sandbox.grep("\0", path=place, glob=arguments.glob, is_literal=True, max_matches=_MAX_BINARY)
-        binary |= {match.path for match in found}
     hits = [match for match in matches if not match.is_context]
     kept_back = (
         f"\n({pluralize(len(left_out), 'file')} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
     )
-    unread = f"\n(not searched: {pluralize(len(binary), 'binary file')})" if binary else ""
     if not hits:
-        where = " and ".join(place or "all files" for place in arguments.places) + (
-            arguments.glob and f" ({arguments.glob} only)"
-        )
-        return ToolResult(f"no matches in {where}{kept_back}{unread}{_counted(context, '0 lines')}", "none")
+        places = " and ".join(place or "all text files" for place in arguments.places)
+        which = f" ({arguments.glob} only)" if arguments.glob else ""
+        return ToolResult(f"no matches in {places}{which}{kept_back}{_counted(context, '0 lines')}", "none")
     more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
     files = Counter(match.path for match in hits)
     text, summary = _shown(arguments.mode, matches, files), f"{len(hits)} in {pluralize(len(files), 'file')}"
     count = _counted(context, f"{pluralize(len(hits), 'matching line')} in {pluralize(len(files), 'file')}")
-    return ToolResult(text + (more or count) + unread, summary)
+    return ToolResult(text + (more or count), summary)
 
 
 def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:

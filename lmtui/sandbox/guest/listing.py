@@ -42,7 +42,6 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MAX_LINE = 500
 _PIECE_CHARS = 1_048_576  # a longer line is searched in pieces
 _MAX_FILES = 100_000
-_WITH_NUL = ("--files-with-matches", "--text", "--mmap", "-e", r"\x00")  # in a map a line of any length takes no memory
 _Line = tuple[str, int, str, bool]  # the path as the disk has it, the number, the text, and whether it is context
 _MAX_RESULT_BYTES = 600_000  # as it travels: letters beyond ASCII are six bytes each
 
@@ -71,13 +70,11 @@ def grep(root: Root, query: Message) -> Message:
     """Return matching lines as [path, line number, text, is context].
 
     `query` has the `pattern`, `is_literal`, `ignore_case`, the `path` to search in, a `glob` (a regular expression over paths,
-    already translated, or empty), `context_lines` and `max_matches`.  What has a NUL in its text is binary and not searched:
-    the pattern that is a NUL finds these files, and nothing in them.
+    already translated, or empty), `context_lines` and `max_matches`.  What has a NUL in its text is binary and not searched.
     """
-    if query["pattern"] == "\0":
-        lines: Iterator[_Line] = ((path, 0, "", False) for path, file in _texts(root, query) if file is None)
-    else:
-        lines = _grep_by_rg(root, query) if shutil.which("rg") else _grep_by_python(root, query)
+    if "\0" in query["pattern"]:
+        raise Refused("the pattern contains a NUL, and files that contain one are not searched")
+    lines = _grep_by_rg(root, query) if shutil.which("rg") else _grep_by_python(root, query)
     found: list[_Line] = []
     matches = size = 0
     for path, number, text, is_context in lines:
@@ -95,11 +92,11 @@ def _told(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _files(folder: int, *which: str) -> Iterator[str]:
+def _files(folder: int) -> Iterator[str]:
     if not shutil.which("rg"):
         yield from walk(folder, "")
         return
-    with _start([*(which or ("--files",)), "--null", *_BASE], folder) as process:
+    with _start(["--files", "--null", *_BASE], folder) as process:
         assert process.stdout is not None
         rest = b""
         while piece := process.stdout.read(65536):
@@ -241,19 +238,13 @@ def _grep_by_python(root: Root, query: Message) -> Iterator[_Line]:
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
         raise Refused(f"the search failed: not a regular expression: {error}") from error
     for path, file in _texts(root, query):
-        if file is not None:
-            yield from _grep_file(path, file, expression, query["context_lines"])
+        yield from _grep_file(path, file, expression, query["context_lines"])
 
 
-def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO | None]]:
-    """Yield the files to search with their text, as ripgrep reads it, None for a binary one; with ripgrep, no others."""
+def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO]]:
+    """Yield the files to search with their text, as ripgrep reads it; no binary ones."""
     with root.opened(query["path"], os.O_RDONLY) as (place, real):
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
-            names = [real]
-        elif shutil.which("rg"):
-            names = [f"{real}/{name}".lstrip("/") for name in _files(place, *_WITH_NUL)]
-        else:
-            names = list(walk(root.fd, real))
+        names = list(walk(root.fd, real)) if stat.S_ISDIR(os.fstat(place).st_mode) else [real]
     names = list(filter(re.compile(query["glob"]).match, names))
     for path in sorted(names, key=lambda name: os.fsencode(name).split(b"/")):
         try:
@@ -262,9 +253,9 @@ def _texts(root: Root, query: Message) -> Iterator[tuple[str, TextIO | None]]:
             continue
         encoding = "utf-16" if os.pread(fd, 2, 0) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
         with open(fd, encoding=encoding, errors="replace", newline="\n") as file:
-            is_binary = any("\0" in piece for piece in iter(partial(file.read, _PIECE_CHARS), ""))
-            file.seek(0)
-            yield path, None if is_binary else file
+            if not any("\0" in piece for piece in iter(partial(file.read, _PIECE_CHARS), "")):
+                file.seek(0)
+                yield path, file
 
 
 def _grep_file(path: str, file: TextIO, expression: re.Pattern[str], around: int) -> Iterator[_Line]:
