@@ -150,7 +150,6 @@ def _size(lines: Sequence[str], start: int, end: int) -> int:
 
 _TOKEN = re.compile(r"\w+(?:\.\w+)*")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_IS_NAME = re.compile(r"\w[._]\w|[a-z][A-Z]|^_")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # Chinese, Japanese and Korean are written without spaces
 _SUFFIX = re.compile(
     r"(?:i[sz]ations?|ational|ations?|ions?|ments?|ness|ings?|edly|ables?|ibles?|ively|ives?|ally|als?|ers?|ors?|ies|ied|eds?|"
@@ -181,12 +180,6 @@ def words_of(text: str) -> list[str]:
         text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
         text = unicodedata.normalize("NFC", text)
     return [word for token in _TOKEN.findall(text) for word in _forms(token[:_MAX_TOKEN_CHARS])]
-
-
-def names_of(text: str) -> set[str]:
-    """Return the words of a query that are names of something in code: by their form, or as they are all of it."""
-    tokens = _TOKEN.findall(text)
-    return {each for each in tokens if len(tokens) == 1 or _IS_NAME.search(each)}
 
 
 @lru_cache(maxsize=65_536)

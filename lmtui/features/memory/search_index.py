@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lmtui.core.errors import JobsError
 from lmtui.core.memory_values import SearchSource
-from lmtui.features.memory.chunks import Chunk, names_of, words_of
+from lmtui.features.memory.chunks import Chunk, words_of
 from lmtui.store.index_file import IndexFile
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _LEAST_CANDIDATES, _RESCORED = 50, 300
 _MAX_QUERY_WORDS = 32
 _ABOUT_CHARS = 400
 _SAMPLE, _LEAST_SAMPLE = 300, 30
-_BASE, _DEFINES = 0.3, 2.0
+_BASE = 0.3
 _MOST_OF_ITEM = 2
 _WEIGHTS = {SearchSource.MEMORY: 1.5, SearchSource.SESSION: 1.3, SearchSource.DOC: 1.3, SearchSource.CODE: 1.0}
 _TEST_WEIGHT = 0.6
@@ -152,7 +152,6 @@ class SearchIndex(IndexFile):
         """Return the best chunks, at most two of an item, the best first."""
         words = list(dict.fromkeys(words_of(query.text)))[:_MAX_QUERY_WORDS]
         most = max(2 * limit, _LEAST_CANDIDATES)
-        named = names_of(query.text)
         with self.open() as database:
             total, counts = _frequencies(database, words)
             rarity = rarities(total, counts)
@@ -161,8 +160,7 @@ class SearchIndex(IndexFile):
             found = _look_up(database, {*by_words, *by_vector}, rarity)
         for number in by_words:
             hit = found[number]
-            defines = _DEFINES if named & _names_in(hit.chunk.title) else 1.0
-            by_words[number] *= (_BASE + hit.score) * _weight(hit.source, hit.name) * defines
+            by_words[number] *= (_BASE + hit.score) * _weight(hit.source, hit.name)
         merged: dict[int, float] = {}
         for rank, number in enumerate(sorted(by_words, key=lambda number: -by_words[number])[:most], 1):
             sure = 2 * found[number].score ** 2 if by_vector else 1.0  # where few of the words are met, meaning counts more
@@ -328,11 +326,6 @@ FROM place JOIN words ON words.rowid = id WHERE id IN (SELECT value FROM json_ea
         score = sum(weight for word, weight in rarity.items() if word in has) / (sum(rarity.values()) or 1.0)
         found[number] = Found(SearchSource(source), name, Chunk(first, last, text, title), score)
     return found
-
-
-def _names_in(title: str) -> set[str]:
-    """Return the names that a chunk defines, with what is around them and without."""
-    return {each for name in title.split() for each in (name, name.rpartition(".")[2])}
 
 
 def _weight(source: SearchSource, name: str) -> float:
