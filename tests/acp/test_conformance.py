@@ -26,16 +26,13 @@ REQUIREMENTS = {
     "a_notification_gets_no_response": "JSONRPC-003",
     "authenticate_lets_sessions_begin_and_each_has_an_id_of_its_own": "SESSION-001 SESSION-002 AUTH-003 AUTH-005",
     "a_cancelled_prompt_ends_as_cancelled_and_nothing_follows": "CANCEL-001 CANCEL-002",
-    "options_have_valid_values_and_setting_one_returns_all": "CONFIG-003 CONFIG-001 CONFIG-002",
+    "modes_and_options_have_valid_values_and_can_be_set": "CONFIG-003 CONFIG-001 CONFIG-002 MODES-001 MODES-002",
     "a_terminal_method_only_where_the_client_has_terminals_for_it": "AUTH-002 AUTH-001",
     "an_unknown_method_is_answered_with_method_not_found": "EXT-001 AUTH-004 JSONRPC-004",
-    "load_replays_all_before_its_answer": "LOAD-001 LOAD-002 LOAD-003",
-    "resume_replays_nothing": "RESUME-001 RESUME-002",
-    "list_has_the_session_and_nothing_for_an_empty_folder": "LIST-001 LIST-002",
-    "delete_of_a_session_and_of_none": "DELETE-001 DELETE-002",
+    "load_replays_all_before_its_answer_and_resume_nothing": "LOAD-001 LOAD-002 LOAD-003 RESUME-001 RESUME-002",
+    "list_has_the_session_until_its_delete_and_nothing_for_an_empty_folder": "LIST-001 LIST-002 DELETE-001 DELETE-002",
     "close_of_an_idle_session_and_one_with_a_running_prompt": "CLOSE-001 CLOSE-002",
     "another_folder_is_accepted": "ADDDIRS-001",
-    "modes_name_the_current_one_and_can_be_set": "MODES-001 MODES-002",
     "prompts_with_a_picture_a_document_and_a_link_but_no_audio": "PROMPTCAP-001 PROMPTCAP-002 PROMPTCAP-003 PROMPT-003",
     "the_connection_survives_what_is_wrong": "JSONRPC-005 ERROR-001",
     "meta_is_accepted": "META-001",
@@ -161,49 +158,39 @@ def test_close_of_an_idle_session_and_one_with_a_running_prompt(agent: Agent) ->
     assert found == {prompt: {"stopReason": "cancelled"} for prompt in prompts} | {close: {}}
 
 
-def test_load_replays_all_before_its_answer(agent: Agent) -> None:
+def test_load_replays_all_before_its_answer_and_resume_nothing(agent: Agent) -> None:
     session_id = agent.new_session()
+    here: Message = {"sessionId": session_id, "cwd": str(agent.workspace)}
+    agent.call("session/resume", **here)  # one that was never prompted
     agent.prompt(session_id, "hello")
     agent.quiet()
     since = len(agent.received)
-    result = agent.call("session/load", sessionId=session_id, cwd=str(agent.workspace), mcpServers=[])
-    assert isinstance(result, dict)
+    assert isinstance(agent.call("session/load", **here, mcpServers=[]), dict)
     assert agent.said("user_message_chunk", since) == "hello"
     assert agent.said("agent_message_chunk", since) == "Hello to you."
     assert agent.updates("available_commands_update", since)
     assert [each for each in agent.quiet() if each.get("method") == "session/update"] == []
     with pytest.raises(Refused):
-        agent.call("session/load", sessionId="20260101_000000_abcdef", cwd=str(agent.workspace), mcpServers=[])
-
-
-def test_resume_replays_nothing(agent: Agent) -> None:
-    session_id = agent.new_session()
-    agent.call("session/resume", sessionId=session_id, cwd=str(agent.workspace))  # one that was never prompted
-    agent.prompt(session_id, "hello")
-    agent.quiet()
+        agent.call("session/load", **here | {"sessionId": "20260101_000000_abcdef"}, mcpServers=[])
     since = len(agent.received)
-    agent.call("session/resume", sessionId=session_id, cwd=str(agent.workspace))
+    agent.call("session/resume", **here)
     agent.quiet()
-    chunks = [each for each in agent.updates(since=since) if each["sessionUpdate"].endswith("_chunk")]
-    assert chunks == []
+    assert [each for each in agent.updates(since=since) if each["sessionUpdate"].endswith("_chunk")] == []
     assert agent.prompt(session_id, "and now?") == "end_turn"
     assert agent.said(since=since) == "Hello again."
 
 
-def test_list_has_the_session_and_nothing_for_an_empty_folder(agent: Agent, tmp_path: Path) -> None:
+def test_list_has_the_session_until_its_delete_and_nothing_for_an_empty_folder(agent: Agent, tmp_path: Path) -> None:
     session_id = agent.new_session()
-    assert session_id in {each["sessionId"] for each in agent.call("session/list")["sessions"]}
-    assert session_id in {each["sessionId"] for each in agent.call("session/list", cwd=str(agent.workspace))["sessions"]}
-    assert agent.call("session/list", cwd=str(tmp_path))["sessions"] == []
 
+    def listed(**where: str) -> set[str]:
+        return {each["sessionId"] for each in agent.call("session/list", **where)["sessions"]}
 
-def test_delete_of_a_session_and_of_none(agent: Agent) -> None:
-    session_id = agent.new_session()
-    assert agent.call("session/delete", sessionId=session_id) == {}
-    assert session_id not in {each["sessionId"] for each in agent.call("session/list")["sessions"]}
-    assert agent.call("session/delete", sessionId=session_id) == {}
-    assert agent.call("session/delete", sessionId="never-created") == {}
-    assert agent.call("session/delete", sessionId="../../etc/passwd") == {}
+    assert session_id in listed() & listed(cwd=str(agent.workspace))
+    assert listed(cwd=str(tmp_path)) == set()
+    for gone in (session_id, session_id, "never-created", "../../etc/passwd"):
+        assert agent.call("session/delete", sessionId=gone) == {}
+    assert session_id not in listed()
 
 
 def test_another_folder_is_accepted(agent: Agent, tmp_path: Path) -> None:
@@ -212,33 +199,29 @@ def test_another_folder_is_accepted(agent: Agent, tmp_path: Path) -> None:
         agent.new_session(additionalDirectories=["relative"])
 
 
-def test_modes_name_the_current_one_and_can_be_set(agent: Agent) -> None:
+def test_modes_and_options_have_valid_values_and_can_be_set(agent: Agent) -> None:
     result = agent.call("session/new", cwd=str(agent.workspace), mcpServers=[])
-    modes = result["modes"]
+    session_id, modes = result["sessionId"], result["modes"]
     assert modes["currentModeId"] in {each["id"] for each in modes["availableModes"]}
     since = len(agent.received)
-    assert agent.call("session/set_mode", sessionId=result["sessionId"], modeId="manual") == {}
+    assert agent.call("session/set_mode", sessionId=session_id, modeId="manual") == {}
     agent.quiet()
     assert [each["currentModeId"] for each in agent.updates("current_mode_update", since)] == ["manual"]
     with pytest.raises(Refused):
-        agent.call("session/set_mode", sessionId=result["sessionId"], modeId="no such mode")
-
-
-def test_options_have_valid_values_and_setting_one_returns_all(agent: Agent) -> None:
-    result = agent.call("session/new", cwd=str(agent.workspace), mcpServers=[])
+        agent.call("session/set_mode", sessionId=session_id, modeId="no such mode")
     options = {each["id"]: each for each in result["configOptions"]}
     assert list(options) == ["mode", "model", "calls"]
     for each in options.values():
         assert each["type"] != "boolean"  # without the client's word
         assert each["currentValue"] in {value["value"] for value in each["options"]}
     for option_id, value in (("mode", "auto"), ("calls", "text"), ("model", options["model"]["options"][-1]["value"])):
-        answer = agent.call("session/set_config_option", sessionId=result["sessionId"], configId=option_id, value=value)
+        answer = agent.call("session/set_config_option", sessionId=session_id, configId=option_id, value=value)
         found = {each["id"]: each["currentValue"] for each in answer["configOptions"]}
         assert set(found) == set(options)
         assert found[option_id] == value
     for option_id, value in (("mode", "no such mode"), ("no such option", "1")):
         with pytest.raises(Refused):
-            agent.call("session/set_config_option", sessionId=result["sessionId"], configId=option_id, value=value)
+            agent.call("session/set_config_option", sessionId=session_id, configId=option_id, value=value)
 
 
 def test_prompts_with_a_picture_a_document_and_a_link_but_no_audio(agent: Agent) -> None:

@@ -52,17 +52,6 @@ async def test_nobody_there_is_exit_3_with_the_flag_that_would_allow_it(program:
     assert ("--allow 'Write(a.txt)'" in still_asked.err, "--mode auto" in still_asked.err) == (True, False)
 
 
-async def test_a_sandbox_that_was_named_and_does_not_work_is_an_error_before_anything_begins(
-    program: Program, serve: Serve
-) -> None:
-    server = await serve(WRITE, DONE)
-    program.environ["DOCKER_HOST"] = "tcp://127.0.0.1:1"
-    result = await program.run("run", "--url", server.url, "--mode", "auto", "--sandbox", "docker", "go")
-    assert result.code == 1
-    assert "no sandbox works here: DOCKER_HOST" in result.err
-    assert not server.requests
-
-
 @pytest.mark.quick
 async def test_rules_modes_and_limits_of_the_command_line_hold(program: Program, serve: Serve) -> None:
     auto = ("--mode", "auto")
@@ -135,8 +124,12 @@ async def test_sigkill_then_resume_shows_everything_and_repeats_nothing(program:
     assert "Resumed and done." in shown.out
 
 
-async def test_bad_input_names_the_thing(program: Program) -> None:
-    program.environ["LLM_MAX_RETRIES"] = "0"
+async def test_bad_input_and_a_named_sandbox_that_does_not_work_are_told_before_anything_begins(
+    program: Program, serve: Serve
+) -> None:
+    server = await serve(WRITE, DONE)
+    program.environ |= {"LLM_MAX_RETRIES": "0", "DOCKER_HOST": "tcp://127.0.0.1:1"}
+    no_docker = ("run", "--url", server.url, "--mode", "auto", "--sandbox", "docker", "go")
     for arguments, code, words in (
         (("show", "nosuch"), 1, "no session"),
         (("resume",), 1, "no session"),
@@ -145,9 +138,11 @@ async def test_bad_input_names_the_thing(program: Program) -> None:
         (("run", "--mode", "yolo", "hi"), 64, "yolo"),
         (("run", "--allow", "rm -rf", "--url", "http://x", "hi"), 64, "not a permission rule"),
         ((".",), 64, "needs a terminal"),
+        (no_docker, 1, "no sandbox works here: DOCKER_HOST"),
     ):
         result = await program.run(*arguments)
         assert (result.code, words in result.err, "Traceback" in result.err) == (code, True, False), result.err
+    assert not server.requests
 
 
 @pytest.mark.quick

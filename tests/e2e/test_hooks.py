@@ -45,21 +45,3 @@ async def test_a_hook_that_denies_means_nothing_ran(program: Program, serve: Ser
     url = (await serve(TOUCH, DONE)).url
     _ = await program.run("run", "--url", url, "--sandbox", "process", "--mode", "auto", "--no-hooks", "do it")
     assert (program.workspace / "made").exists()
-
-
-@pytest.mark.quick
-async def test_a_folders_hooks_run_only_once_trusted_and_a_change_asks_again(program: Program, serve: Serve) -> None:
-    hook(program, "touch was-here; exit 2", is_own=False)
-    before = await run(program, serve, TOUCH, DONE)
-    assert ((program.workspace / "made").exists(), (program.workspace / "was-here").exists()) == (True, False)
-    assert any("left out" in notice["text"] for notice in of(before, "notice"))
-    (program.workspace / "made").unlink()
-    asked = await program.run("config", "trust")
-    assert (asked.code, "hook, .claude/settings.json" in asked.out) == (3, True)
-    assert (await program.run("config", "trust", "--yes")).code == 0
-    await run(program, serve, TOUCH, DONE)
-    assert ((program.workspace / "made").exists(), (program.workspace / "was-here").exists()) == (False, True)
-    (program.workspace / "was-here").unlink()
-    hook(program, "touch was-here", is_own=False)
-    await run(program, serve, TOUCH, DONE)
-    assert ((program.workspace / "made").exists(), (program.workspace / "was-here").exists()) == (True, False)

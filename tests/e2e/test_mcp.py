@@ -19,9 +19,9 @@ ECHO = ScriptedTurn(calls=(ScriptedCall("mcp__paper__echo", {"text": "said"}),))
 NAMED = {"paper": {"command": "python3", "args": ["paper_server.py"]}}
 
 
-def configure(program: Program, servers: dict[str, Any], *, is_own: bool = True) -> None:
+def configure(program: Program, servers: dict[str, Any]) -> None:
     shutil.copy(PAPER, program.workspace / "paper_server.py")
-    path = program.home / "config" / "mcp.json" if is_own else program.workspace / ".mcp.json"
+    path = program.home / "config" / "mcp.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"mcpServers": servers}))
 
@@ -40,19 +40,6 @@ async def test_the_list_says_what_works_and_what_each_tool_costs_and_fails_for_w
     (program.workspace / ".mcp.json").write_text("{")
     broken = await program.run("mcp", "--sandbox", "process")
     assert (broken.code, "✗ broken" in broken.out, ".mcp.json cannot be read" in broken.out) == (1, True, True)
-
-
-@pytest.mark.quick
-async def test_a_folders_server_waits_until_it_is_trusted(program: Program) -> None:
-    configure(program, NAMED, is_own=False)
-    before = await program.run("mcp", "--sandbox", "process")
-    assert "waits for your yes" in before.out
-    assert "lmtui config trust" in before.out
-    asked = await program.run("config", "trust")
-    assert (asked.code, "MCP server" in asked.out, "paper: python3 paper_server.py" in asked.out) == (3, True, True)
-    assert (await program.run("config", "trust", "--yes")).code == 0
-    after = await program.run("mcp", "--sandbox", "process")
-    assert "✓ paper" in after.out
 
 
 @pytest.mark.quick

@@ -48,14 +48,10 @@ def test_a_change_is_shown_as_its_difference_only_and_a_host_and_a_sub_agent_are
 @for_each(("typed", "expected"), [
     ("y", ("y", "")), (" YES ", ("y", "")), ("session", ("s", "")), ("n", ("n", "")), ("a", ("a", "")),
     ("f use make clean", ("f", "use make clean")), ("because no", ("f", "no")), ("f", ("f", "")),
+    *((each, ("", "")) for each in ("", "q", "yes please", "y y", "ye", "always the first")),
 ])  # fmt: skip
-def test_an_answer_is_a_letter_or_a_word(typed: str, expected: tuple[str, str]) -> None:
+def test_an_answer_is_a_letter_or_a_word_and_anything_else_is_none(typed: str, expected: tuple[str, str]) -> None:
     assert chosen(choices_of(asked()), typed) == expected
-
-
-@for_each("typed", ["", "q", "yes please", "y y", "ye", "always the first"])
-def test_anything_else_is_no_answer(typed: str) -> None:
-    assert chosen(choices_of(asked()), typed) == ("", "")
 
 
 def test_what_cannot_be_granted_or_changed_is_not_offered_and_an_effect_offers_its_parts() -> None:

@@ -83,17 +83,13 @@ def test_what_it_names_is_listed_before_it_is_allowed() -> None:
     assert "Write(parser/lexer.py)" in rules
 
 
-def test_a_plan_that_was_left_is_asked_about_again_only_on_request() -> None:
+def test_a_plan_that_was_left_is_asked_about_again_on_request_and_by_a_resumed_session() -> None:
     paper, session = planned("later", "", "/status", "/plan", "y")
     assert sum("a plan is waiting for your approval" in line for line in paper.said) == 2
     assert session.plans.answers == [("approve", ())]
-
-
-def test_a_resumed_session_asks_about_its_plan() -> None:
     host = host_with_plan()
-    session = host.session
-    talk("y", host=host, start=PlainStart(session_id=session.id))
-    assert session.plans.answers == [("approve", ())]
+    talk("y", host=host, start=PlainStart(session_id=host.session.id))
+    assert host.session.plans.answers == [("approve", ())]
 
 
 def edited_with(edit: Editor | None, *typed: str) -> tuple[Paper, FakeSession]:

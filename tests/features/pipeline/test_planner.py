@@ -241,10 +241,6 @@ JSON_PIECES = [
 
 @given(st.lists(st.sampled_from(JSON_PIECES) | st.text(max_size=4), max_size=30).map("".join))
 def test_any_answer_has_tasks_or_its_own_error(answer: str) -> None:
-    check_answer(answer)
-
-
-def check_answer(answer: str) -> None:
     try:
         specs = joined([read_tasks(answer)])
     except ToolError:

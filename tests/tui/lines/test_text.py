@@ -12,29 +12,18 @@ LINES = st.lists(st.tuples(WORDS, st.sampled_from(["", "strong", "code"])), max_
 
 @settings(deadline=None)
 @given(LINES, st.integers(4, 40))
-def test_wrap_keeps_words_and_stays_within_the_width(line: Line, width: int) -> None:
-    parts = wrap(line, width)
-    assert "".join("".join(map(plain, parts)).split()) == "".join(plain(line).split())
-    assert all(cell_len(plain(part).rstrip()) <= width for part in parts)
+def test_what_is_laid_out_keeps_its_words_or_every_character_and_stays_within_the_width(line: Line, width: int) -> None:
+    wrapped, folded = wrap(line, width), fold(line, width)
+    assert "".join("".join(map(plain, wrapped)).split()) == "".join(plain(line).split())
+    assert all(cell_len(plain(part).rstrip()) <= width for part in wrapped)
+    assert "".join(map(plain, folded)) == plain(line)
+    assert all(width_of(part) <= width for part in folded)
 
 
 @settings(deadline=None)
-@given(LINES, st.integers(4, 40))
-def test_fold_keeps_every_character_and_stays_within_the_width(line: Line, width: int) -> None:
-    parts = fold(line, width)
-    assert "".join(map(plain, parts)) == plain(line)
-    assert all(width_of(part) <= width for part in parts)
-
-
-@settings(deadline=None)
-@given(LINES, st.integers(0, 40))
-def test_crop_is_never_wider_than_asked(line: Line, width: int) -> None:
-    assert width_of(crop(line, width)) <= max(width, 0)
-
-
-@settings(deadline=None)
-@given(WORDS, st.integers(0, 30))
-def test_fitted_texts_are_never_wider_than_asked(text: str, width: int) -> None:
+@given(LINES, WORDS, st.integers(0, 40))
+def test_what_is_cut_is_never_wider_than_asked(line: Line, text: str, width: int) -> None:
+    assert width_of(crop(line, width)) <= width
     assert cell_len(fit(text, width)) <= width
     assert cell_len(fit_middle(text, width)) <= width
 
