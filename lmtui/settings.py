@@ -157,7 +157,8 @@ class Config:
     )
     goal: str = _setting("", "goal of a new session: a command that has to exit with 0 before a turn may end", feature="checks")
     gate: str = _setting(
-        "standard", "findings that block the end of a turn; standard: critical and major, strict: all, including a reviewer's",
+        "standard",
+        "findings that block a turn; standard: critical, and major not of a reviewer; strict: all, a reviewer's if it rejects",
         choices=("off", "standard", "strict"), feature="checks", label="Gate",
     )  # fmt: skip
     check_timeout_s: int = _setting(

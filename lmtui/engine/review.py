@@ -67,8 +67,13 @@ async def _review(agent: Agent) -> list[Finding]:
     if not diff:
         return []
     agent.turn.checking.reviews += 1
-    written = await _written(agent, agent.conversation.last_task, diff)
-    return list(written.findings) if policy.gate is Gate.STRICT else []
+    return blocking_findings(await _written(agent, agent.conversation.last_task, diff), policy.gate)
+
+
+def blocking_findings(written: ReviewWritten, gate: Gate) -> list[Finding]:
+    """Return what blocks of a review: all that a strict gate rejects a change for, else what is critical."""
+    is_whole = gate is Gate.STRICT and written.is_rejected
+    return [each for each in written.findings if is_whole or (each.severity is Severity.CRITICAL and gate.blocks(each))]
 
 
 async def _written(agent: Agent, task: str, diff: str) -> ReviewWritten:
@@ -125,8 +130,7 @@ async def _diff(agent: Agent) -> str:
         changes: Sequence[FileChange] = await checkpoints.changes(base, now.id, is_now=True)
     except SandboxError:
         return ""
-    text = "\n".join(change.diff or f"{change.kind} {change.path}" for change in changes)
-    return _cut(text)
+    return _cut("\n".join(change.diff or f"{change.kind} {change.path}" for change in changes))
 
 
 def _cut(diff: str) -> str:

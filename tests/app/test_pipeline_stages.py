@@ -32,9 +32,9 @@ def does(match: str, command: str, seed: int | None = None) -> Scenario:
     return Scenario(turns, match=match, seed=seed, name=f"{match} {seed}")
 
 
-def review(match: str, verdict: str, message: str) -> Scenario:
+def review(match: str, verdict: str, message: str, severity: str = "major") -> Scenario:
     """Return what the reviewer says of a diff with these words."""
-    found = {"severity": "major", "file": "a.txt", "line": 1, "message": message, "confidence": 0.9}
+    found = {"severity": severity, "file": "a.txt", "line": 1, "message": message, "confidence": 0.9}
     answer = {"verdict": verdict, "findings": [found], "summary": "looked at"}
     return Scenario((ScriptedTurn(json.dumps(answer)),), match=match)
 
@@ -56,12 +56,17 @@ def prompts(server: ScriptedServer) -> list[str]:
     return [str(each["content"]) for body in bodies for each in body["messages"] if each["role"] == "user"]
 
 
-async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(open_one: Open, workspace: Path) -> None:
-    rejected = review("+bad", "REJECTED", "the text is bad")
+@pytest.mark.parametrize(
+    ("gate", "verdict", "severity"), [("strict", "REJECTED", "major"), ("standard", "APPROVED", "critical")]
+)
+async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
+    gate: str, verdict: str, severity: str, open_one: Open, workspace: Path
+) -> None:
+    rejected = review("+bad", verdict, "the text is bad", severity)
     scripts = (rejected, review("+good", "APPROVED", "fine"), does("Write a.txt", "echo good > a.txt", 2))
     async with ScriptedServer(*scripts, does("Write a.txt", "echo bad > a.txt")) as server:
         (workspace / "PLAN.md").write_text(plan_of("a.txt"))
-        service = service_of(open_one(server.url, **SETTINGS, roles=REVIEWER, gate="strict"))
+        service = service_of(open_one(server.url, **SETTINGS, roles=REVIEWER, gate=gate))
         seen: set[bytes] = set()
         file = workspace / "a.txt"
         service.follow_changes(lambda: seen.add(file.read_bytes() if file.exists() else b""))

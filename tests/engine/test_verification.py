@@ -371,13 +371,17 @@ def test_a_review_says_how_sure_it_is_and_of_what_kind_a_finding_is_and_other_te
 
 
 UNSURE = REJECTED.replace('"line": 1', '"line": 1, "confidence": 0.4')
+CRITICAL = REJECTED.replace("major", "critical")
 
 
 @for_each(("gate", "said", "is_held"), [
-    (Gate.STRICT, REJECTED, True), (Gate.STRICT, UNSURE.replace("REJECTED", "APPROVED").replace("major", "minor"), True),
-    (Gate.STANDARD, REJECTED, False), (Gate.OFF, REJECTED, False),
+    (Gate.STRICT, REJECTED, True), (Gate.STRICT, UNSURE, True), (Gate.STRICT, REJECTED.replace("REJECTED", "APPROVED"), False),
+    (Gate.STANDARD, REJECTED, False), (Gate.OFF, REJECTED, False), (Gate.STANDARD, CRITICAL, True),
+    (Gate.STANDARD, CRITICAL.replace("REJECTED", "APPROVED"), True), (Gate.OFF, CRITICAL, False),
 ])  # fmt: skip
-async def test_findings_of_a_review_hold_a_turn_up_where_the_gate_is_strict(gate: Gate, said: str, is_held: bool) -> None:
+async def test_findings_of_a_review_hold_a_turn_up_where_they_are_critical_or_a_strict_gate_rejects(
+    gate: Gate, said: str, is_held: bool
+) -> None:
     checks = Reviewed()
     checks.policy = CheckPolicy(gate)
     made = diffed(checks, answer("", write()), answer("Done."), answer(said), answer("It has to be so."))

@@ -35,11 +35,12 @@ from lmtui.core.pipeline import (
     recovered,
 )
 from lmtui.core.ports import Policy
-from lmtui.core.project_checks import Rung, bounded
+from lmtui.core.project_checks import Gate, Rung, bounded
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.file_changes import to_the_end, together
+from lmtui.engine.review import blocking_findings
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
 from lmtui.features.pipeline.trace import CommitTrace
@@ -371,11 +372,10 @@ class PlanRunner:
         await self.change(change)
 
     async def _review(self, work: _TaskWork) -> None:
-        """Have the reviewer look at the change, where there is one; it rejects only where reviews are a gate."""
+        """Have the reviewer look at the change, where there is one; it rejects for what would hold up a turn."""
         config, best = self._host.config, work.best
-        roles = parse_roles(config.roles)
         assert best is not None
-        if ModelRole.REVIEWER not in roles or best.effect is None or best.effect.is_empty:
+        if ModelRole.REVIEWER not in parse_roles(config.roles) or best.effect is None or best.effect.is_empty:
             return
         await self._set(work.task.id, PipelineState.REVIEWING)
         session = await self._session_for_roles()
@@ -383,10 +383,9 @@ class PlanRunner:
         written = await session.role_requests.review(task_prompt(self.plan, work.task), diff)
         if not written.is_usable:
             self._watcher.on_note(f"task {work.task.id}: not reviewed, the reviewer gave no usable answer")
-        findings = [str(each) for each in written.findings]
-        work.record = replace(work.record, findings=tuple(findings[:_MOST_FINDINGS]))
-        if config.gate == "strict" and written.is_rejected:
-            await self._reject(work, Stage.REVIEWER, findings)
+        work.record = replace(work.record, findings=tuple(str(each) for each in written.findings[:_MOST_FINDINGS]))
+        if blocking := blocking_findings(written, Gate(config.gate)):
+            await self._reject(work, Stage.REVIEWER, [str(each) for each in blocking])
 
     async def _session_for_roles(self) -> EngineSession:
         """Return the session in which the planner and the reviewer are asked."""
