@@ -84,7 +84,7 @@ def setting_flags(given: Iterable[str]) -> dict[str, Any]:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not sign or name not in SETTINGS:
             problem = f"{text!r} does not set a known setting; write it as in -c seed=7"
-            retired = "; ".join(filter(None, (f"{name} is no longer used", RETIRED.get(name, ""))))
+            retired = f"{name} is no longer used; {RETIRED.get(name, '')}".removesuffix("; ")
             raise ConfigError(retired if name in RETIRED else problem, _nearest(name))
         try:
             flags[name] = tomllib.loads(f"value = {value}")["value"]
@@ -262,8 +262,7 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
-    told = (f"{name} ({RETIRED[name]})" if RETIRED[name] else name for name in sorted(RETIRED.keys() & found.keys()))
-    retired.update(dict.fromkeys(told))
+    retired.update((f"{name} ({RETIRED[name]})".removesuffix(" ()"), None) for name in sorted(RETIRED.keys() & found.keys()))
     servers = found.get("servers")
     if isinstance(servers, list) and any(_WEIGHT.search(str(each)) for each in servers):
         found["servers"] = [_WEIGHT.sub("", each) if isinstance(each, str) else each for each in servers]

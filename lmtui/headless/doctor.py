@@ -85,9 +85,8 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[CheckRow]:
     for folder, free in free_space(workspace).items():
         is_enough = free >= _LEAST_FREE
         hint = "" if is_enough else "Free some: checkpoints, overlays and downloaded packages need it."
-        yield CheckRow(
-            "disk", OK if is_enough else WARNING, f"{size_text(free) or 'nothing'} free at {sanitize_line(str(folder))}", hint
-        )
+        text = f"{size_text(free) or 'nothing'} free at {sanitize_line(str(folder))}"
+        yield CheckRow("disk", OK if is_enough else WARNING, text, hint)
     if loaded.ignored:
         hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
         yield CheckRow("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
