@@ -28,7 +28,7 @@ from lmtui.core.permissions.rules import Effect
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import MAX_PATHS
-from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, stem, words_of
+from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, words_of
 from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
 from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, kept_dir, sessions_dir
@@ -130,19 +130,6 @@ RELEVANT = 0.5  # found on the tuning set of `benchmarks.memory`
 _SURE_DEVIATIONS = 12.0
 _MAX_MESSAGE_CHARS = 2_000
 _LEAST_CHUNKS = 2_000
-_GENERIC = frozenset(
-    map(
-        stem,
-        re.findall(
-            r"\w+",
-            "add another bad call change check class clean code come command convert create delete edit error explain "
-            "file find first five fix folder four function go going good help import install last line list look main "
-            "make message module move name need new next one open output part print program project read refactor "
-            "remove rename replace run script second set show sort start step stop string sum ten test text thing "
-            "third three through time tool try two type update user value variable version way work write",
-        ),
-    )
-)
 _FRESH_S = 2.0
 _MOST_SIZES = 3
 _START_S, _PERIOD_S, _IDLE_S = 10.0, 60.0, 600.0
@@ -496,7 +483,7 @@ def _trigger(text: str) -> str:
 def _note_weights(total: int, counts: Mapping[str, int], notes: Collection[set[str]]) -> dict[str, float]:
     """Return what each word says: little where the workspace, the other notes or any talk about programs is full of it."""
     least = max(total, _LEAST_CHUNKS)
-    rare = rarities(least, {word: count + (least // 10 if word in _GENERIC else 0) for word, count in counts.items()})
+    rare = rarities(least, counts)
     shared = Counter(word for has in notes for word in has)
     return {word: weight / math.sqrt(max(1, shared[word])) for word, weight in rare.items()}
 
