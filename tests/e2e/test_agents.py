@@ -14,11 +14,6 @@ WRITE = ScriptedTurn("", calls=(ScriptedCall("write", {"path": "a.txt", "content
 REPORT = ScriptedTurn("", calls=(ScriptedCall("report_result", {"status": "ok", "summary": "it is there"}),))
 
 
-def pair() -> tuple[Scenario, ...]:
-    child = Scenario((WRITE, REPORT), "child", "Your task:")
-    return (child, Scenario((SEND, ScriptedTurn("a.txt is there.")), "parent"))
-
-
 async def test_the_demo_has_sub_agents_do_it(program: Program) -> None:
     done = await program.run("demo", "--headless", "--agents", "--keep", "made", "--sandbox", "bubblewrap")
     assert done.code == 0, done.err
@@ -30,7 +25,8 @@ async def test_the_demo_has_sub_agents_do_it(program: Program) -> None:
 
 
 async def test_what_a_sub_agent_does_is_in_the_stream_and_its_papers_are_kept(program: Program, serve: Serve) -> None:
-    server = await serve(*pair())
+    child = Scenario((WRITE, REPORT), "child", "Your task:")
+    server = await serve(child, Scenario((SEND, ScriptedTurn("a.txt is there.")), "parent"))
     (program.home / "config").mkdir(parents=True)
     (program.home / "config/config.toml").write_text('keep_agents = "on"\n')
     result = await program.run("run", "--url", server.url, *FILES_ONLY, "--output", "stream-json", "have it written")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -80,10 +79,17 @@ async def test_one_slot_tries_until_one_is_green_and_keeps_that(project: Program
     assert "attempt 2 of 4: Repair calc.py." in shown.out
 
 
-async def test_without_keep_nothing_is_real_and_the_patch_applies(project: Program, serve: Serve) -> None:
+async def test_without_keep_nothing_is_real_the_patch_applies_and_hooks_are_left_out_only_by_name(
+    project: Program, serve: Serve
+) -> None:
+    (project.home / "config").mkdir(parents=True)
+    entry = {"matcher": "", "hooks": [{"type": "command", "command": "touch ran"}]}
+    (project.home / "config" / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}))
     server = await serve(scenario(GOOD, None))
-    code, told, err = await attempted(project, server)
-    assert (code, len(told["attempts"])) == (0, 1)
+    refused = await project.run("run", "--url", server.url, "--sandbox", "bubblewrap", *OPTIONS, "Repair calc.py.")
+    assert (refused.code, "--no-hooks" in refused.err, server.requests, overlays(project)) == (64, True, [], [])
+    code, told, err = await attempted(project, server, "--no-hooks")
+    assert (code, len(told["attempts"]), (project.workspace / "ran").exists()) == (0, 1, False)
     assert (project.workspace / "calc.py").read_text() == BROKEN
     (patch,) = (project.state / "patches").iterdir()
     assert patch.name == f"{told['session']}.patch"
@@ -92,18 +98,13 @@ async def test_without_keep_nothing_is_real_and_the_patch_applies(project: Progr
     assert (project.workspace / "calc.py").read_text() == GOOD
 
 
-async def stopped(project: Program, server: ScriptedServer, number: signal.Signals) -> tuple[int | None, bytes]:
+async def test_what_a_kill_leaves_goes_at_the_next_start(project: Program, serve: Serve) -> None:
+    server = await serve(scenario(GOOD, None, rate=0.5))
     process = await project.start("run", "--url", server.url, "--sandbox", "bubblewrap", *OPTIONS, "Repair calc.py.")
     while not server.open_streams:
         await asyncio.sleep(0.05)
-    assert overlays(project)
-    process.send_signal(number)
-    _, err = await process.communicate()
-    return process.returncode, err
-
-
-async def test_what_a_kill_leaves_goes_at_the_next_start(project: Program, serve: Serve) -> None:
-    await stopped(project, await serve(scenario(GOOD, None, rate=0.5)), signal.SIGKILL)
+    process.kill()
+    await process.communicate()
     assert overlays(project)
     assert (await project.run("try", "--sandbox", "bubblewrap", "--drop", "--", "true")).code == 0
     assert not overlays(project)
@@ -124,14 +125,3 @@ async def test_what_cannot_be_is_said_and_asks_no_model(project: Program, serve:
         result = await project.run("run", "--url", server.url, *arguments, "Repair calc.py.")
         assert (result.code, words in result.err) == (64, True), result.err
     assert not server.requests
-
-
-async def test_hooks_are_left_out_only_by_name(project: Program, serve: Serve) -> None:
-    (project.home / "config").mkdir(parents=True)
-    entry = {"matcher": "", "hooks": [{"type": "command", "command": "touch ran"}]}
-    (project.home / "config" / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}))
-    server = await serve(scenario(GOOD, None))
-    refused = await project.run("run", "--url", server.url, "--sandbox", "bubblewrap", *OPTIONS, "Repair calc.py.")
-    assert (refused.code, "--no-hooks" in refused.err, server.requests, overlays(project)) == (64, True, [], [])
-    assert (await attempted(project, server, "--no-hooks"))[0] == 0
-    assert not (project.workspace / "ran").exists()

@@ -55,7 +55,7 @@ async def test_each_task_leaves_a_result_and_a_diff_and_the_folder_as_it_was(pro
     assert status.out.splitlines()[-1] == f"4 of 4 done · 0 failed · results: {folder}"
 
 
-async def test_a_killed_batch_is_resumed_and_does_nothing_twice(program: Program, serve: Serve) -> None:
+async def test_a_killed_batch_is_resumed_where_the_flag_says_and_does_nothing_twice(program: Program, serve: Serve) -> None:
     server = await serve(*(scenario(number, rate=20.0) for number in range(1, 6)))
     process = await program.start(*base(server.url), tasks(program, 5))
     async with asyncio.timeout(60):
@@ -64,6 +64,8 @@ async def test_a_killed_batch_is_resumed_and_does_nothing_twice(program: Program
     process.send_signal(signal.SIGKILL)
     await process.wait()
     before = [each["id"] for each in results(program)]
+    (options,) = program.state.glob("batches/*/batch.json")
+    options.write_text(json.dumps(json.loads(options.read_text()) | {"cluster": "tcp://127.0.0.1:9"}))
     found = await program.run("batch", "resume", "--sandbox", "bubblewrap", "-c", f'servers=["{server.url}"]')
     assert found.code == 0, found.err
     ids = [each["id"] for each in results(program)]
@@ -134,12 +136,3 @@ async def test_a_batch_that_a_folder_brings_is_neither_resumed_nor_shown_nor_app
         scheduler.settimeout(0.1)
         with pytest.raises(TimeoutError):
             scheduler.accept()
-
-
-async def test_where_a_cluster_is_comes_from_the_flag_alone(program: Program, serve: Serve) -> None:
-    server = await serve(scenario(1))
-    assert (await program.run(*base(server.url), "--total", "1 steps", tasks(program, 1))).code in (0, 1)
-    (options,) = program.state.glob("batches/*/batch.json")
-    options.write_text(json.dumps({"cluster": "tcp://127.0.0.1:9"}))
-    found = await program.run("batch", "resume", "--retry-failed", "-c", f'servers=["{server.url}"]')
-    assert "Dask" not in found.err, found.err

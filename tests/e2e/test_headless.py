@@ -138,6 +138,7 @@ async def test_bad_input_and_a_named_sandbox_that_does_not_work_are_told_before_
         (("run", "--mode", "yolo", "hi"), 64, "yolo"),
         (("run", "--allow", "rm -rf", "--url", "http://x", "hi"), 64, "not a permission rule"),
         ((".",), 64, "needs a terminal"),
+        (("--plain",), 64, "lmtui run"),
         (no_docker, 1, "no sandbox works here: DOCKER_HOST"),
     ):
         result = await program.run(*arguments)

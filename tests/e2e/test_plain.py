@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -93,79 +93,81 @@ def terminal(program: Program) -> Iterator[Pty]:
     terminal.close()
 
 
+@pytest.fixture
+async def started(terminal: Pty) -> AsyncIterator[ScriptedServer]:
+    """Start the program, wait until it asks for a text, and return its server."""
+    async with ScriptedServer(*SCENARIOS) as server:
+        terminal.open("--plain", "--url", server.url, "--sandbox", "process")
+        await terminal.until("you: ")
+        yield server
+
+
 @pytest.mark.quick
+@pytest.mark.usefixtures("started")
 async def test_a_task_from_start_to_undo_in_lines_alone(program: Program, terminal: Pty) -> None:
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--plain", "--url", server.url, "--sandbox", "process")
-        await terminal.until("you: ")
-        terminal.type("write the greeting\n")
-        asked = await terminal.until("your answer (")
-        assert "  I will write it.\r\n" in asked
-        assert "approval needed: lmtui asks to change greeting.txt" in asked
-        assert not (program.workspace / "greeting.txt").exists()
-        terminal.type("y\n")
-        told = await terminal.until("you: ")
-        assert "turn finished: done, 1 tool call, 1 file changed" in told
-        assert (program.workspace / "greeting.txt").read_text() == "hello from the model\n"
-        terminal.type("/undo\n")
-        await terminal.until("yes or no? ")
-        terminal.type("y\n")
-        await terminal.until("undo done")
-        assert not (program.workspace / "greeting.txt").exists()
-        terminal.type("/quit\n")
-        assert await terminal.code() == 0
-        assert NOT_A_LINE.findall(terminal.seen) == []
-        assert "Traceback" not in terminal.seen
+    terminal.type("write the greeting\n")
+    asked = await terminal.until("your answer (")
+    assert "  I will write it.\r\n" in asked
+    assert "approval needed: lmtui asks to change greeting.txt" in asked
+    assert not (program.workspace / "greeting.txt").exists()
+    terminal.type("y\n")
+    told = await terminal.until("you: ")
+    assert "turn finished: done, 1 tool call, 1 file changed" in told
+    assert (program.workspace / "greeting.txt").read_text() == "hello from the model\n"
+    terminal.type("/undo\n")
+    await terminal.until("yes or no? ")
+    terminal.type("y\n")
+    await terminal.until("undo done")
+    assert not (program.workspace / "greeting.txt").exists()
+    terminal.type("/quit\n")
+    assert await terminal.code() == 0
+    assert NOT_A_LINE.findall(terminal.seen) == []
+    assert "Traceback" not in terminal.seen
 
 
-async def test_what_was_typed_before_a_question_does_not_answer_it(program: Program, terminal: Pty) -> None:
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--plain", "--url", server.url, "--sandbox", "process")
-        await terminal.until("you: ")
-        terminal.type("write the greeting\ny\ny\n")
-        await terminal.until("your answer (")
-        await asyncio.sleep(0.5)
-        assert not (program.workspace / "greeting.txt").exists()
-        terminal.type("f not here\n")
-        await terminal.until("turn finished")
-        assert not (program.workspace / "greeting.txt").exists()
-        results = [message for message in server.requests[-1].body["messages"] if message["role"] == "tool"]
-        assert "not here" in results[0]["content"]
+async def test_what_was_typed_before_a_question_does_not_answer_it(
+    program: Program, started: ScriptedServer, terminal: Pty
+) -> None:
+    terminal.type("write the greeting\ny\ny\n")
+    await terminal.until("your answer (")
+    await asyncio.sleep(0.5)
+    assert not (program.workspace / "greeting.txt").exists()
+    terminal.type("f not here\n")
+    await terminal.until("turn finished")
+    assert not (program.workspace / "greeting.txt").exists()
+    results = [message for message in started.requests[-1].body["messages"] if message["role"] == "tool"]
+    assert "not here" in results[0]["content"]
 
 
-async def test_ctrl_c_stops_the_turn_and_twice_it_leaves(program: Program, terminal: Pty) -> None:
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--plain", "--url", server.url, "--sandbox", "process")
-        await terminal.until("you: ")
-        terminal.type("talk\\\nto me\n")
-        await terminal.until("lmtui answers:")
-        terminal.type("\x03")
-        assert "turn finished: interrupted" in await terminal.until("you: ")
-        assert server.requests[-1].body["messages"][-1]["content"] == "talk\nto me"
-        await asyncio.sleep(0.3)
-        terminal.type("\x03")
-        await terminal.until("you: ")
-        await asyncio.sleep(0.3)
-        terminal.type("\x03")
-        assert await terminal.code() == 130
+async def test_ctrl_c_stops_the_turn_and_twice_it_leaves(started: ScriptedServer, terminal: Pty) -> None:
+    terminal.type("talk\\\nto me\n")
+    await terminal.until("lmtui answers:")
+    terminal.type("\x03")
+    assert "turn finished: interrupted" in await terminal.until("you: ")
+    assert started.requests[-1].body["messages"][-1]["content"] == "talk\nto me"
+    await asyncio.sleep(0.3)
+    terminal.type("\x03")
+    await terminal.until("you: ")
+    await asyncio.sleep(0.3)
+    terminal.type("\x03")
+    assert await terminal.code() == 130
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-async def test_a_signal_in_a_turn_ends_it_and_the_session_goes_on_later(program: Program, terminal: Pty, number: int) -> None:
-    async with ScriptedServer(*SCENARIOS) as server:
-        terminal.open("--plain", "--url", server.url, "--sandbox", "process")
-        await terminal.until("you: ")
-        terminal.type("talk\n")
-        await terminal.until("lmtui answers:")
-        terminal.signal(number)
-        assert await terminal.code() == 130
-        assert "Traceback" not in terminal.seen
-        again = Pty(program)
-        again.open("resume", "--plain", "--url", server.url, "--sandbox", "process")
-        assert "talk, " in await again.until("you: ")
-        again.type("\x04")
-        assert await again.code() == 0
-        again.close()
+async def test_a_signal_in_a_turn_ends_it_and_the_session_goes_on_later(
+    program: Program, started: ScriptedServer, terminal: Pty, number: int
+) -> None:
+    terminal.type("talk\n")
+    await terminal.until("lmtui answers:")
+    terminal.signal(number)
+    assert await terminal.code() == 130
+    assert "Traceback" not in terminal.seen
+    again = Pty(program)
+    again.open("resume", "--plain", "--url", started.url, "--sandbox", "process")
+    assert "talk, " in await again.until("you: ")
+    again.type("\x04")
+    assert await again.code() == 0
+    again.close()
 
 
 @pytest.mark.parametrize(("environ", "words"), [({}, "TERM=dumb"), ({"TERM": "xterm", "PYTHONIOENCODING": "ascii"}, "UTF-8")])
@@ -176,9 +178,3 @@ async def test_where_nothing_can_be_drawn_the_plain_mode_is_named(
     terminal.open("--url", "http://127.0.0.1:9")
     assert words in await terminal.until("lmtui --plain")
     assert await terminal.code() == 64
-
-
-async def test_without_a_terminal_to_read_from_it_says_what_to_use(program: Program) -> None:
-    result = await program.run("--plain")
-    assert result.code == 64
-    assert "lmtui run" in result.err
