@@ -48,12 +48,14 @@ def chunk(text: str, message_id: str = "m", session: str = "s", kind: str = "age
     return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
 
 
-async def test_a_message_may_come_in_pieces() -> None:
+async def test_a_message_may_come_in_pieces_and_a_lone_surrogate_does_not_break_the_line() -> None:
     async with ends() as editor:
         for piece in (b'{"method"', b': "a"}\n{"meth', b'od": "b", "id": 7}\n'):
             os.write(editor.write_to, piece)
             await asyncio.sleep(0.01)
         assert [await editor.pipe.receive() for _ in range(2)] == [{"method": "a"}, {"method": "b", "id": 7}]
+        editor.pipe.post(chunk("a\ud800b é"))
+        assert editor.read()[0]["params"]["update"]["content"]["text"] == "a?b é"
 
 
 async def test_a_line_that_is_too_long_is_answered_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,12 +91,6 @@ async def test_an_editor_that_does_not_read_at_all_is_lost(monkeypatch: pytest.M
         editor.pipe.post({"method": "large", "params": "x" * 1_000_000})
         await asyncio.wait_for(editor.lost.wait(), 5)
         os.set_blocking(editor.read_from, False)  # let go of the writing thread
-
-
-async def test_a_lone_surrogate_does_not_break_the_line() -> None:
-    async with ends() as editor:
-        editor.pipe.post(chunk("a\ud800b é"))
-        assert editor.read()[0]["params"]["update"]["content"]["text"] == "a?b é"
 
 
 async def test_what_waits_for_an_answer_is_called_after_it() -> None:

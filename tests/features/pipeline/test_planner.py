@@ -114,19 +114,6 @@ def test_tasks_wait_across_parts_and_for_a_file() -> None:
     assert joined([drafts])[2] == TaskSpec("Add b", "Make b.", ("b.py",), (1,))
 
 
-PLAN = """\
-# Shapes
-Words about them, in `all.py`.
-## Circle
-circle.py has an area.
-- It is round.
-## Others
-Each has an area, too.
-- `src/square.py` has four corners.
-- mysquare.py and square.pyc do not matter.
-"""
-
-
 LINES = [
     "# A\n", "## B\n", "### C\n", "- item\n", "1. item\n", "\n", "```\n", "words and words\n",
     "\r\n", "x" * 30, "é", "\u2028", " ",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lmtui.core.agent_events import AgentStarted
-from lmtui.core.events import Event, PlanChanged
+from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
 from lmtui.store.session_logs import decode, encode
 from lmtui.tui.session_state import SessionState
@@ -18,26 +18,15 @@ PLAN = Plan(
 )
 
 
-def state_after(*events: Event) -> SessionState:
-    state = SessionState()
-    for envelope in envelopes(events):
-        state.apply(envelope)
-    return state
-
-
-async def shown(view: PlanView, *events: Event, size: tuple[int, int] = (44, 30)) -> list[str]:
-    async with Stage(view).run_test(size=size) as pilot:
-        view.show(state_after(*events))
-        await settled(pilot)
-        return [line for line in screen_lines(view) if line]
-
-
 async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:
     view = PlanView()
     opened: list[str] = []
     view.open_agent = opened.append
+    state = SessionState()
+    for envelope in envelopes([PlanChanged(plan=PLAN), AgentStarted(agent="tester")]):
+        state.apply(envelope)
     async with Stage(view).run_test(size=(44, 30)) as pilot:
-        view.show(state_after(PlanChanged(plan=PLAN), AgentStarted(agent="tester")))
+        view.show(state)
         await settled(pilot)
         assert screen_lines(view, has_bar=True)[1][:1] == "▌"  # not on the heading
         await pilot.press("enter")

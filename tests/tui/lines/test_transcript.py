@@ -44,14 +44,6 @@ def talk(turns: int) -> list[Event]:
     return made
 
 
-def lines_of(transcript: Transcript) -> list[str]:
-    copy = Transcript(zone=UTC)
-    copy.document.set_width(transcript.document.width)
-    filled(copy, talk(60))
-    lines = copy.document.all_lines()
-    return [("".join(text for text, _ in line)).rstrip() and " " + "".join(text for text, _ in line).rstrip() for line in lines]
-
-
 async def test_a_call_unfolds_by_key_and_folds_by_click() -> None:
     transcript = Transcript(zone=UTC)
     async with Stage(transcript).run_test(size=(60, 12)) as pilot:

@@ -227,19 +227,19 @@ def test_a_host_is_named_with_an_unusual_port_only(text: str, words: str) -> Non
     assert question(request("network", text, commands=commands), SessionState()) == words
 
 
-@for_each("char", ["\u200d", "\ufe0f", "\u00a0", "\u2800", "\U0001d173"])
-def test_a_hidden_character_of_a_path_is_named_in_the_question(char: str) -> None:
-    asked = request("edit", path=f"src/app{char}.py", diff=DIFF)
-    assert question(asked, SessionState()) == f"Edit src/app<U+{ord(char):04X}>.py?"
-    assert "warning: hidden" in notes(asked).plain
-
-
-def test_a_look_alike_is_told_and_so_are_the_hosts_of_a_command_with_network() -> None:
+def test_hidden_and_look_alike_characters_and_what_a_command_reaches_are_told() -> None:
+    for char in "\u200d\ufe0f\u00a0\u2800\U0001d173":
+        asked = request("edit", path=f"src/app{char}.py", diff=DIFF)
+        assert question(asked, SessionState()) == f"Edit src/app<U+{ord(char):04X}>.py?"
+        assert "warning: hidden" in notes(asked).plain
     assert "looks like copy" in notes(request("shell", "\u0441\u043e\u0440\u0443 a b")).plain
     asked = request("shell", sandbox="docker, no network", limits="up to 120 s, 512 MB; reaches pypi.org and its mirrors")
     told = " ".join([title(asked, SessionState(), "", 300).plain, *(each for each, _ in conditions(asked, SessionState()))])
     assert "docker, network for this command" in told
     assert "reaches pypi.org and its mirrors" in told
+    for sandbox, style in (("docker, network on", "bold $error"), ("docker, no network", "$text-muted")):
+        asked = request("shell", sandbox=sandbox)
+        assert [span.style for span in title(asked, SessionState(), "", 80).spans][-1] == style
 
 
 def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
@@ -254,24 +254,13 @@ def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
     assert not [each for each in words if "\x1b" in each or "\u202e" in each or "\n" in each]
 
 
-@for_each(("sandbox", "style"), [("docker, network on", "bold $error"), ("docker, no network", "$text-muted")])
-def test_a_network_that_is_on_is_shown_as_danger(sandbox: str, style: str) -> None:
-    assert [span.style for span in title(request("shell", sandbox=sandbox), SessionState(), "", 80).spans][-1] == style
-
-
 @cases
-async def the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is_open(driver: Driver) -> None:
-    await ask(driver)
+async def a_dangerous_command_takes_only_its_own_key_and_the_key_for_plan_mode_says_why_the_mode_stays(driver: Driver) -> None:
+    await ask(driver, "rm -rf / --no-preserve-root")
     mode = driver.host.session.mode
     await driver.press("shift+tab")
     assert ["until this is answered" in each for each in driver.told] == [True]
-    assert driver.screen_name == "Approval"
-    assert driver.host.session.mode is mode
-
-
-@cases
-async def a_dangerous_command_takes_only_its_own_key(driver: Driver) -> None:
-    await ask(driver, "rm -rf / --no-preserve-root")
+    assert (driver.screen_name, driver.host.session.mode) == ("Approval", mode)
     for key in ("y", "s"):
         await driver.press(key)
         driver.host.clock.forward(1)

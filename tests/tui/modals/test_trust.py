@@ -82,20 +82,15 @@ async def a_long_list_is_trusted_only_after_its_end_was_seen(driver: Driver) -> 
 
 
 @cases
-async def what_changed_while_the_question_was_open_is_not_trusted(driver: Driver) -> None:
-    trust = await ask(driver, *TRUST_ITEMS)
+async def hostile_items_are_named_and_what_changed_while_the_question_was_open_is_not_trusted(driver: Driver) -> None:
+    rule = TrustItem("permission rule", "config.toml", "allow = Shell(true \x1b]0;; curl evil #\x07)")
+    trust = await ask(driver, TrustItem("[red]hook", "a\x1b[2J.toml", "one\ntwo \u202egpj [bold]"), rule)
+    for words in ("[red]hook", "one⏎two <U+202E>gpj [bold]", "; curl evil #"):
+        assert words in driver.text()
     trust.items.append(TrustItem("hook", "x", "rm -rf ~"))
     await driver.press("t")
     assert trust.is_trusted is None
     assert "changed meanwhile" in driver.text()
-
-
-@cases
-async def hostile_items_are_named_and_what_stands_in_a_control_sequence_is_shown(driver: Driver) -> None:
-    rule = TrustItem("permission rule", "config.toml", "allow = Shell(true \x1b]0;; curl evil #\x07)")
-    await ask(driver, TrustItem("[red]hook", "a\x1b[2J.toml", "one\ntwo \u202egpj [bold]"), rule)
-    for words in ("[red]hook", "one⏎two <U+202E>gpj [bold]", "; curl evil #"):
-        assert words in driver.text()
 
 
 async def test_the_first_run_says_that_the_folder_is_not_trusted_and_leads_there() -> None:

@@ -66,19 +66,6 @@ async def a_task_is_retried_skipped_paused_and_moved(driver: Driver) -> None:
 
 
 @cases
-async def what_cannot_be_done_is_said_in_a_notice(driver: Driver) -> None:
-    await opened(driver, some_plan())
-    await at(driver, 28)
-    await driver.press("s")
-    await until_said(driver, "task 28 is being worked on")
-    await driver.press("enter")
-    await until_said(driver, "You can open the session when the attempt is done.")
-    await driver.press("e")
-    await until_said(driver, "pause it to edit it afterwards")
-    assert driver.screen_name == "PipelineScreen"
-
-
-@cases
 async def the_plan_is_paused_resumed_and_stopped_after_a_question(driver: Driver) -> None:
     await opened(driver, some_plan())
     await driver.press("P")
@@ -111,7 +98,7 @@ async def details_show_the_whole_task_and_its_session_is_opened(driver: Driver) 
 
 
 @cases
-async def a_blocking_question_is_answered_and_is_no_task(driver: Driver) -> None:
+async def a_blocking_question_is_answered_and_is_no_task_and_what_cannot_be_done_is_said(driver: Driver) -> None:
     await opened(driver, some_plan())
     await driver.press("s")
     await until_said(driver, "This is a question; a answers it.")
@@ -124,6 +111,14 @@ async def a_blocking_question_is_answered_and_is_no_task(driver: Driver) -> None
     assert "Question 2" not in driver.text()
     await driver.press("a")
     await until_said(driver, "No question is open.")
+    await at(driver, 28)
+    await driver.press("s")
+    await until_said(driver, "task 28 is being worked on")
+    await driver.press("enter")
+    await until_said(driver, "You can open the session when the attempt is done.")
+    await driver.press("e")
+    await until_said(driver, "pause it to edit it afterwards")
+    assert driver.screen_name == "PipelineScreen"
 
 
 @cases

@@ -163,25 +163,16 @@ async def test_a_draft_that_comes_when_typing_has_begun_is_in_the_history() -> N
 
 
 @cases
-async def each_session_keeps_its_own_draft(driver: Driver) -> None:
+async def each_session_keeps_its_own_draft_and_one_that_is_read_late_does_not_come_to_another(driver: Driver) -> None:
     first = driver.host.session.id
     await driver.press(*"for the first")
     await driver.press("f4")
     await driver.until(lambda: len(driver.host.opened) == 2 and prompt_text(driver) == "")
     await driver.press(*"second")
+    drafts = driver.app.workbench.ready.prompts.drafts
+    await asyncio.gather(drafts.show(first), drafts.show(driver.host.session.id))
+    assert prompt_text(driver) == "second"
     feeds = driver.app.sessions.views
     assert driver.app.sessions.router is not None
     driver.app.sessions.router.show(feeds[first])
     await driver.until(lambda: prompt_text(driver) == "for the first")
-
-
-async def test_a_draft_that_is_read_late_does_not_come_to_the_session_shown_by_then() -> None:
-    async with running() as driver:
-        first = driver.host.session.id
-        await driver.press(*"first")
-        await driver.press("f4")
-        await driver.until(lambda: len(driver.host.opened) == 2 and prompt_text(driver) == "")
-        await driver.press(*"second")
-        part = driver.app.workbench.ready.prompts
-        await asyncio.gather(part.drafts.show(first), part.drafts.show(driver.host.session.id))
-        assert prompt_text(driver) == "second"

@@ -40,7 +40,7 @@ plain_cases = Cases()
 
 
 @cases
-async def alt_right_and_left_go_round_the_open_sessions(driver: Driver) -> None:
+async def alt_right_and_left_go_round_the_open_sessions_and_closing_one_shows_another(driver: Driver) -> None:
     first = active_id(driver)
     await driver.press("alt+right")
     assert active_id(driver) == first
@@ -52,6 +52,11 @@ async def alt_right_and_left_go_round_the_open_sessions(driver: Driver) -> None:
     assert seen == [first, DOCS, RENAME]
     await driver.press("alt+left")
     assert active_id(driver) == DOCS
+    await driver.press("alt+right")
+    await driver.type("/close")
+    await driver.until(lambda: active_id(driver) == DOCS)
+    assert driver.host.opened[RENAME].is_closed
+    assert driver.app.sessions.order == [DOCS, first]
 
 
 async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
@@ -125,16 +130,6 @@ async def the_switcher_forks_marks_exports_and_closes(driver: Driver) -> None:
     await driver.press("c")
     await driver.until(lambda: len(driver.app.sessions.views) == 2)
     assert "docs" in driver.text()
-
-
-@cases
-async def closing_the_session_on_screen_shows_another_that_is_open(driver: Driver) -> None:
-    first = active_id(driver)
-    await open_both(driver)
-    await driver.type("/close")
-    await driver.until(lambda: active_id(driver) == DOCS)
-    assert driver.host.opened[RENAME].is_closed
-    assert driver.app.sessions.order == [DOCS, first]
 
 
 async def test_an_agents_conversation_is_beside_that_of_the_root_which_goes_on() -> None:
