@@ -66,12 +66,9 @@ async def test_no_command_of_our_own_goes_to_the_model(name: str) -> None:
         await begun(f"/{name}")
 
 
-async def test_a_picture_beside_a_command_is_not_lost_in_silence() -> None:
+async def test_a_picture_beside_a_command_and_a_servers_prompt_that_lacks_something_are_wrong_commands() -> None:
     with pytest.raises(UsageError, match="no picture goes along with /review"):
         await begun("/review login", PICTURE)
-
-
-async def test_a_servers_prompt_that_lacks_something_is_a_wrong_command() -> None:
     host = brought()
     host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
     with pytest.raises(UsageError, match="/mcp__a__b needs topic"):

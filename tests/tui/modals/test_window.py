@@ -11,14 +11,10 @@ cases = Cases()
 SIZES = [WIDE, (20, 6)]
 
 
-async def opened(driver: Driver, typed: str, screen: str) -> None:
-    await driver.type(typed, screen)
-
-
 @cases.each("size", SIZES)
 async def what_fills_the_window_is_shown_by_part(driver: Driver, size: tuple[int, int]) -> None:
     driver.host.session.emit(UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
-    await opened(driver, "/context", "WindowScreen")
+    await driver.type("/context", "WindowScreen")
     if size[1] >= SMALL[1]:
         assert "about 3.3k tokens of 8k; 3.3k in the last request" in driver.text()
         assert "results of read" in driver.text()
@@ -27,7 +23,7 @@ async def what_fills_the_window_is_shown_by_part(driver: Driver, size: tuple[int
 
 @cases
 async def the_cost_of_a_change_is_said_before_it_is_made(driver: Driver) -> None:
-    await opened(driver, "/context", "WindowScreen")
+    await driver.type("/context", "WindowScreen")
     await driver.press("down", "down", "down", "down", "down", "down")
     await driver.until(lambda: "costs reading about 740 tokens again (1.9 s)" in driver.text())
     await driver.press("f", "p", "d", "b", "p")
@@ -36,7 +32,7 @@ async def the_cost_of_a_change_is_said_before_it_is_made(driver: Driver) -> None
 
 @cases
 async def what_cannot_be_changed_says_so_and_stays(driver: Driver) -> None:
-    await opened(driver, "/context", "WindowScreen")
+    await driver.type("/context", "WindowScreen")
     await driver.press("f", "d", "b", "p", "enter", "down", "f", "d", "b", "p")
     await driver.until(lambda: "Only results" in driver.text())
     assert driver.host.session.window_use.done == []
@@ -45,7 +41,7 @@ async def what_cannot_be_changed_says_so_and_stays(driver: Driver) -> None:
 @cases.each("size", SIZES)
 async def how_the_prompts_were_read_is_shown_by_turn_and_request(driver: Driver, size: tuple[int, int]) -> None:
     play_usages(driver)
-    await opened(driver, "/cache", "CacheScreen")
+    await driver.type("/cache", "CacheScreen")
     if size[1] >= SMALL[1]:
         assert "5 requests · 74% reused · 6k tokens read in 15.3 s, 2k of them again" in driver.text()
         assert "request 5" in driver.text()

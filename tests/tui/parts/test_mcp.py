@@ -42,7 +42,11 @@ async def each_server_stands_with_its_place_state_tools_and_price(driver: Driver
 
 
 @cases
-async def a_server_starts_only_after_a_second_yes(driver: Driver) -> None:
+async def a_server_starts_only_after_a_second_yes_and_is_switched_and_started_again(driver: Driver) -> None:
+    await driver.type("/mcp", "McpList")
+    await driver.press("enter", "y", "o", "r", "l")
+    assert "No MCP servers yet" in driver.text()
+    await driver.press("escape", to="Workbench")
     servers = await at_list(driver)
     await mark(driver, "schema")
     await driver.press("y", to="Confirm")
@@ -52,15 +56,6 @@ async def a_server_starts_only_after_a_second_yes(driver: Driver) -> None:
     assert "node tools/schema-server.js --verbose" in driver.text()
     await driver.press("y")
     await driver.until(lambda: servers.known["schema"].state is ServerState.READY)
-
-
-@cases
-async def a_server_is_switched_and_started_again_and_a_yes_to_what_waits_for_none_does_nothing(driver: Driver) -> None:
-    await driver.type("/mcp", "McpList")
-    await driver.press("enter", "y", "o", "r", "l")
-    assert "No MCP servers yet" in driver.text()
-    await driver.press("escape", to="Workbench")
-    servers = await at_list(driver)
     await mark(driver, "git")
     await driver.press("y")
     assert driver.screen_name == "McpList"

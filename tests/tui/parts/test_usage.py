@@ -12,10 +12,6 @@ def host_with_usage() -> FakeHost:
     return host
 
 
-async def shown(driver: Driver, argument: str = "") -> None:
-    await driver.type(f"/usage {argument}".strip(), "UsageList")
-
-
 async def both(driver: Driver, *texts: str) -> None:
     await driver.until(lambda: all(each in driver.text() for each in texts))
 
@@ -24,8 +20,8 @@ cases = Cases(host_with_usage)
 
 
 @cases
-async def the_arrows_count_more_and_fewer_days_and_tab_shows_the_other_tables(driver: Driver) -> None:
-    await shown(driver)
+async def the_arrows_count_days_tab_shows_the_other_tables_and_a_range_is_named_or_refused(driver: Driver) -> None:
+    await driver.type("/usage", "UsageList")
     await driver.until(lambda: "the last 7 days · by model" in driver.text() and "70 requests" in driver.text())
     await driver.press("right", "right", "right")
     await driver.until(lambda: "all days · by model" in driver.text() and "169 requests" in driver.text())
@@ -35,11 +31,8 @@ async def the_arrows_count_more_and_fewer_days_and_tab_shows_the_other_tables(dr
         await driver.press("tab")
         await both(driver, f"by {table}", text)
     assert "\x1b" not in driver.text()
-
-
-@cases
-async def a_range_can_be_named_and_an_unknown_one_is_refused(driver: Driver) -> None:
-    await shown(driver, "30d")
+    await driver.press("escape", to="Workbench")
+    await driver.type("/usage 30d", "UsageList")
     await driver.until(lambda: "the last 30 days · by model" in driver.text())
     await driver.press("escape")
     await driver.type("/usage year")

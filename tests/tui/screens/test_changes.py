@@ -132,7 +132,7 @@ async def files_of_a_step_are_gone_to_by_key_and_hostile_names_are_shown_as_they
 
 
 @cases.at(WIDE)
-async def a_refused_undo_leads_to_the_changes_of_the_file(driver: Driver) -> None:
+async def a_refused_undo_leads_to_the_changes_and_a_rewind_puts_what_was_said_into_the_prompt(driver: Driver) -> None:
     changes = await with_steps(driver)
     changes.conflicts = ("parser/lexer.py",)
     await driver.type("/undo 3", "RestoreQuestion")
@@ -140,11 +140,8 @@ async def a_refused_undo_leads_to_the_changes_of_the_file(driver: Driver) -> Non
     await driver.until(lambda: "depth = 1" in driver.text("#changes-diff"))
     assert "the whole session" in driver.text("#changes-head")
     assert changes.applied == []
-
-
-@cases.at(WIDE)
-async def after_a_rewind_what_was_said_is_in_the_prompt(driver: Driver) -> None:
-    await with_steps(driver)
+    changes.conflicts = ()
+    await driver.press("escape", to="Workbench")
     await driver.press("alt+r", to="Picker")
     await driver.press("enter", to="RestoreQuestion")
     driver.host.clock.forward(1)
