@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,7 +184,7 @@ def test_load_replays_all_before_its_answer_and_resume_nothing(agent: Agent) -> 
 def test_list_has_the_session_until_its_delete_and_nothing_for_an_empty_folder(agent: Agent, tmp_path: Path) -> None:
     session_id = agent.new_session()
 
-    def listed(**where: str) -> set[str]:
+    def listed(**where: Any) -> set[str]:
         return {each["sessionId"] for each in agent.call("session/list", **where)["sessions"]}
 
     assert session_id in listed() & listed(cwd=str(agent.workspace))
