@@ -38,6 +38,7 @@ class ModelConnection:
         self._kept = read_choices()
         self._pooled = parse_pool(config.servers, config.profiles)
         self._made_pool: ServerPool | None = None
+        self._answered: set[str] = set()
         first = config.url or (self._pooled[0].url if self._pooled else "")
         remembered = ServerChoice() if first or not self._kept else self._kept[0]
         self._choice = ServerChoice(first or remembered.url, _named_model(config) or remembered.model)
@@ -222,8 +223,11 @@ class ModelConnection:
         if is_kept:
             self._keep(replace(self._choice, key=key))
 
-    def keep_used(self) -> None:
-        """Keep the server in use among the user's where the settings name it; the next start still uses what was chosen."""
+    def keep_used(self, envelope: events.Envelope) -> None:
+        """Keep the server in use once it answers, where the settings name it; the next start still uses what was chosen."""
+        if not isinstance(envelope.event, events.UsageUpdated) or self._choice.url in self._answered:
+            return
+        self._answered.add(self._choice.url)
         if self._config.url and is_same_server(self._choice.url, self._config.url):
             self._keep(replace(self._choice, url=root_url(self._choice.url)), is_next=False)
 

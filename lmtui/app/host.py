@@ -489,14 +489,9 @@ class Runtime:
         )
 
     def _keep(self, session: EngineSession, asked: AskedModel) -> EngineSession:
-        def keep_used() -> None:
-            """Keep the server that answered."""
-            leave()
-            self._connection.keep_used()
-
         self._sessions[session.id] = session
         self._models.keep(session.id, asked, session.emit)
-        leave = session.subscribe(lambda envelope: keep_used() if isinstance(envelope.event, events.UsageUpdated) else None)
+        session.subscribe(self._connection.keep_used)
         session.when_closed.append(partial(self._sessions.pop, session.id, None))
         session.when_closed.append(partial(self._models.forget, session.id))
         session.subscribe(partial(keep_grants, self._workspace, session, lambda: self.sessions))

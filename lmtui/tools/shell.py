@@ -154,7 +154,7 @@ _WORD = "lmtui-message"
 def _with_plain_messages(command: str) -> str:
     """Return a command with messages from here-documents in quotes: lmtui reads these, and so does every shell.
 
-    Nothing is changed where one is not a word of its own, as in other quotes, or where the command is not understood.
+    Nothing is changed where one is only a part of a word, as in other quotes, or where the command is not understood.
     """
     marked, count = _MESSAGE.subn(rf"\g<1>{_WORD}", command) if is_small(command) else (command, 0)
     words = [word.removeprefix("--message=").removeprefix("--body=") for part in parse(marked).commands for word in part.words]

@@ -105,14 +105,11 @@ class AttemptTable(Table[Attempt]):
         cells = _model_cells(columns, width) - 3
         heat = f" · {attempt.temperature:g}"
         name = fit(sanitize_line(attempt.model) or "model in use", max(4, cells - len(heat)))
-        found: list[Span] = [(f"{attempt.number:>2} ", ""), (name, "strong" if self._is_best(attempt) else "")]
+        found: list[Span] = [(f"{attempt.number:>2} ", ""), (name, "strong" if attempt.number == self.best else "")]
         found.append((pad(fit(heat, max(0, cells - len(name))), max(0, cells - len(name))), "muted"))
         for each in columns:
             found += [("  ", ""), *each.line(attempt)]
         return tuple(found)
-
-    def _is_best(self, attempt: Attempt) -> bool:
-        return attempt.number == self.best
 
     def _time(self, attempt: Attempt) -> Line:
         is_running = attempt.state is AttemptState.RUNNING and attempt.started is not None
@@ -127,7 +124,7 @@ class AttemptTable(Table[Attempt]):
                 return ((f"{Spinner.sign(self._now())} working", "accent"),)
             case AttemptState.USED:
                 return (("✓ used", "good"),)
-            case _ if self._is_best(attempt):
+            case _ if attempt.number == self.best:
                 return (("best", "good strong"),) if attempt.is_good else (("best, not green", "warn"),)
             case _ if attempt.is_green:
                 return (("passes", ""),)

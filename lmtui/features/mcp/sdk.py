@@ -465,7 +465,7 @@ def _sound(tool: dict[str, Any]) -> dict[str, Any]:
     if found := schema.get("required"):
         schema["required"] = [name for name in found if isinstance(name, str)]
     if schema != given:
-        _log.info("an MCP server's tool %s: left out is what is no schema in inputSchema", sanitize_line(tool["name"][:80]))
+        _log.info("an MCP server's tool %s: invalid parts of its inputSchema are left out", sanitize_line(tool["name"][:80]))
     words = {key: tool[key] for key in ("name", "title", "description") if isinstance(tool.get(key), str)}
     return {**words, "inputSchema": {**schema, "type": "object"}}
 

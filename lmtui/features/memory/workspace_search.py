@@ -128,7 +128,7 @@ MAX_LOG_BYTES = 64_000_000
 UPDATE_LIMIT_S = 2.0
 RELEVANT = 0.5  # found on the tuning set of `benchmarks.memory`
 _SURE_DEVIATIONS = 12.0
-_MAX_MESSAGE_CHARS = 2_000
+_MAX_MESSAGE_CHARS, _SHORT = 2_000, 4
 _LEAST_CHUNKS = 2_000
 _FRESH_S = 2.0
 _MOST_SIZES = 3
@@ -213,7 +213,7 @@ class WorkspaceSearch:
         near = self._reader.nearness(query, SearchSource.MEMORY) if len(query.vector) else {}
         found = []
         for note, has in known.items():
-            by_words = _relevance(asked, has, set(words_of(_trigger(note.text))), weights)
+            by_words = _relevance(asked, has, weights)
             found.append((note, max(by_words, min(1.0, near.get(_item_of(note), 0.0) / _SURE_DEVIATIONS))))
         return sorted((each for each in found if each[1] >= RELEVANT), key=lambda each: -each[1])
 
@@ -474,25 +474,20 @@ def _item_of(note: Note) -> str:
     return f"{note.scope} {note.key}"
 
 
-def _trigger(text: str) -> str:
-    """Return when a note is meant to be thought of: `When TRIGGER: …`, else all of it."""
-    match = re.match(r"When (.+?):\s", text)
-    return match[1] if match else text
-
-
 def _note_weights(total: int, counts: Mapping[str, int], notes: Collection[set[str]]) -> dict[str, float]:
-    """Return what each word says: little where the workspace, the other notes or any talk about programs is full of it."""
+    """Return what each word says: little where the workspace or the other notes are full of it."""
     least = max(total, _LEAST_CHUNKS)
     rare = rarities(least, counts)
     shared = Counter(word for has in notes for word in has)
     return {word: weight / math.sqrt(max(1, shared[word])) for word, weight in rare.items()}
 
 
-def _relevance(asked: set[str], has: set[str], trigger: set[str], weights: Mapping[str, float]) -> float:
+def _relevance(asked: set[str], has: set[str], weights: Mapping[str, float]) -> float:
     """Return how much the words that a message and a note share say, the more where they are most of the one or the other."""
     strength = sum(weights[word] for word in asked & has)
-    share = max(_share(asked & has, asked, weights), _share(asked & trigger, trigger, weights))
-    return min(1.0, strength * (0.5 + share))
+    share = max(_share(asked & has, asked, weights), _share(asked & has, has, weights))
+    is_telling = len(asked & has) > 1 or any(len(word) > _SHORT for word in asked & has)  # "go on" is about no note
+    return min(1.0, strength * (0.5 + share)) if is_telling else 0.0
 
 
 def _share(part: set[str], whole: set[str], weights: Mapping[str, float]) -> float:
