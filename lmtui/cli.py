@@ -109,7 +109,6 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _is_task(text: str) -> bool:
-    """Tell whether the folder argument is a task: it contains a space, and no folder has that name."""
     return any(map(str.isspace, text.strip())) and not _is_folder(text)
 
 
@@ -179,7 +178,7 @@ def _set_workspace() -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
-    """Return the workspace and the settings in force; what an untrusted workspace asked for and does not get is told."""
+    """Return the workspace and the settings in force."""
     workspace, read = _reader(arguments)
     loaded = read()
     for name in loaded.retired:

@@ -338,7 +338,7 @@ def _check_words(parse: Callable[[Any], object], value: object, source: str) -> 
 
 
 def _key(value: str) -> str:
-    """Return a key without the line break that files end with; it goes into a header, so nothing else may be in it."""
+    """Return a key without the line break that files end with."""
     key = value.strip()
     if not key.isascii() or not all(char.isprintable() for char in key):
         raise ValueError

@@ -261,7 +261,7 @@ def _state(opened: EditorSession) -> dict[str, Any]:
 
 
 async def _require_server(runtime: Runtime) -> None:
-    """Make sure that a model server is chosen; where none is, the first that answers on this machine is taken."""
+    """Make sure that a model server is chosen."""
     if not runtime.setup_note:
         return
     try:

@@ -181,7 +181,7 @@ def _error(code: int, message: str) -> dict[str, Any]:
 
 
 def _join(last: dict[str, Any], message: Mapping[str, Any]) -> bool:
-    """Add the text of a chunk to the one before, where they are parts of one message; tell whether it was."""
+    """Add the text of a chunk to the one before, where they are parts of one message."""
     one, other = _chunk_of(last), _chunk_of(message)
     if one is None or other is None or last["params"]["sessionId"] != message["params"]["sessionId"]:
         return False

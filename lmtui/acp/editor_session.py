@@ -262,7 +262,7 @@ class EditorSession:
         return True
 
     async def _settle(self, prompt: _Prompt) -> None:
-        """Wait until nothing is left to do; what waits behind a turn that was cancelled is dropped."""
+        """Wait until nothing is left to do."""
         await self.session.wait_idle()
         for _ in self._queued if prompt.is_cancelled else ():
             self.session.waiting.drop(0)

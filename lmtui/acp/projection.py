@@ -396,7 +396,7 @@ def _text(text: str) -> TextContentBlock:
 
 
 def _rest(text: str, streamed: str) -> str:
-    """Return what of a message was not streamed; a message that became another while it was read is left as it was shown."""
+    """Return what of a message was not streamed."""
     if not streamed.strip():
         return text
     shown = streamed.strip()

@@ -126,7 +126,7 @@ class PermissionRequests:
         return Answer(Outcome.ONCE, hunks=None if len(kept) == len(units) else tuple(kept))
 
     def _units(self, event: ApprovalRequested) -> list[_Unit]:
-        """Return what can be answered one by one, by its number; nothing where it is all or nothing."""
+        """Return what can be answered one by one, by its number."""
         if event.parts:
             return [unit for part, own in zip(event.parts, units_of(event.parts), strict=True) for unit in self._of(part, own)]
         contents = diff_content(self._workspace, event.path, event.diff)

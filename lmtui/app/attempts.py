@@ -522,7 +522,6 @@ class AttemptReview:
         return await to_the_end(keep_as_step(self._session, self._host, self._effect, units, keep=keep, about=about))
 
     def _other_in_use(self) -> int:
-        """Return the number of another attempt whose changes were kept and not undone, 0 if there is none."""
         steps = self._session.changes.steps() if self._session.changes is not None else ()
         kept = {each.title for each in steps if not each.is_undone}
         used = [each.number for each in self._attempts.listed() if each.state is AttemptState.USED]

@@ -342,7 +342,6 @@ def _named_models(config: Config) -> list[tuple[str, str]]:
 
 
 def _named_model(config: Config) -> str:
-    """Return the model that sessions begin with, as far as the settings name one: the coder's, else the main one."""
     return parse_roles(config.roles).get(ModelRole.CODER, RoleModel()).model or config.model
 
 

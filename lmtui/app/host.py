@@ -203,7 +203,7 @@ class Runtime:
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
-        """Take other settings, but not in the demo, which has its own server; sessions that are open only ask with them."""
+        """Take other settings, but not in the demo, which has its own server."""
         rules_in_force(config, self._workspace)
         if self._demo is not None:
             return
@@ -213,7 +213,7 @@ class Runtime:
         self._sandbox.retire()
 
     def _renew_models(self) -> None:
-        """Let open sessions ask with the keys and settings of now; those that know no window ask for it again."""
+        """Let open sessions ask with the keys and settings of now."""
         self._models.renew()
         for session in self.sessions:
             used = last_model(session.history())
@@ -505,7 +505,7 @@ class Runtime:
         return session
 
     def _settle_in(self, folder: Path) -> None:
-        """Make what belongs to a folder alone; its own settings are asked about where `ask_trust` says so."""
+        """Make what belongs to a folder alone."""
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, Path.cwd())
         self.attempts = Attempts(self)

@@ -244,7 +244,6 @@ class Servers:
         ]
 
     def _profiles(self) -> Sequence[ServerFound]:
-        """Return the named connections as one more server, so that they are chosen as models are."""
         models = tuple(ServedModel(each.name, instance=each.text) for each in self._connection.profiles())
         return [ServerFound(ServerKind.PROFILES, PROFILES_URL, models)] if models else []
 

@@ -144,7 +144,7 @@ class CurrentSandbox:
 
 
 def _shown_by_rules(workspace: Path, config: Config) -> list[Path]:
-    """Return the folders of tools that rules allow to show; one that is gone or cannot be shown is passed over.  Blocks."""
+    """Return the folders of tools that rules allow to show."""
     rules = [rule for rule in rules_in_force(config, workspace) if rule.tool == SHOWN_TOOLS and rule.pattern != "*"]
     refused = {rule.pattern for rule in rules if rule.effect is not Effect.ALLOW}
     allowed = [Path(rule.pattern) for rule in rules if rule.effect is Effect.ALLOW and rule.pattern not in refused]

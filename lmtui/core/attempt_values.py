@@ -147,7 +147,7 @@ def ranked(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _agreeing(attempts: Sequence[Attempt]) -> Mapping[int, int]:
-    """Return for each unchecked attempt how many made the same change, itself included; nothing where few are done."""
+    """Return for each unchecked attempt how many made the same change, itself included."""
     unchecked = [each for each in attempts if each.is_over and each.is_good and not each.is_green]
     if len(unchecked) < _LEAST_TO_AGREE or any(each.is_green for each in attempts):
         return {}

@@ -73,7 +73,7 @@ def _said(name: str, pattern: str | None, *, is_allow: bool) -> Iterator[str]:
 
 
 def _commands(pattern: str) -> Iterator[str]:
-    """Yield the patterns of a command; `npm test:*` and `npm test *` are also without any argument."""
+    """Yield the patterns of a command."""
     literal = re.sub(r"([?\[\]\\])", r"\\\1", pattern)
     stem = literal.removesuffix(":*").removesuffix(" *")
     yield f"Shell({stem})"

@@ -224,7 +224,7 @@ def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
 
 
 def _slowly(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tuple[int, int, int]]:
-    """Return what difflib finds equal; nothing where it would take too long: then all of it counts as changed."""
+    """Return what difflib finds equal."""
     old_start, old_end, new_start, new_end = where
     is_small = (old_end - old_start) * (new_end - new_start) <= _SMALL_PRODUCT
     if not is_small and old_end - old_start + new_end - new_start > _SMALL_SUM:

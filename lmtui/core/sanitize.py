@@ -159,7 +159,7 @@ def sanitize_path(text: str) -> str:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return one of the two patterns over Unicode's tables; to compile both would be a twentieth of the first frame."""
+    """Return one of the two patterns over Unicode's tables."""
     return re.compile(pattern)
 
 

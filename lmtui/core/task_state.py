@@ -43,7 +43,6 @@ async def missing(sandbox: Sandbox, paths: Iterable[str]) -> list[str]:
 
 
 async def _is_any_file(sandbox: Sandbox, paths: Iterable[str]) -> bool:
-    """Tell whether a file is there that its folder's listing leaves out, or whose name has blanks at its ends."""
     for path in paths:
         with contextlib.suppress(SandboxError):
             await sandbox.unmasked().read_file(path, 1)

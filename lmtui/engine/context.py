@@ -456,7 +456,7 @@ class Conversation:
             self._answer(call_id, _UNKNOWN if call_id in self._calls.started else _NOT_RUN, None)
 
     def _bound_turn(self, event: events.TurnStarted | events.TurnEnded) -> None:
-        """Take note that a turn begins or ends; a word is in place of an answer that never came, so that roles alternate."""
+        """Take note that a turn begins or ends."""
         self._settle()
         is_begin = isinstance(event, events.TurnStarted)
         if is_begin:

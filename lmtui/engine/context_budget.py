@@ -189,7 +189,7 @@ class Budget:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Forget all sizes, and what was learned from them here; a ratio that was known before is taken up again."""
+        """Forget all sizes, and what was learned from them here."""
         self._points.clear()
         self._sizes.clear()
         self.generation += 1

@@ -163,7 +163,7 @@ def _is_pinned(talk: Conversation, entry: Entry) -> bool:
 
 
 def _gone(sheet: _Sheet) -> set[str]:
-    """Return the parts that are summed up now; the first task and the user's last words are sent all the same."""
+    """Return the parts that are summed up now."""
     talk = sheet.talk
     if sheet.kept_from <= talk.folding.kept_from:
         return set()
@@ -269,7 +269,7 @@ def _last_answer(entries: Entries, end: int) -> int:
 
 
 def _gains(sheet: _Sheet, before: int) -> dict[int, int]:
-    """Return how many tokens go when what is before each place is summed up; the task and what is pinned stay."""
+    """Return how many tokens go when what is before each place is summed up."""
     talk = sheet.talk
     task, first = talk.entries.first_task, max(before, 1)
     gains = {first: 0}
@@ -367,7 +367,7 @@ def _left_tokens(agent: Agent, request: ModelRequest, room: RoomNeeded) -> int:
 
 
 def _may_think(agent: Agent, request: ModelRequest) -> bool:
-    """Tell whether the model thinks before it answers; of another one than the one in use nothing is known."""
+    """Tell whether the model thinks before it answers."""
     if request.model != agent.state.model.settings.model:
         return True
     served = agent.model.known.served

@@ -335,5 +335,5 @@ def _without_remark(text: str) -> str:
 
 
 def _essence(text: str) -> str:
-    """Return what tells results apart; a write that changes nothing says so the second time, which is not news."""
+    """Return what tells results apart."""
     return text.removesuffix(", unchanged")

@@ -213,7 +213,7 @@ async def build_approval_request(
 
 
 def _lacking_rules(agent: Agent, prepared: PreparedCall, decision: Decision, offers: Sequence[str]) -> tuple[str, ...]:
-    """Return the rules that together would have allowed a call, as nobody can say yes to it; none where no rule does."""
+    """Return the rules that together would have allowed a call, as nobody can say yes to it."""
     if not (prepared.tool == EFFECT_TOOL or lacks_network(agent, prepared)):
         return tuple(offers[:1])
     own = () if prepared.tool == "shell" and not decision.uncovered else (str(prepared.arguments["command"]),)
@@ -359,7 +359,7 @@ def decide(agent: Agent, prepared: PreparedCall, behind: tuple[str, ...] = ()) -
 
 
 def _is_danger(agent: Agent, prepared: PreparedCall) -> bool:
-    """Tell whether a command is asked about first because it is dangerous; where only reading is possible none is."""
+    """Tell whether a command is asked about first because it is dangerous."""
     if prepared.tool != "shell" or agent.state.only_reads:
         return False
     return bool(dangers(prepared.subjects[0], agent.state.sandbox.folder or "/workspace"))

@@ -90,7 +90,7 @@ def _named(call: events.ToolCallStarted) -> str:
 
 
 def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[events.ToolCallFinished]) -> list[events.Event]:
-    """Return the ends of calls, and behind those of an open sub-agent its own; the latest agents first: they are the inner."""
+    """Return the ends of calls, and behind those of an open sub-agent its own."""
     found: list[events.Event] = []
     for agent in reversed(list(agents)):
         found += [call for call in calls if call.agent == agent]

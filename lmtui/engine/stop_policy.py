@@ -421,7 +421,7 @@ class StopPolicy:
         return _NOTHING_DONE if is_said or (is_unsure and self._is_about_files) else ""
 
     def _claims(self, text: str) -> bool:
-        """Tell whether an answer claims that something was done; without a subject, only if the user asked for work."""
+        """Tell whether an answer claims that something was done."""
         return bool(_CLAIMS.search(text) or (self._asks_work and _PASSIVE_CLAIMS.search(text)))
 
     def _plans(self, text: str) -> bool:

@@ -125,7 +125,7 @@ def with_syntax_errors(result: ToolResult, found: Mapping[str, str]) -> ToolResu
 
 
 async def _shell(sandbox: Sandbox, path: str) -> str:
-    """Return what the shell says of a script that it only reads; nothing where there is none to ask."""
+    """Return what the shell says of a script that it only reads."""
     try:
         ended = await sandbox.read_only().run_command(f"bash -n -- {shlex.quote(f'./{path}')}", timeout_s=_SHELL_LIMIT_S)
     except SandboxError:

@@ -36,7 +36,7 @@ def sizes_of(request: ModelRequest) -> Sizes:
 
 
 def _lacks_tools(counted: int, sizes: Sizes) -> bool:
-    """Tell whether a prompt was as long as its messages alone; only where the tools are the larger part can that be seen."""
+    """Tell whether a prompt was as long as its messages alone."""
     is_telling = counted >= _LEAST_COUNT and sizes.tools > sizes.messages
     return is_telling and sizes.messages / 2 < counted < sizes.messages + sizes.tools * _SHARE_OF_TOOLS
 

@@ -229,7 +229,7 @@ def _plan_lines(plan: Plan, limit_chars: int) -> list[str]:
 
 
 def _fitting(lines: Sequence[str], limit_chars: int) -> list[str]:
-    """Return lines whole where all fit, else each in its part of the room; where that is too small, the first and a count."""
+    """Return lines whole where all fit, else each in its part of the room."""
     if sum(len(line) + 2 for line in lines) <= limit_chars:
         return list(lines)
     least = max(_LEAST_LINE_CHARS, limit_chars // len(lines) - 2)

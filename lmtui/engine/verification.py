@@ -250,7 +250,7 @@ def _goal_off(agent: Agent) -> str:
 
 
 def _named(agent: Agent) -> str:
-    """Return the command that the task says has to pass; it runs only where it can change nothing."""
+    """Return the command that the task says has to pass."""
     checks = agent.services.features.get(Checks)
     return must_pass(agent.conversation.last_task) if checks is not None and checks.is_on else ""
 
@@ -416,7 +416,7 @@ async def _pursue(agent: Agent, goal: str) -> tuple[str, str]:
 
 
 async def _meets(agent: Agent, runner: AgentCheckRunner, command: str, *, may_write: bool = True) -> CheckRan:
-    """Return what a command that has to pass says, also with the tests as they were; in one state it runs once."""
+    """Return what a command that has to pass says, also with the tests as they were."""
     known = agent.state.verification.known(command)
     if known is not None and known.outcome is CheckOutcome.FAILED:
         return known

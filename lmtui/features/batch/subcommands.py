@@ -82,7 +82,7 @@ def check_action(words: Sequence[str], *, retries_failed: bool, has_all: bool) -
 
 
 def _given(call: CommandCall) -> dict[str, object]:
-    """Return the options given on the command line; the others come from the batch, or are defaults."""
+    """Return the options given on the command line."""
     found = {name: getattr(call.arguments, name) for name in ("workers", "tries", "total", "budget")}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -498,7 +498,7 @@ def first_failure(output: str, names: Sequence[str] = ()) -> str:
 
 
 def _raised(lines: Sequence[str]) -> list[str]:
-    """Return the exception that ends the first Python traceback and its place; empty without a traceback."""
+    """Return the exception that ends the first Python traceback and its place."""
     start = next((at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")), len(lines))
     end = next((at for at, line in enumerate(lines) if at > start and line.startswith("====")), len(lines))
     block = lines[start:end]

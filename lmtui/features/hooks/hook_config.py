@@ -356,7 +356,7 @@ def _ours(name: str) -> str:
 
 
 def _rule(condition: str, tool: str) -> Rule | None:
-    """Return the one rule that a condition is, for a tool by our name; None where it cannot be held against a call here."""
+    """Return the one rule that a condition is, for a tool by our name."""
     _, bracket, pattern = condition.partition("(")
     if _TWO_RULES.search(condition) or pattern.startswith("//"):  # `//` is a path from the root of the machine
         return None

@@ -144,7 +144,7 @@ def _run_end(end: TurnEnded) -> RunEnd:
 
 
 def _has_policy(record: JobRecord) -> bool:
-    """Tell whether a job has its own policy; a wait continues under the one that its session has."""
+    """Tell whether a job has its own policy."""
     return record.kind is not JobKind.WAKE and record.policy != JobPolicy()
 
 

@@ -332,7 +332,7 @@ class McpController(FeatureController):
         _ = self.workbench.app.push_screen(McpList(self._servers))
 
     def _tell(self) -> None:
-        """Say once of each server what became of it; of all that need the user where another one does."""
+        """Say once of each server what became of it."""
         found = self._servers.servers()
         is_new = any(server.state in _TOLD and self._told.get(server.name) is not server.state for server in found)
         self._told = {server.name: server.state for server in found}

@@ -90,7 +90,7 @@ def _change(workspace: Path, arguments: argparse.Namespace) -> int:
 
 
 def _reach_of(name: str, workspace: Path) -> dict[str, tuple[str, str]]:
-    """Return where a server runs and what it reaches, each with who says so; empty for an address or a broken entry."""
+    """Return where a server runs and what it reaches, each with who says so."""
     written = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
     return Memory(workspace, written).entry.reach if written is not None else {}
 
