@@ -181,8 +181,8 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
     """Return the workspace and the settings in force."""
     workspace, read = _reader(arguments)
     loaded = read()
-    for name in loaded.retired:
-        say(f"{name} in config.toml is no longer used", file=sys.stderr)
+    for text in loaded.retired:
+        say(text, file=sys.stderr)
     if loaded.ignored and getattr(arguments, "action", "") != "trust":
         say(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui config trust)", file=sys.stderr)
     return workspace, loaded

@@ -262,11 +262,12 @@ def read_settings(path: Path, retired: dict[str, None], *, is_own: bool = True) 
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Fix it or delete it.") from error
-    retired.update((f"{name} ({RETIRED[name]})".removesuffix(" ()"), None) for name in sorted(RETIRED.keys() & found.keys()))
+    names, told = sorted(RETIRED.keys() & found.keys()), "in config.toml is no longer used"
+    retired.update((f"{name} {told}; {RETIRED[name]}".removesuffix("; "), None) for name in names)
     servers = found.get("servers")
     if isinstance(servers, list) and any(_WEIGHT.search(str(each)) for each in servers):
         found["servers"] = [_WEIGHT.sub("", each) if isinstance(each, str) else each for each in servers]
-        retired["weight=N of servers"] = None
+        retired[f"weight=N of servers {told}"] = None
     for name in found.keys() - RETIRED.keys() - SETTINGS.keys():
         raise ConfigError(f"{path} has no setting called {name!r}", _nearest(name))
     return {name: convert(name, value, str(path)) for name, value in found.items() if name not in RETIRED}
