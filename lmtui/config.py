@@ -173,8 +173,7 @@ def _use_profile(values: dict[str, Any], sources: dict[str, str], order: tuple[s
     chosen_at = order.index(sources["profile"])
 
     def is_open(setting: str) -> bool:
-        source = sources[setting]
-        return source == "default" or (source != "flag" and order.index(source) <= chosen_at)
+        return sources[setting] == "default" or (sources[setting] != "flag" and order.index(sources[setting]) <= chosen_at)
 
     has_server = is_open("url") and bool(profile.url)
     found = {"model": profile.model} if is_open("model") and (has_server or (profile.model and not profile.url)) else {}

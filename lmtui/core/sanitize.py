@@ -110,8 +110,7 @@ def sanitize(text: str) -> str:
         return text
     text = _SEQUENCES.sub("", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _CONTROLS.sub(_picture, text)
-    return _compiled(_HIDDEN_IN_PROSE).sub(_name, text)
+    return _compiled(_HIDDEN_IN_PROSE).sub(_name, _CONTROLS.sub(_picture, text))
 
 
 _REWRITTEN = re.compile(r"^[^\n]*(?:\r|\x1b\[[01]?G)(?=[^\r\n])", re.MULTILINE)

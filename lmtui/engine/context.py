@@ -286,8 +286,7 @@ class Conversation:
     @property
     def has_new_pictures(self) -> bool:
         """Tell whether pictures joined the conversation in the last turn."""
-        begun = max(self._turns.values(), default=0)
-        return self._entries.last_picture >= begun
+        return self._entries.last_picture >= max(self._turns.values(), default=0)
 
     def has_met(self, path: str) -> bool:
         """Tell whether a file was read or written in this conversation, or came with the user's words."""

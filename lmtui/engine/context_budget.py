@@ -495,5 +495,4 @@ def _cut_file(text: str, limit_chars: int) -> str:
 
 
 def _whole_lines(text: str) -> str:
-    head = text.rpartition("\n")[0]
-    return head or text
+    return text.rpartition("\n")[0] or text

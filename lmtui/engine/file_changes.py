@@ -518,7 +518,7 @@ class SessionChanges:
         )
 
     def _unkept_at_source(self, action: str, records: list[Record]) -> set[str]:
-        """Return the files that may have existed in the target state although it does not contain them."""
+        """Return the files that may have existed in the target state without being in it."""
         if action == "redo":
             return _unkept_after(records)
         earlier = takewhile(lambda each: each.step.id != records[0].step.id, self._ledger().records)

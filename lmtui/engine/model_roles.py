@@ -179,7 +179,7 @@ def _role_of_work(agent: Agent) -> ModelRole:
 
 
 def _eyes(agent: Agent) -> str:
-    """Return the model that looks at pictures, empty where none is named or the server does not have it."""
+    """Return the model that looks at pictures, empty where there is none."""
     return "" if ModelRole.VISION in agent.model.missing_roles else agent.model.roles.get(ModelRole.VISION, RoleModel()).model
 
 

@@ -223,8 +223,7 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
         with_packages=arguments.network,
     )
     if _found_nothing(arguments.command, result):
-        text = f"{result.text.rstrip()}\n(nothing matched)".lstrip("\n")
-        return ToolResult(text, "no match")
+        return ToolResult(f"{result.text.rstrip()}\n(nothing matched)".lstrip("\n"), "no match")
     return ToolResult(command_text(result, limits), _summary(result), ok=result.exit_code == 0)
 
 

@@ -7,6 +7,7 @@ it is on PATH, never sees a path from outside: it is started in a folder that wa
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import os
 import re
@@ -40,6 +41,7 @@ _BASE = (
 )
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MAX_LINE = 500
+_CODECS = [codecs.lookup(name) for name in ("utf-16", "utf-8-sig")]  # before confinement
 _PIECE_CHARS = 1_048_576  # a longer line is searched in pieces
 _MAX_FILES = 100_000
 _Line = tuple[str, int, str, bool]  # the path as the disk has it, the number, the text, and whether it is context

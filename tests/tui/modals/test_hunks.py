@@ -88,7 +88,7 @@ async def a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_en
     await press(driver, "y", "Y")
     assert driver.host.session.answers == {}
     assert "2 undecided" in driver.text()
-    assert "More of this hunk below" in driver.text()
+    assert "Not yet: read to the end" in driver.text()
     await press(driver, *["space"] * 20)
     await asyncio.sleep(LETTER_S)  # what follows at once would be part of a text
     await press(driver, "left_square_bracket", "y")
