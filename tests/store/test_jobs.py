@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -141,12 +142,9 @@ def test_changes_of_several_processes_are_not_lost(workspace: Path) -> None:
     table = JobFile(workspace)
     table.add(job())
     table.close()
-    spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=_count_up, args=(workspace, 25)) for _ in range(2)]
-    for each in processes:
-        each.start()
-    for each in processes:
-        each.join(60)
+    code = "import pathlib, sys, tests.store.test_jobs as it; it._count_up(pathlib.Path(sys.argv[1]), 25)"
+    started = [subprocess.Popen([sys.executable, "-c", code, str(workspace)]) for _ in range(2)]
+    assert [each.wait(60) for each in started] == [0, 0]
     assert JobFile(workspace).read().records[0].history.runs == 50
 
 
