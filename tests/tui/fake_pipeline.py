@@ -13,7 +13,6 @@ from lmtui.core.subagents import SessionAgentRunner
 class FakePipeline:
     """Implements `core.pipeline.WorkspacePipeline`."""
 
-
     def __init__(self) -> None:
         self.plans: list[PipelinePlan] = []
         self.begun: list[str] = []
