@@ -88,6 +88,7 @@ def test_a_dead_editor_ends_it_though_another_process_holds_the_pipe(tmp_path: P
         pipe.close()
 
 
+@pytest.mark.full
 def test_an_editor_that_closes_its_ear_ends_it(start: Start) -> None:
     agent = start()
     agent.initialize()

@@ -89,6 +89,7 @@ def notices(session: EngineSession) -> list[str]:
     return [each.event.text for each in session.history() if isinstance(each.event, Notice) and "ttempt" in each.event.text]
 
 
+@pytest.mark.full
 async def test_commands_of_attempts_run_in_their_overlay_where_paths_are_denied_and_keep_refuses_them(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -132,6 +133,7 @@ async def test_attempts_in_the_background_end_with_a_notice_and_the_used_one_is_
     assert "The user kept these changes of attempt 2 at this task: write it" in told
 
 
+@pytest.mark.full
 async def test_a_stopped_attempt_keeps_what_it_did_and_one_that_waits_is_not_begun(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:

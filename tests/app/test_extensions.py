@@ -166,6 +166,7 @@ async def test_progress_is_shown_and_an_interrupt_tells_the_server(workspace: Pa
     assert shown[0] == "1 of 100: step 1\n"
 
 
+@pytest.mark.full
 async def test_a_server_that_was_killed_or_dies_in_a_call_is_started_again_at_the_next(begin: Begin) -> None:
     runtime, session, _ = await begin(PID, DONE, PID)
     (first,) = results(await run(session))

@@ -188,6 +188,7 @@ async def test_where_no_overlay_can_be_made_the_mode_is_refused(open_one: Open, 
         await opened(open_one, "http://127.0.0.1:9", **settings)
 
 
+@pytest.mark.full
 async def test_a_resumed_session_goes_to_the_normal_mode_where_no_overlay_can_be_made(open_one: Open, serve: Serve) -> None:
     server = await serve(shell("echo 1 > a.txt"), DONE)
     _, session = await opened(open_one, server.url)
@@ -210,6 +211,7 @@ async def test_the_mode_is_not_changed_while_a_turn_runs(workspace: Path, open_o
     assert not (workspace / "a.txt").exists()
 
 
+@pytest.mark.full
 async def test_sub_agents_work_in_the_same_overlay(workspace: Path, open_one: Open, serve: Serve) -> None:
     delegate = ScriptedTurn("Delegating.", calls=(ScriptedCall("delegate", {"objective": "write a.txt"}),))
     report = ScriptedTurn("", calls=(ScriptedCall("report_result", {"status": "ok", "summary": "done"}),))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 HANDLER = '''
 async def count_letters(_context: CommandContext, words: str) -> Output:
@@ -54,6 +56,7 @@ print(json.dumps({**shown, "plain": plain, "headless": asyncio.run(headless()), 
 """
 
 
+@pytest.mark.full
 def test_one_edit_in_one_file_adds_a_command_everywhere(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     for name in ("lmtui", "tests", "docs", "themes"):

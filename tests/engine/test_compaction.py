@@ -303,7 +303,7 @@ def test_whatever_was_given_stays_an_object_with_the_same_names(arguments: dict[
     assert short is before or given_to(short) != arguments
 
 
-@pytest.mark.parametrize("arguments", ["{", "[" * 5000, '"' + "x" * 900 + '"', '{"a": "\\ud800' + "x" * 900 + '"}'])
+@for_each("arguments", ["{", "[" * 5000, '"' + "x" * 900 + '"', '{"a": "\\ud800' + "x" * 900 + '"}'])
 def test_what_is_no_object_or_half_a_character_is_taken_too(arguments: str) -> None:
     assert isinstance(json.loads(in_short(ToolCall("c", "t", arguments)).sent_arguments), dict)
     in_short(ToolCall("c", "t", arguments)).arguments.encode()

@@ -195,6 +195,7 @@ async def test_pages_without_end_come_to_one(workspace: Path, start: Start) -> N
     assert (workspace / "asked.txt").read_text().split().count("resources/list") == 50
 
 
+@pytest.mark.full
 async def test_a_large_resource_is_cut_an_endless_one_ends_its_server_and_a_late_one_is_waited_for(start: Start) -> None:
     room = await start("offers=1")
     found = await read(room, "note://long/3000000")

@@ -22,6 +22,7 @@ def test_a_folder_with_work_in_it_is_not_taken(
 
 
 @pytest.mark.bubblewrap
+@pytest.mark.full
 def test_what_people_bring_holds_in_the_demo_once_it_is_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "work"
     (folder / ".lmagent").mkdir(parents=True)

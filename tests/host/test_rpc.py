@@ -166,7 +166,7 @@ def test_an_error_of_a_newer_host_is_still_an_error() -> None:
     assert (type(back), back.full_text()) == (errors.LmtuiError, "what. how")
 
 
-@pytest.mark.parametrize("frame", ["", "{", "{}", "[1]", "null", "[" * 100_000, b"\xff", '[{"a": NaN}'])
+@for_each("frame", ["", "{", "{}", "[1]", "null", "[" * 100_000, b"\xff", '[{"a": NaN}'])
 def test_a_frame_that_is_none_is_refused(frame: str | bytes) -> None:
     with pytest.raises(UsageError):
         _ = rpc.loads(frame)

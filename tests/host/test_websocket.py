@@ -15,6 +15,7 @@ from lmtui.core.events import Level, MessageAdded, ModeChanged, ModelChanged, No
 from lmtui.core.messages import Role
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.host.conftest import DONE, TOKEN, WRITE, Host, Start
+from tests.sets import depth
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PLAN = ScriptedTurn(
@@ -141,7 +142,7 @@ COMMANDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("steers", [False, True])
+@pytest.mark.parametrize("steers", depth([True], [False, True]))
 async def test_a_command_from_a_client_is_words_for_the_model(start: Start, steers: bool) -> None:
     host = await start(*[DONE] * len(COMMANDS))
     greet = host.folder / ".lmagent" / "commands" / "greet.md"

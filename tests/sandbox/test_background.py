@@ -29,6 +29,7 @@ async def _becomes(seconds: str, *, is_running: bool) -> bool:
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+@pytest.mark.full
 async def test_a_server_is_reached_from_wherever_a_command_runs_and_nothing_outside_is(sandbox: WorkspaceSandbox) -> None:
     spare = sandbox.overlay()  # another is opened ahead behind it
     await spare.sandbox.run_command("true")

@@ -82,6 +82,7 @@ def numbered(**others: str) -> str:
     return "".join(f"{others.get(f'l{number}', f'line {number}')}\n" for number in range(1, 31))
 
 
+@pytest.mark.full
 async def test_a_cancel_while_its_supervisor_starts_leaves_no_process(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     (workspace / "a.txt").write_text("a\n")
     overlay = sandbox.overlay(stays=True)
@@ -424,6 +425,7 @@ async def test_a_check_finds_nothing_that_an_earlier_command_left_in_its_home(
     await lasting.close()
 
 
+@pytest.mark.full
 async def test_no_command_ends_because_another_needs_a_new_supervisor(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     overlay = sandbox.overlay(stays=True)
     for at in range(3):

@@ -92,6 +92,7 @@ async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, serve: Ser
 
 
 @pytest.mark.parametrize("backend", CONFINED)
+@pytest.mark.full
 async def test_one_that_says_more_than_anybody_reads_is_ended_and_that_is_said_once(backend: str, serve: Serve) -> None:
     server = await serve(backend)
     process = await server.open("cat", "/dev/zero")
@@ -105,6 +106,7 @@ async def test_one_that_says_more_than_anybody_reads_is_ended_and_that_is_said_o
 
 
 @pytest.mark.parametrize("backend", ISOLATED)
+@pytest.mark.full
 async def test_a_server_finds_its_home_again_and_no_other_does(backend: str, serve: Serve) -> None:
     server = await serve(backend)
     for keeps, can_write in (("a", True), ("a", False), ("b", True), ("", True)):

@@ -11,7 +11,7 @@ from textual.css.stylesheet import Stylesheet
 from tests.tui.one_app import Cases
 from tests.tui.quiet import draw_only_whole_frames, let_apps_go, parse_once, run_counted, wait_for_idle
 
-TESTS_BETWEEN = 100
+TESTS_BETWEEN = 25
 _TESTS = count(1)
 
 

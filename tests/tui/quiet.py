@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from rich.console import RenderableType
 from textual._compositor import Compositor
 from textual._context import active_message_pump, visible_screen_stack
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -65,7 +66,11 @@ def parse_once(sheet: Stylesheet, css: str, read_from: CSSLocation, *options: An
 
 
 def let_apps_go() -> None:
-    """Give the memory of apps that are over back: each sets aside for good what it is made of (`tui/gc_policy.py`)."""
+    """Give the memory of apps that are over back: each sets aside for good what it is made of (`tui/gc_policy.py`).
+
+    Textual's cache of colors has the widget in its key, and with it all that the widget drew.
+    """
+    vars(StylesCache)["get_inner_outer"].cache_clear()
     gc.unfreeze()
     gc.collect()
     gc.freeze()

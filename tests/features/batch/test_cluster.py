@@ -57,6 +57,7 @@ def sent(*flags: str, limit_s: float = 60.0) -> WorkerTask:
     return WorkerTask(limit_s, flags, TASK)
 
 
+@pytest.mark.full
 async def test_a_program_that_dies_says_why_and_a_disk_that_fills_up_is_the_workers_fault_not_the_tasks(
     archive: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
