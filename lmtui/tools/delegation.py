@@ -77,29 +77,20 @@ async def _decompose(arguments: DecomposeArguments, context: ToolContext) -> Too
 
 
 async def _run(briefs: tuple[subagents.Brief, ...], context: ToolContext) -> ToolResult:
-    results = await _sender(context).run(briefs)
+    if context.agent.children is None:
+        raise ToolError("sub-agents cannot be used here", "Do it yourself, a step at a time.")
+    results = await context.agent.children.run(briefs)
     good = sum(result.status is subagents.ReportStatus.OK for result in results)
     summary = str(results[0].status) if len(results) == 1 else f"{good} of {len(results)} ok"
     return ToolResult(subagents.results_text(results), summary, ok=any(result.status.is_usable for result in results))
-
-
-def _sender(context: ToolContext) -> subagents.Children:
-    if context.agent.children is None:
-        raise ToolError("sub-agents cannot be used here", "Do it yourself, a step at a time.")
-    return context.agent.children
 
 
 async def _report(arguments: ReportArguments, context: ToolContext) -> ToolResult:
     if context.agent.report is None:
         raise ToolError("report_result is for sub-agents", "Tell the user in plain words what you did.")
     artifacts = [arguments.artifacts] if isinstance(arguments.artifacts, str) else arguments.artifacts or []
-    data = (
-        arguments.data
-        if isinstance(arguments.data, str)
-        else ""
-        if arguments.data is None
-        else json.dumps(arguments.data, ensure_ascii=False)
-    )
+    given_data = "" if arguments.data is None else arguments.data
+    data = given_data if isinstance(given_data, str) else json.dumps(given_data, ensure_ascii=False)
     given = subagents.Report(
         subagents.ReportStatus(arguments.status),
         arguments.summary[:_MAX_SUMMARY_CHARS],

@@ -11,9 +11,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
@@ -70,27 +70,18 @@ def _rejected(path: str, before: list[str], after: list[str], numbers: Collectio
     return sanitize(text) + (f"\n… {left_out} more rejected lines" if left_out > 0 else "")
 
 
-class WriteMode(StrEnum):
-    """What to do with a file's existing content: replace it, or append to it."""
-
-    OVERWRITE = "overwrite"
-    W = "w"
-    APPEND = "append"
-    A = "a"
-
-
 class WriteArguments(Arguments):
     """What to write."""
 
     path: WorkspacePath = path_argument()
     content: str = argument(also=("contents", "file_text", "text", "code", "data"))
-    mode: WriteMode = argument(WriteMode.OVERWRITE, also=("write_mode",), is_told=False)
+    mode: Literal["overwrite", "w", "append", "a"] = argument("overwrite", also=("write_mode",), is_told=False)
     append: bool = argument(default=False, is_told=False)
 
     @property
     def is_append(self) -> bool:
         """Tell whether the content is appended."""
-        return self.append or self.mode in (WriteMode.APPEND, WriteMode.A)
+        return self.append or self.mode in ("append", "a")
 
 
 async def write_accepted(context: ToolContext, path: str, content: FileContent, file: TextFile, new: str) -> ToolResult:

@@ -6,8 +6,8 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 from importlib import resources
+from typing import Literal
 
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
@@ -23,14 +23,6 @@ _MAX_FILES = 200
 _MAX_MATCHES = 200
 _HUNKS_MAX_LINE_CHARS = 300
 _MAX_PLACES = 20
-
-
-class GrepMode(StrEnum):
-    """What grep tells."""
-
-    CONTENT = "content"
-    FILES = "files"
-    COUNT = "count"
 
 
 class GlobArguments(Arguments):
@@ -54,7 +46,7 @@ class GrepArguments(Arguments):
     glob: str = argument("", also=("include", "file_pattern"))
     ignore_case: bool = argument(default=False, also=("case_insensitive", "i"))
     context: int = argument(0, also=("context_lines",), ge=0, le=20)
-    mode: GrepMode = argument(GrepMode.CONTENT, also=("output_mode",))
+    mode: Literal["content", "files", "count"] = argument("content", also=("output_mode",))
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -81,7 +73,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
             path=place,
             glob=arguments.glob,
             ignore_case=arguments.ignore_case,
-            context_lines=arguments.context if arguments.mode is GrepMode.CONTENT else 0,
+            context_lines=arguments.context if arguments.mode == "content" else 0,
             max_matches=_MAX_MATCHES,
         )
         left_out |= {match.path for match in found if _is_kept_back(match.path, place, context)}
@@ -97,7 +89,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
         return ToolResult(f"no matches in {places}{which}{kept_back}{_counted(context, '0 lines')}", "none")
     more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
     files = Counter(match.path for match in hits)
-    text, summary = _shown(arguments.mode, matches, files), f"{len(hits)} in {pluralize(len(files), 'file')}"
+    text, summary = _shown(arguments, matches, files), f"{len(hits)} in {pluralize(len(files), 'file')}"
     count = _counted(context, f"{pluralize(len(hits), 'matching line')} in {pluralize(len(files), 'file')}")
     return ToolResult(text + (more or count), summary)
 
@@ -108,18 +100,11 @@ def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
     return (is_secret_path(found) and not is_named) or context.on_reading(found) is Verdict.DENY
 
 
-def _shown(mode: GrepMode, matches: Sequence[GrepMatch], files: Counter[str]) -> str:
-    match mode:
-        case GrepMode.FILES:
-            return "\n".join(map(sanitize_line, files))
-        case GrepMode.COUNT:
-            return "\n".join(f"{sanitize_line(path)}: {count}" for path, count in files.items())
-        case GrepMode.CONTENT:
-            return _content(matches)
-
-
-def _content(matches: Sequence[GrepMatch]) -> str:
-    """Return the lines under the name of their file; `:` marks a match, `-` a line around it."""
+def _shown(arguments: GrepArguments, matches: Sequence[GrepMatch], files: Counter[str]) -> str:
+    """Return what is asked for; of lines those under the name of their file: `:` marks a match, `-` a line around it."""
+    if arguments.mode != "content":
+        counts = {path: f": {count}" if arguments.mode == "count" else "" for path, count in files.items()}
+        return "\n".join(f"{sanitize_line(path)}{count}" for path, count in counts.items())
     lines: list[str] = []
     path = ""
     for match in matches:

@@ -57,21 +57,8 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     file_tools.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
-_READERS: tuple[Tool[Any], ...] = (file_tools.READ, file_tools.GLOB, file_tools.GREP, file_tools.LS, shell.STATUS, shell.DIFF)
-_WORKERS: tuple[Tool[Any], ...] = (
-    file_tools.READ,
-    edit_file.WRITE,
-    edit_file.EDIT,
-    file_tools.GLOB,
-    file_tools.GREP,
-    file_tools.LS,
-    shell.SHELL,
-    shell.BACKGROUND,
-    todo_tools.TODO_ADD,
-    todo_tools.TODO_COMPLETE,
-    todo_tools.TODO_UPDATE,
-    todo_tools.TODO_LIST,
-)
+_EXPLORES = "read glob grep ls git_status git_diff"
+_WORKS = "read write edit glob grep ls shell background todo_add todo_complete todo_update todo_list"
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),
@@ -93,9 +80,11 @@ LONG_TOOLS: dict[str, tuple[str, ...]] = LEAN_TOOLS | {
 
 def child_tools(root: str, kind: ChildKind, *, can_send: bool, limits: CommandLimits = CommandLimits()) -> ToolRegistry:
     """Return the tools of a sub-agent; one that only reads sends no others."""
-    if kind is ChildKind.EXPLORE:
-        return ToolRegistry(root, (*_READERS, delegation.REPORT_RESULT))
-    return ToolRegistry(root, (*_WORKERS, *(_SENDERS if can_send else ()), delegation.REPORT_RESULT), limits)
+    is_explorer = kind is ChildKind.EXPLORE
+    names = (_EXPLORES if is_explorer else _WORKS).split()
+    senders = _SENDERS if can_send and not is_explorer else ()
+    own = [tool for tool in ALL_TOOLS if tool.name in names]
+    return ToolRegistry(root, (*own, *senders, delegation.REPORT_RESULT), limits)
 
 
 def tools_without_agents(root: str, limits: CommandLimits = CommandLimits()) -> ToolRegistry:
@@ -142,13 +131,8 @@ def _refuse_placeholder(call: Call[Any]) -> None:
 def _clamped(model: type[BaseModel], value: Mapping[str, object], checked: BaseModel) -> Iterator[str]:
     """Return a note about each number that was out of its range."""
     for name, each in _under_own_names(model, value)[0].items():
-        used = getattr(checked, name, None)
-        if (
-            isinstance(used, int)
-            and isinstance(each, int | str)
-            and str(each).strip().lstrip("-").isdigit()
-            and int(each) != used
-        ):
+        used, text = getattr(checked, name, None), str(each).strip()
+        if isinstance(used, int) and isinstance(each, int | str) and text.lstrip("-").isdigit() and int(text) != used:
             yield f"[{name} was {int(each)}, which is out of range; {used} was used]"
 
 
@@ -173,11 +157,6 @@ def _lean(specs: Sequence[ToolSpec], told: dict[str, tuple[str, ...]]) -> tuple[
     return tuple(few)
 
 
-def _for_the_blind(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Return those tools that show no pictures."""
-    return tuple(spec for spec in specs if spec.name != file_tools.LOOK.name)
-
-
 class ToolRegistry:
     """A fixed set of tools; implements `core.ports.Toolbox`.
 
@@ -200,8 +179,11 @@ class ToolRegistry:
         self._others = {name: each for each in others for name in each.names}
         every = (*(each.spec() for each in others), *(tool.spec() for tool in self._tools))
         sets[ToolSet.HIDDEN] = tuple(replace(spec, is_hidden=True) for spec in every)
-        self._specs = {(name, True): few for name, few in sets.items()}
-        self._specs |= {(name, False): _for_the_blind(few) for name, few in sets.items()}
+        self._specs = {
+            (name, sees): tuple(spec for spec in few if sees or spec.name != file_tools.LOOK.name)
+            for name, few in sets.items()
+            for sees in (True, False)
+        }
 
     def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
         return self._specs[tools, sees]
