@@ -18,8 +18,8 @@ from time import process_time
 from benchmarks.report import Figure
 from lmtui.app.host import open_runtime
 from lmtui.config import Config
-from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.features.pipeline.service import PipelineService
+from lmtui.features.pipeline.values import WorkspacePipeline
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 

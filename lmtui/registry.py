@@ -57,7 +57,8 @@ class Feature:
     as argparse takes them; the settings themselves are in `lmtui/config.py`, with the feature's name.  `events` are the
     modules of the types that are in a log because of it,
     `routes` are those that it adds to the host's API, `tools` what it adds for the model, `commands` its slash
-    commands and keys, and `controller` (a `tui.workbench_api.FeatureController`) what opens its screens.
+    commands and keys, and `controller` (a `tui.workbench_api.FeatureController`) what opens its screens.  `look` is a function
+    that adds what it finds there to a `core.folders.KnownProject`.
     """
 
     service: str = ""
@@ -68,6 +69,7 @@ class Feature:
     commands: str = ""
     controller: str = ""
     routes: str = ""
+    look: str = ""
 
 
 @functools.cache

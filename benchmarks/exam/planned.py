@@ -22,8 +22,8 @@ from pathlib import Path
 
 from lmtui.app.host import open_runtime
 from lmtui.config import Config
-from lmtui.core.pipeline import TaskSpec
 from lmtui.features.pipeline.task_list import read_task_list
+from lmtui.features.pipeline.values import TaskSpec
 
 PLAN = Path(__file__).parent / "plan"
 HIDDEN = "hidden.py"

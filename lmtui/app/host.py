@@ -258,6 +258,11 @@ class Runtime:
         """Return the permission rules of the settings and the stored ones."""
         return rules_in_force(self.config, self._workspace)
 
+    def works(self) -> Sequence[str]:
+        """Return in words what is done next to sessions, for which this process has to stay."""
+        found = ["attempts" if self.attempts.is_running else "", *(each.own_work() for each in self._features)]
+        return [*filter(None, found)]
+
     async def require_sandbox(self) -> None:
         """Start the sandbox that the settings name, so that nothing begins without it; `auto` waits for the first use.
 

@@ -227,6 +227,10 @@ class WorkspaceFeature:
         """Return values that no log and no model may get."""
         return ()
 
+    def own_work(self) -> str:
+        """Return in words what it does by itself, for which the process has to stay; empty for nothing."""
+        return ""
+
     async def stop(self) -> None:
         """Stop what it does in sessions, which are closed then."""
 

@@ -20,7 +20,6 @@ from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta,
 from lmtui.core.hosts import is_same_server
 from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import Form, McpServers
-from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import AgentRow, Session, SessionSummary
 
@@ -304,16 +303,10 @@ class SessionHub:
         return session.is_running or runs or any(each.sleep.wait is not None for each in own)
 
     def busy(self) -> Sequence[str]:
-        """Return in words what there is to do, empty where this process could end: sessions, jobs, attempts, plans."""
+        """Return in words what there is to do, empty where this process could end: sessions, attempts, work of features."""
         found = [f"session {each.id}" for each in self.sessions if self.is_busy(each)]
         for runtime in self.runtimes:
-            brought = runtime.extensions
-            works = {
-                "attempts": runtime.attempts.is_running,
-                "a plan": WorkspacePipeline in brought and brought[WorkspacePipeline].is_running,
-                "jobs": Jobs in brought and any(each.is_enabled and each.state != "done" for each in brought[Jobs].known),
-            }
-            found += [f"{name} in {runtime.workspace}" for name, is_so in works.items() if is_so]
+            found += [f"{work} in {runtime.workspace}" for work in runtime.works()]
         return found
 
     def shared(self, runtime: Runtime) -> SharedControls:

@@ -16,10 +16,9 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, Validation
 
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.folders import KnownProject
-from lmtui.core.pipeline import PipelineState
 from lmtui.core.sanitize import pluralize
 from lmtui.paths import WORKSPACE_FOLDER, state_dir
-from lmtui.store.pipeline_queue import PipelineFile
+from lmtui.registry import features, load
 from lmtui.store.session_logs import SessionStore
 from lmtui.store.state_files import locked, write_whole
 from lmtui.store.summaries import Summaries
@@ -143,33 +142,19 @@ def find_project(projects: Sequence[KnownProject], wanted: str) -> KnownProject:
 
 
 def look_at(project: KnownProject) -> KnownProject:
-    """Return a project with the state of its plans and its newest sessions; nothing in its folder is changed.  Blocks."""
+    """Return a project with what features and its newest sessions say; nothing in its folder is changed.  Blocks."""
     folder = Path(project.path)
     try:
         if not folder.is_dir():
             return replace(project, problem="the folder is gone")
-        plans, problem = PipelineFile(folder).peek(), ""
+        for feature in features():
+            project = load(feature.look)(project) if feature.look else project
     except (JobsError, OSError) as error:
-        plans, problem = [], str(error)
-    tasks = [task for plan in plans for task in plan.tasks]
-    failed = sum(task.state is PipelineState.FAILED for task in tasks)
-    questions = sum(not each.answer for plan in plans if not plan.is_done for each in plan.questions)
+        project = replace(project, problem=str(error))
     store = SessionStore(folder)
     waiting = sum(each.state == "waits" and store.is_ours(each.id) for each in Summaries(store).find(limit=_MOST_SESSIONS))
-    needs = (
-        pluralize(failed, "failed task") if failed else "",
-        pluralize(questions, "open question") if questions else "",
-        f"{pluralize(waiting, 'session')} {'wait' if waiting > 1 else 'waits'} for approval" if waiting else "",
-    )
-    return replace(
-        project,
-        plans=len(plans),
-        done=sum(task.state is PipelineState.DONE for task in tasks),
-        tasks=len(tasks),
-        failed=failed,
-        needs=tuple(each for each in needs if each),
-        problem=problem,
-    )
+    needs = f"{pluralize(waiting, 'session')} {'wait' if waiting > 1 else 'waits'} for approval"
+    return replace(project, needs=(*project.needs, needs)) if waiting else project
 
 
 def scan(root: Path) -> tuple[list[Path], bool]:

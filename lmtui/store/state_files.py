@@ -11,16 +11,17 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def locked(lock: Path) -> Iterator[None]:
+def locked(lock: Path, *, waits: bool = True) -> Iterator[None]:
     """Hold a lock file against other processes; the folder is made where it is missing.  Blocks.
 
     Raises:
+        BlockingIOError: another process holds it; only where this one `waits` not.
         OSError: it cannot be made.
     """
     lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(held, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield
     finally:
         os.close(held)

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
-from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.messages import Image
-from lmtui.core.pipeline import WORKING, WorkspacePipeline
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -91,6 +89,7 @@ class OpenSessions:
     def __init__(self, app: App[Any], router: Router) -> None:
         self.router = router
         self.host: SessionHost | None = None
+        self.counts: list[Callable[[], int]] = []  # how many agents work for each feature
         self._app = app
         self.parked: dict[str, SessionSummary] = {}
         self.marks: set[str] = set()
@@ -123,25 +122,9 @@ class OpenSessions:
         return sum(view.session.trial.waiting for view in self.views.values())
 
     @property
-    def proposed(self) -> int:
-        """Return how many notes are proposed."""
-        memory = WorkspaceMemory
-        return self.host.extensions[memory].waiting if self.host is not None and memory in self.host.extensions else 0
-
-    @property
-    def pipeline(self) -> WorkspacePipeline | None:
-        """Return the plans of the workspace, None without a host or plans."""
-        plans = WorkspacePipeline
-        return self.host.extensions[plans] if self.host is not None and plans in self.host.extensions else None
-
-    @property
     def working(self) -> int:
-        """Return how many agents work: in sessions that are open, on attempts, and on tasks of plans."""
-        attempts = self.host.attempts.listed() if self.host is not None else ()
-        pipeline = self.pipeline
-        plans = pipeline.known if pipeline is not None and pipeline.is_running else ()
-        tasks = sum(each.state in WORKING for plan in plans for each in plan.tasks)
-        return len(self.running) + sum(not each.is_over for each in attempts) + tasks
+        """Return how many agents work: in sessions that are open, and for features."""
+        return len(self.running) + sum(count() for count in self.counts)
 
     async def open(self, session_id: str = "") -> SessionView:
         """Open a session (a new one without id) and put it on screen.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lmtui.paths import state_dir
@@ -56,6 +56,7 @@ class Ready:
     agents: PaneController
     layout: LayoutController
     app_controller: AppController
+    features: list[FeatureController] = field(default_factory=list)
 
     no_session: ClassVar = SessionState
     place: ClassVar = HeaderPlace

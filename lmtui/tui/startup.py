@@ -369,15 +369,15 @@ class AppStartup:
             return
         await self._ask_first(host)
         ready = workbench.ready
-        controllers = [make(workbench, host) for make in FEATURE_CONTROLLERS]
-        for each in controllers:
+        ready.features.extend(make(workbench, host) for make in FEATURE_CONTROLLERS)
+        for each in ready.features:
             ready.commands.actions |= each.handlers()
         await ready.prompts.host_is_there(host)
         ready.files.start()
         await self._open_first_session(ready)
         if isinstance(starting, Starting):
             await workbench.run_early(starting)
-        for each in controllers:
+        for each in ready.features:
             each.start()
         if app.options.images:
             await ready.prompts.pasting.attach(app.options.images, app.options.task)

@@ -15,7 +15,6 @@ from textual.screen import ModalScreen, Screen
 from textual.style import Style
 
 from lmtui.core.events import TurnReason
-from lmtui.core.pipeline import OVER, PipelineState, WorkspacePipeline, is_planning
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
@@ -168,12 +167,12 @@ _SANDBOX_STYLES = {"process": "bold $error", "landlock": "$warning"}
 
 @dataclass(frozen=True, slots=True)
 class HeaderPlace:
-    """Where one is: the folder, its branch and its plans, and how many cells there are to say so."""
+    """Where one is: the folder and its branch, how many cells there are to say so, and what features say."""
 
     folder: Path
     branch: str
     cells: int
-    pipeline: WorkspacePipeline | None = None
+    notes: Sequence[Part] = ()
 
 
 def header_parts(
@@ -194,33 +193,15 @@ def header_parts(
         waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
         left += [Part(f" ▲ {waiting} ", "bold $warning on $waiting-ground", 1)] if waiting else []
         short = Part("not merged", "bold $warning", 0) if state.work.unmerged else Part(short_sandbox(state), style, 1)
-        return left, [pipeline_part(place.pipeline), short]
+        return left, [*place.notes, short]
     left = [Part("lmtui", "bold $accent", 3), Part(sanitize_line(folder_text(place.folder, Path.home())), "", 1)]
     words = sandbox_text(state)
     sandbox = Content.assemble(("" if words.startswith("no sandbox") else "sandbox ", "$text-muted"), (words, style))
-    right = [pipeline_part(place.pipeline)]  # what comes and goes moves no tab
+    right = [*place.notes]  # what comes and goes moves no tab
     right += [Part(f"⎇ {sanitize_line(place.branch)}", "$text-muted", 4)] if place.branch else []
     right += [Part(unmerged_text(state), "bold $warning", 0)] if state.work.unmerged else []
     used = sum(part.content.cell_length + 2 for part in (*left, *right)) + sandbox.cell_length + 4
     return [*left, Part(_tabs(active, [*views], now, place.cells - used))], [*right, Part(sandbox)]
-
-
-def pipeline_part(pipeline: WorkspacePipeline | None) -> Part:
-    """Return how far the newest plan is, while it is worked on or needs the user; always as wide for the same plan."""
-    plan = next(iter(pipeline.known), None) if pipeline is not None else None
-    if pipeline is None or (not is_planning(pipeline) and (plan is None or plan.is_done)):
-        return Part("")
-    opens = Style.from_meta({"verb": command("pipeline.show").action})
-    if is_planning(pipeline) or plan is None:
-        return Part(Content.styled("  pipeline planning", "$accent").stylize(opens), "", 3)
-    states = [each.state for each in plan.tasks]
-    needs_user = PipelineState.FAILED in states or any(not each.answer for each in plan.questions)
-    if not (needs_user or pipeline.is_running or plan.is_at_work):
-        return Part("")
-    total = f"{len(states)}"
-    done = f"{sum(each in OVER for each in states):>{len(total)}}"
-    text = Content.styled(f"{'▲' if needs_user else ' '} pipeline {done}/{total}", "bold $warning" if needs_user else "$accent")
-    return Part(text.stylize(opens), "", 2 if needs_user else 3)
 
 
 def _tabs(active: SessionView | None, views: list[SessionView], now: datetime, room: int) -> Content:
@@ -419,8 +400,8 @@ class KeyPlace:
     """Where the keys go: the pane with the focus (empty: the prompt) or a question, and how high the screen is.
 
     `waiting` counts what the user is asked in all sessions; with `is_danger` a dangerous command is among it.
-    `dialog` are the commands of a dialog that has the keys, and what escape does there; None without one.  `proposed` counts
-    what the memory inbox proposes while the session rests.
+    `dialog` are the commands of a dialog that has the keys, and what escape does there; None without one.  `notes` are what
+    features say while the session rests.
     """
 
     pane: str = ""
@@ -430,7 +411,7 @@ class KeyPlace:
     has_mouse: bool = True
     rows: int = TALL_ROWS
     dialog: tuple[Sequence[Command], str] | None = None
-    proposed: int = 0
+    notes: Sequence[Part] = ()
 
 
 def dialog_keys(top: Screen[Any]) -> tuple[Sequence[Command], str] | None:
@@ -468,9 +449,7 @@ def hint_parts(place: KeyPlace) -> tuple[list[Part], list[Part]]:
         left += [_key_part(each, 4) for each in IN_THE_PROMPT]
         signs = TYPED_SIGNS if place.rows >= TALL_ROWS else TYPED_SIGNS[: SHORT_VERBS - len(IN_THE_PROMPT)]
         left += [Part(Content.assemble(sign, (f" {verb}", "$text-muted")), "", 5) for sign, verb in signs]
-        if place.proposed:
-            text = Content.styled(f"{pluralize(place.proposed, 'note')} proposed", "$accent")
-            left += [Part(text.stylize(Style.from_meta({"verb": "app.run_command('memory.show')"})), "", 3)]
+        left += place.notes
     if not place.has_mouse:
         left += [Part(f"mouse off  {first_key(command('app.mouse'))} on", "$warning", 1)]
     return left, [_key_part(*each[::2], each[1]) for each in EVERYWHERE]

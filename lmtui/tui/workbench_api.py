@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from textual.app import App
 
 from lmtui.core.errors import LmtuiError
-from lmtui.tui.widgets.bars import SayLine, Tone
+from lmtui.tui.widgets.bars import Part, SayLine, Tone
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
@@ -86,6 +86,12 @@ class FeatureController:
     def handlers(self) -> dict[str, Handler]:
         """Return what opens its views, by command id."""
         return {}
+
+    def header_part(self) -> Part | None:
+        """Return what the header says of it."""
+
+    def hint_part(self) -> Part | None:
+        """Return what the key row says of it while the session rests."""
 
     def start(self) -> None:
         """Begin what runs without a command; a session was opened."""

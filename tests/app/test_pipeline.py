@@ -11,12 +11,12 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineState, TaskAction, WorkspacePipeline
 from lmtui.features.pipeline import runner
+from lmtui.features.pipeline.plan_queue import run_lock
 from lmtui.features.pipeline.service import PipelineService
+from lmtui.features.pipeline.values import PipelinePlan, PipelineState, TaskAction, WorkspacePipeline
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.store.pipeline_queue import PipelineFile, RunLock
 from tests.app.conftest import Open, Serve
 
 TASK = "- [ ] Write {name}\n  files: {name}\n  check: test -s {name}\n"
@@ -87,6 +87,7 @@ async def test_what_the_user_did_not_commit_is_not_swept_into_commits(open_one: 
     assert any("not committed" in each and "a.txt" in each for each in notes)
 
 
+@pytest.mark.full
 async def test_tasks_can_be_paused_moved_skipped_and_edited_while_nothing_runs(
     open_one: Open, serve: Serve, workspace: Path
 ) -> None:
@@ -138,12 +139,8 @@ async def test_what_cannot_be_begun_is_said_at_once(open_one: Open, open_attende
         await service.begin("nope.md")
     assert not service.is_running
     (workspace / "PLAN.md").write_text(plan_of("a.txt"))
-    PipelineFile(workspace).make_folder()
-    other = RunLock(workspace)
-    other.take()
-    with pytest.raises(UsageError, match="another lmtui is working on a plan"):
+    with run_lock(workspace), pytest.raises(UsageError, match="another lmtui is working on a plan"):
         await service.begin("PLAN.md")
-    other.leave()
     assert not service.is_running
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.pipeline import Merge, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
+from lmtui.features.pipeline.plan_queue import PipelineFile
 from lmtui.features.pipeline.trace import CommitTrace
+from lmtui.features.pipeline.values import Merge, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
-from lmtui.store.pipeline_queue import PipelineFile
 from tests.app.conftest import Open
 from tests.app.test_pipeline import plan_of, service_of, states, worked
+from tests.sets import depth
 
 SETTINGS: dict[str, Any] = {"sandbox": "bubblewrap", "verify": "off", "plan_commits": "off"}
 REVIEWER = ("reviewer: scripted",)
@@ -57,7 +58,8 @@ def prompts(server: ScriptedServer) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("gate", "verdict", "severity"), [("strict", "REJECTED", "major"), ("standard", "APPROVED", "critical")]
+    ("gate", "verdict", "severity"),
+    depth([("strict", "REJECTED", "major")], [("strict", "REJECTED", "major"), ("standard", "APPROVED", "critical")]),
 )
 async def test_a_change_that_the_reviewer_rejects_is_not_merged_and_tried_again(
     gate: str, verdict: str, severity: str, open_one: Open, workspace: Path
@@ -145,6 +147,7 @@ async def test_an_attempt_ends_when_its_budget_is_used_up(open_one: Open, worksp
     assert not (workspace / "other.txt").exists()
 
 
+@pytest.mark.full
 async def test_work_that_passes_its_checks_is_kept_though_the_budget_ended_it(open_one: Open, workspace: Path) -> None:
     text = "- [ ] Write a.txt\n  check: test -s a.txt\n  budget: 1 step\n"
     async with ScriptedServer(repeats("Write a.txt", "echo a > a.txt")) as server:
@@ -238,6 +241,7 @@ async def test_a_plan_among_many_files_of_a_task_or_of_one_that_was_killed_is_a_
         assert not (workspace / "b.txt").exists()
 
 
+@pytest.mark.full
 async def test_what_lmtui_writes_about_a_plan_obeys_a_rule_that_keeps_its_folder(open_one: Open, workspace: Path) -> None:
     (workspace / "PLAN.md").write_text("- [ ] Write a.txt\n  check: test -s a.txt\n")
     async with ScriptedServer(does("Write a.txt", "echo a > a.txt")) as server:

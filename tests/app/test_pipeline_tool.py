@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
-from lmtui.core.pipeline import PipelinePlan
 from lmtui.core.ports import Policy
 from lmtui.features.pipeline.service import PipelineService
+from lmtui.features.pipeline.values import PipelinePlan
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from tests.app.answering import answering
@@ -116,6 +118,7 @@ async def test_nobody_there_and_try_mode_refuse_what_asks(open_one: Open, serve:
     assert not service_of(runtime).is_running
 
 
+@pytest.mark.full
 async def test_status_says_what_failed_and_why_and_what_comes_next(open_one: Open, serve: Serve, workspace: Path) -> None:
     server = await serve(DONE)
     runtime = open_one(server.url, **SETTINGS)

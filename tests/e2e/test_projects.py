@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.pipeline import PipelinePlan, PipelineState, PipelineTask, TaskSpec
+from lmtui.features.pipeline.plan_queue import PipelineFile
+from lmtui.features.pipeline.values import PipelinePlan, PipelineState, PipelineTask, TaskSpec
 from lmtui.models.demo_scripts import ScriptedTurn
-from lmtui.store.pipeline_queue import PipelineFile
 from tests.e2e.conftest import Program, Serve
 from tests.e2e.test_tmux import Terminal
 

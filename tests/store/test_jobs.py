@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, Missed
 from lmtui.features.jobs.job_table import JobFile, ServingLock
+from lmtui.features.pipeline.plan_queue import PipelineFile
 from lmtui.paths import workspace_state_dir
-from lmtui.store.pipeline_queue import PipelineFile
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, SessionOpened, TurnStarted
 from lmtui.core.folders import project_lines
-from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
+from lmtui.features.pipeline.plan_queue import PipelineFile
+from lmtui.features.pipeline.values import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
 from lmtui.paths import workspace_state_dir
 from lmtui.store import projects
-from lmtui.store.pipeline_queue import PipelineFile
 from lmtui.store.projects import ProjectStore, find_project, look_at, scan
 from lmtui.store.session_logs import SessionStore, new_session_id
 from tests.sets import for_each

@@ -11,11 +11,11 @@ from typing import Any
 from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpServers, McpTool, Reach, ServerState, ToolChange, ask_nobody
 from lmtui.core.memory_values import WorkspaceMemory
-from lmtui.core.pipeline import WorkspacePipeline
 from lmtui.core.project_checks import WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.skills import Skills
 from lmtui.features.batch.values import WorkspaceBatches
+from lmtui.features.pipeline.values import WorkspacePipeline
 from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
 from tests.tui.fake_batches import FakeBatches
 from tests.tui.fake_memory import FakeMemory

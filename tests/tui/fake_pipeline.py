@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAction, TaskSpec, added_task, after_action
 from lmtui.core.subagents import SessionAgentRunner
+from lmtui.features.pipeline.values import PipelinePlan, PipelineTask, TaskAction, TaskSpec, added_task, after_action
 
 
 class FakePipeline:
-    """Implements `core.pipeline.WorkspacePipeline`."""
+    """Implements `features.pipeline.values.WorkspacePipeline`."""
 
     def __init__(self) -> None:
         self.plans: list[PipelinePlan] = []

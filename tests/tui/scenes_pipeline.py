@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import cycle
 
-from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
+from lmtui.features.pipeline.values import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskAttempt, TaskSpec
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, play_work
 

@@ -361,7 +361,8 @@ class AttemptController(FeatureController):
         return {"attempts.show": lambda _: self._show()}
 
     def start(self) -> None:
-        """Run the agents of attempts in workers of the app."""
+        """Run the agents of attempts in workers of the app, and count those that work."""
+        self.workbench.sessions.counts.append(lambda: sum(not each.is_over for each in self.host.attempts.listed()))
         self.host.attempts.run_agents_in(self.workbench.sessions.run_agent)
 
     def _show(self) -> None:

@@ -87,6 +87,9 @@ class WorkspaceJobs(WorkspaceFeature):
         if is_ours:
             self._waits.follow(session)
 
+    def own_work(self) -> str:
+        return "jobs" if any(each.is_enabled and each.state != "done" for each in self.known) else ""
+
     def let_go(self, session_id: str) -> bool:
         """Give a session that a job works in to the user."""
         return self.runs.let_go(session_id)

@@ -13,6 +13,7 @@ from textual import on
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
+from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -518,6 +519,12 @@ class MemoryController(FeatureController):
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the command."""
         return {"memory.show": lambda _: self._show(), "memory.find": self._find}
+
+    def hint_part(self) -> Part | None:
+        """Return how many notes are proposed."""
+        waiting = self.host.extensions[WorkspaceMemory].waiting if WorkspaceMemory in self.host.extensions else 0
+        text = Content.styled(f"{pluralize(waiting, 'note')} proposed", "$accent")
+        return Part(text.stylize(Style.from_meta({"verb": "app.run_command('memory.show')"})), "", 3) if waiting else None
 
     def _find(self, words: str) -> None:
         _ = self.workbench.app.push_screen(FindList(self.host.extensions[WorkspaceMemory], words), self._chosen)

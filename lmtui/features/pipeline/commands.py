@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import AskYes, Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, TaskAction, WorkspacePipeline, is_planning, status_lines
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.spec import ideate_task
+from lmtui.features.pipeline.values import PipelinePlan, TaskAction, WorkspacePipeline, is_planning, status_lines
 
 SCOPE = "pipeline"
 START = "Its tasks run one after the other. What is done is merged into your folder and committed to the current branch."

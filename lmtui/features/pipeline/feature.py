@@ -12,5 +12,6 @@ FEATURE = Feature(
         Subcommand('ideate "TOPIC"', "lmtui.features.pipeline.subcommands:ideate", is_task=True),
     ),
     commands="lmtui.features.pipeline.commands:COMMANDS",
+    look="lmtui.features.pipeline.service:look_at",
     controller="lmtui.features.pipeline.screens.page:PipelineController",
 )

@@ -18,7 +18,6 @@ from lmtui.core.errors import Fault, LmtuiError, ProviderError, ToolError, Usage
 from lmtui.core.lenient_json import first_of, fit_text, line_of, text_of, texts_of, without_commas
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.permissions.shell_programs import GUARDS
-from lmtui.core.pipeline import MAX_TEXT_CHARS, TaskSpec, is_outside, plan_id, problem_of
 from lmtui.core.ports import TokenCounter
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.task_list import (
@@ -33,6 +32,7 @@ from lmtui.features.pipeline.task_list import (
     title_key,
     waited_for,
 )
+from lmtui.features.pipeline.values import MAX_TEXT_CHARS, TaskSpec, is_outside, plan_id, problem_of
 
 MAX_PLAN_BYTES = 1_000_000
 _WINDOW_RATIO, _RESERVED_TOKENS = 0.85, 256

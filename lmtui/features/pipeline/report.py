@@ -11,8 +11,8 @@ from typing import Any
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Event, UsageUpdated
 from lmtui.core.model_events import ModelLoaded
-from lmtui.core.pipeline import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt, TaskSpec
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
+from lmtui.features.pipeline.values import ENDED, OVER, PipelinePlan, PipelineState, PipelineTask, Stage, TaskAttempt, TaskSpec
 
 SCHEMA_VERSION, _OLDEST_VERSION = 2, 1  # 2 added `usage`
 _TYPES: Mapping[str, type | tuple[type, ...]] = {

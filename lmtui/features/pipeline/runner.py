@@ -18,7 +18,18 @@ from lmtui.core.errors import Fault, SandboxError
 from lmtui.core.events import Verified
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Mode, Verdict
-from lmtui.core.pipeline import (
+from lmtui.core.ports import Policy
+from lmtui.core.project_checks import Gate, Rung, bounded
+from lmtui.core.roles import ModelRole, parse_roles
+from lmtui.core.sanitize import pluralize, sanitize_path
+from lmtui.core.workspace import ExecResult
+from lmtui.engine.file_changes import to_the_end, together
+from lmtui.engine.review import blocking_findings
+from lmtui.engine.session import EngineSession
+from lmtui.engine.syntax import unparsed
+from lmtui.features.pipeline.plan_queue import Change, PipelineFile
+from lmtui.features.pipeline.trace import CommitTrace
+from lmtui.features.pipeline.values import (
     ENDED,
     MOST_TASK_ATTEMPTS,
     OVER,
@@ -34,20 +45,9 @@ from lmtui.core.pipeline import (
     next_tasks,
     recovered,
 )
-from lmtui.core.ports import Policy
-from lmtui.core.project_checks import Gate, Rung, bounded
-from lmtui.core.roles import ModelRole, parse_roles
-from lmtui.core.sanitize import pluralize, sanitize_path
-from lmtui.core.workspace import ExecResult
-from lmtui.engine.file_changes import to_the_end, together
-from lmtui.engine.review import blocking_findings
-from lmtui.engine.session import EngineSession
-from lmtui.engine.syntax import unparsed
-from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, TaskAttempts
 from lmtui.sandbox.overlays import full_disk
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.pipeline_queue import Change, PipelineFile
 
 _T = TypeVar("_T")
 _AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})

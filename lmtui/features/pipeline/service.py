@@ -9,7 +9,7 @@ import shlex
 import shutil
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,11 +18,35 @@ from pathlib import Path, PurePosixPath
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Event, Level, Notice
+from lmtui.core.folders import KnownProject
 from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Mode, Verdict
-from lmtui.core.pipeline import (
+from lmtui.core.ports import Policy
+from lmtui.core.project_checks import Rung, WorkspaceChecks
+from lmtui.core.roles import ModelRole
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.subagents import SessionAgentRunner
+from lmtui.engine.file_changes import to_the_end
+from lmtui.engine.session import EngineSession
+from lmtui.features.pipeline.plan_queue import Change, PipelineFile, changed_plan, find_plan, run_lock
+from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
+from lmtui.features.pipeline.report import (
+    checkpoint_files,
+    report_json,
+    report_markdown,
+    report_object,
+    review_log,
+    tasks_json,
+    usage_by_role,
+)
+from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
+from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
+from lmtui.features.pipeline.task_list import open_questions, read_task_list
+from lmtui.features.pipeline.tools import PipelineToolbox
+from lmtui.features.pipeline.trace import CommitTrace
+from lmtui.features.pipeline.values import (
     PLANS_FOLDER,
     WORKING,
     PipelinePlan,
@@ -39,32 +63,9 @@ from lmtui.core.pipeline import (
     problem_of,
     retried,
 )
-from lmtui.core.ports import Policy
-from lmtui.core.project_checks import Rung, WorkspaceChecks
-from lmtui.core.roles import ModelRole
-from lmtui.core.sanitize import sanitize_line
-from lmtui.core.subagents import SessionAgentRunner
-from lmtui.engine.file_changes import to_the_end
-from lmtui.engine.session import EngineSession
-from lmtui.features.pipeline.planner import MAX_PLAN_BYTES, decompose
-from lmtui.features.pipeline.report import (
-    checkpoint_files,
-    report_json,
-    report_markdown,
-    report_object,
-    review_log,
-    tasks_json,
-    usage_by_role,
-)
-from lmtui.features.pipeline.runner import PlanRunner, RunOptions, RunWatcher
-from lmtui.features.pipeline.spec import criteria, files_to_read, survey_text
-from lmtui.features.pipeline.task_list import open_questions, read_task_list
-from lmtui.features.pipeline.tools import PipelineToolbox
-from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.service import FeatureHost, SessionServices, TaskAttempts, WorkspaceFeature, index_row
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
-from lmtui.store.pipeline_queue import Change, PipelineFile, RunLock, changed_plan, find_plan
 from lmtui.store.session_logs import SessionStore, load
 
 WATCH_S = 10.0
@@ -75,7 +76,7 @@ _MOST_SURVEYED, _EXCERPT_BYTES, _MOST_SURVEY_CHARS = 2_000, 4_000, 6_000
 
 
 class PipelineService(WorkspaceFeature):
-    """Implements `core.pipeline.WorkspacePipeline`."""
+    """Implements `WorkspacePipeline`."""
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
@@ -102,6 +103,9 @@ class PipelineService(WorkspaceFeature):
     def is_running(self) -> bool:
         return self._task is not None or self._runner is not None
 
+    def own_work(self) -> str:
+        return "a plan" if self.is_running else ""
+
     def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -121,13 +125,10 @@ class PipelineService(WorkspaceFeature):
         if not self.host.is_attended:  # the program ends with its turn
             raise UsageError("plans cannot run in the background here", f"Run `lmtui pipeline run {shlex.quote(path)}`.")
         _ = await self.files.plan_text(path)
-        await asyncio.to_thread(self._file.make_folder)
-        lock = RunLock(self.host.workspace)
-        if not self.is_running:  # else the lock is our own
-            await asyncio.to_thread(lock.take)
-            await asyncio.to_thread(lock.leave)
         if self.is_running:
             raise UsageError("this lmtui is already working on a plan", "Stop it first: /pipeline stop")
+        with run_lock(self.host.workspace):
+            pass
         self._task = asyncio.create_task(self._in_background(path, self.options()))
         self._changed()
         await asyncio.sleep(0)
@@ -158,7 +159,7 @@ class PipelineService(WorkspaceFeature):
         Raises:
             UsageError: it cannot be planned, or another process works on a plan in this folder; with `is_alone` none can.
         """
-        async with contextlib.nullcontext() if is_alone else _alone(self._file, self.host.workspace):
+        with contextlib.nullcontext() if is_alone else run_lock(self.host.workspace):
             started, notes = time.monotonic(), list[str]()
             plan = await self.files.planned(path, options)
             _require_phase(plan, options.phase)
@@ -198,7 +199,7 @@ class PipelineService(WorkspaceFeature):
             UsageError: another process works on plans in this folder.
             LmtuiError: with `is_once`: a plan cannot be worked on now.
         """
-        async with _alone(self._file, self.host.workspace):
+        with run_lock(self.host.workspace):
             worked: dict[str, PipelinePlan] = {}
             refused: set[tuple[str, str]] = set()
             told: dict[str, str] = {}
@@ -486,23 +487,22 @@ class PlanFiles:
             self.on_note(f"{plan.name}: {error.full_text()}")
 
 
+def look_at(project: KnownProject) -> KnownProject:
+    """Return a project with the state of its plans; nothing in its folder is changed.  Blocks; raises `JobsError`."""
+    plans = PipelineFile(Path(project.path)).peek()
+    states = [task.state for plan in plans for task in plan.tasks]
+    failed, done = states.count(PipelineState.FAILED), states.count(PipelineState.DONE)
+    questions = sum(not each.answer for plan in plans if not plan.is_done for each in plan.questions)
+    needs = ((failed, "failed task"), (questions, "open question"))
+    words = tuple(pluralize(count, what) for count, what in needs if count)
+    return replace(project, plans=len(plans), done=done, tasks=len(states), failed=failed, needs=words)
+
+
 def _portable(text: str, workspace: Path) -> str:
     """Return a text without the places of this machine: the workspace is `.`, the home folder `~`."""
     for place, short in ((workspace, "."), (Path.home(), "~")):
         text = re.sub(rf"{re.escape(str(place))}(?![\w.-])", short, text) if place != Path("/") else text
     return text
-
-
-@contextlib.asynccontextmanager
-async def _alone(file: PipelineFile, workspace: Path) -> AsyncIterator[None]:
-    """Keep other processes from working on plans in a folder; raise `UsageError` where one does."""
-    lock = RunLock(workspace)
-    await asyncio.to_thread(file.make_folder)
-    await asyncio.to_thread(lock.take)
-    try:
-        yield
-    finally:
-        await asyncio.to_thread(lock.leave)
 
 
 def _require_phase(plan: PipelinePlan, phase: str) -> None:

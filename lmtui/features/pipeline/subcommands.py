@@ -14,16 +14,24 @@ from typing import Any
 
 from lmtui.command_line import Parser, add_common, add_task_options, make_parser, say
 from lmtui.core.errors import LmtuiError, SandboxError, UsageError
-from lmtui.core.pipeline import PLANS_FOLDER, PipelinePlan, PipelineTask, TaskAction, WorkspacePipeline, status_lines, task_line
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import json_value
+from lmtui.features.pipeline.plan_queue import PipelineFile, find_plan, run_lock
 from lmtui.features.pipeline.planner import preflight
 from lmtui.features.pipeline.report import SCHEMA_VERSION, migrated, read_report, report_json, report_markdown, report_object
 from lmtui.features.pipeline.runner import RunOptions
 from lmtui.features.pipeline.service import PipelineService
 from lmtui.features.pipeline.spec import ideate_task
+from lmtui.features.pipeline.values import (
+    PLANS_FOLDER,
+    PipelinePlan,
+    PipelineTask,
+    TaskAction,
+    WorkspacePipeline,
+    status_lines,
+    task_line,
+)
 from lmtui.features.service import CommandCall, FeatureHost, stopping
-from lmtui.store.pipeline_queue import PipelineFile, RunLock, find_plan
 
 EXIT_NOT_DONE, EXIT_INTERRUPTED = 2, 130
 _MAX_REPORT_BYTES = 64_000_000
@@ -180,19 +188,11 @@ async def _status(call: CommandCall) -> int:
         print(json.dumps([*map(plan_object, plans)], ensure_ascii=False))
     else:
         say("\n".join(status_lines(plans)))
-        if any(each.is_at_work for each in plans) and await asyncio.to_thread(_is_free, RunLock(call.workspace.workspace)):
-            say("Nothing works on this any more: `lmtui pipeline run PLAN.md` continues it.", file=sys.stderr)
+        with contextlib.suppress(UsageError):
+            if any(each.is_at_work for each in plans):
+                with run_lock(call.workspace.workspace):
+                    say("Nothing works on this any more: `lmtui pipeline run PLAN.md` continues it.", file=sys.stderr)
     return 0
-
-
-def _is_free(lock: RunLock) -> bool:
-    """Tell whether no process works on plans."""
-    try:
-        lock.take()
-    except UsageError:
-        return False
-    lock.leave()
-    return True
 
 
 async def _look(host: FeatureHost, wanted: str, arguments: argparse.Namespace) -> int:

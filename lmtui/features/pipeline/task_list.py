@@ -30,8 +30,8 @@ from typing import Any
 from lmtui.core.budgets import whole_budget
 from lmtui.core.errors import UsageError
 from lmtui.core.lenient_json import fit_text
-from lmtui.core.pipeline import MAX_TITLE_CHARS, OpenQuestion, TaskSpec
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.values import MAX_TITLE_CHARS, OpenQuestion, TaskSpec
 
 _HEADING = re.compile(r"(#{1,6})\s++(.*)")
 FENCE = re.compile(r"(?:[-*+]\s++)?(```+|~~~+)")

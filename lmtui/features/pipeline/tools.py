@@ -11,16 +11,24 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from lmtui.core import pipeline
 from lmtui.core.errors import JobsError, SandboxError, ToolError, UsageError
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.permissions.rules import Access, Verdict
-from lmtui.core.pipeline import OVER, PLANS_FOLDER, PipelinePlan, PipelineState, TaskAction, TaskSpec, WorkspacePipeline
 from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline import values as pipeline
 from lmtui.features.pipeline.planner import is_check
 from lmtui.features.pipeline.report import task_checkpoint
 from lmtui.features.pipeline.task_list import fitted_title, paths_in, read_task_list, task_item, task_number
+from lmtui.features.pipeline.values import (
+    OVER,
+    PLANS_FOLDER,
+    PipelinePlan,
+    PipelineState,
+    TaskAction,
+    TaskSpec,
+    WorkspacePipeline,
+)
 from lmtui.plain_files import list_plain
 from lmtui.tools.tool import Arguments, OtherTool, Told, Tool, argument
 

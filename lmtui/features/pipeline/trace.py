@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.pipeline import PipelinePlan, PipelineTask
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.pipeline.values import PipelinePlan, PipelineTask
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 MAX_SUBJECT_CHARS = 72

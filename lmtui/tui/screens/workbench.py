@@ -289,7 +289,8 @@ class Workbench(Screen[None]):
             return
         state, views = active.state if active else self.state.no_session(), self.sessions.views
         folder = Path(state.workspace) if state.workspace else folder
-        place = self.state.place(folder, self.branch, self.app.size.width, self.sessions.pipeline)
+        notes = [part for each in self.state.features if (part := each.header_part()) is not None]
+        place = self.state.place(folder, self.branch, self.app.size.width, notes)
         bars.header.show(*self.state.header_parts(active, [views[each] for each in sorted(views)], place, now))
         bars.foot.show(*self.state.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals
@@ -311,8 +312,9 @@ class Workbench(Screen[None]):
         top = self.app.screen
         dialog = self.state.dialog_keys(top)
         waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
-        proposed = self.sessions.proposed if self.active is None or not self.active.session.is_running else 0
-        place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog, proposed)
+        resting = self.state.features if self.active is None or not self.active.session.is_running else ()
+        notes = [part for each in resting if (part := each.hint_part()) is not None]
+        place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog, notes)
         self._bars.show_keys(self.state.hint_parts(place))
         is_covered = is_asked or top is not self
         if self.dock.has_class("-asked") is not is_covered:

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import LmtuiError, ProviderError, ToolError, UsageError
-from lmtui.core.pipeline import TaskSpec
 from lmtui.core.window import bytes_by_four
 from lmtui.features.pipeline.planner import (
     FORM,
@@ -28,6 +27,7 @@ from lmtui.features.pipeline.planner import (
     preflight,
     read_tasks,
 )
+from lmtui.features.pipeline.values import TaskSpec
 from tests.sets import for_each
 
 A = {"title": "Add a", "description": "Make a.", "files": ["a.py"], "after": [], "check": "pytest -q"}

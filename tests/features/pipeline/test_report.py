@@ -12,8 +12,8 @@ from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, TurnStarted, UsageUpdated
 from lmtui.core.messages import Usage
 from lmtui.core.model_events import ModelLoaded
-from lmtui.core.pipeline import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
 from lmtui.features.pipeline.report import migrated, read_report, report_json, report_markdown, report_object, usage_by_role
+from lmtui.features.pipeline.values import PipelinePlan, PipelineTask, TaskAttempt, TaskSpec
 from tests.sets import for_each
 
 PLAN = PipelinePlan("0", "p", "p.md", datetime.now(UTC), (PipelineTask(1, TaskSpec("Do it"), attempts=(TaskAttempt(1),)),))

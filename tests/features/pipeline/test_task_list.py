@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import OpenQuestion, TaskSpec
 from lmtui.features.pipeline.task_list import open_questions, read_task_list, task_item
+from lmtui.features.pipeline.values import OpenQuestion, TaskSpec
 from tests.sets import for_each
 
 LIST = """\

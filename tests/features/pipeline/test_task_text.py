@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import TaskSpec
 from lmtui.features.pipeline.task_list import read_spec, spec_text
+from lmtui.features.pipeline.values import TaskSpec
 from tests.sets import for_each
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -10,10 +10,10 @@ from time import thread_time
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
 from lmtui.features.pipeline.screens import page
 from lmtui.features.pipeline.screens.board import Board
 from lmtui.features.pipeline.screens.page import PipelineScreen
+from lmtui.features.pipeline.values import OpenQuestion, PipelinePlan, PipelineState, PipelineTask, TaskSpec
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fakes import START

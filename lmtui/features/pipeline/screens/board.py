@@ -12,10 +12,10 @@ from typing import Unpack
 
 from textual import events
 
-from lmtui.core.pipeline import MOST_TASK_ATTEMPTS, OVER, WORKING, PipelinePlan, PipelineTask, TaskAttempt
-from lmtui.core.pipeline import PipelineState as State
 from lmtui.core.project_checks import CheckOutcome
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.pipeline.values import MOST_TASK_ATTEMPTS, OVER, WORKING, PipelinePlan, PipelineTask, TaskAttempt
+from lmtui.features.pipeline.values import PipelineState as State
 from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.patch import MINUS
 from lmtui.tui.lines.styled_text import (

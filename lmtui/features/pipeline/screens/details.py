@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from lmtui.core.pipeline import WORKING, PipelinePlan, PipelineTask, TaskAttempt
-from lmtui.core.pipeline import PipelineState as State
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.pipeline.screens.board import Item, checks_line, elapsed_text, lines_line
+from lmtui.features.pipeline.values import WORKING, PipelinePlan, PipelineTask, TaskAttempt
+from lmtui.features.pipeline.values import PipelineState as State
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, crop, fit, indent, row, wrap
 from lmtui.tui.widgets.bars import Spinner

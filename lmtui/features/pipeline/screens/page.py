@@ -14,20 +14,11 @@ from textual.app import App
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.pipeline import (
-    OVER,
-    WORKING,
-    PipelinePlan,
-    PipelineTask,
-    TaskAction,
-    WorkspacePipeline,
-    is_planning,
-)
-from lmtui.core.pipeline import PipelineState as State
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.features.pipeline.commands import SCOPE, START
 from lmtui.features.pipeline.screens.board import (
@@ -47,6 +38,16 @@ from lmtui.features.pipeline.screens.board import (
 )
 from lmtui.features.pipeline.screens.details import detail_lines
 from lmtui.features.pipeline.task_list import read_spec, spec_text
+from lmtui.features.pipeline.values import (
+    OVER,
+    WORKING,
+    PipelinePlan,
+    PipelineTask,
+    TaskAction,
+    WorkspacePipeline,
+    is_planning,
+)
+from lmtui.features.pipeline.values import PipelineState as State
 from lmtui.tui.commands import Scope, bindings, command, first_key
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text
@@ -511,21 +512,48 @@ class PipelineController(FeatureController):
         """Return what answers the commands."""
         return {"pipeline.show": lambda _: self._show()}
 
+    @property
+    def _plans(self) -> WorkspacePipeline:
+        return self.host.extensions[WorkspacePipeline]
+
+    def header_part(self) -> Part | None:
+        """Return how far the newest plan is, while it is worked on or needs the user; always as wide for the same plan."""
+        plan, planning = next(iter(self._plans.known), None), is_planning(self._plans)
+        opens = Style.from_meta({"verb": command("pipeline.show").action})
+        if planning:
+            return Part(Content.styled("  pipeline planning", "$accent").stylize(opens), "", 3)
+        if plan is None or plan.is_done:
+            return None
+        states = [each.state for each in plan.tasks]
+        needs_user = State.FAILED in states or any(not each.answer for each in plan.questions)
+        if not (needs_user or self._plans.is_running or plan.is_at_work):
+            return None
+        total = f"{len(states)}"
+        done = f"{sum(each in OVER for each in states):>{len(total)}}"
+        style = "bold $warning" if needs_user else "$accent"
+        text = Content.styled(f"{'▲' if needs_user else ' '} pipeline {done}/{total}", style)
+        return Part(text.stylize(opens), "", 2 if needs_user else 3)
+
     def start(self) -> None:
         """Run the agents of tasks in workers of the app, and follow the plans."""
-        self.host.extensions[WorkspacePipeline].run_agents_in(self.workbench.sessions.run_agent)
-        _ = self.host.extensions[WorkspacePipeline].follow_changes(self.workbench.draw)
+        self.workbench.sessions.counts.append(self._working)
+        self._plans.run_agents_in(self.workbench.sessions.run_agent)
+        _ = self._plans.follow_changes(self.workbench.draw)
         _ = self.workbench.app.run_worker(self._read(), group="pipeline")
+
+    def _working(self) -> int:
+        plans = self._plans.known if self._plans.is_running else ()
+        return sum(each.state in WORKING for plan in plans for each in plan.tasks)
 
     async def _read(self) -> None:
         try:
-            _ = await self.host.extensions[WorkspacePipeline].read()
+            _ = await self._plans.read()
         except LmtuiError as error:
             self.workbench.say(error.full_text(), "error")
         self.workbench.draw()
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, PipelineScreen):
-            plans, folder = self.host.extensions[WorkspacePipeline], Path(self.host.workspace)
-            screen = PipelineScreen(plans, self.workbench.now, open_session=self.open_session, folder=folder)
+            folder = Path(self.host.workspace)
+            screen = PipelineScreen(self._plans, self.workbench.now, open_session=self.open_session, folder=folder)
             _ = self.workbench.app.push_screen(screen)

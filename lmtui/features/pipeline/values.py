@@ -1,6 +1,6 @@
 """A pipeline: the tasks of a plan, each done by an agent in its own overlay and judged by commands.  Values and decisions.
 
-Nothing here does I/O.  `store.pipeline_queue` keeps the values in the workspace's index, `features.pipeline` does the work.
+Nothing here does I/O.  `plan_queue` keeps the values in the workspace's index, `service` does the work.
 """
 
 from __future__ import annotations

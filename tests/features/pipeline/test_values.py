@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lmtui.core.pipeline import (
+from lmtui.features.pipeline.values import (
     PipelinePlan,
     PipelineState,
     PipelineTask,

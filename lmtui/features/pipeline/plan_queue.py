@@ -5,12 +5,11 @@ One process works on the plans of a workspace at a time: it holds a lock that go
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import functools
 import json
-import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,9 +18,10 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from lmtui.core.errors import UsageError
-from lmtui.core.pipeline import PipelinePlan, PipelineTask
+from lmtui.features.pipeline.values import PipelinePlan, PipelineTask
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
+from lmtui.store.state_files import locked
 
 Change = Callable[[PipelinePlan], Iterable[PipelineTask | PipelinePlan]]
 """Sees a plan and returns the tasks that change, and the plan where its own fields do."""
@@ -148,35 +148,24 @@ def _reader(kind: type[T]) -> TypeAdapter[T]:
     return TypeAdapter(kind)
 
 
-class RunLock:
-    """The sign of the one process that works on the plans of a workspace; all methods block (disk)."""
+@contextlib.contextmanager
+def run_lock(workspace: Path) -> Iterator[None]:
+    """Be the one process that works on the plans of a workspace.
 
-    def __init__(self, workspace: Path) -> None:
-        self._path = workspace_state_dir(workspace) / _LOCK_FILE
-        self._descriptor = -1
-
-    def take(self) -> None:
-        """Take the lock.
-
-        Raises:
-            UsageError: another process has it.
-        """
+    Raises:
+        UsageError: another process is.
+    """
+    path = workspace_state_dir(workspace) / _LOCK_FILE
+    with contextlib.ExitStack() as stack:
         try:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(path, waits=False))
         except BlockingIOError as error:
-            self.leave()
             raise UsageError(
                 "another lmtui is working on a plan in this folder", "Follow it with `lmtui pipeline status`, or stop it first."
             ) from error
         except OSError as error:
-            raise UsageError(f"cannot write {self._path}: {error.strerror}", "Check the folder's owner and rights.") from error
-
-    def leave(self) -> None:
-        """Let go of it; idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            raise UsageError(f"cannot write {path}: {error.strerror}", "Check the folder's owner and rights.") from error
+        yield
 
 
 def find_plan(plans: Sequence[PipelinePlan], wanted: str) -> PipelinePlan:
