@@ -8,6 +8,9 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
+from pydantic_core import from_json
+
+from lmtui.core.lenient_json import fit_text
 from lmtui.core.messages import StreamChunk, ToolCallChunk, ToolCallFormat, ToolSpec
 from lmtui.models.parsing.answer_builder import AnswerBuilder, Called, RepetitionGuard, has_stray_end, identity
 from lmtui.models.parsing.call_block import ParsedEntry
@@ -36,13 +39,6 @@ def wanted(spec: ToolSpec, form: ToolCallFormat) -> str:
 
 
 DONE = "done"
-_HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"\\]{1,100})"\s*,\s*"arguments"\s*:\s*\{\s*')
-_ANSWER = re.compile(r'"answer"\s*:\s*"')
-_HEAD_CHARS = 400
-_CODE = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}"
-_WHOLE = re.compile(rf'(?:[^"\\]+|\\(?:{_CODE}|[^u]))*', re.DOTALL)
-_ESCAPE = re.compile(rf"\\(?:{_CODE}|.)", re.DOTALL)
-_LONGEST_ESCAPE = 12
 
 
 class SchemaReader:
@@ -53,102 +49,57 @@ class SchemaReader:
 
     def __init__(self, tools: ToolNames, gathered: AnswerBuilder) -> None:
         self.is_other = False
+        self.raw = ""
         self._tools = tools
         self._out = gathered
-        self._parts: list[str] = []
-        self._head = ""
-        self._name = ""
-        self._size = 0
-        self._pending: str | None = None
-        self._is_answered = False
-        self._is_decided = False
-
-    @property
-    def raw(self) -> str:
-        """Return all text as it came."""
-        return "".join(self._parts)
+        self._said = ""
+        self._is_call = False
+        self._spec: ToolSpec | None = None
 
     def feed(self, text: str) -> None:
         """Take more text."""
-        self._parts.append(text)
-        if self._is_answered:
-            return
-        if self._pending is not None:
-            self._stream(text)
-        elif not self._is_decided:
-            self._head += text
+        self.raw += text
+        self.is_other = self.raw.lstrip()[:1] not in ("", "{")
+        if not self.is_other and not self._is_call:
             self._look()
-        if self._name:
-            self._size += len(text)
-            self._out.pieces.append(ToolCallChunk(self._name, self._size))
+        if self._spec is not None:
+            self._out.pieces.append(ToolCallChunk(self._spec.name, len(self.raw)))
 
     def _look(self) -> None:
-        start = self._head.lstrip()
-        if start and start[0] != "{":
-            self.is_other = self._is_decided = True
+        """Give out what has come of the answer, or take note of the tool; what is not strict JSON is read at the end."""
+        try:
+            value = from_json(self.raw, allow_partial="trailing-strings")
+        except ValueError:
             return
-        found = _HEAD.match(self._head)
-        if found is None:
-            self._is_decided = len(self._head) > _HEAD_CHARS
+        name, arguments = value.get("name"), value.get("arguments")
+        if next(iter(value), "") != "name" or not isinstance(arguments, dict):
             return
-        spec = self._tools.find(found[1])
-        if found[1] != DONE or spec is not None:
-            self._name = spec.name if spec else ""
-            self._is_decided = True
-            return
-        answer = _ANSWER.match(self._head, found.end())
-        if answer is not None:
-            self._is_decided = True
-            self._pending = ""
-            self._stream(self._head[answer.end() :])
-        elif len(self._head) - found.end() > 40:
-            self._is_decided = True
-
-    def _stream(self, text: str) -> None:
-        """Give out what is whole of the answer: escapes may be in pieces, one that is none stays as it is."""
-        data = (self._pending or "") + text
-        at = 0
-        while True:
-            whole = _WHOLE.match(data, at)
-            end = whole.end() if whole else at
-            self._out.say(_ESCAPE.sub(_character, data[at:end]))
-            at = end
-            if at >= len(data) or data[at] == '"' or len(data) - at <= _LONGEST_ESCAPE:
-                break
-            self._out.say(data[at])
-            at += 1
-        self._is_answered = data[at : at + 1] == '"'
-        self._pending = data[at:] if not self._is_answered else ""
+        self._spec = self._tools.find(name)
+        self._is_call = self._spec is not None or name != DONE
+        answer = arguments.get("answer")
+        if not self._is_call and isinstance(answer, str) and answer.startswith(self._said) and answer != self._said:
+            self._out.say(answer[len(self._said) :])
+            self._said = answer
 
     def finish(self, *, is_cut: bool) -> None:
         """Take note that no more comes."""
-        raw = self.raw
-        if self._pending is not None or not raw.strip():
+        if not self.raw.strip():
             return
         try:
-            value = read_json(raw, may_close=not is_cut)
+            value = read_json(self.raw, may_close=not is_cut)
         except UnreadableLiteral as error:
-            spec = self._tools.find(self._name) if self._name else None
-            self._take(raw, RejectedCall(CUT if is_cut else str(error), spec))
+            if not self._said:
+                self._take(RejectedCall(CUT if is_cut else str(error), self._spec))
             return
-        answer = _answer(value)
-        if answer is not None and self._tools.find(DONE) is None:
-            self._out.say(answer)
-            return
-        for found in calls_in(value, self._tools, is_marked=True)[:1]:
-            self._take(raw, found)
-            return
-        self._out.say(raw)
+        answer = _answer(value) if self._tools.find(DONE) is None else None
+        found = calls_in(value, self._tools, is_marked=True) if answer is None and not self._said else []
+        if found:
+            self._take(found[0])
+        elif answer != self._said and (answer is not None or not self._said):
+            self._out.say((self.raw if answer is None else answer).removeprefix(self._said))
 
-    def _take(self, raw: str, found: ParsedCall | RejectedCall) -> None:
-        self._out.call([ParsedEntry(raw, "schema", [found])], raw, is_marked=True)
-
-
-def _character(found: re.Match[str]) -> str:
-    try:
-        return str(json.loads(f'"{found[0]}"')).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    except ValueError:
-        return found[0]
+    def _take(self, found: ParsedCall | RejectedCall) -> None:
+        self._out.call([ParsedEntry(self.raw, "schema", [found])], self.raw, is_marked=True)
 
 
 def _answer(value: object) -> str | None:
@@ -157,7 +108,7 @@ def _answer(value: object) -> str | None:
         return None
     arguments = value.get("arguments")
     texts = [each for each in arguments.values() if isinstance(each, str)] if isinstance(arguments, dict) else []
-    return texts[0] if len(texts) == 1 else None
+    return fit_text(texts[0]) if len(texts) == 1 else None
 
 
 _THOUGHT_CHARS = 100_000
