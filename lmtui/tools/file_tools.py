@@ -101,10 +101,13 @@ def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
 
 
 def _shown(arguments: GrepArguments, matches: Sequence[GrepMatch], files: Counter[str]) -> str:
-    """Return what is asked for; of lines those under the name of their file: `:` marks a match, `-` a line around it."""
+    """Return what is asked for.
+
+    Lines are under the name of their file; `:` marks a match, `-` a line around it.
+    """
     if arguments.mode != "content":
-        counts = {path: f": {count}" if arguments.mode == "count" else "" for path, count in files.items()}
-        return "\n".join(f"{sanitize_line(path)}{count}" for path, count in counts.items())
+        ends = {path: f": {count}" for path, count in files.items()} if arguments.mode == "count" else {}
+        return "\n".join(sanitize_line(path) + ends.get(path, "") for path in files)
     lines: list[str] = []
     path = ""
     for match in matches:

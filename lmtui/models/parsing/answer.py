@@ -66,7 +66,10 @@ class SchemaReader:
             self._out.pieces.append(ToolCallChunk(self._spec.name, len(self.raw)))
 
     def _look(self) -> None:
-        """Give out what has come of the answer, or take note of the tool; what is not strict JSON is read at the end."""
+        """Give out what has come of the answer, or take note of the tool.
+
+        What is not strict JSON is read at the end.
+        """
         try:
             value = from_json(self.raw, allow_partial="trailing-strings")
         except ValueError:

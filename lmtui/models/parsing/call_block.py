@@ -106,9 +106,9 @@ class CallBlockParser:
         """Take text from a place on; return where it stopped: at the end if more is needed, behind a call, or when done."""
         count = len(self.entries)
         while not self.is_done and not self.thinks and len(self.entries) == count:
-            if self._is_in_item():
-                at = self._feed_item(text, at, is_final=is_final, is_cut=is_cut)
-                if self._is_in_item() or self.returned:
+            if (item := self.item) is not None:
+                at = self._feed_item(item, text, at, is_final=is_final, is_cut=is_cut)
+                if self.item is not None or self.returned:
                     return at
                 continue
             space = _SPACE.match(text, at)
@@ -123,29 +123,23 @@ class CallBlockParser:
                 return at
         return at
 
-    def _is_in_item(self) -> bool:
-        return self.item is not None
-
-    def _feed_item(self, text: str, at: int, *, is_final: bool, is_cut: bool) -> int:
-        item = self.item
-        while item is not None and at < len(text):
+    def _feed_item(self, item: Item, text: str, at: int, *, is_final: bool, is_cut: bool) -> int:
+        while at < len(text):
             at += item.feed(text[at : at + _WINDOW])
             if item.is_hopeless or item.is_done:
-                self._take_item(is_cut=False)
+                self._take_item(item, is_cut=False)
                 return at
-        if item is not None and is_final:
+        if is_final:
             item.finish()
             if item.is_hopeless and is_cut and self.entries and item.raw.startswith("{"):
                 self.item = None
             else:
-                self._take_item(is_cut=is_cut)
+                self._take_item(item, is_cut=is_cut)
             self.is_done = True
         return at
 
-    def _take_item(self, *, is_cut: bool) -> None:
-        item, self.item = self.item, None
-        if item is None:
-            return
+    def _take_item(self, item: Item, *, is_cut: bool) -> None:
+        self.item = None
         raw, self.returned = item.raw, item.left
         found = [] if item.is_hopeless else item.found(is_cut=is_cut)
         if self._is_unknown and found:
@@ -281,7 +275,7 @@ class CallBlockParser:
         spec = self._tools.find(gemma[1] if gemma else text[at:end])
         if spec is None and not self.is_marked:
             return None
-        item = GemmaItem(self._tools, spec) if gemma else glm_at(text, at, end, self._tools, is_final=is_final)
+        item = GemmaItem(self._tools, spec, is_known=True) if gemma else glm_at(text, at, end, self._tools, is_final=is_final)
         if item is None or isinstance(item, str):
             return None if item is None else -1
         self.is_marked, self.item = True, item

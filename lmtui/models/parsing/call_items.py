@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_shapes import (
@@ -137,62 +137,53 @@ _MAY_COME = re.compile(rf"{_OPENS}(?:[\"'“”][^\"'“”\n]{{0,60}}|[A-Za-z_]
 _NAME = re.compile(rf"[\"'“”{{,\s](?:{'|'.join(NAME_KEYS)})[\"'”]?\s*:\s*[\"'“”]([^\"'“”\n]{{1,100}})[\"'”]")
 
 
-class Item(Protocol):
+class Item(ABC):
     """One call, or list of calls, that is being written.
 
-    `is_done`: it takes no more.  `is_hopeless`: it is surely no call, what it took is text.  `form` names the shape.
-    `left` is what it took to look ahead and gives back.
+    `spec` is the tool, as soon as it is known.  `is_done`: it takes no more.  `is_hopeless`: it is
+    surely no call, what it took is text.  `form` names the shape.  `left` is what it took to look
+    ahead and gives back.
     """
 
-    form: str
-    left: str
-    is_done: bool
-    is_hopeless: bool
-    size_chars: int
+    form = "json"
 
+    def __init__(self, spec: ToolSpec | None, *, is_known: bool = True) -> None:
+        self.spec = spec
+        self.left = ""
+        self.is_done = False
+        self.is_hopeless = False
+        self.size_chars = 0
+        self._parts: list[str] = []
+        self._is_known = is_known
+
+    @property
+    def raw(self) -> str:
+        """Return the text as it came."""
+        return "".join(self._parts)
+
+    @abstractmethod
     def feed(self, text: str) -> int:
         """Take more; return how many characters of it belong here."""
 
     def finish(self) -> None:
         """Take note that no more comes."""
+        self.is_hopeless = self.is_hopeless or not self._is_known
 
-    @property
-    def raw(self) -> str:
-        """Return the text as it came."""
-
-    @property
-    def spec(self) -> ToolSpec | None:
-        """Return the tool, as soon as it is known."""
-
+    @abstractmethod
     def found(self, *, is_cut: bool) -> Found:
         """Return what is called; `is_cut`: the server ended the answer at its limit of tokens."""
 
 
-class JsonItem:
+class JsonItem(Item):
     """An object or a list; with `hint` it holds the arguments of that tool."""
 
     def __init__(self, tools: ToolNames, *, hint: ToolSpec | None = None, is_marked: bool = False) -> None:
-        self.form = "json"
-        self.left = ""
-        self.is_done = False
-        self.is_hopeless = False
-        self.size_chars = 0
+        super().__init__(hint, is_known=hint is not None)
         self._tools = tools
         self._hint = hint
         self._is_marked = is_marked
         self._extent = JsonBoundaryScanner()
-        self._parts: list[str] = []
         self._head = ""
-        self._is_known = hint is not None
-        self._spec = hint
-
-    @property
-    def raw(self) -> str:
-        return "".join(self._parts)
-
-    @property
-    def spec(self) -> ToolSpec | None:
-        return self._spec
 
     def feed(self, text: str) -> int:
         if len(self._head) < _HEAD_CHARS:
@@ -204,12 +195,8 @@ class JsonItem:
         taken = text[:count]
         self._parts.append(taken)
         self.size_chars += count
-        self.is_done = self._extent.is_whole or self._extent.is_broken
-        self.is_done = self.is_done or self._extent.is_too_deep
+        self.is_done = self._extent.is_whole or self._extent.is_broken or self._extent.is_too_deep
         return count
-
-    def finish(self) -> None:
-        self.is_hopeless = self.is_hopeless or not self._is_known
 
     def _look(self) -> None:
         """Look at the first name: data that calls nothing is let go at once."""
@@ -221,15 +208,16 @@ class JsonItem:
                 self.is_hopeless = not self._is_known
             elif not _MAY_COME.match(self._head):
                 self.is_hopeless = True
-        if self._spec is None and self._is_known:
-            named = _NAME.search(self._head)
-            self._spec = self._tools.find(named[1]) if named else None
+        if self.spec is None and self._is_known:
+            self.spec = self._named(self._head)
+
+    def _named(self, head: str) -> ToolSpec | None:
+        named = _NAME.search(head)
+        return self._tools.find(named[1]) if named else None
 
     def found(self, *, is_cut: bool) -> Found:
         raw = self.raw
-        if self._hint is None:
-            named = _NAME.search(raw[:_HEAD_CHARS])
-            self._spec = self._tools.find(named[1]) if named else None
+        self.spec = self._hint or self._named(raw[:_HEAD_CHARS])
         if self._extent.is_too_deep:
             return [RejectedCall("it is nested too deep", self.spec)]
         try:
@@ -264,31 +252,19 @@ class JsonItem:
 _NOTHING = frozenset(("None", "none", "null", "N/A", "n/a", "''", '""'))
 
 
-class LineItem:
+class LineItem(Item):
     """The one text that a tool needs, up to the end of its line."""
 
-    def __init__(self, spec: ToolSpec) -> None:
-        self.form = "react"
-        self.left = ""
-        self.is_done = False
-        self.is_hopeless = False
-        self.size_chars = 0
-        self.raw = ""
-        self.spec: ToolSpec | None = spec
+    form = "react"
 
     def feed(self, text: str) -> int:
-        """Take more; return how many characters of it belong here."""
         taken = text.partition("\n")[0]
-        self.raw += taken
+        self._parts.append(taken)
         self.size_chars += len(taken)
         self.is_done = len(taken) < len(text)
         return len(taken)
 
-    def finish(self) -> None:
-        """Take note that no more comes."""
-
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `Item.found`."""
         if self.spec is None or (is_cut and not self.is_done):
             return [RejectedCall(CUT, self.spec)]
         given = self.raw.strip().strip("`")
@@ -304,31 +280,22 @@ _PY_CALL = re.compile(r"\s*([A-Za-z_][\w.\-]*)\s*\(")
 _PY_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
 
 
-class PythonItem:
+class PythonItem(Item):
     """`read(path="x")`, or a list of such calls in brackets."""
 
-    def __init__(self, tools: ToolNames) -> None:
-        self.form = "python"
-        self.left = ""
-        self.is_done = False
-        self.is_hopeless = False
-        self.size_chars = 0
+    form = "python"
+
+    def __init__(self, tools: ToolNames, spec: ToolSpec | None = None, *, is_known: bool = False) -> None:
+        super().__init__(spec, is_known=is_known)
         self._tools = tools
-        self._parts: list[str] = []
         self._held = ""
         self._head = ""
-        self._is_known = False
         self._quote = ""
         self._depth = 0
-        self._spec: ToolSpec | None = None
 
     @property
     def raw(self) -> str:
         return "".join(self._parts) + self._held
-
-    @property
-    def spec(self) -> ToolSpec | None:
-        return self._spec
 
     def feed(self, text: str) -> int:
         if not self._is_known:
@@ -345,15 +312,12 @@ class PythonItem:
         self.size_chars += at - before
         return at - before
 
-    def finish(self) -> None:
-        self.is_hopeless = self.is_hopeless or not self._is_known
-
     def _look(self) -> None:
         if _PY_HEAD.match(self._head):
             self._is_known = True
             named = _PY_CALL.match(self._head.lstrip("["))
-            self._spec = self._tools.find(named[1]) if named else None
-            self.is_hopeless = self._spec is None
+            self.spec = self._tools.find(named[1]) if named else None
+            self.is_hopeless = self.spec is None
         elif not _PY_MAY_COME.match(self._head):
             self.is_hopeless = True
 
@@ -416,13 +380,9 @@ class PythonItem:
 class GemmaItem(PythonItem):
     """`call:read{path:<|"|>x<|"|>}`: what is between its quotes is as it is; some write JSON, or Python, in its place."""
 
-    def __init__(self, tools: ToolNames, spec: ToolSpec | None) -> None:
-        super().__init__(tools)
-        self.form = "tag"
-        self._spec, self._is_known = spec, True
+    form = "tag"
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `Item.found`."""
         if self.spec is None or not self.is_done:
             return [RejectedCall(NO_SUCH_TOOL if self.spec is None else CUT if is_cut else "it ends too early", self.spec)]
         body = _RAW.sub(lambda raw: json.dumps(raw[1] if raw[2] is None else raw[2]), self.raw)

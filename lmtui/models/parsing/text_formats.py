@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Literal
 
 from lmtui.core.messages import ToolSpec
-from lmtui.models.parsing.call_items import CUT, Found
+from lmtui.models.parsing.call_items import CUT, Found, Item
 from lmtui.models.parsing.call_shapes import NO_SUCH_TOOL, RejectedCall, meant, with_arguments
 from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, own_parameter, read_json, type_of
 
@@ -134,7 +134,7 @@ class _Value:
     parts: list[str] = field(default_factory=list)
 
 
-class TagItem:
+class TagItem(Item):
     """One call in tags; `spec` is None where the name is of no known tool.
 
     Args:
@@ -147,15 +147,10 @@ class TagItem:
     form = "xml"
 
     def __init__(self, spec: ToolSpec | None, opening: str, closer: str = "", *, is_nested: bool = False) -> None:
-        self.spec = spec
-        self.left = ""
-        self.is_done = False
-        self.is_hopeless = False
-        self.size_chars = 0
+        super().__init__(spec)
         self._opening = opening
         self._close = re.compile(closer) if closer else _CLOSE
         self._is_nested = is_nested
-        self._parts: list[str] = []
         self._held = ""
         self._value: _Value | None = None
         self._arguments: dict[str, object] = {}
@@ -165,11 +160,9 @@ class TagItem:
 
     @property
     def raw(self) -> str:
-        """Return the text as it came."""
         return "".join(self._parts).removesuffix(self.left)
 
     def feed(self, text: str) -> int:
-        """Take more; return how many characters of it belong here."""
         if self._opening:
             opening, self._opening = self._opening, ""
             self._parts.append(opening)
@@ -184,7 +177,6 @@ class TagItem:
         return len(text)
 
     def finish(self) -> None:
-        """Take note that no more comes: what was held for what might follow is decided."""
         self._is_final = True
         self.feed("")
 
@@ -258,7 +250,6 @@ class TagItem:
         self._arguments[value.key] = given
 
     def found(self, *, is_cut: bool) -> Found:
-        """Return what is called; see `Item.found`."""
         if self.spec is None:
             return [RejectedCall(NO_SUCH_TOOL)]
         if self._value is not None or (is_cut and not self._is_closed):
