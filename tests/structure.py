@@ -153,6 +153,9 @@ def main() -> None:
     found = Structure().measures()
     if "--write" in sys.argv:
         HELD.write_text(json.dumps(found, indent=1) + "\n")
+    if "--json" in sys.argv:
+        print(json.dumps(found))
+        return
     for name, value in found.items():
         print(f"{name:45} {value:,}")
 
