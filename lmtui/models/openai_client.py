@@ -68,25 +68,18 @@ class _Waiter:
 
 
 class Slots:
-    """The slots of one endpoint."""
+    """The slots of one endpoint.
+
+    `count` is how many requests the server works on at once, `busy` how many run.
+    """
 
     def __init__(self, count: int = 1) -> None:
-        self._count = max(1, count)
-        self._busy = 0
+        self.count = max(1, count)
+        self.busy = 0
         self._waiting: list[_Waiter] = []
         self._numbers = itertools.count()
         self._last_owner = -1
         self._in_a_row = 0
-
-    @property
-    def count(self) -> int:
-        """Return how many requests the server works on at once."""
-        return self._count
-
-    @property
-    def busy(self) -> int:
-        """Return how many requests are running."""
-        return self._busy
 
     @property
     def waiting(self) -> int:
@@ -95,14 +88,14 @@ class Slots:
 
     def resize(self, count: int) -> None:
         """Take another number of slots; requests that run go on."""
-        self._count = max(1, count)
+        self.count = max(1, count)
         self._admit()
 
     def before(self, owner: int, urgency: Priority) -> int:
         """Return how many requests would be served before this one: those that run and hold every slot, and those ahead."""
-        if self._busy < self._count and not self._waiting:
+        if self.busy < self.count and not self._waiting:
             return 0
-        return self._busy + sum(each.urgency <= urgency for each in self._waiting if each.owner != owner)
+        return self.busy + sum(each.urgency <= urgency for each in self._waiting if each.owner != owner)
 
     @asynccontextmanager
     async def take(self, owner: int, urgency: Priority) -> AsyncIterator[None]:
@@ -124,17 +117,17 @@ class Slots:
             self._release()
 
     def _release(self) -> None:
-        self._busy -= 1
+        self.busy -= 1
         self._admit()
 
     def _admit(self) -> None:
         """Give free slots to those whose turn it is."""
-        while self._waiting and self._busy < self._count:
+        while self._waiting and self.busy < self.count:
             waiter = min(self._waiting, key=self._order)
             self._waiting.remove(waiter)
             self._in_a_row = self._in_a_row + 1 if waiter.owner == self._last_owner else 0
             self._last_owner = waiter.owner
-            self._busy += 1
+            self.busy += 1
             waiter.turn.set_result(None)
 
     def _order(self, waiter: _Waiter) -> tuple[int, bool, int]:
@@ -315,16 +308,12 @@ class OpenAICompatible:
         body = json.dumps({"model": model, "input": list(texts), "encoding_format": "float"}).encode()
         try:
             async with asyncio.timeout(_EMBED_S), self.slots.take(id(self), Priority.BACKGROUND):
-                response = await self._open(body, model, "/embeddings")
-                try:
-                    self._check_type(response)
-                    data = bytearray()
-                    async for chunk in response.aiter_bytes():
+                data = bytearray()
+                async with contextlib.aclosing(self._chunks(body, model, "/embeddings")) as chunks:
+                    async for chunk in chunks:
                         data += chunk
                         if len(data) > _MOST_EMBED_BYTES:
                             break
-                finally:
-                    await response.aclose()
         except TimeoutError as error:
             raise ProviderError(Fault.TIMEOUT, f"{self._url} made no vectors within {_EMBED_S:.0f} s") from error
         return await asyncio.to_thread(read_vectors, self._url, bytes(data), len(texts))
@@ -347,14 +336,7 @@ class OpenAICompatible:
         assembler = StreamAccumulator(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, tools, form)
         decoder = SseDecoder()
         patience = Patience(self._url, self._stall_timeout_s, is_attended=request.is_attended)
-        opening = asyncio.ensure_future(self._open(body, request.model))
-        try:
-            async with contextlib.aclosing(patience.until(opening)) as silences:
-                async for silence in silences:
-                    yield silence
-            response = opening.result()
-            self._check_type(response)
-            chunks = response.aiter_bytes()
+        async with contextlib.aclosing(self._chunks(body, request.model, "/chat/completions")) as chunks:
             while not assembler.is_over:
                 reading = asyncio.ensure_future(self._next(chunks, assembler))
                 if not assembler.has_output:
@@ -367,11 +349,6 @@ class OpenAICompatible:
                     patience.heard()
                     for piece in assembler.feed(data):
                         yield piece
-        finally:
-            if (
-                opening.done() and not opening.cancelled() and opening.exception() is None
-            ):  # also where the stop came as the answer began
-                await opening.result().aclose()
         for data in decoder.finish():
             for piece in assembler.feed(data):
                 yield piece
@@ -380,7 +357,18 @@ class OpenAICompatible:
             yield piece
         yield completion
 
-    async def _open(self, body: bytes, model: str, path: str = "/chat/completions") -> httpx2.Response:
+    async def _chunks(self, body: bytes, model: str, path: str) -> AsyncGenerator[bytes, None]:
+        """Send a request and yield the bytes of what answers."""
+        response = await self._open(body, model, path)
+        try:
+            if "html" in (kind := response.headers.get("content-type", "")):
+                raise not_a_server(self._url, kind, "a web page")
+            async for chunk in response.aiter_bytes():
+                yield chunk
+        finally:
+            await response.aclose()
+
+    async def _open(self, body: bytes, model: str, path: str) -> httpx2.Response:
         import httpx2  # noqa: PLC0415  (half a second of imports belongs to the first request, not to start-up)
 
         with _without_aiohttp():
@@ -408,15 +396,13 @@ class OpenAICompatible:
             ) from error
         return stream.response
 
-    async def _next(self, chunks: Any, assembler: StreamAccumulator) -> bytes | None:
+    async def _next(self, chunks: AsyncGenerator[bytes, None], assembler: StreamAccumulator) -> bytes | None:
         import httpx2  # noqa: PLC0415
 
         limit_s = self._stall_timeout_s if assembler.has_output and self._stall_timeout_s > 0 else None
         try:
             async with asyncio.timeout(limit_s):
-                return bytes(await anext(chunks))
-        except StopAsyncIteration:
-            return None
+                return await anext(chunks, None)
         except TimeoutError as error:
             raise ProviderError(
                 Fault.TIMEOUT,
@@ -429,11 +415,6 @@ class OpenAICompatible:
                 f"the connection to {self._url} broke in the middle of an answer",
                 "The server may have stopped or run out of memory; look at its log.",
             ) from error
-
-    def _check_type(self, response: httpx2.Response) -> None:
-        kind = response.headers.get("content-type", "")
-        if "html" in kind:
-            raise not_a_server(self._url, kind, "a web page")
 
     def _without_key(self, text: str) -> str:
         """Return a text of the server's or the SDK's that shows no key."""
