@@ -61,7 +61,7 @@ def add_results(results: Sequence[AttemptResult], file: Path | None = None) -> N
     file = file or history_file()
     lines = "".join(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in results)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with file.open("a", encoding="utf-8", errors="backslashreplace") as target:
             target.write(lines)
         if file.stat().st_size > _MOST_FILE_BYTES:

@@ -294,7 +294,7 @@ class SessionStore:
         self._make_folder()
         file = SessionFile(self._folder / f"{session_id}.jsonl")
         with contextlib.suppress(OSError):
-            _known().parent.mkdir(parents=True, exist_ok=True)
+            _known().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _known().open("a", encoding="utf-8") as known:
                 known.write(f"{self._mark(session_id)}\n")
         return file

@@ -54,5 +54,8 @@ def test_the_walk_and_ripgrep_list_what_git_does_not_ignore(tmp_path: Path) -> N
         expected = listed(root, "git", *excludes, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         by_rg = listed(root, "rg", "--files", "--null", *listing._BASE) if shutil.which("rg") else expected
         failed += [seed] if set(listing.walk(folder, "")) != expected or by_rg != expected else []
+        shutil.rmtree(root / ".git")
+        walked = set(listing.walk(folder, ""))
+        failed += [seed] if shutil.which("rg") and listed(root, "rg", "--files", "--null", *listing._BASE) != walked else []
         os.close(folder)
     assert not failed

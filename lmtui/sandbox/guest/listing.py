@@ -36,6 +36,7 @@ _BASE = (
     "--hidden",
     "--no-messages",
     "--no-ignore-dot",
+    "--no-require-git",
     "--no-ignore-global",
     *(f"--glob=!{name}" for name in _SKIPPED),
 )
