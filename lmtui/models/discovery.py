@@ -10,11 +10,13 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.hosts import base_url, is_same_server, root_url, without_alias
@@ -63,16 +65,10 @@ def read_choices() -> tuple[ServerChoice, ...]:
     """Return the servers that were chosen or used, the newest first; an unreadable file has none."""
     try:
         newest = json.loads(_file().read_text(encoding="utf-8"))
-        return tuple(map(_choice, [newest, *newest.get("earlier", ())]))[:MOST_KEPT]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError):
+        found = TypeAdapter(list[ServerChoice]).validate_python([newest, *newest.get("earlier", ())])
+        return tuple(each for each in found if base_url(each.url))[:MOST_KEPT]
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, UsageError):
         return ()
-
-
-def _choice(found: dict[str, Any]) -> ServerChoice:
-    url, model, key = found["url"], found["model"], found.get("key", "")
-    if not (isinstance(url, str) and isinstance(model, str) and isinstance(key, str) and base_url(url)):
-        raise TypeError(url)
-    return ServerChoice(url, model, key)
 
 
 def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
@@ -83,8 +79,9 @@ def keep_choice(choice: ServerChoice, *, is_next: bool = True) -> None:
     kept = read_choices()
     if not is_next and kept and is_same_server(kept[0].url, choice.url):
         return
+    known_keys = (each.key for each in kept if is_same_server(each.url, choice.url))
+    choice = replace(choice, key=choice.key or next(known_keys, ""))
     others = [each for each in kept if not is_same_server(each.url, choice.url)]
-    choice = replace(choice, key=choice.key or next((each.key for each in kept if is_same_server(each.url, choice.url)), ""))
     others.insert(0 if is_next else 1, choice)
     newest, *earlier = (asdict(each) for each in others[:MOST_KEPT])
     draft = _file().with_suffix(f".{os.getpid()}.new")
@@ -105,26 +102,11 @@ def _file() -> Path:
 LOADING = "it is still loading its model; look again in a moment"
 CHECK = "check the address and the port"
 _LOGIN = re.compile(r"log.?in|sign.?in|password|captive|authenticat", re.IGNORECASE)
-_NO_MODELS = {
+_NO_MODELS: dict[str, str] = {
     ServerKind.LM_STUDIO: "it has no models yet: download one in LM Studio",
     ServerKind.OLLAMA: "it has no models yet: get one with `ollama pull NAME`",
     ServerKind.LLAMA_CPP: "it lists no models: start it with -m FILE, or with --models-dir DIR",
 }
-
-
-def no_models(kind: str) -> str:
-    """Return what is said of a server without models."""
-    return next((note for each, note in _NO_MODELS.items() if each == kind), "it lists no models")
-
-
-def refused(key: str) -> str:
-    """Return what is said where the key is not taken."""
-    return WRONG_KEY if key else NO_KEY
-
-
-def is_loading(reply: ServerReply) -> bool:
-    """Tell whether a server says that its model is not there yet."""
-    return reply.status == 503 and "loading" in reply.start.lower()
 
 
 def what_answers(reply: ServerReply) -> str:
@@ -140,15 +122,11 @@ def what_answers(reply: ServerReply) -> str:
         return f"a web page answers (HTTP {reply.status}), no model server; {CHECK}"
     if reply.status == 404:
         return f"it answers, but has no list of models (HTTP 404); {CHECK}"
+    told = f"(HTTP {reply.status}: {sanitize_line(' '.join(reply.start.split())[:60]) or 'nothing'})"
     if reply.status >= 500:
-        return f"it fails (HTTP {reply.status}: {_start(reply)}); look at its log"
-    if reply.value is not None:
-        return f"it answers with JSON that is not a list of models (HTTP {reply.status}: {_start(reply)}); {CHECK}"
-    return f"it answers, but not as a model server (HTTP {reply.status}: {_start(reply) or 'nothing'}); {CHECK}"
-
-
-def _start(reply: ServerReply) -> str:
-    return sanitize_line(" ".join(reply.start.split())[:60])
+        return f"it fails {told}; look at its log"
+    what = ", but not as a model server" if reply.value is None else " with JSON that is not a list of models"
+    return f"it answers{what} {told}; {CHECK}"
 
 
 _OWNERS = {"vllm": ServerKind.VLLM, "sglang": "SGLang", "koboldcpp": "KoboldCpp", "tabbyapi": "TabbyAPI"}
@@ -159,32 +137,12 @@ _WINDOW_PLACES = {
 _ALWAYS_LOADED = (ServerKind.VLLM, "SGLang", "KoboldCpp")
 
 
-def is_listing(value: Any) -> bool:
-    """Tell whether this is a list of models in OpenAI's form."""
-    return has_list(value, "data")
-
-
 def kind_of(value: Any) -> str:
     """Return the kind of server that a listing is from, as its models' owner says."""
     listed = items(value, "data")
     owners = {text(each, "owned_by").lower() for each in listed}
     told = next((kind for owner, kind in _OWNERS.items() if owner in owners), "")
     return told or (ServerKind.VLLM if any("max_model_len" in each for each in listed) else ServerKind.OTHER)
-
-
-def models(value: Any, kind: str) -> tuple[ServedModel, ...]:
-    """Return the models; only those that are loaded are listed by some kinds."""
-    load = LoadState.LOADED if kind in _ALWAYS_LOADED else LoadState.UNKNOWN
-    return tuple(_model(each, load) for each in items(value, "data"))
-
-
-async def window_of(client: ServerClient, kind: str, limit_s: float) -> int:
-    """Return the window of the one model that some kinds serve, from an endpoint of their own; 0 where it is not told."""
-    if kind not in _WINDOW_PLACES:
-        return 0
-    path, inside, key = _WINDOW_PLACES[kind]
-    value = (await client.get(path, limit_s)).ok
-    return number(part(value, inside) if inside else value, key)
 
 
 def _model(item: dict[str, Any], load: LoadState) -> ServedModel:
@@ -202,7 +160,6 @@ def _model(item: dict[str, Any], load: LoadState) -> ServedModel:
 PROBE_TIMEOUT_S = 0.9
 USUAL_PORTS = tuple(int(url.rpartition(":")[2]) for _, url in KNOWN_ADDRESSES)
 _PATIENT_S = 4.0  # for one that is far away, or that the user named: it may be busy with loading a model
-_KNOWN_SERVER_TIMEOUT_S = 10.0
 _FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do
 
 
@@ -235,77 +192,53 @@ async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, 
     root = root_url(url)
     end = asyncio.get_running_loop().time() + limit_s
     async with ServerClient(root, key) as client:
-        answers = await _ask(client, base_url(url), limit_s * _FIRST_SHARE)
+        paths = (f"{base_url(url)}/models", lm_studio.V1, lm_studio.V0, ollama.TAGS, ollama.RUNNING, llama_cpp.PROPS)
+        answers = await asyncio.gather(*(client.get(path, limit_s * _FIRST_SHARE) for path in paths))
         found = _recognise(root, key, answers)
         if found is not None:
             left_s = end - asyncio.get_running_loop().time()
-            return _said(await _with_details(client, found, max(0.1, left_s)))
-    if is_named and answers.listed.is_there:
-        return ServerFound(ServerKind.UNKNOWN, root, (), what_answers(answers.listed))
+            found = await _with_details(client, found, max(0.1, left_s))
+            note = found.note or ("" if found.models else _NO_MODELS.get(found.kind, "it lists no models"))
+            return replace(found, note=note)
+    if is_named and answers[0].is_there:
+        return ServerFound(ServerKind.UNKNOWN, root, (), what_answers(answers[0]))
     return None
-
-
-async def known_server(url: str, key: str) -> ServerFound | None:
-    """Return what is told about a server that is in use, None where it does not answer."""
-    return await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
 
 
 def model_of(server: ServerFound, model: str) -> ServedModel | None:
     """Return a model of a server (the only or the loaded one, if the name is empty), None where it has none such."""
-    found = _named(server, model) if model else _only(server)
-    return replace(found, server=str(server.kind)) if found is not None else None
+    if model:
+        names = (model, f"{model}:latest") if server.kind == ServerKind.OLLAMA else (model,)
+        fitting = [each for each in server.models if each.name in names or each.instance == model]
+    else:
+        chatting = [each for each in server.models if not each.is_embedder]
+        fitting = [each for each in chatting if each.is_loaded] or (chatting if len(chatting) == 1 else [])
+    return replace(fitting[0], server=str(server.kind)) if fitting else None
 
 
-def _named(server: ServerFound, model: str) -> ServedModel | None:
-    names = (model, f"{model}:latest") if server.kind == ServerKind.OLLAMA else (model,)
-    return next((each for each in server.models if each.name in names or each.instance == model), None)
-
-
-def _only(server: ServerFound) -> ServedModel | None:
-    """Return the model that answers where none is named: the loaded one, or the only one."""
-    chatting = [each for each in server.models if not each.is_embedder]
-    return next((each for each in chatting if each.is_loaded), chatting[0] if len(chatting) == 1 else None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """What the endpoints that tell the kinds apart answered."""
-
-    listed: ServerReply
-    lm_v1: ServerReply
-    lm_v0: ServerReply
-    tags: ServerReply
-    running: ServerReply
-    props: ServerReply
-
-
-async def _ask(client: ServerClient, base: str, limit_s: float) -> _Answers:
-    paths = (f"{base}/models", lm_studio.V1, lm_studio.V0, ollama.TAGS, ollama.RUNNING, llama_cpp.PROPS)
-    return _Answers(*await asyncio.gather(*(client.get(path, limit_s) for path in paths)))
-
-
-def _recognise(root: str, key: str, answers: _Answers) -> ServerFound | None:
+def _recognise(root: str, key: str, answers: Sequence[ServerReply]) -> ServerFound | None:
     """Return the server behind some answers; other kinds imitate Ollama's endpoints, so it comes after them."""
-    listed, props = answers.listed.ok, answers.props.ok
-    owner = kind_of(listed)
-    if lm_studio.is_v1(answers.lm_v1.ok):
-        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v1(answers.lm_v1.ok), can_load=True)
-    if lm_studio.is_v0(answers.lm_v0.ok):
-        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v0(answers.lm_v0.ok))
-    is_other = is_listing(listed) and owner != ServerKind.OTHER
+    list_reply, v1, v0, tags, running, props_reply = answers
+    listed, props, refused = list_reply.ok, props_reply.ok, WRONG_KEY if key else NO_KEY
+    owner, is_listing = kind_of(listed), has_list(listed, "data")
+    if lm_studio.is_v1(v1.ok):
+        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v1(v1.ok), can_load=True)
+    if lm_studio.is_v0(v0.ok):
+        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v0(v0.ok))
+    is_other = is_listing and owner != ServerKind.OTHER
     if not is_other and (llama_cpp.is_props(props) or llama_cpp.is_ours(listed)):
-        note = refused(key) if answers.props.is_key_refused else ""
+        note = refused if props_reply.is_key_refused else ""
         can_load = llama_cpp.is_router(listed, props)
         return ServerFound(ServerKind.LLAMA_CPP, root, llama_cpp.models(listed, props), note, can_load)
-    if not is_other and isinstance(answers.tags.ok, dict) and "models" in answers.tags.ok:
-        return ServerFound(ServerKind.OLLAMA, root, ollama.models(answers.tags.ok, answers.running.ok), can_load=True)
-    if is_listing(listed):
-        return ServerFound(owner, root, models(listed, owner))
-    if answers.listed.is_key_refused or answers.lm_v1.is_key_refused:
-        return ServerFound(ServerKind.OTHER, root, (), refused(key))
-    if is_loading(answers.listed):
-        return ServerFound(ServerKind.LLAMA_CPP, root, (), LOADING)
-    return None
+    if not is_other and isinstance(tags.ok, dict) and "models" in tags.ok:
+        return ServerFound(ServerKind.OLLAMA, root, ollama.models(tags.ok, running.ok), can_load=True)
+    if is_listing:
+        load = LoadState.LOADED if owner in _ALWAYS_LOADED else LoadState.UNKNOWN
+        return ServerFound(owner, root, tuple(_model(each, load) for each in items(listed, "data")))
+    if list_reply.is_key_refused or v1.is_key_refused:
+        return ServerFound(ServerKind.OTHER, root, (), refused)
+    is_loading = list_reply.status == 503 and "loading" in list_reply.start.lower()
+    return ServerFound(ServerKind.LLAMA_CPP, root, (), LOADING) if is_loading else None
 
 
 async def _with_details(client: ServerClient, found: ServerFound, limit_s: float) -> ServerFound:
@@ -316,19 +249,16 @@ async def _with_details(client: ServerClient, found: ServerFound, limit_s: float
         return replace(found, models=await llama_cpp.ask_router(client, found.models, limit_s))
     if found.kind == ServerKind.LLAMA_CPP:
         return replace(found, saves_prompts=await slot_files.can_save(client, found, limit_s))
-    if len(found.models) == 1 and not found.models[0].window_tokens:
-        window = await window_of(client, found.kind, limit_s)
-        return replace(found, models=(replace(found.models[0], window_tokens=window),)) if window else found
+    if found.kind in _WINDOW_PLACES and len(found.models) == 1 and not found.models[0].window_tokens:
+        path, inside, key = _WINDOW_PLACES[found.kind]
+        value = (await client.get(path, limit_s)).ok
+        window = number(part(value, inside) if inside else value, key)
+        return replace(found, models=(replace(found.models[0], window_tokens=window),))
     return found
 
 
-def _said(found: ServerFound) -> ServerFound:
-    """Return a server with a note where it has nothing to offer."""
-    return found if found.models or found.note else replace(found, note=no_models(found.kind))
-
-
 LOOK_LIMIT_S = 10.0
-_HOW_ELSE = {
+_HOW_ELSE: dict[str, str] = {
     ServerKind.LM_STUDIO: "Load it in LM Studio, or update that to 0.4 or later.",
     ServerKind.LLAMA_CPP: "It serves the model that it was started with; started without -m it takes several.",
     ServerKind.VLLM: "It serves the model that it was started with.",
@@ -386,8 +316,8 @@ class Loader:
         if found.note and not found.models:
             raise ProviderError(Fault.REJECTED, f"{self._root}: {found.note}")
         if not found.can_load or found.kind not in _LOAD:
-            hint = next((words for kind, words in _HOW_ELSE.items() if kind == found.kind), "")
-            raise ProviderError(Fault.REJECTED, f"{found.kind} at {self._root} does not load or unload models for others", hint)
+            told = f"{found.kind} at {self._root} does not load or unload models for others"
+            raise ProviderError(Fault.REJECTED, told, _HOW_ELSE.get(found.kind, ""))
         return found
 
 

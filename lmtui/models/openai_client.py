@@ -27,7 +27,7 @@ from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.hosts import base_url
 from lmtui.core.messages import ModelRequest, Priority, QueuedChunk, RetryChunk, SilenceChunk, StreamChunk, ToolCallFormat
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
-from lmtui.models.discovery import known_server, model_of
+from lmtui.models.discovery import LOOK_LIMIT_S, look_at, model_of
 from lmtui.models.endpoint import LOCAL_KEY, is_local
 from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
 from lmtui.models.request_encoding import OPTIONAL_FIELDS, RequestWriter
@@ -274,7 +274,7 @@ class OpenAICompatible:
                 yield RetryChunk(1, 1, 0.0, f"sent again without {', '.join(sorted(refused))}: {error}")
 
     async def served(self, model: str) -> ServedModel | None:
-        return self.learn(await known_server(self._url, self._key), model)
+        return self.learn(await look_at(self._url, self._key, LOOK_LIMIT_S), model)
 
     def learn(self, server: ServerFound | None, model: str) -> ServedModel | None:
         """Apply what a server reports, and return what it reports about a model."""
