@@ -14,15 +14,14 @@ import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import LoadProgress
+from lmtui.models.servers.server_client import TICK_S, passing
 from lmtui.paths import install_hint, state_dir, without_keys
 
 MOST_FILES = 200
-_MOST_FOLDERS = 5_000
 _MOST_DEPTH = 6
 _LEAST_BYTES = 1_000_000
 _QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?(?:I?Q[2-8](?:_[A-Z0-9]+)*|F16|BF16|F32|MXFP4))(?=$|[-._])", re.IGNORECASE)
@@ -58,34 +57,20 @@ def find_files(home: Path, environment: Mapping[str, str] = os.environ) -> list[
     return sorted(found.values(), key=lambda file: file.name.lower())
 
 
-def quantisation_of(name: str) -> str:
-    """Return the quantisation that a file's name tells, empty where it does not."""
-    match = _QUANTISATION.search(name)
-    return match[1].upper() if match else ""
-
-
 def _below(folder: Path, place: str) -> Iterator[ModelFile]:
-    for count, (root, folders, names) in enumerate(os.walk(folder)):
-        if count >= _MOST_FOLDERS:
-            return
-        if len(Path(root).relative_to(folder).parts) >= _MOST_DEPTH:
-            folders.clear()
-        for name in names:
-            path = Path(root) / name
-            is_model = name.endswith(".gguf") and "mmproj" not in name.lower() and not _LATER_PART.search(path.stem)
+    for depth in range(_MOST_DEPTH + 1):
+        for path in folder.glob("*/" * depth + "*.gguf"):
+            is_model = "mmproj" not in path.name.lower() and not _LATER_PART.search(path.stem)
             if is_model and (file := _file(path.stem, path, place)) is not None:
                 yield file
 
 
 def _of_ollama(folder: Path) -> Iterator[ModelFile]:
     """Yield Ollama's models: a manifest for each tag names the blob that is the GGUF."""
-    manifests = folder / "manifests"
-    for root, _, names in os.walk(manifests):
-        for tag in names:
-            name = f"{Path(root).name}:{tag}"
-            digest = _model_digest(Path(root) / tag)
-            if digest and (file := _file(name, folder / "blobs" / digest.replace(":", "-"), "Ollama")) is not None:
-                yield file
+    for manifest in (folder / "manifests").rglob("*"):
+        blob = folder / "blobs" / _model_digest(manifest).replace(":", "-")
+        if blob.is_file() and (file := _file(f"{manifest.parent.name}:{manifest.name}", blob, "Ollama")) is not None:
+            yield file
 
 
 def _model_digest(manifest: Path) -> str:
@@ -102,13 +87,13 @@ def _file(name: str, path: Path, place: str) -> ModelFile | None:
         size = path.stat().st_size
     except OSError:
         return None
-    return ModelFile(name, path, size, quantisation_of(name), place) if size >= _LEAST_BYTES else None
+    match = _QUANTISATION.search(name)
+    return ModelFile(name, path, size, match[1].upper() if match else "", place) if size >= _LEAST_BYTES else None
 
 
 CHILD = Path(__file__).with_name("child.py")
 DEFAULT_WINDOW = 16_384
 _STOP_LIMIT_S = 5.0
-_TICK_S = 0.5
 _LOG_TAIL_CHARS = 2_000
 
 
@@ -141,7 +126,7 @@ class Engine:
         if not self.path.is_file():
             raise ProviderError(Fault.UNKNOWN_MODEL, f"no model file {self.path}", "Name a .gguf file.")
         with _log_file().open("wb") as log:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -158,38 +143,31 @@ class Engine:
             "threads": max(1, (os.cpu_count() or 2) - (1 if (os.cpu_count() or 2) > 4 else 0)),
             "slot_folder": _made(prompt_caches_dir()),
         }
-        answer = {} if self._is_stopped else self._ask(self._process, order)
-        if self._is_stopped or not answer.get("url"):
+        answer: object = None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):  # where it ended already, why is in what it wrote
+            if not self._is_stopped:
+                process.stdin.write(json.dumps(order).encode() + b"\n")
+                process.stdin.flush()
+                answer = json.loads(process.stdout.readline())
+        told = answer if isinstance(answer, dict) else {}
+        if self._is_stopped or not told.get("url"):
             self.stop()
-            raise _failed(self.path, str(answer.get("error", "")))
-        self.url = str(answer["url"])
-
-    def _ask(self, process: subprocess.Popen[bytes], order: dict[str, object]) -> dict[str, object]:
-        stdin, stdout = _pipes(process)
-        with contextlib.suppress(OSError):  # it ended already; why is in what it wrote
-            stdin.write(json.dumps(order).encode() + b"\n")
-            stdin.flush()
-        try:
-            answer = json.loads(stdout.readline())
-        except (OSError, ValueError):
-            return {}
-        return answer if isinstance(answer, dict) else {}
+            raise _failed(self.path, str(told.get("error", "")))
+        self.url = str(told["url"])
 
     async def starting(self) -> AsyncGenerator[LoadProgress, None]:
         """Start it and tell the time that it takes; closed before it is ready, it is stopped."""
-        clock = asyncio.get_running_loop().time
-        started = clock()
         task = asyncio.create_task(asyncio.to_thread(self.start))
         try:
-            while not task.done():
-                yield LoadProgress(f"starting {self.name}, {clock() - started:.0f} s")
-                _ = await asyncio.wait([task], timeout=_TICK_S)
+            async with contextlib.aclosing(passing(task, f"starting {self.name}", TICK_S)) as steps:
+                async for step in steps:
+                    yield step
             task.result()
         finally:
-            if not task.done():
+            if not self.url:
                 self.stop()
-                with contextlib.suppress(ProviderError):
-                    await task
 
     def stop(self) -> None:
         """End it; idempotent."""
@@ -200,16 +178,9 @@ class Engine:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             _ = process.wait(_STOP_LIMIT_S)
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    return process.stdin, process.stdout
+        for pipe in filter(None, (process.stdin, process.stdout)):
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def prompt_caches_dir() -> Path:

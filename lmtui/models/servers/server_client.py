@@ -204,8 +204,8 @@ class LoadRequest:
     tick_s: float = TICK_S
 
 
-async def passing(task: asyncio.Task[ServerReply], text: str, tick_s: float) -> AsyncGenerator[LoadProgress, None]:
-    """Tell the time until a request is answered; closed before that, it gives the request up."""
+async def passing(task: asyncio.Task[Any], text: str, tick_s: float) -> AsyncGenerator[LoadProgress, None]:
+    """Tell the time until a task is done; closed before that, it gives the task up."""
     clock = asyncio.get_running_loop().time
     started = clock()
     try:
