@@ -146,8 +146,11 @@ _FIRST_OUTPUT_S = 2.0
 _HOW_TO_GO_ON = '; the tool background continues it: {{"id": "{id}"}} reads, {{"id": "{id}", "action": "stop"}} ends it'
 
 
-# How models write a message of several lines.  A line that begins with the mark may end it earlier, so none does.
-_MESSAGE = re.compile(r"((?:-[a-zA-Z]*m|--message|--body)[ =])\"\$\(cat <<'(\w+)'\n((?:(?![ \t]*\2)[^\n]*\n)*)\2\n\)\"")
+# How models write a message of several lines.  A line that begins with the mark may end it earlier,
+# so none does.  Where the mark has no quotes, a shell replaces some signs, so there are none.
+_MESSAGE = re.compile(
+    r"((?:-[a-zA-Z]*m|--message|--body)[ =])\"\$\(cat <<(')?(\w+)(?(2)')\n((?:(?![ \t]*\3)(?(2)[^\n]*|[^\n$`\\]*)\n)*)\3\n\)\""
+)
 _WORD = "lmtui-message"
 
 
@@ -159,7 +162,7 @@ def _with_plain_messages(command: str) -> str:
     marked, count = _MESSAGE.subn(rf"\g<1>{_WORD}", command) if is_small(command) else (command, 0)
     words = [word.removeprefix("--message=").removeprefix("--body=") for part in parse(marked).commands for word in part.words]
     is_plain = count == words.count(_WORD) == command.count("<<") and _WORD not in command
-    return _MESSAGE.sub(lambda found: found[1] + shlex.quote(found[3].rstrip("\n")), command) if count and is_plain else command
+    return _MESSAGE.sub(lambda found: found[1] + shlex.quote(found[4].rstrip("\n")), command) if count and is_plain else command
 
 
 TIMEOUT_DOC = "seconds; default {limits.timeout_s}, limit {limits.max_timeout_s}"

@@ -25,6 +25,9 @@ async def test_git_is_read_only_for_commands_as_soon_as_it_exists(sandbox: Sandb
     assert (await sandbox.run_command("touch .git/hooks/pre-commit; mv .git aside; echo x > .git/commondir")).exit_code != 0
     assert not (workspace / ".git/commondir").exists()
     assert (await sandbox.run_command("rm f; git status --short")).text == "?? README.md\n?? src/"
+    assert (await sandbox.run_command("git add src\ngit -C . rm -q --cached -r src; git add README.md")).exit_code == 0
+    assert (await sandbox.run_command("git rm nothing; git add src")).exit_code != 0
+    assert (await sandbox.run_command("git status --short")).text == "A  README.md\n?? src/"
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)

@@ -53,10 +53,11 @@ DOCUMENT = "git commit -m \"$(cat <<'EOF'\n{}\nEOF\n)\""
     (DOCUMENT.format("Fix it\n\nIt's `so` $(rm -rf ~)\n"), "git commit -m 'Fix it\n\nIt'\"'\"'s `so` $(rm -rf ~)'"),
     (f"git add -A && {DOCUMENT.format('Fix')} && git status", "git add -A && git commit -m Fix && git status"),
     (DOCUMENT.format("Fix").replace("-m", "-am"), "git commit -am Fix"),
+    (DOCUMENT.format("Fix").replace("'", ""), "git commit -m Fix"),
     *((kept, kept) for kept in (
         f'echo "a {DOCUMENT.format("$(echo x >&2)")}"', f"bash -c \"{DOCUMENT.format('a')}\"", f"X='{DOCUMENT.format('a')}'",
         f"# {DOCUMENT.format('a')}", DOCUMENT.format("a\nEOF\nrm x"), DOCUMENT.format("a\nEOF)\"; rm x; \""),
-        DOCUMENT.format("$(rm x)").replace("'", ""),
+        *(DOCUMENT.format(part).replace("'", "") for part in ("$(rm x)", "`x`", "$HOME", "a\\\nb")),
         DOCUMENT.format("a").replace("\n)", "\nrm x)"), f"cat >do.sh <<'X'\n{DOCUMENT.format('a')}\nX",
     )),
 ])  # fmt: skip

@@ -45,13 +45,13 @@ _READS = {
 CONNECTS = frozenset({"fetch", "pull", "push"})
 _CHANGES_FILES = word_set("checkout cherry-pick merge pull rebase reset restore revert rm stash switch")
 _REMOTE = re.compile(r"[A-Za-z0-9_][\w.-]*")
-_GAPS = re.compile(r"\0(?:\s*&&\s*\0)*\s*;?\s*")
+_GAPS = re.compile(r"\0(?:\s*(?:&&|[;\n])\s*\0)*\s*;?\s*")
 
 
 def writing_git_commands(text: str, root: str = "/workspace") -> tuple[tuple[str, ...], ...]:
-    """Return the arguments of git commands that are a whole command line, joined by `&&`, if one of them writes; else nothing.
+    """Return the arguments of git commands that are a whole command, one after the other, if one of them writes; else nothing.
 
-    `root` is the workspace, where the line may begin with a `cd` to it.
+    `root` is the workspace, which a `cd` at the beginning or the option `-C` may name.
     """
     if "git" not in text:
         return ()
@@ -59,9 +59,10 @@ def writing_git_commands(text: str, root: str = "/workspace") -> tuple[tuple[str
     rest = text.strip()
     for command in commands:
         rest = rest.replace(command.text, "\0", 1)
-    if commands and commands[0].words in (("cd", "."), ("cd", "/workspace"), ("cd", root)):
+    here = (".", "/workspace", root)
+    if commands and commands[0].words[:1] == ("cd",) and commands[0].words[1:] in zip(here):
         commands = commands[1:]
-    found = tuple(map(_arguments, commands))
+    found = tuple(_arguments(command, here) for command in commands)
     is_plain = _GAPS.fullmatch(rest) and all(each and (_writes(each) or not unsupported(each)) for each in found)
     return found if is_plain and any(map(_writes, found)) else ()
 
@@ -118,11 +119,12 @@ def _operands(words: tuple[str, ...], options: str) -> tuple[list[str], str]:
     return plain, ""
 
 
-def _arguments(command: SimpleCommand) -> tuple[str, ...]:
-    """Return the arguments of a plain git command, empty for any other."""
+def _arguments(command: SimpleCommand, here: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments of a plain git command that runs `here`, empty for any other."""
     words = command.words
     if words[:1] != ("git",) or any(command.globs):
         return ()
+    words = words[2:] if words[1:2] == ("-C",) and words[2:3] in zip(here) else words
     at = next((i for i, word in enumerate(words[1:], 1) if word not in ("--no-pager", "-P")), len(words))
     return words[at:] if at < len(words) and not words[at].startswith("-") else ()
 
