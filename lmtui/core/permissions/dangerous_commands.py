@@ -28,17 +28,36 @@ _SHAPES = (
     (re.compile(r"(:\s*\(\s*\)\s*\{[^}]*\|[^}]*&[^}]*\})"), "starts processes without end"),
     (re.compile(r"(\b(?:DROP|TRUNCATE)\s+(?:DATABASE|SCHEMA|TABLE)\b)", re.IGNORECASE), "deletes database tables"),
 )
-_STOPS = word_set("shutdown reboot halt poweroff")
-_DISKS = re.compile(r"/dev/(?:sd|nvme|hd|vd|mmcblk|disk|mapper)\w*")
+_DISK = r"/dev/(?:sd|nvme|hd|vd|mmcblk|disk|mapper)\w*"
 _SYSTEM = re.compile(
     r"(?:/(?:etc|usr|bin|sbin|lib\w*|boot|sys|proc|var|opt|root)(?:/|\Z)|~/\.(?:ssh|bashrc|profile|zshrc|gitconfig|config))"
 )
-_PUBLISHES = ("npm publish", "cargo publish", "twine upload", "gem push", "poetry publish", "uv publish")
-_DESTROYS = {
-    "terraform destroy": "destroys infrastructure",
-    "kubectl delete": "deletes from the cluster",
-    "crontab -r": "deletes all cron jobs",
-}
+_GIT = r"git (?:-[Cc] \S+ |-\S+ )*"
+# Patterns over the words of one command: what it is about is in the group, if there is one.
+_WORDS = tuple(
+    (re.compile(rf"(?:{pattern})(?!\S)"), reason)
+    for pattern, reason in (
+        (rf"dd .*\bof=({_DISK})", "overwrites a disk"),
+        (r"(?:mkfs|wipefs|fdisk|parted|sfdisk)\S*(?:.* (\S+))?", "overwrites a disk"),
+        (r"kill (?:.* )?-?1\Z", "ends every process"),
+        (r"shutdown|reboot|halt|poweroff|init [06]", "stops the machine"),
+        (r"(?:npm|cargo|poetry|uv) publish|twine upload|gem push", "publishes this package"),
+        (r"terraform destroy", "destroys infrastructure"),
+        (r"kubectl delete", "deletes from the cluster"),
+        (r"crontab -r", "deletes all cron jobs"),
+        (r"chmod (?=.*-\w*R)(?:-\S+ )*(?:0?777|a?\+rwx)(?: -\S+)* ?(.*)", "lets everyone change files"),
+        (r"(?:curl|wget)\b.*(?:[= ]|-[dF])@([^- ]\S*)", "sends a file to the network"),
+        (
+            _GIT + r"push(?=.* (?:--force(?:[-=]| |\Z)|-\w*f|\+))(?:(?: -\S+)* [^- ]\S*)?(?:(?: -\S+)* \+?([^- ]\S*))?.*",
+            "force-pushes",
+        ),
+        (_GIT + r"push.* (?:--mirror|--delete|-\w*d\S*|:\S+)", "deletes remote branches"),
+        (_GIT + r"reset .*--hard", "discards uncommitted changes"),
+        (_GIT + r"clean .*(?:--force|-\w*f\w*)", "deletes untracked files"),
+        (_GIT + r"(?:filter-branch|filter-repo|reflog .*expire)", "rewrites the git history"),
+        (_GIT + r"stash (?:-\S+ )*(?:drop|clear)", "deletes stashed changes"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +84,11 @@ def dangers(text: str, cwd: str = "/workspace", workspace: str = "/workspace") -
         cwd: the folder in which it would run.
         workspace: the folder that it may change; `cwd` where that is outside of it.
     """
-    found = [Danger(reason, "", *match.span(1)) for pattern, reason in _SHAPES for match in pattern.finditer(text)]
+    found = [
+        Danger(reason.replace("script", "script as root") if "sudo" in match[1] else reason, "", *match.span(1))
+        for pattern, reason in _SHAPES
+        for match in pattern.finditer(text)
+    ]
     home = workspace if _is_within(workspace, cwd) else cwd
     at = 0
     seen = outline(text)
@@ -75,15 +98,11 @@ def dangers(text: str, cwd: str = "/workspace", workspace: str = "/workspace") -
         at = start
         found += [Danger(each.reason, each.subject, start, end) for each in _of_command(tuple(map(unquoted, words)), cwd, home)]
     for target in seen.targets:
-        if _DISKS.match(target) or (_SYSTEM.match(target) and not _is_within(home, target)):
+        if re.match(_DISK, target) or (_SYSTEM.match(target) and not _is_within(home, target)):
             place = text.find(target)
             found.append(Danger("writes outside this folder", target, place, place + len(target) if place >= 0 else 0))
-    by_root = [each for each in found if each.reason == "runs as root"]
-    scripts = [each for each in found if "script" in each.reason and "sudo" in text[each.start : each.end]]
-    if scripts:  # one reason says both
-        found = [each for each in found if each not in by_root]
-        found = [Danger("runs a downloaded script as root, unread", "", each.start, each.end) if each in scripts else each
-                 for each in found]  # fmt: skip
+    if any("as root, unread" in each.reason for each in found):  # one reason says both
+        found = [each for each in found if each.reason != "runs as root"]
     unique = {(each.reason, each.subject): each for each in reversed(found)}
     return tuple(sorted(unique.values(), key=lambda each: each.start))
 
@@ -93,48 +112,21 @@ def _of_command(words: tuple[str, ...], cwd: str, home: str) -> Iterator[Danger]
     if not words:
         return
     program, rest = words[0].rpartition("/")[2], words[1:]
-    letters = {letter for word in rest if re.match(r"-[A-Za-z]", word) for letter in word[1:]}
-    if program == "git":
-        yield from _of_git(rest, letters)
-    yield from _of_files(program, rest, letters, cwd, home)
-    yield from _of_machine(program, rest)
-    if is_root:
-        yield Danger("runs as root", program)
-
-
-def _of_files(program: str, rest: tuple[str, ...], letters: set[str], cwd: str, home: str) -> Iterator[Danger]:
+    line = " ".join(re.sub(r"\s", "_", word) for word in (program, *rest))
+    for pattern, reason in _WORDS:
+        if match := pattern.match(line):
+            yield Danger(reason, match[1] or "" if pattern.groups else "")
     operands = [word for word in rest if not word.startswith("-")]
     if program in ("rm", "rmdir", "shred", "unlink"):
-        yield from _deletes(operands, cwd, home, is_deep=bool(letters & {"r", "R", "f"}) or program == "shred")
-    elif program == "find" and ("-delete" in rest or ("rm" in rest and "-exec" in rest)):
+        yield from _deletes(operands, cwd, home, is_deep=bool(re.search(r" -\w*[rRf]", line)) or program == "shred")
+    elif program == "find" and ("-delete" in rest or {"rm", "-exec"} <= set(rest)):
         yield from _deletes(operands[:1], cwd, home, is_deep=True)
-    elif program == "chmod" and "R" in letters and any(re.fullmatch(r"0?777|a?\+rwx", word) for word in operands):
-        yield Danger("lets everyone change files", " ".join(operands[1:]))
     elif program in ("chmod", "chown", "mv", "tee", "cp", "ln", "install"):
-        written = operands if program in ("chmod", "chown", "mv", "tee") else operands[-1:]
-        for word in written:
+        for word in operands[-1:] if program in ("cp", "ln", "install") else operands:
             if _SYSTEM.match(word) and not _is_within(home, word):
                 yield Danger("writes outside this folder", word)
-    elif program in ("curl", "wget"):
-        sent = (re.sub(r".*@", "", word) for word in rest if re.search(r"(?:\A|=|-[dF])@[^-]", word))
-        yield from (Danger("sends a file to the network", word) for word in sent)
-
-
-def _of_machine(program: str, rest: tuple[str, ...]) -> Iterator[Danger]:
-    first = " ".join((program, *rest[:1]))
-    if program == "dd":
-        disks = (word[3:] for word in rest if word.startswith("of=") and _DISKS.match(word[3:]))
-        yield from (Danger("overwrites a disk", disk) for disk in disks)
-    elif re.match(r"mkfs|wipefs|fdisk|parted|sfdisk", program):
-        yield Danger("overwrites a disk", rest[-1] if rest else "")
-    elif program == "kill" and rest[-1:] in (("-1",), ("1",)):
-        yield Danger("ends every process")
-    elif program in _STOPS or first in ("init 0", "init 6"):
-        yield Danger("stops the machine")
-    elif first in _PUBLISHES:
-        yield Danger("publishes this package")
-    elif first in _DESTROYS:
-        yield Danger(_DESTROYS[first])
+    if is_root:
+        yield Danger("runs as root", program)
 
 
 def _unwrapped(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -168,31 +160,6 @@ def _deletes(operands: list[str], cwd: str, home: str, *, is_deep: bool) -> Iter
                 yield Danger("deletes everything in this folder")
             elif is_deep and (path == f"{home}/.git" or path.startswith(f"{home}/.git/")):
                 yield Danger("deletes the git history", word)
-
-
-def _of_git(rest: tuple[str, ...], letters: set[str]) -> Iterator[Danger]:
-    while rest[:1] and rest[0].startswith("-"):
-        rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
-    name, words = (rest[0] if rest else ""), rest[1:]
-    operands = [word for word in words if not word.startswith("-")]
-    if name == "push":
-        refs = operands[1:]
-        if (
-            any(re.match(r"--force(?:-with-lease|=|\Z)|--force-if", word) for word in words)
-            or "f" in letters
-            or any(ref.startswith("+") for ref in refs)
-        ):
-            yield Danger("force-pushes", refs[0].lstrip("+") if refs else "")
-        if "--mirror" in words or "--delete" in words or "d" in letters or any(ref.startswith(":") for ref in refs):
-            yield Danger("deletes remote branches")
-    elif name == "reset" and "--hard" in words:
-        yield Danger("discards uncommitted changes")
-    elif name == "clean" and ("f" in letters or "--force" in words):
-        yield Danger("deletes untracked files")
-    elif name in ("filter-branch", "filter-repo") or (name == "reflog" and "expire" in operands):
-        yield Danger("rewrites the git history")
-    elif name == "stash" and operands[:1] in (["drop"], ["clear"]):
-        yield Danger("deletes stashed changes")
 
 
 def _is_within(folder: str, path: str) -> bool:
