@@ -204,7 +204,7 @@ class SessionPromptCache:
 
     async def _drop(self, record: PromptCacheRecord) -> None:
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._caches.records.drop, record)
+            await asyncio.to_thread(self._caches.records.put, replace(record, session=""), self._caches.budget_bytes)
 
     def _say(self, text: str) -> None:
         """Tell something, once in a session."""

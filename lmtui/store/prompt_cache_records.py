@@ -6,22 +6,21 @@ The files belong to the servers: lmtui deletes none, it writes a bounded number 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field
 
 from lmtui.paths import state_dir
 from lmtui.store.state_files import locked, write_whole
 
 _log = logging.getLogger(__name__)
 MOST_NAMES = 32
-_MAX_FILE_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class PromptCacheRecord:
     """
 
     place: str
-    name: str
+    name: Annotated[str, Field(pattern=r"^lmtui-[^/]*$")]
     session: str = ""
     fingerprint: str = ""
     prefix: str = ""
@@ -42,6 +41,19 @@ class PromptCacheRecord:
     tokens: int = 0
     size_bytes: int = 0
     saved_at: float = 0.0
+
+
+class _RecordFile(BaseModel):
+    """The file: the word in the names of this user's files, and the records."""
+
+    owner: str = Field(default_factory=lambda: secrets.token_hex(4), pattern="^[a-z0-9]+$")
+    files: list[PromptCacheRecord] = []
+
+    def room(self, record: PromptCacheRecord, budget_bytes: int) -> bool:
+        """Take the record of the same file out, and tell whether there is room for another of it."""
+        at = (record.place, record.name)
+        self.files = [each for each in self.files if (each.place, each.name) != at]
+        return sum(each.size_bytes for each in self.files) + record.size_bytes <= budget_bytes
 
 
 class PromptCacheRecords:
@@ -57,8 +69,8 @@ class PromptCacheRecords:
         self._now = now
 
     def all(self) -> list[PromptCacheRecord]:
-        """Return every record, oldest first."""
-        return sorted(_read(self.file)[1], key=lambda each: each.saved_at)
+        """Return every record, oldest first; a file that cannot be read has none."""
+        return sorted(self._read().files, key=lambda each: each.saved_at)
 
     def find(self, place: str, session: str) -> PromptCacheRecord | None:
         """Return the record of a session at a server, None where it has none."""
@@ -69,70 +81,41 @@ class PromptCacheRecords:
 
         It is the session's own name, else a free one while there is room, else the one that is of least use.
         """
-        with self._changing() as (owner, records):
-            size = wanted.size_bytes
-            mine = next((each for each in records if _is_same(each, wanted)), None)
-            taken = {each.name: each for each in records if each.place == wanted.place}
-            free = next((name for number in range(MOST_NAMES) if (name := f"lmtui-{owner}-{number:02}.bin") not in taken), "")
-            by_use = sorted(taken.values(), key=lambda each: (bool(each.session), each.saved_at))
-            for name in [mine.name] if mine else [free, *(each.name for each in by_use)]:
-                others = [each for each in records if (each.place, each.name) != (wanted.place, name)]
-                if name and _total(others) + size <= budget_bytes:
-                    found = replace(wanted, name=name, saved_at=self._now())
-                    records[:] = [*others, replace(found, session="")]  # until it is written, nobody may restore it
+        with self._changing() as kept:
+            here = {each.name: each for each in kept.files if each.place == wanted.place}
+            names = [each.name for each in here.values() if wanted.session and each.session == wanted.session]
+            if not names:
+                every = (f"lmtui-{kept.owner}-{number:02}.bin" for number in range(MOST_NAMES))
+                by_use = sorted(here.values(), key=lambda each: (bool(each.session), each.saved_at))
+                names = [*[name for name in every if name not in here][:1], *(each.name for each in by_use)]
+            for name in names:
+                found, before = replace(wanted, name=name, saved_at=self._now()), kept.files
+                if kept.room(found, budget_bytes):
+                    kept.files += [replace(found, session="")]  # until it is written, nobody may restore it
                     return found
+                kept.files = before
             return None
 
     def put(self, record: PromptCacheRecord, budget_bytes: int) -> bool:
         """Keep the record of a file that was written; tell whether it fits the budget, else it is not used."""
-        with self._changing() as (_, records):
-            others = [each for each in records if (each.place, each.name) != (record.place, record.name)]
-            has_room = _total(others) + record.size_bytes <= budget_bytes
-            records[:] = [*others, record if has_room else replace(record, session="")]
+        with self._changing() as kept:
+            has_room = kept.room(record, budget_bytes)
+            kept.files += [record if has_room else replace(record, session="")]
             return has_room
 
-    def drop(self, record: PromptCacheRecord) -> None:
-        """Let the contents of a file go: only its name stays."""
-        with self._changing() as (_, records):
-            at = (record.place, record.name)
-            records[:] = [replace(each, session="") if (each.place, each.name) == at else each for each in records]
-
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[tuple[str, list[PromptCacheRecord]]]:
+    def _changing(self) -> Iterator[_RecordFile]:
         """Give the records to change, and keep them; what cannot be written holds for nobody."""
         try:
             with locked(self.file.with_name(f"{self.file.name}.lock")):
-                owner, records = _read(self.file)
-                owner = owner or secrets.token_hex(4)
-                yield owner, records
-                write_whole(self.file, json.dumps({"owner": owner, "files": [asdict(each) for each in records]}, indent=1))
+                kept = self._read()
+                yield kept
+                write_whole(self.file, kept.model_dump_json(indent=1))
         except OSError as error:
             _log.warning("%s cannot be written: %s", self.file, error)
             raise
 
-
-def _is_same(one: PromptCacheRecord, other: PromptCacheRecord) -> bool:
-    return bool(one.session) and (one.place, one.session) == (other.place, other.session)
-
-
-def _total(records: list[PromptCacheRecord]) -> int:
-    return sum(each.size_bytes for each in records)
-
-
-def _read(file: Path) -> tuple[str, list[PromptCacheRecord]]:
-    """Return whose files they are and the records; what cannot be read counts as none."""
-    try:
-        if file.stat().st_size > _MAX_FILE_BYTES:
-            return "", []
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return "", []
-    if not isinstance(found, dict) or not isinstance(found.get("files"), list):
-        return "", []
-    named = found.get("owner")
-    owner = named if isinstance(named, str) and named.isalnum() else ""
-    adapter, records = TypeAdapter(PromptCacheRecord), list[PromptCacheRecord]()
-    for item in found["files"]:
-        with contextlib.suppress(ValidationError):
-            records.append(adapter.validate_python(item))
-    return owner, [each for each in records if each.name.startswith("lmtui-") and "/" not in each.name]
+    def _read(self) -> _RecordFile:
+        with contextlib.suppress(OSError, ValueError):
+            return _RecordFile.model_validate_json(self.file.read_bytes())
+        return _RecordFile()

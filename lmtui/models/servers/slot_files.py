@@ -17,7 +17,7 @@ from lmtui.core.hosts import root_url
 from lmtui.core.servers import ServerFound
 from lmtui.models.provider_errors import error_text
 from lmtui.models.servers.llama_cpp import PROPS, is_props
-from lmtui.models.servers.server_client import ServerClient, ServerReply, number, part
+from lmtui.models.servers.server_client import ServerClient, number, part
 
 SLOTS = "/slots"
 _ASK_LIMIT_S = 2.0
@@ -64,9 +64,7 @@ class SlotFiles:
 
         With `is_awake`, it is empty too where the server sleeps, and so holds nothing.
         """
-        path = f"{PROPS}?model={quote(self._model, safe='')}&autoload=false" if self._model else PROPS
-        async with ServerClient(self._root, self._key) as client:
-            props = (await client.get(path, _ASK_LIMIT_S)).ok
+        props = await self._told(PROPS, "&autoload=false")
         if not is_props(props) or (is_awake and props.get("is_sleeping") is True):
             return ""
         settings: dict[str, Any] = props["default_generation_settings"]
@@ -76,9 +74,7 @@ class SlotFiles:
 
     async def slots(self) -> list[Slot] | None:
         """Return the slots, None where the server does not list them."""
-        path = f"{SLOTS}?model={quote(self._model, safe='')}" if self._model else SLOTS
-        async with ServerClient(self._root, self._key) as client:
-            listed = (await client.get(path, _ASK_LIMIT_S)).ok
+        listed = await self._told(SLOTS)
         if not isinstance(listed, list):
             return None
         items = [each for each in listed if isinstance(each, dict) and isinstance(each.get("id"), int)]
@@ -93,17 +89,18 @@ class SlotFiles:
         """Read a file into a slot, over what that held; return how many tokens there were."""
         return number(await self._act(slot, "restore", name, limit_s), "n_restored")
 
+    async def _told(self, path: str, more: str = "") -> Any:
+        path += f"?model={quote(self._model, safe='')}{more}" if self._model else ""
+        async with ServerClient(self._root, self._key) as client:
+            return (await client.get(path, _ASK_LIMIT_S)).ok
+
     async def _act(self, slot: int, action: str, name: str, limit_s: float) -> Any:
         body: dict[str, object] = {"filename": name, **({"model": self._model} if self._model else {})}
         async with ServerClient(self._root, self._key) as client:
             reply = await client.post(f"{SLOTS}/{slot}?action={action}", body, limit_s)
-        if not isinstance(reply.ok, dict):
-            raise _failed(reply)
-        return reply.ok
-
-
-def _failed(reply: ServerReply) -> ProviderError:
-    if reply.status in (404, 501):
-        return ProviderError(Fault.NOT_A_MODEL_SERVER, "the server saves no prompt caches")
-    why = f"HTTP {reply.status}: {error_text(reply.start)}" if reply.status else reply.why
-    return ProviderError(Fault.SERVER_ERROR, why)
+        if isinstance(reply.ok, dict):
+            return reply.ok
+        if reply.status in (404, 501):
+            raise ProviderError(Fault.NOT_A_MODEL_SERVER, "the server saves no prompt caches")
+        why = f"HTTP {reply.status}: {error_text(reply.start)}" if reply.status else reply.why
+        raise ProviderError(Fault.SERVER_ERROR, why)
