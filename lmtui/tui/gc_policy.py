@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
+from textual._styles_cache import StylesCache
+
 YOUNG = 5_000
 BATCHES = 2
 NEVER_BY_ITSELF = 1_000
@@ -47,6 +49,7 @@ class GcPolicy:
         self._is_due = now - self._living >= ENOUGH
 
     def _set_aside(self) -> None:
+        vars(StylesCache)["get_inner_outer"].cache_clear()  # else what closed widgets drew stays
         gc.collect()
         gc.freeze()
         self._living, self._is_due = None, False

@@ -5,6 +5,8 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+from textual._styles_cache import StylesCache
+from textual.color import Color
 
 from lmtui.tui import gc_policy
 from lmtui.tui.gc_policy import BATCHES, GcPolicy
@@ -47,3 +49,12 @@ def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
     collector.look()
     assert gone() is None
     assert gc.get_freeze_count() >= before + len(kept)
+
+
+def test_what_closed_widgets_drew_is_let_go() -> None:
+    drawn = StylesCache()
+    seen = weakref.ref(drawn)
+    drawn.get_inner_outer(Color.parse("red"), Color.parse("blue"))
+    del drawn
+    GcPolicy(lambda: True).begin()
+    assert seen() is None
