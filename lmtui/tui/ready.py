@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from types import ModuleType
 from typing import ClassVar
 
 from lmtui.paths import state_dir
 from lmtui.registry import features, load
+from lmtui.tui import summary
 from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.change_controller import ChangeController
 from lmtui.tui.controllers.command_controller import AppController, CommandController
@@ -21,23 +24,14 @@ from lmtui.tui.modals.models import ModelController
 from lmtui.tui.modals.settings import SettingsController
 from lmtui.tui.modals.trust_question import TrustController
 from lmtui.tui.open_sessions import OpenSessions
-from lmtui.tui.session_state import SessionState
-from lmtui.tui.summary import (
-    HeaderPlace,
-    KeyPlace,
-    activity_parts,
-    dialog_keys,
-    foot_parts,
-    header_parts,
-    hint_parts,
-    start_rows,
-)
 from lmtui.tui.terminal_app import ThemedApp
 from lmtui.tui.widgets.panes import Panes
 from lmtui.tui.workbench_api import FeatureController, Handler, WorkbenchApi
 
-_PLACES = [each.controller for each in features() if each.controller]
-FEATURE_CONTROLLERS: tuple[type[FeatureController], ...] = tuple(map(load, _PLACES))
+FEATURE_CONTROLLERS: tuple[type[FeatureController], ...] = tuple(
+    load(each.controller) for each in features() if each.controller
+)
+_OTHERS = (ChatController, ModelController, TrustController)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +52,7 @@ class Ready:
     app_controller: AppController
     features: list[FeatureController] = field(default_factory=list)
 
-    no_session: ClassVar = SessionState
-    place: ClassVar = HeaderPlace
-    key_place: ClassVar = KeyPlace
-    header_parts: ClassVar = staticmethod(header_parts)
-    activity_parts: ClassVar = staticmethod(activity_parts)
-    foot_parts: ClassVar = staticmethod(foot_parts)
-    hint_parts: ClassVar = staticmethod(hint_parts)
-    dialog_keys: ClassVar = staticmethod(dialog_keys)
-    start_rows: ClassVar = staticmethod(start_rows)
+    texts: ClassVar[ModuleType] = summary
 
 
 def connect(app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, panes: Panes, *, sending: Sending) -> Ready:
@@ -89,26 +75,19 @@ def connect(app: ThemedApp, workbench: WorkbenchApi, sessions: OpenSessions, pan
         LayoutController(workbench, state_dir()),
         AppController(app, settings.keep_theme),
     )
-    others = (
-        sending,
-        ChatController(workbench),
-        ModelController(workbench),
-        TrustController(workbench),
-        AgentController(workbench, session_controller.open),
-        settings,
-    )
     for each in (
         *(approvals, changes, session_controller, ready.plans, ready.prompts.pasting, ready.files, ready.agents, ready.layout),
-        *(ready.app_controller, *others),
+        *(ready.app_controller, sending, settings, *(make(workbench) for make in _OTHERS)),
+        AgentController(workbench, session_controller.open),
     ):
         actions |= each.handlers()
     for pane in ("files", "plan", "log", "chat"):
-        actions[f"pane.{pane}"] = _goes_to(workbench, pane)
+        actions[f"pane.{pane}"] = partial(_go_to, workbench, pane)
     panes.plan.open_agent, panes.changed.open_change = ready.agents.open, changes.show
     panes.side_tabs = {"Changes": changes.tab, "File": ready.files.tab, "Output": ready.agents.tab}
     panes.arranged = workbench.place_dock
     return ready
 
 
-def _goes_to(workbench: WorkbenchApi, pane: str) -> Handler:
-    return lambda _: workbench.go_to(pane)
+def _go_to(workbench: WorkbenchApi, pane: str, _: str) -> None:
+    workbench.go_to(pane)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Protocol, runtime_checkable
 
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnStarted
@@ -26,36 +25,23 @@ _FURTHEST_TAIL = 3000
 _EVENTS_A_LOOK = 8
 
 
-@runtime_checkable
-class LoadingPanel(Protocol):
-    """A panel that can take a long history behind what it shows."""
+class Panel:
+    """What draws the events of a session; a panel may take a long history behind what it shows."""
+
+    loads_behind = False
 
     def apply(self, envelope: Envelope) -> None:
         """Draw one event at the end of what is shown."""
 
+    def apply_behind(self, envelope: Envelope) -> None:
+        """Take one event of the whole history; nothing of it is seen yet."""
+        self.apply(envelope)
+
     def begin_loading(self) -> None:
         """Expect the whole history from its first event on, through `apply_behind`."""
 
-    def apply_behind(self, envelope: Envelope) -> None:
-        """Take one event of the whole history; nothing of it is seen yet."""
-
     def finish_loading(self) -> None:
         """Show the whole history; the reader stays where he is."""
-
-
-@runtime_checkable
-class HoldingPanel(Protocol):
-    """A panel that can take a lot without drawing."""
-
-    def hold_frames(self, *, is_held: bool) -> None:
-        """Draw nothing for a while, or again."""
-
-
-class SimplePanel(Protocol):
-    """Any panel."""
-
-    def apply(self, envelope: Envelope) -> None:
-        """Draw one event."""
 
 
 class Replay:
@@ -85,33 +71,27 @@ class Replay:
             state.apply(envelope)
         return state
 
-    def begin(self, panels: Sequence[SimplePanel]) -> tuple[LoadingPanel, ...]:
+    def begin(self, panels: Sequence[Panel]) -> tuple[Panel, ...]:
         """Let the panels expect a lot, and return those that show the end of it now."""
-        found: list[LoadingPanel] = []
         for panel in panels:
-            if isinstance(panel, LoadingPanel):
-                found.append(panel)
-                panel.begin_loading()
-            elif isinstance(panel, HoldingPanel):
-                panel.hold_frames(is_held=True)
-        return tuple(found)
+            panel.begin_loading()
+        return tuple(panel for panel in panels if panel.loads_behind)
 
     def append(self, envelope: Envelope) -> None:
         """Take what happens meanwhile."""
         self._later.append(envelope)
 
-    def work(self, panels: Sequence[SimplePanel], budget_s: float) -> bool:
+    def work(self, panels: Sequence[Panel], budget_s: float) -> bool:
         """Give events to the panels for about so long; True when all were given.
 
         What they keep of them is for good: frozen, no collection looks through it while the reader waits.
         """
         end = perf_counter() + budget_s
-        takers = [panel.apply_behind if isinstance(panel, LoadingPanel) else panel.apply for panel in panels]
         while not self.is_done and perf_counter() < end:
             for envelope in self._between(self._at, self._at + _EVENTS_A_LOOK):
                 self.state.apply(envelope)
-                for take in takers:
-                    take(envelope)
+                for panel in panels:
+                    panel.apply_behind(envelope)
             self._at += _EVENTS_A_LOOK
         gc.freeze()
         return self.is_done
@@ -119,14 +99,6 @@ class Replay:
     def _between(self, begin: int, end: int) -> list[Envelope]:
         count = len(self._past)
         return [*self._past[begin:end], *self._later[max(0, begin - count) : max(0, end - count)]]
-
-    def finish(self, panels: Sequence[SimplePanel]) -> None:
-        """Let the panels show all of it."""
-        for panel in panels:
-            if isinstance(panel, LoadingPanel):
-                panel.finish_loading()
-            elif isinstance(panel, HoldingPanel):
-                panel.hold_frames(is_held=False)
 
 
 def tail_start(history: Sequence[Envelope]) -> int:
@@ -145,13 +117,6 @@ LOAD_SLICE_S = 0.006
 LOAD_PAUSE_S = 0.004
 OVERDUE_S = 1.0
 _LOG = logging.getLogger("lmtui.tui")
-
-
-class Panel(Protocol):
-    """What shows events: every panel of the workbench."""
-
-    def apply(self, envelope: Envelope) -> None:
-        """Draw one event."""
 
 
 def merge_into(pending: list[Envelope], envelope: Envelope) -> None:
@@ -239,7 +204,8 @@ class SessionView:
             return False
         self._replay = None
         self._pending = []  # what happened meanwhile is in the replay too
-        replay.finish(self.panels)
+        for panel in self.panels:
+            panel.finish_loading()
         self.state = replay.state
         return True
 

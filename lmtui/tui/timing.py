@@ -150,17 +150,13 @@ class Frames:
         self._draw = draw
         self._gate = FrameGate()
         self._is_requested = False
-        self._is_held = False
+        self.is_held = False  # while a lot comes in
 
     def request(self) -> None:
         """Draw as soon as the gate allows."""
-        if not self._is_requested and not self._is_held and self._widget.is_running:
+        if not self._is_requested and not self.is_held and self._widget.is_running:
             self._is_requested = True
             call_after(self._widget, self._gate.wait_s(), self._draw_timed)
-
-    def hold(self, *, is_held: bool) -> None:
-        """Draw nothing for a while, or draw again from the next request on."""
-        self._is_held = is_held
 
     def _draw_timed(self) -> None:
         began = thread_time()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.events import Envelope, Event, PrefillProgress, TextDelta, ThinkingDelta, ToolOutputDelta
-from lmtui.tui.router import Router, SessionView, merge_into
+from lmtui.tui.router import Panel, Router, SessionView, merge_into
 from tests.tui.fakes import START, FakeSession
 
 PIECES = st.one_of(
@@ -20,7 +20,7 @@ PIECES = st.one_of(
 )
 
 
-class FakePanel:
+class FakePanel(Panel):
     def __init__(self) -> None:
         self.seen: list[Event] = []
 

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from lmtui.core import events
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
-from lmtui.tui.router import MOST_AT_ONCE, Router, SessionView
+from lmtui.tui.router import MOST_AT_ONCE, Panel, Router, SessionView
 from tests.tui.fakes import FakeSession
 
 
-class Behind:
+class Behind(Panel):
     """A panel that can take a long history."""
+
+    loads_behind = True
 
     def __init__(self) -> None:
         self.seen: list[int] = []

@@ -16,10 +16,10 @@ from lmtui.tui.prompt_store import PromptStore, Typed
 from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.prompt import Prompt
 from lmtui.tui.wording import shorten_end
-from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 if TYPE_CHECKING:
     from lmtui.tui.router import SessionView
+    from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
 MAX_SHOWN = 3

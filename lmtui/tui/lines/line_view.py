@@ -8,7 +8,7 @@ knows is in its parts: `strips` what is drawn, `frames` when (`timing.py`), `scr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from textual import events, on
 from textual.binding import BindingsMap
@@ -21,7 +21,11 @@ from textual.strip import Strip
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.selection import CopyMode
 from lmtui.tui.lines.styled_text import Line, LineSource, Palette, crop, fill, plain, restyle, width_of, wrap
+from lmtui.tui.router import Panel
 from lmtui.tui.timing import Frames, WidgetOptions
+
+if TYPE_CHECKING:
+    from lmtui.tui.lines.document_view import BlockSearch
 
 _KEPT_STRIPS = 1500
 _WHEEL_LINES = 3
@@ -50,20 +54,6 @@ class Cursor(Protocol):
 
     def focus_changed(self) -> None:
         """Show or hide the cursor."""
-
-
-class Overlay(Protocol):
-    """Marks that are drawn over lines for the moment, and a note on what the keys do meanwhile."""
-
-    @property
-    def is_on(self) -> bool:
-        """Tell whether there is something to mark."""
-
-    def dress(self, line: int, content: Line) -> Line:
-        """Return a line with its marks."""
-
-    def note(self) -> Line:
-        """Return the note."""
 
 
 class Hover:
@@ -257,7 +247,7 @@ class LineScroller:
         return ()
 
 
-class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
+class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False):
     """Shows the lines of a source; `empty_text` is where there are none.  Call `touch` when the content changed."""
 
     DEFAULT_CSS = """
@@ -290,7 +280,7 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor: Cursor | None = None
         self.hover = Hover(self)
         self.copy_mode = CopyMode(source)
-        self.overlays: Sequence[Overlay] = (self.copy_mode,)
+        self.overlays: Sequence[CopyMode | BlockSearch] = (self.copy_mode,)
         self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING)), self._bindings])
 
     # -- drawing --------------------------------------------------------------------------------------------------------
@@ -316,12 +306,6 @@ class VirtualLineView(ScrollView, can_focus=True, inherit_bindings=False):
         if first_line is not None:
             self.strips.mark_stale(first_line)
         self.frames.request()
-
-    def hold_frames(self, *, is_held: bool) -> None:
-        """Draw nothing while a lot comes in, and then all of it in one frame."""
-        self.frames.hold(is_held=is_held)
-        if not is_held:
-            self.touch(0)
 
     def redraw(self) -> None:
         """Forget every drawn line and draw again (theme, width, filter)."""

@@ -318,6 +318,15 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         if not self._is_scanning and not self.source.is_scanned:
             self._scan()
 
+    def begin_loading(self) -> None:
+        """Draw nothing for a while."""
+        self.frames.is_held = True
+
+    def finish_loading(self) -> None:
+        """Draw all that came meanwhile."""
+        self.frames.is_held = False
+        self.touch(0)
+
     def narrow(self, text: str) -> None:
         """Show only what fits (see `read_filter`), all of it for an empty text; a long log is looked through in slices."""
         wanted = read_filter(text)

@@ -448,6 +448,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.CHAT)
 
     empty_text = "What should we work on?"
+    loads_behind = True
 
     def __init__(self, agent: str = events.ROOT, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,10 +15,11 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from lmtui.core.sanitize import sanitize
+from lmtui.core.sessions import SettingRow
 from lmtui.tui.commands import Command, Scope, bindings, choosing, closing, command, of_scope
 from lmtui.tui.lines.styled_text import Line, plain
 from lmtui.tui.lines.table import BAR_CELLS, Table
-from lmtui.tui.modals.results import LEAST_ROWS, VeiledScreen
+from lmtui.tui.modals.results import LEAST_ROWS, Choice, VeiledScreen
 from lmtui.tui.widgets.bars import HEIGHTS, Bar, Part, Verbs
 
 HEIGHTS_OF_LISTS = [*HEIGHTS[:-1], (24, "-high")]  # below, nothing blank is between the parts of a list
@@ -26,15 +27,7 @@ Row = TypeVar("Row")
 Result = TypeVar("Result")
 
 
-class InGroup(Protocol):
-    """A row that belongs to a group."""
-
-    @property
-    def group(self) -> str:
-        """Return the group's name."""
-
-
-def shown_group(rows: Sequence[InGroup], row: InGroup) -> str:
+def shown_group(rows: Sequence[Choice | SettingRow], row: Choice | SettingRow) -> str:
     """Return the group of a row where it begins, nothing in the rows below."""
     at = next((number for number, each in enumerate(rows) if each is row), 0)
     return "" if at and rows[at - 1].group == row.group else row.group

@@ -266,7 +266,7 @@ class Workbench(Screen[None]):
             self.state.panes.draw_titles()
             if active is not None and not active.state.has_begun:
                 begun = sum(view.state.has_begun for view in self.sessions.views.values())
-                self.start.show(self.state.start_rows(active.state, self.start.last, self.now(), begun))
+                self.start.show(self.state.texts.start_rows(active.state, self.start.last, self.now(), begun))
             self.dock.draw_place()
         self.draw_focus()
         queue = self.sending.queue_content()
@@ -287,14 +287,14 @@ class Workbench(Screen[None]):
             bars.header.show([Part("lmtui", "bold $accent"), Part(sanitize_line(folder_text(folder, Path.home())))], [])
             bars.activity.show([Part(self._note, "$text-muted")], [])
             return
-        state, views = active.state if active else self.state.no_session(), self.sessions.views
+        state, views = active.state if active else self.state.texts.SessionState(), self.sessions.views
         folder = Path(state.workspace) if state.workspace else folder
         notes = [part for each in self.state.features if (part := each.header_part()) is not None]
-        place = self.state.place(folder, self.branch, self.app.size.width, notes)
-        bars.header.show(*self.state.header_parts(active, [views[each] for each in sorted(views)], place, now))
-        bars.foot.show(*self.state.foot_parts(state, self._options.mode, now))
+        place = self.state.texts.HeaderPlace(folder, self.branch, self.app.size.width, notes)
+        bars.header.show(*self.state.texts.header_parts(active, [views[each] for each in sorted(views)], place, now))
+        bars.foot.show(*self.state.texts.foot_parts(state, self._options.mode, now))
         is_busy = state.turn.is_running and not state.approvals
-        bars.show_running(self.state.activity_parts(active, now, self._note), is_busy=is_busy, now=now)
+        bars.show_running(self.state.texts.activity_parts(active, now, self._note), is_busy=is_busy, now=now)
         if is_busy:
             self._ticker.resume()
         else:
@@ -310,12 +310,12 @@ class Workbench(Screen[None]):
         is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
         pane = panes.focused_pane() if is_in_pane else ""
         top = self.app.screen
-        dialog = self.state.dialog_keys(top)
+        dialog = self.state.texts.dialog_keys(top)
         waiting, has_mouse = self.state.approvals.waiting(), getattr(self.app, "has_mouse", True)
         resting = self.state.features if self.active is None or not self.active.session.is_running else ()
         notes = [part for each in resting if (part := each.hint_part()) is not None]
-        place = self.state.key_place(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog, notes)
-        self._bars.show_keys(self.state.hint_parts(place))
+        place = self.state.texts.KeyPlace(pane, is_asked, *waiting, has_mouse, self.app.size.height, dialog, notes)
+        self._bars.show_keys(self.state.texts.hint_parts(place))
         is_covered = is_asked or top is not self
         if self.dock.has_class("-asked") is not is_covered:
             self.dock.set_class(is_covered, "-asked")
