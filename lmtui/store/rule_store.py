@@ -11,8 +11,11 @@ import contextlib
 import json
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, StrictBool, TypeAdapter, ValidationError
 
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.rules import Effect, GrantScope, parse_rule
@@ -25,7 +28,7 @@ class TrustAnswer:
     """What the user said of a folder, and for what; `digest` empty: not asked yet."""
 
     digest: str = ""
-    is_trusted: bool = False
+    is_trusted: StrictBool = False
 
 
 def trust_file() -> Path:
@@ -35,15 +38,12 @@ def trust_file() -> Path:
 
 def read_trust(workspace: Path) -> TrustAnswer:
     """Return the answer for a folder; a file that cannot be read trusts nothing."""
-    found = _read_trust().get(str(workspace.resolve()))
-    if not isinstance(found, dict) or not isinstance(found.get("digest"), str):
-        return TrustAnswer()
-    return TrustAnswer(found["digest"], found.get("is_trusted") is True)
+    return _read_trust().get(str(workspace.resolve()), TrustAnswer())
 
 
 def trusted_folders() -> tuple[str, ...]:
     """Return the folders whose settings are trusted, as they were when the user answered."""
-    return tuple(name for name, found in _read_trust().items() if isinstance(found, dict) and found.get("is_trusted") is True)
+    return tuple(name for name, answer in _read_trust().items() if answer.is_trusted)
 
 
 def write_trust(workspace: Path, answer: TrustAnswer) -> None:
@@ -52,25 +52,30 @@ def write_trust(workspace: Path, answer: TrustAnswer) -> None:
     Raises:
         ConfigError: it cannot be kept.
     """
-    answers = _read_trust() | {str(workspace.resolve()): {"digest": answer.digest, "is_trusted": answer.is_trusted}}
+    answers = _read_trust() | {str(workspace.resolve()): answer}
     try:
-        write_whole(trust_file(), json.dumps(answers, indent=1))
+        write_whole(trust_file(), json.dumps(answers, indent=1, default=asdict))
     except OSError as error:
         raise ConfigError(f"the answer could not be kept in {trust_file()}: {error.strerror}", "Free the disk.") from error
 
 
-def _read_trust() -> dict[str, object]:
-    try:
+def _read_trust() -> dict[str, TrustAnswer]:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         found = json.loads(trust_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return TypeAdapter(dict[str, TrustAnswer]).validate_python(found)
+    return {}
 
 
 EVERYWHERE = "*"
 _HEADER = "# Rules that hold beyond a session. Delete a line to revoke one."
 
-Tables = dict[str, dict[Effect, list[str]]]
+
+def _texts(value: object) -> object:
+    """Return a list of rules; one text means a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+Tables = dict[str, dict[Effect, Annotated[list[str], BeforeValidator(_texts)]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,28 +191,11 @@ def _read() -> Tables:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{rules_file()} cannot be read: {error}", "Fix it or delete it.") from error
-    return {folder: _table(folder, table) for folder, table in found.items()}
-
-
-def _table(folder: str, table: object) -> dict[Effect, list[str]]:
-    """Return a folder's rules; one text means a list of one.
-
-    Raises:
-        ConfigError: something in it is not a rule.
-    """
-    if not isinstance(table, dict):
-        raise _no_list(folder, folder)
-    rules: dict[Effect, list[str]] = {}
-    for key, value in table.items():
-        texts = value if isinstance(value, list) else [value]
-        if key not in list(Effect) or not all(isinstance(text, str) for text in texts):
-            raise _no_list(key, folder)
-        rules[Effect(key)] = list(texts)
-    return rules
-
-
-def _no_list(key: str, folder: str) -> ConfigError:
-    return ConfigError(
-        f"{rules_file()}: {key!r} of {folder!r} is not a list of rules",
-        f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test).",
-    )
+    try:
+        return TypeAdapter(Tables).validate_python(found)
+    except ValidationError as error:
+        folder, *inside = error.errors()[0]["loc"]
+        raise ConfigError(
+            f"{rules_file()}: {(inside or [folder])[0]!r} of {folder!r} is not a list of rules",
+            f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test).",
+        ) from error

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import importlib
 import json
+import mmap
 import os
 import re
 import secrets
@@ -267,15 +268,9 @@ class SessionFile:
         size = os.fstat(self._fd).st_size
         if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
             return
-        end = size
-        while end > 0:
-            start = max(0, end - 65536)
-            found = os.pread(self._fd, end - start, start).rfind(b"\n")
-            if found >= 0:
-                os.ftruncate(self._fd, start + found + 1)
-                return
-            end = start
-        os.ftruncate(self._fd, 0)
+        with mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ) as data:
+            end = data.rfind(b"\n") + 1
+        os.ftruncate(self._fd, end)
 
 
 class SessionStore:
@@ -291,7 +286,8 @@ class SessionStore:
         Raises:
             SessionFileError: the workspace's state folder cannot be made or written.
         """
-        self._make_folder()
+        make_workspace_folder(self._workspace)
+        _make(self._folder)
         file = SessionFile(self._folder / f"{session_id}.jsonl")
         with contextlib.suppress(OSError):
             _known().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -361,10 +357,6 @@ class SessionStore:
                 os.unlink(path.name, dir_fd=folder)
         except OSError as error:
             raise _cannot("delete", path, error) from error
-
-    def _make_folder(self) -> None:
-        make_workspace_folder(self._workspace)
-        _make(self._folder)
 
 
 def make_workspace_folder(workspace: Path) -> None:
