@@ -13,9 +13,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import BeforeValidator, StrictBool, TypeAdapter, ValidationError
 
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.permissions.rules import Effect, GrantScope, parse_rule
@@ -28,7 +25,7 @@ class TrustAnswer:
     """What the user said of a folder, and for what; `digest` empty: not asked yet."""
 
     digest: str = ""
-    is_trusted: StrictBool = False
+    is_trusted: bool = False
 
 
 def trust_file() -> Path:
@@ -60,22 +57,16 @@ def write_trust(workspace: Path, answer: TrustAnswer) -> None:
 
 
 def _read_trust() -> dict[str, TrustAnswer]:
-    with contextlib.suppress(OSError, ValueError, RecursionError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         found = json.loads(trust_file().read_text(encoding="utf-8"))
-        return TypeAdapter(dict[str, TrustAnswer]).validate_python(found)
+        return {folder: TrustAnswer(str(each["digest"]), each["is_trusted"] is True) for folder, each in found.items()}
     return {}
 
 
 EVERYWHERE = "*"
 _HEADER = "# Rules that hold beyond a session. Delete a line to revoke one."
 
-
-def _texts(value: object) -> object:
-    """Return a list of rules; one text means a list of one."""
-    return [value] if isinstance(value, str) else value
-
-
-Tables = dict[str, dict[Effect, Annotated[list[str], BeforeValidator(_texts)]]]
+Tables = dict[str, dict[Effect, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +182,22 @@ def _read() -> Tables:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{rules_file()} cannot be read: {error}", "Fix it or delete it.") from error
-    try:
-        return TypeAdapter(Tables).validate_python(found)
-    except ValidationError as error:
-        folder, *inside = error.errors()[0]["loc"]
-        raise ConfigError(
-            f"{rules_file()}: {(inside or [folder])[0]!r} of {folder!r} is not a list of rules",
-            f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test).",
-        ) from error
+    return {folder: _table(folder, table) for folder, table in found.items()}
+
+
+def _table(folder: str, table: object) -> dict[Effect, list[str]]:
+    """Return a folder's rules; one text means a list of one.
+
+    Raises:
+        ConfigError: something in it is not a rule.
+    """
+    rules: dict[Effect, list[str]] = {}
+    for key, value in table.items() if isinstance(table, dict) else ((folder, None),):
+        texts = value if isinstance(value, list) else [value]
+        if key not in list(Effect) or not all(isinstance(text, str) for text in texts):
+            raise ConfigError(
+                f"{rules_file()}: {key!r} of {folder!r} is not a list of rules",
+                f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test).",
+            )
+        rules[Effect(key)] = list(texts)
+    return rules
