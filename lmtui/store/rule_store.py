@@ -199,5 +199,5 @@ def _table(folder: str, table: object) -> dict[Effect, list[str]]:
                 f"{rules_file()}: {key!r} of {folder!r} is not a list of rules",
                 f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test).",
             )
-        rules[Effect(key)] = list(texts)
+        rules[Effect(key)] = list(map(str, texts))
     return rules

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 from lmtui.core.messages import ToolSpec
 from lmtui.models.parsing.call_shapes import (
@@ -27,109 +29,12 @@ from lmtui.models.parsing.literals import (
     required,
 )
 
-_OUTSIDE = re.compile(r"[\"'{}\[\]`<>/“”]")
-_INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]"), "”": re.compile(r"[”\\]")}
-
-
-class JsonBoundaryScanner:
-    """Follows one object or list.  `is_whole`: its last bracket has come; `is_broken`: something is where nothing may."""
-
-    def __init__(self) -> None:
-        self.is_whole = False
-        self.is_broken = False
-        self.is_too_deep = False
-        self._depth = 0
-        self._quote = ""
-        self._escapes = False
-        self._last = ""
-        self._comment = ""
-
-    @property
-    def is_closing(self) -> bool:
-        """Tell whether a bracket was the last that came: only the outermost ones are missing."""
-        return not self._quote and self._last == "closed"
-
-    def feed(self, text: str) -> int:
-        """Take more; return how many characters of it belong to the value (all of them while it is open)."""
-        at = 0
-        while True:
-            if self._escapes:
-                if at >= len(text):
-                    return len(text)
-                at, self._escapes = at + 1, False
-            if self._comment:
-                if at >= len(text):
-                    return len(text)
-                at = self._skip_comment(text, at)
-                continue
-            if self._quote:
-                found = _INSIDE[self._quote].search(text, at)
-                if found is None:
-                    return len(text)
-                at = found.end()
-                if found[0] == "\\":
-                    self._escapes = True
-                else:
-                    self._quote, self._last = "", "string"
-                continue
-            found = _OUTSIDE.search(text, at)
-            if found is None:
-                self._note(text[at:])
-                return len(text)
-            self._note(text[at : found.start()])
-            if self._outside(found[0]):
-                return found.end() if self.is_whole else found.start()
-            at = found.end()
-
-    def _skip_comment(self, text: str, at: int) -> int:
-        """Return where a comment ends, behind the text if it continues; `_comment` is as much of its beginning as matters."""
-        if self._comment == "/":
-            self._comment = f"/{text[at]}" if text[at] in "/*" else ""
-            self._last = self._last if self._comment else "other"
-            return at + 1 if self._comment else at
-        if self._comment == "//":
-            end = text.find("\n", at) + 1
-            self._comment = "" if end else "//"
-            return end or len(text)
-        if self._comment == "/**" and text[at] == "/":
-            self._comment = ""
-            return at + 1
-        end = text.find("*/", at) + 2
-        self._comment = "" if end > 1 else "/**" if text.endswith("*") else "/*"
-        return end if end > 1 else len(text)
-
-    def _outside(self, mark: str) -> bool:
-        """Take a mark outside strings; tell whether the value ends with it."""
-        if mark in "\"'":
-            self._quote = mark
-        elif mark in "“”":
-            self._quote = "”"
-        elif mark == "/":
-            self._comment = "/"
-        elif mark in "{[":
-            if self._depth and self._last == "closed" and mark == "{":
-                self.is_broken = True
-                return True
-            self._depth += 1
-            self._last = "open"
-            self.is_too_deep = self._depth > MAX_DEPTH
-        elif mark in "}]":
-            self._depth -= 1
-            self._last = "closed"
-            self.is_whole = self._depth <= 0
-        else:
-            self.is_broken = True
-        return self.is_whole or self.is_broken or self.is_too_deep
-
-    def _note(self, between: str) -> None:
-        if between and not between.isspace():
-            self._last = "other"
-
-
 Found = list[ParsedCall | RejectedCall]
 
 CUT = "it was cut off"
 _HEAD_CHARS = 400
+_ESCAPING = "\"'“”"
+_LONGEST_QUOTE = 8
 _GAP = r"(?:\s|//[^\n]*\n|/\*[^*]*\*/)*"
 _OPENS = rf"\s*[\[{{]{_GAP}(?:[\[{{]{_GAP}){{0,2}}"
 _FIRST = re.compile(rf"{_OPENS}(?:[\"'“”]([^\"'“”\n]{{0,60}})[\"'”]|([A-Za-z_]\w{{0,60}})\s*:|[\]}}])")
@@ -174,16 +79,30 @@ class Item(ABC):
         """Return what is called; `is_cut`: the server ended the answer at its limit of tokens."""
 
 
-class JsonItem(Item):
-    """An object or a list; with `hint` it holds the arguments of that tool."""
+class BracketItem(Item):
+    """A text up to the bracket that closes its first one.
 
-    def __init__(self, tools: ToolNames, *, hint: ToolSpec | None = None, is_marked: bool = False) -> None:
-        super().__init__(hint, is_known=hint is not None)
+    `quotes` are what opens a string or a comment, with what closes it; `marks` finds them and all
+    brackets, and `wrong` what ends the call where it is outside of them.
+    """
+
+    quotes: ClassVar[Mapping[str, str]]
+    marks: re.Pattern[str]
+    wrong = ""
+
+    def __init__(self, tools: ToolNames, spec: ToolSpec | None = None, *, is_known: bool = False) -> None:
+        super().__init__(spec, is_known=is_known)
         self._tools = tools
-        self._hint = hint
-        self._is_marked = is_marked
-        self._extent = JsonBoundaryScanner()
+        self._held = ""
         self._head = ""
+        self._quote = ""
+        self._depth = 0
+        self._last = ""
+        self._is_whole = False
+
+    @property
+    def raw(self) -> str:
+        return "".join(self._parts) + self._held
 
     def feed(self, text: str) -> int:
         if len(self._head) < _HEAD_CHARS:
@@ -191,12 +110,87 @@ class JsonItem(Item):
             self._look()
             if self.is_hopeless:
                 return 0
-        count = self._extent.feed(text)
-        taken = text[:count]
-        self._parts.append(taken)
-        self.size_chars += count
-        self.is_done = self._extent.is_whole or self._extent.is_broken or self._extent.is_too_deep
-        return count
+        before = len(self._held)
+        data, self._held = self._held + text, ""
+        at = self._follow(data)
+        self._parts.append(data[:at])
+        if not self.is_done:
+            self._held, at = data[at:], len(data)
+        self.size_chars += at - before
+        return at - before
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Look at the beginning: what is surely no call is let go at once."""
+
+    def _is_wrong(self, mark: str) -> bool:
+        """Tell whether a mark is where it cannot be, so that the call ends before it."""
+        return mark in self.wrong
+
+    def _follow(self, data: str) -> int:
+        """Return up to where the data was followed: a mark or backslash at its end may need what comes next."""
+        at = 0
+        while at < len(data):
+            if self._quote:
+                at, is_open = self._in_quote(data, at)
+                if is_open:
+                    return at
+                continue
+            found = self.marks.search(data, at)
+            between = data[at : found.start() if found else len(data)]
+            self._last = "other" if between and not between.isspace() else self._last
+            if found is None:
+                return len(data)
+            at, mark, start = found.end(), found[0], data[found.start() : found.start() + _LONGEST_QUOTE]
+            if any(each.startswith(start) and each != start for each in self.quotes):
+                return found.start()
+            if mark in self.quotes:
+                self._quote = mark
+            elif self._is_wrong(mark):
+                self.is_done = True
+                return found.start()
+            elif mark in "([{":
+                self._depth, self._last = self._depth + 1, mark
+            elif mark in ")]}":
+                self._depth, self._last = self._depth - 1, mark
+                self.is_done = self._is_whole = self._depth <= 0
+                if self.is_done:
+                    return at
+            else:
+                self._last = "other"
+        return at
+
+    def _in_quote(self, data: str, at: int) -> tuple[int, bool]:
+        """Return up to where a string was followed, and whether more must come to go on."""
+        close = self.quotes[self._quote]
+        end = data.find(close, at)
+        slash = data.find("\\", at, end if end >= 0 else len(data)) if self._quote[0] in _ESCAPING else -1
+        if slash >= 0:
+            return (slash, True) if slash + 1 >= len(data) else (slash + 2, False)
+        if end < 0:
+            return max(at, len(data) - len(close) + 1), True
+        self._last = self._last if self._quote[0] == "/" else close
+        self._quote = ""
+        return end + len(close), False
+
+
+class JsonItem(BracketItem):
+    """An object or a list; with `hint` it holds the arguments of that tool."""
+
+    quotes: ClassVar[Mapping[str, str]] = {'"': '"', "'": "'", "“": "”", "”": "”", "//": "\n", "/*": "*/"}
+    marks = re.compile(r"//|/\*|[\"'{}\[\]`<>/“”]")
+    wrong = "`<>"
+
+    def __init__(self, tools: ToolNames, *, hint: ToolSpec | None = None, is_marked: bool = False) -> None:
+        super().__init__(tools, hint, is_known=hint is not None)
+        self._hint = hint
+        self._is_marked = is_marked
+        self._is_too_deep = False
+
+    def _is_wrong(self, mark: str) -> bool:
+        self._is_too_deep = mark in "{[" and self._depth >= MAX_DEPTH
+        is_second = mark == "{" and self._depth > 0 and self._last in ("]", "}")
+        return self._is_too_deep or is_second or super()._is_wrong(mark)
 
     def _look(self) -> None:
         """Look at the first name: data that calls nothing is let go at once."""
@@ -218,12 +212,13 @@ class JsonItem(Item):
     def found(self, *, is_cut: bool) -> Found:
         raw = self.raw
         self.spec = self._hint or self._named(raw[:_HEAD_CHARS])
-        if self._extent.is_too_deep:
+        if self._is_too_deep:
             return [RejectedCall("it is nested too deep", self.spec)]
         try:
-            if self._extent.is_whole:
+            if self._is_whole:
                 return self._meant(read_json(raw))
-            if is_cut or not self._extent.is_closing:
+            is_closing = self._quote in ("", "//", "/*") and self._last in ("]", "}")
+            if is_cut or not is_closing:
                 return [*self._complete(raw), RejectedCall(CUT if is_cut else "it ends too early", self.spec)]
             return self._meant(read_json(raw, may_close=True))
         except UnreadableLiteral as error:
@@ -271,8 +266,6 @@ class LineItem(Item):
         return [with_arguments(self.spec, "" if given in _NOTHING else given)]
 
 
-_PY_OUTSIDE = re.compile(r"[\"'()\[\]{}<]")
-_RAW_QUOTES = ('<|"|>', "<escape>")
 _RAW = re.compile(r'<\|"\|>(.*?)<\|"\|>|<escape>(.*?)<escape>', re.DOTALL)
 _PY_HEAD = re.compile(r"\[?\s*[\w.]+\s*\(\s*(?:\)|[\"'{]|[A-Za-z_]\w*\s*=(?!=))")
 _PY_MAY_COME = re.compile(r"\[?\s*[\w.]*\s*(?:\(\s*(?:[A-Za-z_]\w*\s*)?)?\Z")
@@ -280,39 +273,16 @@ _PY_CALL = re.compile(r"\s*([A-Za-z_][\w.\-]*)\s*\(")
 _PY_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
 
 
-class PythonItem(Item):
+class PythonItem(BracketItem):
     """`read(path="x")`, or a list of such calls in brackets."""
 
     form = "python"
-
-    def __init__(self, tools: ToolNames, spec: ToolSpec | None = None, *, is_known: bool = False) -> None:
-        super().__init__(spec, is_known=is_known)
-        self._tools = tools
-        self._held = ""
-        self._head = ""
-        self._quote = ""
-        self._depth = 0
-
-    @property
-    def raw(self) -> str:
-        return "".join(self._parts) + self._held
-
-    def feed(self, text: str) -> int:
-        if not self._is_known:
-            self._head = (self._head + text)[:200]
-            self._look()
-            if self.is_hopeless:
-                return 0
-        before = len(self._held)
-        data, self._held = self._held + text, ""
-        at = self._follow(data)
-        self._parts.append(data[:at])
-        if not self.is_done:
-            self._held, at = data[at:], len(data)
-        self.size_chars += at - before
-        return at - before
+    quotes: ClassVar[Mapping[str, str]] = {each: each for each in ('"""', "'''", '"', "'", '<|"|>', "<escape>")}
+    marks = re.compile(r"""<\|"\|>|<escape>|\"{3}|'{3}|["'()\[\]{}<]""")
 
     def _look(self) -> None:
+        if self._is_known:
+            return
         if _PY_HEAD.match(self._head):
             self._is_known = True
             named = _PY_CALL.match(self._head.lstrip("["))
@@ -320,53 +290,6 @@ class PythonItem(Item):
             self.is_hopeless = self.spec is None
         elif not _PY_MAY_COME.match(self._head):
             self.is_hopeless = True
-
-    def _follow(self, data: str) -> int:
-        """Return up to where the data was followed: a quote or backslash at its end may need what comes next."""
-        at = 0
-        while at < len(data):
-            if self._quote:
-                at, is_open = self._in_quote(data, at)
-                if is_open:
-                    return at
-                continue
-            found = _PY_OUTSIDE.search(data, at)
-            if found is None:
-                return len(data)
-            at = found.start()
-            mark = found[0]
-            if mark == "<":
-                if any(each.startswith(data[at:]) and data[at:] != each for each in _RAW_QUOTES):
-                    return at
-                self._quote = next((each for each in _RAW_QUOTES if data.startswith(each, at)), "")
-                at += len(self._quote) or 1
-                continue
-            if mark in "\"'":
-                if len(data) - at < 3:
-                    if data[at:] == mark or data[at:] == mark * 2:
-                        return at
-                    self._quote, at = mark, at + 1
-                    continue
-                self._quote = mark * 3 if data.startswith(mark * 3, at) else mark
-                at += len(self._quote)
-                continue
-            self._depth += 1 if mark in "([{" else -1
-            at += 1
-            if self._depth <= 0:
-                self.is_done = True
-                return at
-        return at
-
-    def _in_quote(self, data: str, at: int) -> tuple[int, bool]:
-        """Return up to where a string was followed, and whether more must come to go on."""
-        end = data.find(self._quote, at)
-        slash = -1 if self._quote in _RAW_QUOTES else data.find("\\", at, end if end >= 0 else len(data))
-        if slash >= 0:
-            return (slash, True) if slash + 1 >= len(data) else (slash + 2, False)
-        if end < 0:
-            return max(at, len(data) - len(self._quote) + 1), True
-        at, self._quote = end + len(self._quote), ""
-        return at, False
 
     def found(self, *, is_cut: bool) -> Found:
         if not self.is_done:
