@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -141,15 +140,7 @@ _TITLES = {"undo": "Undo", "redo": "Do again", "restore": "Put back", "rewind": 
 _NO_FILES = "No file changes."
 
 
-class Way(StrEnum):
-    """What was answered."""
-
-    ALL = "all"
-    TALK = "talk"
-    LOOK = "look"
-
-
-class RestoreQuestion(Question[Way | None]):
+class RestoreQuestion(Question[str | None]):
     """Shows a plan.  One with conflicts cannot be agreed to; a rewind may leave the files as they are.
 
     A yes needs no reading: what was undone can be done again.
@@ -201,33 +192,16 @@ class RestoreQuestion(Question[Way | None]):
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
-        found = [] if self._plan.conflicts else [command("restore.yes")]
-        if self._plan.conflicts:
-            found.append(command("restore.look"))
-        if self._is_rewind:
-            found.append(command("restore.talk"))
-        return [*found, command("restore.no"), closing()] if found else [closing()]
+        first = "restore.look" if self._plan.conflicts else "restore.yes"
+        ids = [first, *(["restore.talk"] if self._plan.action == "rewind" else []), "restore.no"]
+        return [*map(command, ids), closing()]
 
-    def handlers(self) -> Mapping[str, Callable[[], object]]:
-        """Return what each answer does: all of it, the conversation only, a look at what changed since, nothing."""
-        dialog, has_conflicts = self.dialog, bool(self._plan.conflicts)
-        return {
-            "restore.yes": lambda: dialog.is_live and not has_conflicts and dialog.dismiss(Way.ALL),
-            "restore.talk": lambda: dialog.is_live and self._is_rewind and dialog.dismiss(Way.TALK),
-            "restore.look": lambda: has_conflicts and dialog.dismiss(Way.LOOK),
-            "restore.no": self.close,
-        }
-
-    def close(self) -> None:
-        """Leave everything as it is."""
-        _ = self.dialog.dismiss(None)
-
-    @property
-    def _is_rewind(self) -> bool:
-        return self._plan.action == "rewind"
+    def values(self) -> Mapping[str, str | None]:
+        """Return what each answer gives: what is put back, or None for nothing."""
+        return {"restore.yes": "all", "restore.talk": "talk", "restore.look": "look", "restore.no": None}
 
 
-def restore_dialog(plan: Restoration, what: str, *, now: Callable[[], datetime]) -> ConsentDialog[Way | None]:
+def restore_dialog(plan: Restoration, what: str, *, now: Callable[[], datetime]) -> ConsentDialog[str | None]:
     """Return the dialog that asks whether a plan is carried out."""
     return ConsentDialog(RestoreQuestion(plan, what), now)
 

@@ -62,17 +62,9 @@ class PlanGrants(Question[bool]):
         found = [each for each in of_scope(self.scope) if each.id == "grants.no" or self._grants.rules]
         return [*found, closing("back")]
 
-    def handlers(self) -> Mapping[str, Callable[[], object]]:
-        """Return what each answer does: allow it, or go back."""
-        return {"grants.yes": self._allow, "grants.no": self.close}
-
-    def close(self) -> None:
-        """Go back."""
-        _ = self.dialog.dismiss(result=False)
-
-    def _allow(self) -> None:
-        if self.dialog.answer_counts() and self._grants.rules:
-            _ = self.dialog.dismiss(result=True)
+    def values(self) -> Mapping[str, bool]:
+        """Return what each answer gives."""
+        return {"grants.yes": True, "grants.no": False}
 
 
 class PlanQuestion(Question[PlanAnswer | None]):
@@ -117,25 +109,16 @@ class PlanQuestion(Question[PlanAnswer | None]):
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does."""
         return {
-            "plan.approve": self._approve,
+            "plan.approve": lambda: self._answer_yes(()),
             "plan.grant": self._list_grants,
             "plan.edit": lambda: self.dialog.run_worker(self._edit(), group="edit-plan", exclusive=True),
             "plan.revise": self._revise,
             "plan.reject": self._reject,
         }
 
-    def close(self) -> None:
-        """Leave it waiting."""
-        _ = self.dialog.dismiss(None)
-
     def leave_to_type(self) -> None:
         """Make room for words."""
         self.close()
-
-    def _approve(self) -> None:
-        """Approve it; nothing is allowed beyond what the mode allows."""
-        if self.dialog.answer_counts():
-            self._answer_yes(())
 
     def _answer_yes(self, rules: tuple[str, ...]) -> None:
         edited = self._edited
@@ -150,14 +133,13 @@ class PlanQuestion(Question[PlanAnswer | None]):
 
     def _list_grants(self) -> None:
         """List what would be allowed."""
-        if self.dialog.answer_counts():
-            grants = self._grants_of(self._proposal)
+        grants = self._grants_of(self._proposal)
 
-            def answered(is_sure: bool | None) -> None:
-                if is_sure:
-                    self._answer_yes(grants.rules)
+        def answered(is_sure: bool | None) -> None:
+            if is_sure:
+                self._answer_yes(grants.rules)
 
-            _ = self.dialog.app.push_screen(ConsentDialog(PlanGrants(grants), self._now, self.dialog.fit.chat.panes), answered)
+        _ = self.dialog.app.push_screen(ConsentDialog(PlanGrants(grants), self._now, self.dialog.fit.chat.panes), answered)
 
     async def _edit(self) -> None:
         """Open it in the user's editor; what is written there stays until it is a plan."""

@@ -16,7 +16,7 @@ from lmtui.tui.controllers.approval_controller import ApprovalController
 from lmtui.tui.controllers.send_controller import Sending
 from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.picker import Confirm, Picker
-from lmtui.tui.modals.results import Choice, Picked
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.modals.switcher import FORMS, Switcher
 from lmtui.tui.open_sessions import OpenStore, SavedSessions
 from lmtui.tui.router import SessionView
@@ -115,9 +115,9 @@ class SessionController:
         if self._workbench.sessions.host is not None:
             _ = self._workbench.app.push_screen(Switcher(self._workbench.sessions, self, now=self._workbench.now), self._picked)
 
-    def _picked(self, picked: Picked | None) -> None:
-        if picked is not None:
-            self._work(self._open(picked.session_id))
+    def _picked(self, session_id: str | None) -> None:
+        if session_id is not None:
+            self._work(self._open(session_id))
         else:
             self._workbench.call_after_refresh(self._approvals.sync)
 

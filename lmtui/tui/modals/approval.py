@@ -168,21 +168,10 @@ class Batch(Question[AllAnswered | None]):
         """Return the answers to all of them; what is dangerous or deletes files is not allowed together with others."""
         return [each for each in of_scope(Scope.BATCH) if each.id != "batch.once" or self._can_allow] + [closing("back")]
 
-    def handlers(self) -> Mapping[str, Callable[[], object]]:
-        """Return the answers to all of them: once, and no."""
-        return {"batch.once": self._allow, "batch.no": lambda: self._answer(Outcome.NO)}
-
-    def close(self) -> None:
-        """Go back to the one question."""
-        _ = self.dialog.dismiss(None)
-
-    def _allow(self) -> None:
-        if self.dialog.answer_counts() and self._can_allow:
-            self._answer(Outcome.ONCE)
-
-    def _answer(self, outcome: Outcome) -> None:
+    def values(self) -> Mapping[str, AllAnswered]:
+        """Return what the answers give, for all requests."""
         ids = tuple(request.approval_id for request in self._requests)
-        _ = self.dialog.dismiss(AllAnswered(ids, Answer(outcome)))
+        return {"batch.once": AllAnswered(ids, Answer(Outcome.ONCE)), "batch.no": AllAnswered(ids, Answer(Outcome.NO))}
 
 
 Decided = Answer | AllAnswered | Dismissed | None
@@ -258,10 +247,7 @@ class Approval(RequestQuestion):
     def choices(self) -> Sequence[Command]:
         """Return what can be answered to this request."""
         left_out = self.left_out()
-        return [
-            *(worded(each, self._diff) for each in self.keys() if each.id not in left_out),
-            closing(f"{first_key(closing())} stop"),
-        ]
+        return [*(worded(each, self._diff) for each in self.keys() if each.id not in left_out), _stopping()]
 
     def left_out(self) -> set[str]:
         """Return the ids of the answers that mean nothing here."""
@@ -270,10 +256,7 @@ class Approval(RequestQuestion):
             found.add("approve.edit")
         if not self.request.can_try:
             found.add("approve.try")
-        if self.is_danger:
-            found.add("approve.once")
-        else:
-            found.add("approve.anyway")
+        found.add("approve.once" if self.is_danger else "approve.anyway")
         if self.is_danger or not self.request.suggested_rule:
             found |= {"request.session", "request.always"}
         if len(self.state.approvals) < 2:
@@ -282,20 +265,26 @@ class Approval(RequestQuestion):
             found.add("request.split")
         return found
 
+    def values(self) -> Mapping[str, Decided]:
+        """Return what the answers give that need no more words."""
+        return {
+            "request.session": Answer(Outcome.SESSION),
+            "approve.try": Answer(Outcome.TRY),
+            "approve.no": Answer(Outcome.NO),
+            "request.later": Dismissed.LATER,
+        }
+
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does."""
         return {
+            **super().handlers(),
             "approve.once": lambda: self._allow(is_sure=False),
             "approve.anyway": lambda: self._allow(is_sure=True),
-            "request.session": self._allow_in_session,
             "request.always": self._choose_rule,
-            "approve.try": lambda: self._answer(Answer(Outcome.TRY)),
-            "approve.no": lambda: self.dialog.dismiss(Answer(Outcome.NO)),
             "request.because": self._refuse_with_reason,
             "approve.edit": self._edit,
             "request.why": self._explain,
             "request.batch": self._show_all,
-            "request.later": lambda: self.dialog.dismiss(Dismissed.LATER),
             "request.mode": self._explain_mode,
             "request.split": self._toggle_split,
         }
@@ -308,15 +297,11 @@ class Approval(RequestQuestion):
     def _allow(self, *, is_sure: bool) -> None:
         """Allow it once; a dangerous command needs its own key."""
         if is_sure == self.is_danger:
-            self._answer(Answer(Outcome.ONCE))
-
-    def _allow_in_session(self) -> None:
-        if self.request.suggested_rule and not self.is_danger:
-            self._answer(Answer(Outcome.SESSION))
+            _ = self.dialog.dismiss(Answer(Outcome.ONCE))
 
     def _choose_rule(self) -> None:
         found = grants(self.request) if not self.is_danger else []
-        if found and self.dialog.answer_counts():
+        if found:
             _ = self.dialog.app.push_screen(GrantChoice(found, self._now), self._granted)
 
     def _granted(self, grant: Grant | None) -> None:
@@ -325,7 +310,7 @@ class Approval(RequestQuestion):
 
     def _edit(self) -> None:
         """Let the command be changed; what was written stays while the question is open."""
-        if self.request.tool == texts.SHELL and self.dialog.answer_counts():
+        if self.request.tool == texts.SHELL:
             _ = self.dialog.app.push_screen(CommandEdit(self._draft, self._keep_draft, self._now), self._edited)
 
     def _keep_draft(self, text: str) -> None:
@@ -370,9 +355,9 @@ class Approval(RequestQuestion):
 
         _ = self.dialog.app.push_screen(ask, refuse)
 
-    def _answer(self, answer: Answer) -> None:
-        if self.dialog.answer_counts():
-            _ = self.dialog.dismiss(answer)
+
+def _stopping() -> Command:
+    return closing(f"{first_key(closing())} stop")
 
 
 def worded(each: Command, diff: DiffView | None) -> Command:
@@ -381,6 +366,7 @@ def worded(each: Command, diff: DiffView | None) -> Command:
     return replace(each, hint="one column" if is_split else "two columns") if each.id.endswith(".split") else each
 
 
+_DECIDED: dict[bool | None, Span] = {None: ("undecided", "muted"), True: ("accepted", "good"), False: ("rejected", "bad")}
 _MORE = "More of this hunk below: Space scrolls"
 _MORE_OF_ALL = "Scroll to the end to accept everything"
 
@@ -454,10 +440,7 @@ class HunkApproval(RequestQuestion):
         left_out = self._whole.left_out() | (set() if self._accepted else {"hunks.done"})
         words = {"hunks.done": f"apply {len(self._accepted)} of {self.request.hunks}", "request.because": "reject with reason…"}
         found = [worded(each, self._diff) for each in self.keys() if each.id not in left_out]
-        return [
-            *(replace(each, hint=words.get(each.id, each.hint)) for each in found),
-            closing(f"{first_key(closing())} stop"),
-        ]
+        return [*(replace(each, hint=words.get(each.id, each.hint)) for each in found), _stopping()]
 
     def dimmed(self) -> Collection[str]:
         """Return what does not count yet: a hunk must have been seen, and a yes to all of it needs all of it."""
@@ -481,8 +464,8 @@ class HunkApproval(RequestQuestion):
             **{name: act for name, act in whole.items() if name in self.also},
             "hunks.all": whole["approve.once"],
             "hunks.none": whole["approve.no"],
-            "hunks.yes": self._accept,
-            "hunks.no": self._reject,
+            "hunks.yes": lambda: self._decide(is_accepted=True),
+            "hunks.no": lambda: self._decide(is_accepted=False),
             "hunks.next": lambda: self._go_to(self._current + 1),
             "hunks.previous": lambda: self._go_to(self._current - 1),
             "hunks.done": self._apply,
@@ -509,21 +492,9 @@ class HunkApproval(RequestQuestion):
         top, bottom = diff.scroll_offset.y, diff.scroll_offset.y + diff.size.height
         self._seen |= {number for number, end in enumerate(diff.source.layout.hunk_ends) if top < end <= bottom}
 
-    def _accept(self) -> None:
-        """Accept the marked hunk, once it was seen."""
-        if self._is_hunk_live:
-            self._decide(is_accepted=True)
-
-    def _reject(self) -> None:
-        if self.dialog.is_awake:
-            self._decide(is_accepted=False)
-
-    def _apply(self) -> None:
-        """Apply what was accepted so far, and nothing else."""
-        if self._accepted and self.dialog.is_awake:
-            self._send()
-
     def _decide(self, *, is_accepted: bool) -> None:
+        if is_accepted and not self._is_hunk_live:
+            return
         self._decided[self._current] = is_accepted
         self.dialog.choose_afresh()
         open_ones = [number for number in range(self.request.hunks) if number not in self._decided]
@@ -535,16 +506,16 @@ class HunkApproval(RequestQuestion):
         self._diff.lay_out()
         self.dialog.draw()
 
-    def _send(self) -> None:
+    def _apply(self) -> None:
         accepted = self._accepted
-        is_all = len(accepted) == self.request.hunks
-        _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if is_all else accepted) if accepted else Answer(Outcome.NO))
+        if accepted:
+            hunks = None if len(accepted) == self.request.hunks else accepted
+            _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=hunks))
 
     def _heading(self, number: int) -> Span:
         is_marked = number == self._current
         decided = self._decided.get(number)
-        shown: Span = ("undecided", "muted") if decided is None else ("accepted", "good") if decided else ("rejected", "bad")
-        word, role = shown
+        word, role = _DECIDED[decided]
         sign = "▌ " if is_marked else "  " if decided is None else "✓ " if decided else "✗ "
         text = f"{sign}Hunk {number + 1}  {word}"
         return text, join_roles("warn" if decided is None else role, "strong") if is_marked else role

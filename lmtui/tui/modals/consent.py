@@ -96,13 +96,22 @@ class Question(Generic[Result]):
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
 
-    @abstractmethod
+    def values(self) -> Mapping[str, Result]:
+        """Return what the dialog gives for the answers that do no more than that, by command."""
+        return {}
+
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does, by its id."""
+        return {each: partial(self.give, each) for each in self.values()}
 
-    @abstractmethod
+    def give(self, command_id: str) -> None:
+        """Give an answer's value where it is one of the choices."""
+        if any(each.id == command_id for each in self.choices()):
+            _ = self.dialog.dismiss(self.values()[command_id])
+
     def close(self) -> None:
         """Close the dialog without an answer."""
+        _ = self.dialog.dismiss(None)
 
     def keys(self) -> Sequence[Command]:
         """Return the answers that have a key, whether they mean something now or not."""
@@ -461,7 +470,8 @@ class ConsentDialog(ModalScreen[Result]):
 
     def action_answer(self, command_id: str) -> None:
         """Do what was answered, once the question has been there for a moment."""
-        if self.is_awake or command_id not in self.question.decisions:
+        is_early = command_id in self.question.decisions and not self.is_awake
+        if not is_early and (command_id not in self.question.guarded or self.answer_counts()):
             self.question.handlers()[command_id]()
 
     def action_choose_answer(self, step: int) -> None:

@@ -150,7 +150,7 @@ class EffectApproval(RequestQuestion):
     def _apply(self) -> None:
         """Apply what is chosen, and nothing else."""
         decisions = self._parts.decisions
-        if decisions.applied and self.dialog.is_live:
+        if decisions.applied:
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if decisions.is_all_applied else decisions.applied))
 
     def _output(self) -> str:

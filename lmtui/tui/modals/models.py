@@ -9,7 +9,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -25,15 +24,13 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import (
     KEY_NOTES,
     LoadProgress,
-    ModelProfile,
     ModelServers,
-    PoolRow,
-    ServedModel,
     ServerFound,
     exam_text,
     model_details,
     profile_details,
 )
+from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -64,15 +61,7 @@ NOTHING = "No model server answers. Start one and refresh, or add one by its add
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPicked:
-    """A model of a server was chosen."""
-
-    url: str
-    model: str
-
-
-class Models(ListDialog[ModelRow, ModelPicked | None]):
+class Models(ListDialog[ModelRow, ModelId | None]):
     """Lists servers and models; what is loaded continues when the list is left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MODELS)]
@@ -117,13 +106,13 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         if row is None or row.model is None or row.server.url == PROFILES_URL:
             return "", self.verbs()
         step = self._actions.progress.get(row.id)
-        known = self._actions.known(row.server.url, row.model)
+        known = self._actions.host.servers.known(row.server.url, row.model)
         details = [step.text] if step else [*model_details(row.model), *profile_details(known)]
         name, text = sanitize_line(row.model.name), " · ".join(map(sanitize_line, details))
         return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), self.verbs()
 
     async def _look(self) -> None:
-        servers = await self._actions.find()
+        servers = await self._actions.host.servers.find()
         rows: list[ModelRow] = []
         for server in servers:
             rows.append(ModelRow(server))
@@ -159,7 +148,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
     def act(self) -> None:
         """Take the marked model."""
         if self.current is not None:
-            _ = self.dismiss(ModelPicked(*self.current.id))
+            _ = self.dismiss(self.current.id)
 
     def action_models_again(self) -> None:
         """Look for servers again."""
@@ -177,8 +166,12 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
         if url and key is not None:
             self._url = url
             self.say(f"Connecting to {url}…", "$text-muted")
-            problem = await self._actions.add(url, key)
-            self.said(f"✗ {problem}" if problem else f"Added {url}; new sessions use it", is_error=bool(problem))
+            try:
+                await self._actions.host.servers.use(url, "", key)
+            except LmtuiError as error:
+                self.said(f"✗ {error.full_text()}", is_error=True)
+            else:
+                self.said(f"Added {url}; new sessions use it", is_error=False)
 
     def action_models_load(self) -> None:
         """Ask for a window and load the marked model."""
@@ -232,7 +225,7 @@ class Models(ListDialog[ModelRow, ModelPicked | None]):
 
 def _show_pool(screen: Models, actions: ModelController) -> None:
     """Refresh the state of the pool's servers; redraw only if something changed."""
-    rows = with_pool(screen.all_rows, actions.pool())
+    rows = with_pool(screen.all_rows, actions.host.servers.pool())
     if rows != screen.all_rows:
         screen.show(rows)
 
@@ -258,6 +251,7 @@ class ModelController:
     def __init__(self, workbench: WorkbenchApi) -> None:
         self._workbench = workbench
         self.progress: dict[ModelId, LoadProgress] = {}
+        self.host: SessionHost  # once it is asked for models
         self.changed: Callable[[], None] = lambda: None
         self._workers: dict[ModelId, Worker[None]] = {}
 
@@ -266,48 +260,28 @@ class ModelController:
         return {"model.choose": lambda _: self._choose()}
 
     def _choose(self) -> None:
-        if self._workbench.sessions.host is not None:
+        if (host := self._workbench.sessions.host) is not None:
+            self.host = host
             _ = self._workbench.app.push_screen(Models(self), self._picked)
 
-    def _picked(self, picked: ModelPicked | None) -> None:
+    def _picked(self, picked: ModelId | None) -> None:
         if picked is not None and self._workbench.active is not None:
-            work = self._switch(self._workbench.active.session.id, picked)
+            work = self._switch(self._workbench.active.session.id, *picked)
             _ = self._workbench.app.run_worker(work, group="model-use", exclusive=True)
 
-    async def _switch(self, session_id: str, picked: ModelPicked) -> None:
+    async def _switch(self, session_id: str, url: str, model: str) -> None:
         """Let a session use a model from now on; a model file is started for it, which takes a while."""
-        host, name = self._workbench.sessions.host, sanitize_line(picked.model)
-        assert host is not None
-        if "//" not in picked.url and picked.url != PROFILES_URL:
+        name = sanitize_line(model)
+        if "//" not in url and url != PROFILES_URL:
             self._workbench.say(f"starting {name} …")
         try:
-            await host.switch_model(session_id, picked.url, picked.model)
+            await self.host.switch_model(session_id, url, model)
         except LmtuiError as error:
             self._workbench.say(error.full_text(), "error")
             return
-        self._workbench.say(f"now using {name} {place_text(picked.url)}")
+        self._workbench.say(f"now using {name} {place_text(url)}")
 
     # -- what the list can have done ------------------------------------------------------------------------------------
-
-    async def find(self) -> Sequence[ServerFound]:
-        """Look for servers."""
-        host = self._workbench.sessions.host
-        return await host.servers.find() if host is not None else ()
-
-    def pool(self) -> Sequence[PoolRow]:
-        """Return the state of the pool's servers."""
-        host = self._workbench.sessions.host
-        return host.servers.pool() if host is not None else ()
-
-    async def add(self, url: str, key: str) -> str:
-        """Use a server for new sessions and keep it, if it answers; return what is wrong with it, empty for nothing."""
-        host = self._workbench.sessions.host
-        assert host is not None
-        try:
-            await host.servers.use(url, "", key)
-        except LmtuiError as error:
-            return error.full_text()
-        return ""
 
     def is_in_use(self, url: str, model: str) -> bool:
         """Tell whether the session on screen uses a model."""
@@ -333,32 +307,25 @@ class ModelController:
             return
         role = ModelRole(chosen)
         has_it = now.get(role) == model
-        problem = await self._set_role(role, "" if has_it else model)
-        done = f"{role}: the model of the session" if has_it else f"{role}: {model}"
-        self._tell(problem or f"{done}; new sessions use it", is_error=bool(problem))
+        try:
+            await asyncio.to_thread(self.host.settings.set_role, role, "" if has_it else model)
+        except LmtuiError as error:
+            self._tell(error.full_text(), is_error=True)
+        else:
+            done = f"{role}: the model of the session" if has_it else f"{role}: {model}"
+            self._tell(f"{done}; new sessions use it", is_error=False)
 
     def _is_server_in_use(self, url: str) -> bool:
         active = self._workbench.active
         return active is not None and is_same_server(active.state.model.url, url)
 
     def _roles(self) -> Roles:
-        host = self._workbench.sessions.host
-        return host.settings.roles() if host is not None else {}
+        return self.host.settings.roles()
 
     def roles_of(self, url: str, model: str) -> tuple[str, ...]:
         """Return the roles of a model; only those of the server in use have some."""
         found = [str(role) for role, own in self._roles().items() if own.model in (model, model.removesuffix(":latest"))]
         return tuple(found) if self._is_server_in_use(url) else ()
-
-    async def _set_role(self, role: ModelRole, model: str) -> str:
-        """Write a role into the user's settings; return what is wrong with that, empty for nothing."""
-        host = self._workbench.sessions.host
-        assert host is not None
-        try:
-            await asyncio.to_thread(host.settings.set_role, role, model)
-        except LmtuiError as error:
-            return error.full_text()
-        return ""
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""
@@ -396,9 +363,8 @@ class ModelController:
         self._begin(model, work)
 
     def _begin(self, model: ModelId, work: Work) -> None:
-        host = self._workbench.sessions.host
-        if host is not None and model not in self._workers:
-            self._workers[model] = self._workbench.app.run_worker(self._do(model, work, host.servers), group="model-loads")
+        if model not in self._workers:
+            self._workers[model] = self._workbench.app.run_worker(self._do(model, work, self.host.servers), group="model-loads")
 
     async def _do(self, model: ModelId, work: Work, servers: ModelServers) -> None:
         """Do something with a model and say how it ended."""
@@ -419,11 +385,6 @@ class ModelController:
     def _put(self, model: ModelId, step: LoadProgress) -> None:
         self.progress[model] = step
         self.changed()
-
-    def known(self, url: str, model: ServedModel) -> ModelProfile:
-        """Return what was learned or measured of a model before."""
-        host = self._workbench.sessions.host
-        return host.servers.known(url, model) if host is not None else ModelProfile()
 
     def give_up(self, model: ModelId) -> None:
         """Give up a load or a test."""

@@ -93,13 +93,6 @@ class Chosen(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
-    """What was decided about sessions: an id, or an empty one for a new session."""
-
-    session_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """One line to choose: `id` is the result, `text` is shown and searched, `note` is dim next to it.
 

@@ -25,7 +25,7 @@ from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad, plain, restyle
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
-from lmtui.tui.modals.results import Choice, Picked
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import in_order
@@ -183,7 +183,7 @@ async def sessions_like(host: SessionHost, words: str, found: Mapping[str, Sessi
     return {each.id: replace(each, match=f"≈ {said[each.id]}") for each in rows}
 
 
-class Switcher(ListDialog[SessionSummary, Picked | None]):
+class Switcher(ListDialog[SessionSummary, str | None]):
     """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SWITCHER)]
@@ -287,11 +287,11 @@ class Switcher(ListDialog[SessionSummary, Picked | None]):
     def act(self) -> None:
         """Open the marked session."""
         if self.current is not None:
-            _ = self.dismiss(Picked(self.current.id))
+            _ = self.dismiss(self.current.id)
 
     def action_sessions_new(self) -> None:
         """Ask for a new session."""
-        _ = self.dismiss(Picked(""))
+        _ = self.dismiss("")
 
     def action_change_session(self, name: str) -> None:
         """Do something to the session under the cursor."""

@@ -148,20 +148,12 @@ class TrustQuestion(Question[bool | None]):
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does."""
         return {
-            "trust.yes": self._trust,
+            "trust.yes": lambda: self._answer(is_trusted=True),
             "trust.no": lambda: self._answer(is_trusted=False),
             "trust.reach": self._ask_reach,
             "trust.list": self._list_trusted,
             "trust.look": self._look,
         }
-
-    def close(self) -> None:
-        """Leave it open: the question comes again."""
-        _ = self.dialog.dismiss(None)
-
-    def _trust(self) -> None:
-        if self.dialog.answer_counts():
-            self._answer(is_trusted=True)
 
     def _answer(self, *, is_trusted: bool) -> None:
         try:
