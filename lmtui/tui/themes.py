@@ -45,20 +45,6 @@ def plain_style(style: Style, marked: frozenset[str]) -> Style:
 
 DEFAULT = "dusk"
 FEW_COLORS = "sixteen"
-ROLES = (
-    "text",
-    "muted",
-    "faint",
-    "background",
-    "surface",
-    "panel",
-    "selection",
-    "accent",
-    "warning",
-    "danger",
-    "success",
-    "code",
-)
 BLENDS = {
     "added": ("success", 0.12),
     "removed": ("danger", 0.12),
@@ -85,6 +71,7 @@ _BUILT_IN = {
 }
 
 
+ROLES = tuple(_BUILT_IN)
 _TERMS_OF_FEW_COLORS = frozenset({"linux", "xterm", "vt100", "vt220", "ansi", "screen", "rxvt", "cygwin", "putty"})
 
 
@@ -144,9 +131,7 @@ def read_palette(file: Path) -> ThemePalette:
     try:
         text = file.read_text("utf-8")
         data = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ThemeError(f"{file}: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ThemeError(f"{file}: {error}") from error
     colors = data.get("colors")
     if not isinstance(colors, dict):
@@ -196,45 +181,28 @@ def default_variables() -> dict[str, str]:
     return _variables(_BUILT_IN)
 
 
+_VARIABLES = {
+    "text": "text block-cursor-foreground block-cursor-blurred-foreground input-cursor-background",
+    "muted": "muted text-muted text-disabled scrollbar-hover",
+    "faint": "faint border border-blurred scrollbar",
+    "selection": "selection block-cursor-background block-cursor-blurred-background "
+    "input-selection-background screen-selection-background",
+    "background": "input-cursor-foreground scrollbar-background scrollbar-background-hover "
+    "scrollbar-background-active scrollbar-corner-color",
+    "panel": "block-hover-background",
+    "accent": "text-accent text-primary scrollbar-active link-color",
+    "code": "text-secondary",
+    "warning": "text-warning",
+    "danger": "text-error",
+    "success": "text-success",
+}
+"""The variables of Textual and ours, by the role whose colour they have."""
+
+
 def _variables(color: dict[str, str]) -> dict[str, str]:
-    text, muted, faint, selection = color["text"], color["muted"], color["faint"], color["selection"]
     grounds = {f"{role.replace('_', '-')}-ground": ground(color, role) for role in BLENDS}
-    return {
-        **grounds,
-        "edge": ground(color, "edge"),
-        "text": text,
-        "text-muted": muted,
-        "text-disabled": muted,
-        "text-accent": color["accent"],
-        "text-primary": color["accent"],
-        "text-secondary": color["code"],
-        "text-warning": color["warning"],
-        "text-error": color["danger"],
-        "text-success": color["success"],
-        "muted": muted,
-        "faint": faint,
-        "selection": selection,
-        "border": faint,
-        "border-blurred": faint,
-        "block-cursor-foreground": text,
-        "block-cursor-background": selection,
-        "block-cursor-text-style": "none",
-        "block-cursor-blurred-foreground": text,
-        "block-cursor-blurred-background": selection,
-        "block-hover-background": color["panel"],
-        "input-selection-background": selection,
-        "screen-selection-background": selection,
-        "input-cursor-background": color["text"],
-        "input-cursor-foreground": color["background"],
-        "scrollbar": faint,
-        "scrollbar-hover": muted,
-        "scrollbar-active": color["accent"],
-        "scrollbar-background": color["background"],
-        "scrollbar-background-hover": color["background"],
-        "scrollbar-background-active": color["background"],
-        "scrollbar-corner-color": color["background"],
-        "link-color": color["accent"],
-    }
+    named = {name: color[role] for role, names in _VARIABLES.items() for name in names.split()}
+    return {**grounds, **named, "edge": ground(color, "edge"), "block-cursor-text-style": "none"}
 
 
 def _is_color(value: str) -> bool:

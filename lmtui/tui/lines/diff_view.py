@@ -162,11 +162,6 @@ class HunkScroller(LineScroller):
         """Return the hunk that the reader is at, counted from 1 (0 where there is none)."""
         return self.hunk + 1 if self.hunk_count else 0
 
-    def take_width(self, width: int) -> None:
-        """Lay out again."""
-        self._diff.source.set_width(width)
-        self._diff.lay_out()
-
     def note_place(self) -> None:
         """Take note of the hunk that is in view."""
         super().note_place()
@@ -246,6 +241,11 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
             self._was_split = is_split
             self.post_message(self.LaidOut(self))
         self.redraw()
+
+    def take_width(self, width: int) -> None:
+        """Lay out again."""
+        self.source.set_width(width)
+        self.lay_out()
 
     def toggle_split(self) -> None:
         """Change between side by side and one column."""

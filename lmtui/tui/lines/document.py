@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
@@ -139,7 +139,6 @@ class Document(LineSource):
 
     def append(self, block: Block) -> None:
         """Add a block at the end."""
-        self._note(len(self.blocks))
         self._note_rewritten(len(self.blocks))
         block.is_padded = self.is_padded
         self.blocks.append(block)
@@ -150,13 +149,11 @@ class Document(LineSource):
         while len(self.blocks) > count:
             self._drawn.pop(self.blocks.pop(), None)
             self._heights.pop()
-            self._note(len(self.blocks))
             self._note_rewritten(len(self.blocks))
 
     def touch(self, index: int) -> None:
         """Note that a block is not what it was."""
         self._drawn.pop(self.blocks[index], None)
-        self._note(index)
         self._note_rewritten(index)
 
     def pad(self, *, is_padded: bool) -> None:
@@ -249,12 +246,11 @@ class Document(LineSource):
         return [line for index in range(len(self.blocks)) for line in self.lines(index)]
 
     def _note(self, index: int) -> None:
-        if self._changed_from is None or index < self._changed_from:
-            self._changed_from = index
+        self._changed_from = index if self._changed_from is None else min(index, self._changed_from)
 
     def _note_rewritten(self, index: int) -> None:
-        if self._rewritten_from is None or index < self._rewritten_from:
-            self._rewritten_from = index
+        self._note(index)
+        self._rewritten_from = index if self._rewritten_from is None else min(index, self._rewritten_from)
 
 
 _BLOCKS_A_LOOK = 16
@@ -277,10 +273,8 @@ class Finder:
         self._found: list[list[Stretch]] = []
         self._by_row: dict[int, list[Stretch]] = {}
         self._start = start
-        self._later: list[int] = []
-        self._earlier: list[int] = []
-        self._later_at = start
-        self._earlier_at = 0
+        self._with_match: list[int] = []
+        self._later_at, self._earlier_at = start, 0
         self._counts: dict[int, int] = {}
         self.total = 0
 
@@ -295,40 +289,29 @@ class Finder:
         while not self.is_done and perf_counter() < end:
             for _ in range(_BLOCKS_A_LOOK):
                 if self._later_at < len(self._blocks):
-                    self._look(self._later_at, self._later)
+                    self._look(self._later_at)
                     self._later_at += 1
-                elif self._earlier_at < min(self._start, len(self._blocks)):
-                    self._look(self._earlier_at, self._earlier)
+                elif not self.is_done:
+                    self._look(self._earlier_at)
                     self._earlier_at += 1
         return self.is_done
 
     def forget_from(self, index: int) -> None:
         """Look again at the blocks from here on: they changed, or new ones came."""
-        for found in (self._later, self._earlier):
-            while found and found[-1] >= index:
-                self.total -= self._counts.pop(found.pop())
+        while self._with_match and self._with_match[-1] >= index:
+            self.total -= self._counts.pop(self._with_match.pop())
         self._earlier_at = min(self._earlier_at, index)
         self._later_at = min(self._later_at, max(index, self._start))
 
     def step(self, index: int, step: int) -> int | None:
         """Return the next block with a match after (or, for a negative step, before) one, around the end; None without any."""
-        if not self._counts:
-            return None
-        if step > 0:
-            for found in (self._earlier, self._later):
-                at = bisect_left(found, index + 1)
-                if at < len(found):
-                    return found[at]
-            return (self._earlier or self._later)[0]
-        for found in (self._later, self._earlier):
-            at = bisect_left(found, index)
-            if at > 0:
-                return found[at - 1]
-        return (self._later or self._earlier)[-1]
+        found = self._with_match
+        at = bisect_left(found, index + 1) if step > 0 else bisect_left(found, index) - 1
+        return found[at % len(found)] if found else None
 
     def count_before(self, index: int) -> int:
         """Return how many matches are in the blocks before one."""
-        return sum(self._counts[each] for found in (self._earlier, self._later) for each in found[: bisect_left(found, index)])
+        return sum(self._counts[each] for each in self._with_match[: bisect_left(self._with_match, index)])
 
     def count(self, index: int) -> int:
         """Return how many matches a block has."""
@@ -363,7 +346,7 @@ class Finder:
             found.append(stretches)
         return found
 
-    def _look(self, index: int, found: list[int]) -> None:
+    def _look(self, index: int) -> None:
         text = self._blocks[index].search_text()
         count = text.lower().count(self._first)
         if count and self._first != self._wanted:
@@ -371,4 +354,4 @@ class Finder:
         if count:
             self._counts[index] = count
             self.total += count
-            found.append(index)
+            insort(self._with_match, index)

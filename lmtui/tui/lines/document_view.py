@@ -484,6 +484,10 @@ class DocumentView(VirtualLineView, can_focus=True, inherit_bindings=False):
         self.document.changed = self.touch
         self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.FINDING)), self._bindings])
 
+    def take_width(self, width: int) -> None:
+        """Draw the document at another width."""
+        self.scroller.take_width(width)
+
     def take_document(self, document: Document) -> None:
         """Show a document whose end is what was shown until now, with what the reader unfolded there; he stays in his place."""
         shift = len(document) - len(self.document)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Unpack
 from rich.cells import cell_len
 
 from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path, source_line
-from lmtui.tui.lines.line_view import LineScroller, VirtualLineView
+from lmtui.tui.lines.line_view import VirtualLineView
 from lmtui.tui.lines.selection import Matches
 from lmtui.tui.lines.styled_text import Line, LineSource, slice_line
 from lmtui.tui.timing import WidgetOptions
@@ -217,18 +217,6 @@ class FileLines(LineSource):
         return line if self._wrapping is None else self._wrapping.row_of(line, column)
 
 
-class FileScroller(LineScroller):
-    """Keeps the first line at the top when lines are wrapped otherwise."""
-
-    def __init__(self, view: FileView) -> None:
-        super().__init__(view)
-        self._file = view
-
-    def take_width(self, width: int) -> None:
-        """Wrap again."""
-        self._file.keep_line(lambda: self._file.source.set_width(width))
-
-
 class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
     """Shows a file's lines and where words are in them.  `show` gives the text; it reads nothing itself."""
 
@@ -240,7 +228,6 @@ class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(FileLines(), **options)
-        self.scroller = FileScroller(self)
         self._line_gone_to = -1
 
     def show(self, text: FileText | str, *, size_bytes: int = 0, is_cut: bool = False, keeps_place: bool = False) -> None:
@@ -278,6 +265,10 @@ class FileView(VirtualLineView, can_focus=True, inherit_bindings=False):
         else:
             return self.lines_in_view
         return self.source.line_of(first) + 1, self.source.line_of(last) + 1
+
+    def take_width(self, width: int) -> None:
+        """Draw for another width, with the same line at the top."""
+        self.keep_line(lambda: self.source.set_width(width))
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         """Draw the part of the lines that is in view."""

@@ -229,11 +229,6 @@ class LineScroller:
             self._view.jump(line if line < top else line - seen + 1)
         return line
 
-    def take_width(self, width: int) -> None:
-        """Give the source another width."""
-        self._view.source.set_width(width)
-        self._view.redraw()
-
     def settle(self) -> None:
         """Make exact what is about to be seen; called before a frame."""
 
@@ -351,7 +346,12 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         if width and width != self.content_width:
             self.content_width = width
             self.strips.clear()
-            self.scroller.take_width(width)
+            self.take_width(width)
+
+    def take_width(self, width: int) -> None:
+        """Draw for another width."""
+        self.source.set_width(width)
+        self.redraw()
 
     def jump(self, line: int) -> None:
         """Put a line at the top of the pane, at once (one that is not on a screen yet begins at its top)."""

@@ -165,7 +165,7 @@ class PieceSplitter:
             return True
         match self.kind:
             case "fence":
-                return len(self.lines) >= _FENCE_LINES and not _closes(line, self.opening.marker)
+                return len(self.lines) >= _FENCE_LINES and not closes_fence(line, self.opening.marker)
             case "list" if self.inner:
                 return False
             case "list":
@@ -270,13 +270,13 @@ class PieceSplitter:
     def _track_inner_fence(self, line: str) -> None:
         fence = _FENCE.match(line.strip())
         if self.inner:
-            if _closes(line.strip(), self.inner):
+            if closes_fence(line.strip(), self.inner):
                 self.inner = ""
         elif fence:
             self.inner = fence[1]
 
     def _add_to_fence(self, line: str) -> None:
-        if _closes(line, self.opening.marker):
+        if closes_fence(line, self.opening.marker):
             self.is_closed = True
             if not self.lines:
                 self.lines.append("")
@@ -289,7 +289,8 @@ def clean_lines(raw: str) -> list[str]:
     return sanitize(raw.removesuffix("\r")).split("\n")
 
 
-def _closes(line: str, marker: str) -> bool:
+def closes_fence(line: str, marker: str) -> bool:
+    """Tell whether a line ends the fence that began with a marker."""
     text = line.strip()
     return len(text) >= len(marker) and not text.strip(marker[0]) and len(line) - len(line.lstrip(" ")) < 4
 

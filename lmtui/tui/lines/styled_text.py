@@ -121,8 +121,7 @@ def wrap(line: Line, width: int) -> list[Line]:
     text = plain(line)
     if _fits(text, width):
         return [line]
-    parts = list(_cut(line, _word_breaks(text, max(width, _NARROWEST))))
-    return [*(_strip_end(part) for part in parts[:-1]), parts[-1]]
+    return [_strip_end(part) for part in _cut(line, _word_breaks(text, max(width, _NARROWEST)))]
 
 
 def fold(line: Line, width: int) -> list[Line]:

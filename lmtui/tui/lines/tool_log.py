@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from time import thread_time
 from typing import ClassVar, Unpack
@@ -21,13 +21,16 @@ from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.line_view import VirtualLineView
-from lmtui.tui.lines.styled_text import Line, LineSource, StyleRole, fit, fit_path, pad
+from lmtui.tui.lines.styled_text import Line, LineSource, fit, fit_path, pad
 from lmtui.tui.lines.table import RowCursor
 from lmtui.tui.timing import WidgetOptions, call_after
 from lmtui.tui.wording import PATH_VERBS, call_words
 
-STATE_WORDS = ("running", "waiting", "ok", "failed", "stopped", "undone")
-_FIELDS = ("tool", "agent", "state")
+_FIELDS: dict[str, Callable[[LogEntry], str]] = {
+    "tool": lambda entry: entry.tool,
+    "agent": lambda entry: entry.agent,
+    "state": lambda entry: entry.state.name,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,40 +38,32 @@ class LogFilter:
     """Every word must be there; of several values of one field, one must fit."""
 
     words: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    agents: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
+    starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Tell whether everything fits."""
-        return not (self.words or self.tools or self.agents or self.states)
+        return not (self.words or self.starts)
 
-    def fits(self, tool: str, agent: str, title: str, state: str) -> bool:
+    def fits(self, entry: LogEntry) -> bool:
         """Tell whether a call fits."""
-        if self.tools and not tool.casefold().startswith(self.tools):
+        if not all(_FIELDS[name](entry).casefold().startswith(starts) for name, starts in self.starts.items()):
             return False
-        if self.agents and not agent.casefold().startswith(self.agents):
-            return False
-        if self.states and not state.startswith(self.states):
-            return False
-        if not self.words:
-            return True
-        text = f"{agent} {tool} {title}".casefold()
+        text = f"{entry.agent} {entry.tool} {entry.title}".casefold() if self.words else ""
         return all(word in text for word in self.words)
 
 
 def read_filter(text: str) -> LogFilter:
     """Read what was typed; a field without a value yet (`tool:`) narrows nothing."""
     words: list[str] = []
-    found: dict[str, list[str]] = {field: [] for field in _FIELDS}
+    found: dict[str, tuple[str, ...]] = {}
     for word in text.casefold().split():
-        field, colon, value = word.partition(":")
-        if colon and field in found:
-            found[field] += [value] if value else []
-        else:
+        name, colon, value = word.partition(":")
+        if not colon or name not in _FIELDS:
             words.append(word)
-    return LogFilter(tuple(words), tuple(found["tool"]), tuple(found["agent"]), tuple(found["state"]))
+        elif value:
+            found[name] = (*found.get(name, ()), value)
+    return LogFilter(tuple(words), found)
 
 
 _WIDEST_AGENT = 10
@@ -124,8 +119,7 @@ class LogRows(LineSource):
             case events.ToolCallFinished():
                 self._open.pop(event.call_id, None)
                 state = CallState.OK if event.ok else CallState.FAILED
-                self._decide(event.call_id, event.decision)
-                self._set_state(event.call_id, state, event.elapsed_ms)
+                self._set_state(event.call_id, state, event.elapsed_ms, sanitize_line(event.decision))
             case events.ApprovalRequested():
                 self._approvals[event.approval_id] = event.call_id
                 self._set_state(event.call_id, CallState.WAITING)
@@ -173,7 +167,7 @@ class LogRows(LineSource):
         entries, total = self._entries, len(self._entries)
         while not self.is_scanned and thread_time() < end:
             last = min(total, self._scanned + _ENTRIES_A_LOOK)
-            self._shown += [at for at in range(self._scanned, last) if self._fits(entries[at])]
+            self._shown += [at for at in range(self._scanned, last) if self._filter.fits(entries[at])]
             self._scanned = last
 
     def total(self) -> int:
@@ -199,7 +193,10 @@ class LogRows(LineSource):
             (f" {sign} ", role),
             (f"{agent}{verb.lower():<{_VERB_COLUMN}}", "muted"),
             (pad(cut(about, room), room), ""),
-            (f" {fit(entry.decision, decided - 1):<{decided - 1}}" if decided else "", _decision_role(entry.decision)),
+            (
+                f" {fit(entry.decision, decided - 1):<{decided - 1}}" if decided else "",
+                "bad" if entry.decision == "no" else "muted",
+            ),
             (elapsed, "muted"),
         )
 
@@ -208,16 +205,13 @@ class LogRows(LineSource):
         """Return the calls in their order, hooks aside."""
         return list(self._rows)
 
-    def _fits(self, entry: LogEntry) -> bool:
-        return self._filter.fits(entry.tool, entry.agent, entry.title, state_word(entry.state))
-
     def _fit_again(self, index: int) -> None:
         """Take a call in or out whose state is another now."""
-        if not self._filter.states or index >= self._scanned:
+        if "state" not in self._filter.starts or index >= self._scanned:
             return
         place = bisect_left(self._shown, index)
         is_in = place < len(self._shown) and self._shown[place] == index
-        if self._fits(self._entries[index]) != is_in:
+        if self._filter.fits(self._entries[index]) != is_in:
             if is_in:
                 del self._shown[place]
             else:
@@ -261,11 +255,6 @@ class LogRows(LineSource):
         self._entries.append(LogEntry(call_id, envelope.time, agent, what[0], title, state, ms))
         self._changed(len(self._entries) - 1)
 
-    def _decide(self, call_id: str, decision: str) -> None:
-        index = self._rows.get(call_id)
-        if index is not None and decision:
-            self._entries[index].decision = sanitize_line(decision)
-
     def _restore(self, event: events.FilesRestored) -> None:
         if event.action == "restore":
             return
@@ -275,7 +264,7 @@ class LogRows(LineSource):
                 state = entry.done_state if event.action == "redo" else CallState.UNDONE
                 self._set_state(call_id, state, entry.elapsed_ms)
 
-    def _set_state(self, call_id: str, state: CallState, elapsed_ms: int = -1) -> None:
+    def _set_state(self, call_id: str, state: CallState, elapsed_ms: int = -1, decision: str = "") -> None:
         row = self._rows.get(call_id)
         if row is not None:
             entry = self._entries[row]
@@ -283,18 +272,18 @@ class LogRows(LineSource):
             if state is CallState.FAILED:
                 entry.done_state = state
             entry.elapsed_ms = elapsed_ms
+            entry.decision = decision or entry.decision
             self._fit_again(row)
             shown = self._row_of(row)
             if shown >= 0:
                 self._changed(shown)
 
 
+@dataclass
 class CallOpened(Message):
     """The user wants to read what came of a call."""
 
-    def __init__(self, call_id: str) -> None:
-        super().__init__()
-        self.call_id = call_id
+    call_id: str
 
 
 class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
@@ -359,12 +348,3 @@ class ToolLog(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Return the call under the cursor in words."""
         entry = self.current
         return f"{entry.agent} {entry.tool} {entry.title}" if entry is not None else ""
-
-
-def state_word(state: CallState) -> str:
-    """Return what a state is called in a filter."""
-    return state.name.lower()
-
-
-def _decision_role(decision: str) -> StyleRole:
-    return "bad" if decision == "no" else "muted"

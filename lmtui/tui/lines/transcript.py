@@ -36,6 +36,7 @@ from lmtui.tui.lines.blocks import (
 from lmtui.tui.lines.calls import CallBlock, ReadsBlock, is_read
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.document_view import DocumentView
+from lmtui.tui.lines.markdown import closes_fence
 from lmtui.tui.timing import WidgetOptions
 
 _OPENING = re.compile(r"^( {0,3})(`{3,}|~{3,})([^`\n]*)$")
@@ -62,7 +63,7 @@ def fences_of(text: str) -> list[Fence]:
         opening = _OPENING.match(bare) if not marker else None
         if opening:
             indent, marker, language, start, lines = len(opening[1]), opening[2], opening[3].strip(), at, []
-        elif marker and _closes(bare, marker):
+        elif marker and closes_fence(bare, marker):
             found.append(Fence("\n".join(lines), language, start, at + len(line)))
             marker = ""
         elif marker:
@@ -76,11 +77,6 @@ def fences_of(text: str) -> list[Fence]:
 def nearest(fences: list[Fence], at: int) -> int:
     """Return the number of the fence that a character is in, else of the next one, else of the last."""
     return next((number for number, fence in enumerate(fences) if fence.end > at), len(fences) - 1)
-
-
-def _closes(line: str, marker: str) -> bool:
-    text = line.strip()
-    return len(text) >= len(marker) and not text.strip(marker[0]) and len(line) - len(line.lstrip(" ")) < 4
 
 
 _MOST_NAMES = 5
@@ -164,18 +160,12 @@ class ConversationBlocks:
                 self._start_call(event)
             case events.ToolCallFinished() | events.FilesChanged() | events.ApprovalRequested() | events.ApprovalResolved():
                 self._update_call(event)
-            case events.Notice() | ReportWritten() | CheckRan():
-                self._note(event)
-            case (
-                events.SandboxSelected()
-                | events.ModelChanged()
-                | events.CheckpointCreated()
-                | events.FilesRestored()
-                | events.RuleRevoked()
-            ):
-                self._tell(event)
-            case events.Rewound():
-                self._cut_off(event.turn_id)
+            case ReportWritten():
+                for block in answer_blocks(event.text):
+                    self._store(block)
+            case CheckRan():
+                if event.decides or not event.outcome.is_green:
+                    self._store(CheckBlock(event))
             case events.TurnStarted():
                 self._turns[event.turn_id] = self._stored
                 self._reads = []
@@ -185,7 +175,7 @@ class ConversationBlocks:
             case AgentStarted() | AgentFinished():
                 pass  # the line above the conversation tells whose it is
             case _:
-                self._say(model_words(event))
+                self._tell(event)
 
     def _start_call(self, event: events.ToolCallStarted) -> None:
         if event.call_id in self._open:
@@ -208,16 +198,13 @@ class ConversationBlocks:
             self._store(block)
         self._reads = reads
 
-    def _tell(
-        self,
-        event: events.SandboxSelected
-        | events.ModelChanged
-        | events.CheckpointCreated
-        | events.FilesRestored
-        | events.RuleRevoked,
-    ) -> None:
+    def _tell(self, event: events.Event) -> None:
         text, level = "", events.Level.INFO
         match event:
+            case events.Notice():
+                level, text = event.level, event.text
+            case events.Rewound():
+                self._cut_off(event.turn_id)
             case events.SandboxSelected():
                 level, before = events.Level.WARNING, self._sandbox
                 self._sandbox = f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else "")
@@ -233,20 +220,8 @@ class ConversationBlocks:
                 text = f"rule revoked: {sanitize_line(event.rule)}"
             case events.FilesRestored():
                 text = self._restore(event)
-        self._say(text, level)
-
-    def _note(self, event: events.Notice | ReportWritten | CheckRan) -> None:
-        if isinstance(event, CheckRan):
-            if event.decides or not event.outcome.is_green:  # what passes on the way is in the log
-                self._store(CheckBlock(event))
-            return
-        if isinstance(event, events.Notice):
-            self._store(NoticeBlock(event.level, event.text))
-            return
-        for block in answer_blocks(event.text):
-            self._store(block)
-
-    def _say(self, text: str, level: events.Level = events.Level.INFO) -> None:
+            case _:
+                text = model_words(event)
         if text:
             self._store(NoticeBlock(level, text))
 
@@ -347,9 +322,8 @@ class ConversationBlocks:
         for call_id in sorted(self._open):
             self._stop_call(call_id)
         self._open.clear()
-        block_or_none = ending(event)
-        if block_or_none is not None:
-            self._store(block_or_none)
+        if (block := ending(event)) is not None:
+            self._store(block)
 
     def _store(self, block: Block) -> None:
         self._reads = []
@@ -463,7 +437,7 @@ class Transcript(DocumentView, can_focus=True, inherit_bindings=False):
         if is_padded != self.document.is_padded:
             self.document.pad(is_padded=is_padded)
             if self.content_width:
-                self.scroller.take_width(self.content_width)
+                self.take_width(self.content_width)
         super().on_resize()
 
     def apply(self, envelope: events.Envelope) -> None:
