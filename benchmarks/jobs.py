@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 
 from benchmarks.report import Figure
-from lmtui.core.jobs import JobRecord
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
+from lmtui.features.jobs.values import JobRecord
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 

@@ -36,7 +36,6 @@ from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent, Hooks
 from lmtui.core.instruction_values import InstructionSource
-from lmtui.core.jobs import Jobs
 from lmtui.core.memory_values import MemoryReader
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.offers import Offers
@@ -238,10 +237,6 @@ class Runtime:
         return self._features.extensions[InstructionSource]
 
     @property
-    def jobs(self) -> Jobs:
-        return self._features.extensions[Jobs]
-
-    @property
     def sessions(self) -> Sequence[EngineSession]:
         """Return the sessions that are open."""
         return list(self._sessions.values())
@@ -262,6 +257,9 @@ class Runtime:
         """Return in words what is done next to sessions, for which this process has to stay."""
         found = ["attempts" if self.attempts.is_running else "", *(each.own_work() for each in self._features)]
         return [*filter(None, found)]
+
+    async def serve(self) -> None:
+        await asyncio.gather(*(each.serve() for each in self._features))
 
     async def require_sandbox(self) -> None:
         """Start the sandbox that the settings name, so that nothing begins without it; `auto` waits for the first use.

@@ -9,8 +9,6 @@ from lmtui.commands.command import Ask, Choose, Command, CommandContext, OpenSes
 from lmtui.core.errors import UsageError
 from lmtui.core.event_text import budget_words
 from lmtui.core.events import MessageAdded, ModelChanged, SandboxSelected, SessionRenamed
-from lmtui.core.jobs import Jobs
-from lmtui.core.mcp import McpServers
 from lmtui.core.messages import Role
 from lmtui.core.model_events import swaps_of
 from lmtui.core.permissions.rules import Mode
@@ -93,8 +91,6 @@ async def show_status(context: CommandContext, _: str) -> Output:
     place = f"{sandbox.text}  {sandbox.reason}" if isinstance(sandbox, SandboxSelected) else "not started"
     tokens = sum(part.tokens for part in session.window_use.parts())
     window = f" of {model.window_tokens:,}" if isinstance(model, ModelChanged) and model.window_tokens else ""
-    servers = host.extensions[McpServers].servers() if McpServers in host.extensions else ()
-    jobs = (await host.jobs.read()).records if Jobs in host.extensions else ()
     rows = {
         "session": session.id,
         "folder": str(host.workspace),
@@ -103,8 +99,7 @@ async def show_status(context: CommandContext, _: str) -> Output:
         "mode": session.mode.value,
         "next request": f"about {tokens:,}{window} tokens",
         "budget": budget_words(session.budget).removeprefix("budget: "),
-        "MCP servers": ", ".join(f"{each.name} {each.state}" for each in servers),
-        "jobs": str(len(jobs) or ""),
+        **dict([await each.status(context) for each in context.commands.commands if each.status]),
         "not merged": f"{pluralize(session.trial.waiting, 'file')}: /merge" if session.trial.waiting else "",
         "models": str(swaps_of(session.history())),
     }

@@ -551,3 +551,22 @@ def pending_approvals(history: Sequence[Envelope]) -> Sequence[Envelope]:
             case _:
                 pass
     return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTask:
+    """A task that waits for its time; `schedule` says when, in words, `next_time` (UTC) is None where it is paused."""
+
+    id: str
+    title: str
+    schedule: str = ""
+    next_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingChanged(Event):
+    """The tasks that wait for their time are others; `jobs` are all of the workspace.  Shown, not stored."""
+
+    kind: ClassVar[str] = "jobs_changed"
+    durable: ClassVar[bool] = False
+    jobs: tuple[WaitingTask, ...] = ()

@@ -12,7 +12,6 @@ from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.instruction_values import InstructionSource
-from lmtui.core.jobs import Jobs
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.offers import Offered
 from lmtui.core.permissions.rules import GrantScope, Mode, Rule
@@ -526,12 +525,12 @@ class SessionHost(Protocol):
         """Return what the workspace and its user bring: MCP servers, skills, slash commands."""
 
     @property
-    def jobs(self) -> Jobs:
-        """Return what runs by itself in the workspace."""
-
-    @property
     def attempts(self) -> WorkspaceAttempts:
         """Return the attempts at one task in overlays."""
+
+    @kept_back
+    async def serve(self) -> None:
+        """Do what features do by themselves, until this is cancelled."""
 
     @kept_back
     async def new_session(self) -> Session:

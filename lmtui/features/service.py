@@ -16,7 +16,6 @@ from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.jobs import Jobs
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import KeptChanges, Policy, TokenCounter, Toolbox
@@ -142,10 +141,6 @@ class FeatureHost(Workspace, Protocol):
         """Return what is asked whether a model server is there."""
 
     @property
-    def jobs(self) -> Jobs:
-        """Return what runs by itself."""
-
-    @property
     def extensions(self) -> Extensions:
         """Return what the workspace and its user bring."""
 
@@ -230,6 +225,9 @@ class WorkspaceFeature:
     def own_work(self) -> str:
         """Return in words what it does by itself, for which the process has to stay; empty for nothing."""
         return ""
+
+    async def serve(self) -> None:
+        """Do what it does by itself, until this is cancelled."""
 
     async def stop(self) -> None:
         """Stop what it does in sessions, which are closed then."""

@@ -154,27 +154,6 @@ ENDPOINTS: tuple[_E, ...] = (
         answer=wire.Receipt,
         errors=(404, 502),
     ),
-    _E("GET", "/v1/jobs", "List jobs", workspace_routes.jobs, wire.FolderQuery, answer=wire.AllJobs),
-    _E(
-        "POST",
-        "/v1/jobs",
-        "Add a job",
-        workspace_routes.job_added,
-        body=wire.NewJobBody,
-        answer=wire.JobInfo,
-        status=201,
-    ),
-    _E("DELETE", "/v1/jobs/{job_id}", "Remove a job", workspace_routes.job_removed, status=204),
-    *(
-        _E(
-            "POST",
-            f"/v1/jobs/{{job_id}}/{verb}",
-            f"{verb.capitalize()} a job",
-            workspace_routes.job_changed,
-            answer=wire.JobInfo,
-        )
-        for verb in ("run", "pause", "resume")
-    ),
     *(each for feature in features() if feature.routes for each in load(feature.routes)),
     _E(
         "POST",

@@ -18,7 +18,6 @@ from lmtui.config import MODEL_SETTINGS, Loaded, load_config
 from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from lmtui.core.hosts import is_same_server
-from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import Form, McpServers
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import AgentRow, Session, SessionSummary
@@ -71,11 +70,11 @@ def open_folder(folder: Path, given: GivenSettings) -> Runtime:
 
 @dataclass(slots=True)
 class _OpenFolder:
-    """One folder with some flags: its runtime once it is open, and the task that runs its jobs."""
+    """One folder with some flags: its runtime once it is open, and the task that serves it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     runtime: Runtime | None = None
-    jobs: asyncio.Task[None] | None = None
+    work: asyncio.Task[None] | None = None
 
 
 class SharedControls:
@@ -209,7 +208,7 @@ class SessionHub:
             if place.runtime is None:
                 runtime = place.runtime = await asyncio.to_thread(self._open_runtime, folder, given)
                 runtime.when_opened.append(lambda session: self._follow(runtime, session))
-                place.jobs = asyncio.create_task(_run_jobs(runtime), name=f"jobs {folder}")
+                place.work = asyncio.create_task(runtime.serve(), name=f"work in {folder}")
         return place.runtime
 
     def runtime_of(self, session_id: str, folder: Path | None = None) -> Runtime | None:
@@ -343,19 +342,13 @@ class SessionHub:
         """Close every session and folder."""
         for place in list(self._places.values()):
             async with place.lock:
-                if place.jobs is not None:
-                    _ = place.jobs.cancel()
-                    await asyncio.gather(place.jobs, return_exceptions=True)
+                if place.work is not None:
+                    _ = place.work.cancel()
+                    await asyncio.gather(place.work, return_exceptions=True)
                 if place.runtime is not None:
                     runtime, place.runtime = place.runtime, None
                     await runtime.close()
         self._places.clear()
-
-
-async def _run_jobs(runtime: Runtime) -> None:
-    """Run the folder's jobs until this is cancelled; what ends them is told in the log by the feature."""
-    if Jobs in runtime.extensions:
-        await runtime.jobs.serve()
 
 
 def _real(folder: Path) -> Path:

@@ -93,7 +93,7 @@ def _implemented(member: Member) -> Any:
             async def call_async(self: RemotePort, *args: Any, **kwargs: Any) -> Any:
                 return await self._link.call_async(self._on, self._path, member, given(args, kwargs))
 
-            return _SERVE if member.full_name == "Jobs.serve" else call_async
+            return call_async
         case Kind.STREAM:
 
             def stream(self: RemotePort, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
@@ -112,13 +112,7 @@ def _nothing(self: RemotePort, *args: Any) -> None:
     """Do nothing: agents run in the host."""
 
 
-async def _serve(self: RemotePort, **options: object) -> None:
-    """Wait: the host runs the jobs."""
-    del self, options
-    await asyncio.Event().wait()
-
-
-_NOTHING, _SERVE = _nothing, _serve
+_NOTHING = _nothing
 
 
 class RemoteSession:
@@ -282,6 +276,10 @@ class RemoteHost:
     def has_waiting(self) -> bool:
         """Tell whether something waits until the connection is there again."""
         return self._link.has_waiting
+
+    async def serve(self) -> None:
+        """Wait: the host does it."""
+        await asyncio.Event().wait()
 
     async def new_session(self) -> Session:
         """Open a fresh session."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from lmtui.core.events import Outcome
-from lmtui.core.jobs import Missed
 from lmtui.core.permissions.rules import Mode
 
 SESSION_ID = r"^\d{8}_\d{6}_[0-9a-f]{6}$"
@@ -384,40 +383,6 @@ class SelectModel(FolderQuery):
     url: Annotated[str, Field(max_length=2_000)] = ""
     model: _Words = ""
     session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
-
-
-class JobInfo(Wire):
-    """A job."""
-
-    id: str
-    title: str
-    text: str
-    schedule: str
-    state: str
-    next_time: datetime | None
-    session: str
-    runs: int
-    last_outcome: str
-    last_session: str
-
-
-class AllJobs(Wire):
-    """The jobs of a folder."""
-
-    jobs: list[JobInfo]
-
-
-class NewJobBody(FolderQuery):
-    """A job; `schedule` as `lmtui schedule` takes it, empty for as soon as possible."""
-
-    text: Annotated[str, Field(min_length=1, max_length=100_000)]
-    schedule: Annotated[str, Field(max_length=200)] = ""
-    zone: Annotated[str, Field(max_length=100)] = ""
-    title: Annotated[str, Field(max_length=80)] = ""
-    session: Annotated[str, Field(pattern=SESSION_ID)] | None = None
-    mode: Mode | None = None
-    deny: Annotated[list[_Words], Field(max_length=100)] = Field(default_factory=list)
-    missed: Missed = Missed.RUN
 
 
 class Upload(Wire):

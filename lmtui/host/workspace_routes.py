@@ -1,4 +1,4 @@
-"""The routes of folders and of the host: files, tools, models, jobs, uploads."""
+"""The routes of folders and of the host: files, tools, models, uploads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import secrets
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from lmtui import __version__
 from lmtui.core.errors import SandboxError
-from lmtui.core.jobs import JobRecord, Jobs, NewJob, shown_schedule
 from lmtui.core.messages import Image, sniff
 from lmtui.core.servers import ServerFound
 from lmtui.host import wire
@@ -140,61 +138,6 @@ async def model_selected(api: ApiContext, call: ApiCall) -> wire.Receipt:
     await api.hub.switch_model(runtime, session.id, wanted.url, wanted.model)
     history = session.history()
     return wire.Receipt(seq=history[-1].seq if history else 0, is_running=session.is_running)
-
-
-async def jobs(api: ApiContext, call: ApiCall) -> wire.AllJobs:
-    """Return the jobs of a folder, or of all."""
-    folders = [api.folder(call.query.folder)] if call.query.folder else api.hub.folders
-    found: list[wire.JobInfo] = []
-    for folder in folders:
-        runtime = await api.hub.runtime(folder)
-        found += [_job(each) for each in (await runtime.jobs.read()).records]
-    return wire.AllJobs(jobs=found)
-
-
-async def job_added(api: ApiContext, call: ApiCall) -> wire.JobInfo:
-    """Add a job."""
-    body: wire.NewJobBody = call.body
-    runtime = await api.runtime(body.folder)
-    wanted = NewJob(
-        text=body.text,
-        schedule=body.schedule,
-        zone=body.zone,
-        title=body.title,
-        session=body.session or "",
-        mode=str(body.mode or ""),
-        deny=tuple(body.deny),
-        missed=body.missed,
-    )
-    return _job(await runtime.jobs.add(wanted))
-
-
-async def job_changed(api: ApiContext, call: ApiCall) -> wire.JobInfo:
-    """Run a job now, pause it or resume it."""
-    found, job_id = await _find_job(api, call.path["job_id"])
-    change: dict[str, Any] = {"run": found.run_now, "pause": found.pause, "resume": found.resume}
-    return _job(await change[call.request.url.path.rpartition("/")[2]](job_id))
-
-
-async def job_removed(api: ApiContext, call: ApiCall) -> None:
-    """Remove a job."""
-    found, job_id = await _find_job(api, call.path["job_id"])
-    _ = await found.remove(job_id)
-
-
-async def _find_job(api: ApiContext, job_id: str) -> tuple[Jobs, str]:
-    """Return where a job is, by its whole id."""
-    for folder in api.hub.folders:
-        known = (await api.hub.runtime(folder)).jobs
-        if any(each.id == job_id for each in (await known.read()).records):
-            return known, job_id
-    raise ApiError(404, "no such job", "`GET /v1/jobs` lists them.")
-
-
-def _job(job: JobRecord) -> wire.JobInfo:
-    history = job.history
-    ran = {"runs": history.runs, "last_outcome": history.last_outcome, "last_session": history.last_session}
-    return wire.filled(wire.JobInfo, job, schedule=shown_schedule(job), **ran)
 
 
 async def uploaded(api: ApiContext, call: ApiCall) -> wire.Upload:

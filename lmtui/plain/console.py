@@ -20,7 +20,6 @@ from lmtui.core.agent_events import PlanProposed
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
-from lmtui.core.jobs import Jobs
 from lmtui.core.look_alikes import approval_warning, warning
 from lmtui.core.mcp import McpServers
 from lmtui.core.permissions.dangerous_commands import Danger, dangers
@@ -387,7 +386,7 @@ class Console:
             self._plain = PlainSession(loop, host, self._terminal)
             self._commands = PlainCommands(self._plain)
             self._begin(start)
-            serving = loop.start(host.jobs.serve()) if Jobs in host.extensions else None
+            serving = loop.start(host.serve())
             if start.session_id:
                 self._follow()
             return self._talk(start.task)

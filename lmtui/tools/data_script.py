@@ -1,6 +1,6 @@
 """Looks into a table without holding it: how many rows, which columns, the first and the last rows.
 
-Runs inside the sandbox by its source, on the standard library alone (Parquet needs pyarrow there); it writes one JSON object.
+Runs inside the sandbox by its source, on the standard library alone (Parquet needs pyarrow there); it writes text.
 Formats: RFC 4180 and its relatives, JSON, JSON lines, Apache Parquet.
 """
 
@@ -16,8 +16,11 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_CELL = 120
+PROBLEM = 3  # the exit code where what is wrong with the file was written
+_ROW_CHARS, _SHOWN_COLUMNS = 2_000, 40
 _SAMPLE_ROWS = 10_000
 _SAMPLE_CHARS = 65_536
 _MAX_COLUMNS = 200
@@ -26,6 +29,18 @@ _MAX_JSON_BYTES = 50_000_000
 
 class Unreadable(Exception):
     """The file is not what its name says; the text says why."""
+
+
+class Shape(NamedTuple):
+    """What is told of a file; a column is its name, type and how many of the first `sample` rows are empty there."""
+
+    kind: str
+    rows: int
+    width: int
+    columns: list[tuple[str, str, int]]
+    sample: int
+    head: list[list[str]]
+    tail: list[list[str]]
 
 
 class Columns:
@@ -48,9 +63,9 @@ class Columns:
             else:
                 kinds.add(kind_of(value))
 
-    def told(self) -> list[list[object]]:
+    def told(self) -> list[tuple[str, str, int]]:
         """Return name, type and how many of the sample are empty."""
-        return [[name, _joined(kinds), self._empty[name]] for name, kinds in list(self._types.items())[:_MAX_COLUMNS]]
+        return [(name, _joined(kinds), self._empty[name]) for name, kinds in list(self._types.items())[:_MAX_COLUMNS]]
 
     @property
     def count(self) -> int:
@@ -79,7 +94,7 @@ def _joined(kinds: set[str]) -> str:
     return " or ".join(sorted(kinds)) if len(kinds) < 3 else "mixed"
 
 
-def look(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
+def look(path: str, rows: int, wanted: list[str]) -> Shape:
     """Return what is to be told of a file, of the `wanted` columns alone where there are some."""
     name = path.lower()
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:  # opening a pipe would block
@@ -95,7 +110,7 @@ def look(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
         return table("CSV", records(text), rows, wanted)
 
 
-def table(kind: str, found: Iterable[dict[str, object]], rows: int, wanted: list[str]) -> dict[str, object]:
+def table(kind: str, found: Iterable[dict[str, object]], rows: int, wanted: list[str]) -> Shape:
     """Return the shape of what comes row by row, its columns, its beginning and its end."""
     columns, head, tail = Columns(), [], collections.deque[dict[str, object]](maxlen=rows)
     count = 0
@@ -107,20 +122,15 @@ def table(kind: str, found: Iterable[dict[str, object]], rows: int, wanted: list
             tail.append(row)
         count += 1
     told = chosen(columns.told(), wanted)
-    names = [str(each[0]) for each in told]
-    shown = [[[_cell(row.get(name)) for name in names] for row in part] for part in (head, tail)]
-    sample = min(count, _SAMPLE_ROWS)
-    return {
-        "kind": kind, "rows": count, "width": columns.count, "columns": told, "sample": sample, "head": shown[0],
-        "tail": shown[1],
-    }  # fmt: skip
+    first, last = ([[_cell(row.get(name)) for name, *_ in told] for row in part] for part in (head, tail))
+    return Shape(kind, count, columns.count, told, min(count, _SAMPLE_ROWS), first, last)
 
 
-def chosen(columns: list[list[object]], wanted: list[str]) -> list[list[object]]:
+def chosen(columns: list[tuple[str, str, int]], wanted: list[str]) -> list[tuple[str, str, int]]:
     """Return the columns that are asked for, all where none is."""
     missing = [name for name in wanted if name not in [column[0] for column in columns]]
     if missing:
-        there = ", ".join(str(column[0]) for column in columns[:40])
+        there = ", ".join(column[0] for column in columns[:40])
         raise Unreadable(f"no column {', '.join(missing)}; there are: {there}")
     return [column for column in columns if column[0] in wanted] if wanted else columns
 
@@ -192,7 +202,7 @@ def as_row(value: object) -> dict[str, object]:
     return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {"value": value}
 
 
-def parquet(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
+def parquet(path: str, rows: int, wanted: list[str]) -> Shape:
     """Return shape, columns and the first rows, where pyarrow is there."""
     try:
         reader = importlib.import_module("pyarrow.parquet")
@@ -202,14 +212,11 @@ def parquet(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
         found = reader.ParquetFile(path)
     except ValueError as error:  # as pyarrow's own errors are
         raise Unreadable(f"it is not a Parquet file, or cut off: {error}") from error
-    columns = [[field.name, str(field.type), 0] for field in found.schema_arrow]
+    columns = [(str(field.name), str(field.type), 0) for field in found.schema_arrow]
     few = chosen(columns[:_MAX_COLUMNS], wanted)
     batch = next(found.iter_batches(rows), None)
     head = [[_cell(row.get(name)) for name, *_ in few] for row in (batch.to_pylist() if batch else [])]
-    count = found.metadata.num_rows
-    return {
-        "kind": "Parquet", "rows": count, "width": len(columns), "columns": few, "sample": 0, "head": head, "tail": [],
-    }  # fmt: skip
+    return Shape("Parquet", found.metadata.num_rows, len(columns), few, 0, head, [])
 
 
 def _cell(value: object) -> str:
@@ -218,16 +225,32 @@ def _cell(value: object) -> str:
     return line if len(line) <= MAX_CELL else f"{line[: MAX_CELL - 1]}…"
 
 
-def main(path: str, rows: str, wanted: str) -> None:
-    """Write what is to be told of a file."""
+def text_of(path: str, found: Shape) -> str:
+    """Return what is to be told of a file, in lines."""
+    lines = [f"{path}: {found.kind}, {found.rows:,} rows × {found.width:,} columns"]
+    among = f" (types and empty cells of the first {found.sample:,} rows)" if found.sample else ""
+    lines += [f"columns{among}:"] if found.columns else []
+    for name, kind, empty in found.columns:
+        lines.append(f"  {_cell(name)}: {kind or 'empty'}" + (f", {empty:,} empty" if empty else ""))
+    names = [_cell(name) for name, *_ in found.columns]
+    cut = f" (the first {_SHOWN_COLUMNS} columns)" if len(names) > _SHOWN_COLUMNS else ""
+    for title, rows in (("first rows", found.head), ("last rows", found.tail)):
+        shown = [" | ".join(row[:_SHOWN_COLUMNS])[:_ROW_CHARS] for row in (names, *rows)]
+        lines += [f"{title}{cut}:", *shown] if rows else []
+    return "\n".join(lines)
+
+
+def main(path: str, rows: str, wanted: str) -> int:
+    """Write what is to be told of a file, or what is wrong with it; return the exit code."""
     try:
-        found = look(path, int(rows), json.loads(wanted))
+        text, code = text_of(path, look(path, int(rows), json.loads(wanted))), 0
     except (Unreadable, csv.Error, RecursionError) as error:
-        found = {"problem": str(error)}
+        text, code = str(error), PROBLEM
     except OSError as error:
-        found = {"problem": error.strerror or "it cannot be read"}
-    sys.stdout.write(json.dumps(found))
+        text, code = error.strerror or "it cannot be read", PROBLEM
+    sys.stdout.write(text)
+    return code
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -16,6 +16,7 @@ from lmtui.core.permissions.rules import Access, Verdict, escape_glob
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
+from lmtui.tools.data_script import PROBLEM
 from lmtui.tools.text import TextFile, binary_kind, decode, lines_of
 from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, listed, path_argument
 
@@ -341,7 +342,6 @@ LOOK = Tool(
 
 MAX_ROWS = 50
 _TIME_S, _MEMORY_MB = 120, 1024
-_ROW_CHARS, _SHOWN_COLUMNS = 2_000, 40
 
 
 class DataViewArguments(Arguments):
@@ -361,53 +361,12 @@ async def _view(arguments: DataViewArguments, context: ToolContext) -> ToolResul
     result = await context.sandbox.run_command(command, timeout_s=_TIME_S, memory_mb=_MEMORY_MB)
     if result.is_timed_out:
         raise ToolError(f"{arguments.path} is not read through within {_TIME_S} s", "Use python or shell on a part of it.")
-    found = _read_view(result.output)
-    if found is None:
-        raise ToolError(f"{arguments.path} could not be looked into (exit code {result.exit_code}): {result.output[:300]}")
-    if problem := found.get("problem"):
-        raise ToolError(f"{arguments.path}: {sanitize_line(str(problem))}")
-    return ToolResult("\n".join(_lines(arguments.path, found)), f"{found.get('rows', 0):,} × {found.get('width', 0)}")
-
-
-def _read_view(output: str) -> dict[str, object] | None:
-    """Return what the script wrote, None where it is something else."""
-    try:
-        found, _ = json.JSONDecoder().raw_decode(output)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _lines(path: str, found: dict[str, object]) -> list[str]:
-    columns = [each for each in _list(found.get("columns")) if isinstance(each, list) and len(each) == 3]
-    names = [sanitize_line(str(name)) for name, _, _ in columns]
-    lines = [f"{path}: {found.get('kind')}, {found.get('rows', 0):,} rows × {found.get('width', 0):,} columns"]
-    sample = found.get("sample")
-    if columns:
-        among = f" (types and empty cells of the first {sample:,} rows)" if isinstance(sample, int) and sample else ""
-        lines.append(f"columns{among}:")
-        lines += [_column(sanitize_line(str(name)), kind, empty) for name, kind, empty in columns]
-    head, tail = _list(found.get("head")), _list(found.get("tail"))
-    lines += _table("first rows", names, head) + _table("last rows", names, tail)
-    return lines
-
-
-def _column(name: str, kind: object, empty: object) -> str:
-    return f"  {name}: {sanitize_line(str(kind)) or 'empty'}" + (
-        f", {empty:,} empty" if isinstance(empty, int) and empty else ""
-    )
-
-
-def _table(title: str, names: Sequence[str], rows: Sequence[object]) -> list[str]:
-    if not rows:
-        return []
-    cut = f" (the first {_SHOWN_COLUMNS} columns)" if len(names) > _SHOWN_COLUMNS else ""
-    shown = [" | ".join(sanitize_line(str(cell)) for cell in _list(row)[:_SHOWN_COLUMNS])[:_ROW_CHARS] for row in rows]
-    return [f"{title}{cut}:", " | ".join(names[:_SHOWN_COLUMNS])[:_ROW_CHARS], *shown]
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+    text = sanitize(result.output)
+    if result.exit_code == PROBLEM:
+        raise ToolError(f"{arguments.path}: {sanitize_line(text)}")
+    if result.exit_code != 0:
+        raise ToolError(f"{arguments.path} could not be looked into (exit code {result.exit_code}): {text[:300]}")
+    return ToolResult(text, text.partition("\n")[0].rpartition(", ")[2])
 
 
 DATA_VIEW = Tool(

@@ -10,8 +10,7 @@ from enum import StrEnum
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged, PlanDecided, PlanProposed, WaitSet
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, step_id
-from lmtui.core.jobs import JobsChanged, WaitingJob
+from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, WaitingChanged, WaitingTask, step_id
 from lmtui.core.messages import Role
 from lmtui.core.model_events import ModelLoaded, ModelLoading, VisionChanged
 from lmtui.core.plan import Plan
@@ -344,7 +343,7 @@ class SessionWork:
     plan: Plan = field(default_factory=Plan)
     planning: PlanMode = field(default_factory=PlanMode)
     agents: Agents = field(default_factory=Agents)
-    jobs: tuple[WaitingJob, ...] = ()
+    jobs: tuple[WaitingTask, ...] = ()
     background: tuple[BackgroundCommand, ...] = ()
     changed_files: ChangedFiles = field(default_factory=ChangedFiles)
     unmerged: int = 0  # unmerged files of try mode
@@ -356,7 +355,7 @@ class SessionWork:
         match event:
             case events.PlanChanged():
                 self.plan = event.plan
-            case JobsChanged():
+            case WaitingChanged():
                 self.jobs = event.jobs
             case BackgroundChanged():
                 self.background = event.commands

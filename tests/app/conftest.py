@@ -16,6 +16,7 @@ from lmtui.config import Config
 from lmtui.core.events import Event, ModelChanged, ToolCallFinished
 from lmtui.core.sessions import Session
 from lmtui.features.jobs.service import WorkspaceJobs
+from lmtui.features.jobs.values import Jobs
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 
@@ -36,14 +37,15 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def jobs_of(runtime: Runtime) -> WorkspaceJobs:
-    assert isinstance(runtime.jobs, WorkspaceJobs)
-    return runtime.jobs
+    jobs = runtime.extensions[Jobs]
+    assert isinstance(jobs, WorkspaceJobs)
+    return jobs
 
 
 async def one_pass(runtime: Runtime) -> None:
     """Run the jobs that are due."""
     async with asyncio.timeout(30):
-        await runtime.jobs.serve(until_empty=True)
+        await jobs_of(runtime).serve(until_empty=True)
 
 
 async def until(is_so: Callable[[], object], limit_s: float = 30) -> None:

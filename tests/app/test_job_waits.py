@@ -10,10 +10,10 @@ import pytest
 from lmtui.app.host import Runtime
 from lmtui.app.reports import list_sessions
 from lmtui.core.agent_events import WaitSet
-from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
+from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord, Jobs
 from lmtui.models.demo_scripts import ScriptedTurn
 from tests.app.conftest import DONE, Open, Serve, jobs_of, one_pass, run
 
@@ -24,7 +24,7 @@ WAITS = ScriptedTurn("WAIT: in 2h: the build")
 
 
 async def wakes(runtime: Runtime) -> list[JobRecord]:
-    return [each for each in (await runtime.jobs.read()).records if each.kind is JobKind.WAKE]
+    return [each for each in (await runtime.extensions[Jobs].read()).records if each.kind is JobKind.WAKE]
 
 
 async def killed_behind_its_wait(runtime: Runtime) -> EngineSession:
@@ -56,7 +56,7 @@ async def test_a_lost_wait_that_is_due_goes_on_at_once(workspace: Path, open_one
     server = await serve(ScriptedTurn("WAIT: in 1s: the build"), DONE)
     await killed_behind_its_wait(open_one(server.url))
     next_life = open_one(server.url)
-    task = asyncio.ensure_future(next_life.jobs.serve())
+    task = asyncio.ensure_future(next_life.serve())
     try:
         async with asyncio.timeout(PATIENCE_S):
             while list_sessions(workspace)[0].state != "done":

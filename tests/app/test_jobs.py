@@ -14,10 +14,10 @@ from lmtui.app.host import Runtime
 from lmtui.app.reports import list_sessions, session_events
 from lmtui.core.errors import JobsError, UsageError
 from lmtui.core.events import ModeChanged, ToolCallFinished, TurnEnded
-from lmtui.core.jobs import JobHistory, JobPolicy, JobRecord, NewJob
 from lmtui.core.permissions.rules import Mode
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.service import new_record
+from lmtui.features.jobs.values import JobHistory, JobPolicy, JobRecord, Jobs, NewJob
 from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.paths import inbox_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, one_pass, run
@@ -29,7 +29,7 @@ PATIENCE_S = 30.0
 
 
 async def serve_until(runtime: Runtime, is_so: Callable[[], bool]) -> None:
-    task = asyncio.ensure_future(runtime.jobs.serve())
+    task = asyncio.ensure_future(runtime.serve())
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not is_so():
@@ -40,14 +40,14 @@ async def serve_until(runtime: Runtime, is_so: Callable[[], bool]) -> None:
 
 
 async def the_job(runtime: Runtime, number: int = 0) -> JobRecord:
-    return (await runtime.jobs.read()).records[number]
+    return (await runtime.extensions[Jobs].read()).records[number]
 
 
 async def test_a_job_runs_as_a_session_of_its_own_that_is_named_after_it_and_let_go_of(
     workspace: Path, open_one: Open, serve: Serve
 ) -> None:
     runtime = open_one((await serve(DONE)).url)
-    await runtime.jobs.add(NewJob(text="say hello\nto everyone", title="Hello"))
+    await runtime.extensions[Jobs].add(NewJob(text="say hello\nto everyone", title="Hello"))
     await one_pass(runtime)
     job = await the_job(runtime)
     assert (job.history.runs, job.history.last_outcome, job.due, job.state) == (1, "done", None, "done")
@@ -59,11 +59,11 @@ async def test_a_job_runs_as_a_session_of_its_own_that_is_named_after_it_and_let
 
 async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspace: Path, open_one: Open, serve: Serve) -> None:
     runtime = open_one((await serve(WRITE, DONE)).url)
-    await runtime.jobs.add(NewJob(text="write", mode="manual"))
+    await runtime.extensions[Jobs].add(NewJob(text="write", mode="manual"))
     await one_pass(runtime)
     assert (await the_job(runtime)).history.last_outcome == "blocked"
     assert not (workspace / "a.txt").exists()
-    await runtime.jobs.add(NewJob(text="write", mode="manual", allow=("Write(a.txt)",)))
+    await runtime.extensions[Jobs].add(NewJob(text="write", mode="manual", allow=("Write(a.txt)",)))
     await one_pass(runtime)
     assert (await the_job(runtime, 1)).history.last_outcome == "done"
     assert (workspace / "a.txt").read_text() == "one\n"
@@ -91,24 +91,24 @@ def events_of(workspace: Path, session_id: str, kind: type[ToolCallFinished]) ->
 )
 async def test_what_cannot_be_a_job_is_refused(workspace: Path, open_one: Open, wanted: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        await open_one().jobs.add(NewJob(**wanted))
+        await open_one().extensions[Jobs].add(NewJob(**wanted))
     assert not (workspace / ".lmagent").exists()
 
 
 async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(open_one: Open, serve: Serve) -> None:
     runtime = open_one((await serve(DONE)).url)
-    job = await runtime.jobs.add(NewJob(text="later", schedule="daily 03:00", title="Later"))
-    assert not (await runtime.jobs.pause(job.id[-5:])).is_enabled
+    job = await runtime.extensions[Jobs].add(NewJob(text="later", schedule="daily 03:00", title="Later"))
+    assert not (await runtime.extensions[Jobs].pause(job.id[-5:])).is_enabled
     await one_pass(runtime)
-    assert (await runtime.jobs.resume("Later")).due == job.due
-    await runtime.jobs.run_now(job.id)
+    assert (await runtime.extensions[Jobs].resume("Later")).due == job.due
+    await runtime.extensions[Jobs].run_now(job.id)
     await one_pass(runtime)
     assert (await the_job(runtime)).history.runs == 1
     assert (await the_job(runtime)).due == job.due
-    await runtime.jobs.remove(job.id)
-    assert (await runtime.jobs.read()).records == ()
+    await runtime.extensions[Jobs].remove(job.id)
+    assert (await runtime.extensions[Jobs].read()).records == ()
     with pytest.raises(JobsError, match="no job"):
-        await runtime.jobs.remove(job.id)
+        await runtime.extensions[Jobs].remove(job.id)
 
 
 async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_back(
@@ -145,7 +145,7 @@ async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_sessio
     slow = ScriptedTurn("I begin now and shall be long about it, word after word, until somebody stops me here.", rate=5.0)
     server = await serve(slow, DONE)
     first = open_one(server.url)
-    await first.jobs.add(NewJob(text="be long"))
+    await first.extensions[Jobs].add(NewJob(text="be long"))
     await serve_until(first, lambda: bool(server.open_streams))
     job = await the_job(first)
     assert (job.claim, job.history.attempts, job.history.runs) == ("", 0, 0)
@@ -192,7 +192,7 @@ async def test_after_its_run_a_session_has_the_mode_that_it_had(workspace: Path,
     session = await runtime.new_session()
     await run(session, "begin")
     await session.close()
-    await runtime.jobs.add(NewJob(text="write", session=session.id, mode="auto"))
+    await runtime.extensions[Jobs].add(NewJob(text="write", session=session.id, mode="auto"))
     await one_pass(runtime)
     assert (workspace / "a.txt").exists()
     assert (await runtime.open_session(session.id)).mode is Mode.MANUAL
@@ -218,7 +218,7 @@ async def test_a_job_with_a_policy_waits_until_its_session_is_closed(
     runtime = open_one((await serve(DONE, DONE)).url)
     session = await runtime.new_session()
     await run(session, "begin")
-    await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
+    await runtime.extensions[Jobs].add(NewJob(text="go on", session=session.id, **policy))
     await one_pass(runtime)
     job = await the_job(runtime)
     assert (job.history.runs, job.history.attempts, job.claim) == (0, 0, "")
@@ -240,8 +240,8 @@ async def test_two_jobs_of_one_session_run_one_behind_the_other(workspace: Path,
     await run(session, "begin")
     await session.close()
     for mode in ("auto", "manual"):
-        await runtime.jobs.add(NewJob(text=f"go on: {mode}", session=session.id, mode=mode))
-    await serve_until(runtime, lambda: sum(each.history.runs for each in runtime.jobs.known) == 2)
+        await runtime.extensions[Jobs].add(NewJob(text=f"go on: {mode}", session=session.id, mode=mode))
+    await serve_until(runtime, lambda: [each.history.runs for each in runtime.extensions[Jobs].known] == [1, 1])
     events = [each.event for each in session_events(workspace, session.id)]
     marks = [each.mode if isinstance(each, ModeChanged) else each.kind for each in events]
     shown = [mark for mark in marks if mark in (*Mode, "turn_started", "turn_ended")]
@@ -252,12 +252,12 @@ async def test_two_jobs_of_one_session_run_one_behind_the_other(workspace: Path,
 async def test_a_stop_while_the_scheduler_enters_leaves_it_free(open_one: Open) -> None:
     runtime = open_one()
     for delay_s in (0.0, 0.0, 0.001):
-        task = asyncio.ensure_future(runtime.jobs.serve())
+        task = asyncio.ensure_future(runtime.serve())
         await asyncio.sleep(delay_s)
         task.cancel()
         await asyncio.wait({task})
         assert task.cancelled()
-    assert not runtime.jobs.is_scheduled()
+    assert not runtime.extensions[Jobs].is_scheduled()
     await one_pass(runtime)
 
 
@@ -271,7 +271,7 @@ async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
     told: list[str] = []
     jobs_of(careful).on_problem = told.append
     await one_pass(careful)
-    assert (await careful.jobs.read()).records == ()
+    assert (await careful.extensions[Jobs].read()).records == ()
     assert len(told) == 1
     trusting = open_one(server.url, inbox="on")
     await one_pass(trusting)
@@ -284,10 +284,10 @@ async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_
     holder, other = open_one(server.url), open_one(server.url)
     session = await holder.new_session()
     await run(session)
-    other_serving = asyncio.ensure_future(other.jobs.serve())
+    other_serving = asyncio.ensure_future(other.serve())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not any(job.due and job.due < datetime.now(UTC) for job in other.jobs.known):
+            while not any(job.due and job.due < datetime.now(UTC) for job in other.extensions[Jobs].known):
                 await asyncio.sleep(0.05)
         assert not (await the_job(other)).claim
         await serve_until(holder, lambda: len(server.requests) == 2)
@@ -305,7 +305,7 @@ async def test_a_session_that_the_user_opens_while_its_job_opens_it_is_the_users
     session = await runtime.new_session()
     await run(session, "begin")
     await session.close()
-    job = await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
+    job = await runtime.extensions[Jobs].add(NewJob(text="go on", session=session.id, **policy))
 
     async def began(*_: object) -> None:
         assert not policy

@@ -13,9 +13,9 @@ from lmtui.config import Config
 from lmtui.core.connection_profiles import PoolEntry, parse_pool
 from lmtui.core.errors import ConfigError
 from lmtui.core.events import RetryScheduled
-from lmtui.core.jobs import NewJob
+from lmtui.features.jobs.values import Jobs, NewJob
 from lmtui.models.demo_scripts import FaultKind, ScriptedFault, ScriptedTurn
-from tests.app.conftest import DONE, Open, Serve, run
+from tests.app.conftest import DONE, Open, Serve, jobs_of, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -27,8 +27,8 @@ async def attempts(runtime: Runtime, _: Path) -> None:
 
 async def jobs(runtime: Runtime, _: Path) -> None:
     for number in range(4):
-        await runtime.jobs.add(NewJob(text=f"say hello {number}"))
-    await runtime.jobs.serve(until_empty=True)
+        await runtime.extensions[Jobs].add(NewJob(text=f"say hello {number}"))
+    await jobs_of(runtime).serve(until_empty=True)
 
 
 async def test_a_failover_is_told_as_a_retry_that_names_both_servers(open_one: Open, serve: Serve) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.jobs import JobRecord
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.service import new_record
+from lmtui.features.jobs.values import JobRecord
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 

@@ -15,6 +15,7 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.core.errors import ClosedToNetwork, UsageError
 from lmtui.core.mcp import McpServers, ServerState
 from lmtui.core.sessions import SessionHost
+from lmtui.features.jobs.values import Jobs
 from lmtui.host import attach, rpc
 from lmtui.host.connect import Target
 from lmtui.host.remote import RemoteHost
@@ -170,7 +171,7 @@ async def test_an_attached_screen_does_nothing_to_what_is_the_users_own(start: S
     (known,) = runtime.extensions[McpServers].servers()
     assert unanswered == {"/goal touch ran", "/mcp on evil", "/mcp yes evil", "/promote tool.py f"}
     assert (known.state, session.goals.listed(), (host.folder / "ran").exists()) == (ServerState.WAITING, (), False)
-    assert runtime.jobs.known == ()
+    assert runtime.extensions[Jobs].known == ()
 
 
 def test_each_command_is_one_that_is_refused_to_the_network_or_one_that_is_open() -> None:

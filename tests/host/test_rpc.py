@@ -61,7 +61,7 @@ def test_what_a_port_takes_and_returns_can_be_sent(member: Member) -> None:
 
 def test_what_only_the_process_with_the_sessions_can_do_is_kept_back() -> None:
     kept = {each.full_name for each in _all_members() if "kept_back" in each.marks}
-    assert {"SessionHost.start_demo", "SessionHost.close", "Jobs.serve", "BackgroundCommands.close"} <= kept
+    assert {"SessionHost.start_demo", "SessionHost.close", "SessionHost.serve", "BackgroundCommands.close"} <= kept
     assert all("kept_back" in each.marks for each in _all_members() if each.name == "run_agents_in")
 
 

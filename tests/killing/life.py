@@ -18,10 +18,11 @@ from lmtui.app.connection import AskedModel
 from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.events import ROOT, ApprovalRequested, Envelope, Outcome, TurnEnded, TurnReason
-from lmtui.core.jobs import JobKind, NewJob
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer, Session
 from lmtui.engine.session import EngineSession
+from lmtui.features.jobs.service import WorkspaceJobs
+from lmtui.features.jobs.values import JobKind, Jobs, NewJob
 from tests.killing.script import ENDS, JOB, JOBS_END, PLAN, TASK, WAIT
 
 NEVER, JOB_END = "never", "job_end"
@@ -57,9 +58,9 @@ async def live(folder: Path, url: str, place: str) -> None:
     try:
         for task in (PLAN, WAIT, TASK):
             await _work(runtime, task)
-        read = await runtime.jobs.read()
+        read = await runtime.extensions[Jobs].read()
         if not any(each.kind is JobKind.TASK for each in read.records):
-            await runtime.jobs.add(NewJob(text=JOB, mode="auto"))
+            await runtime.extensions[Jobs].add(NewJob(text=JOB, mode="auto"))
         await _serve(runtime)
     finally:
         await runtime.close()
@@ -67,10 +68,12 @@ async def live(folder: Path, url: str, place: str) -> None:
 
 async def _serve(runtime: Runtime) -> None:
     """Run the job, and wake what waits when it is time."""
+    jobs = runtime.extensions[Jobs]
+    assert isinstance(jobs, WorkspaceJobs)
     async with asyncio.timeout(_SLEEP_S):
         while True:
-            await runtime.jobs.serve(until_empty=True)
-            if all(each.due is None for each in (await runtime.jobs.read()).records):
+            await jobs.serve(until_empty=True)
+            if all(each.due is None for each in (await jobs.read()).records):
                 return
             await asyncio.sleep(0.1)
 

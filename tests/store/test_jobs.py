@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord, Missed
 from lmtui.features.jobs.job_table import JobFile, ServingLock
+from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord, Missed
 from lmtui.features.pipeline.plan_queue import PipelineFile
 from lmtui.paths import workspace_state_dir
 

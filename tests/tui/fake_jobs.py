@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from lmtui.core.errors import UsageError
-from lmtui.core.jobs import JobRecord, JobsRead, NewJob
+from lmtui.features.jobs.values import JobRecord, JobsRead, NewJob
 
 
 class FakeJobs:
-    """Implements `core.jobs.Jobs`."""
+    """Implements `features.jobs.values.Jobs`."""
 
     def __init__(self) -> None:
         self.known: list[JobRecord] = []

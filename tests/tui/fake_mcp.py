@@ -15,9 +15,11 @@ from lmtui.core.project_checks import WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.skills import Skills
 from lmtui.features.batch.values import WorkspaceBatches
+from lmtui.features.jobs.values import Jobs
 from lmtui.features.pipeline.values import WorkspacePipeline
 from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
 from tests.tui.fake_batches import FakeBatches
+from tests.tui.fake_jobs import FakeJobs
 from tests.tui.fake_memory import FakeMemory
 from tests.tui.fake_pipeline import FakePipeline
 from tests.tui.fake_prompt_files import FakePromptFiles
@@ -127,13 +129,14 @@ class FakeExtensions:
         self.usage = FakeUsage()
         self.memory = FakeMemory()
         self.batches = FakeBatches()
+        self.jobs = FakeJobs()
 
     @property
     def offered(self) -> dict[type, Any]:
         return {
             McpServers: self.mcp, Skills: self.skills, PromptFiles: self.prompts, WorkspaceChecks: self.checks,
             WorkspacePipeline: self.pipeline, Projects: self.projects, UsageReports: self.usage,
-            WorkspaceMemory: self.memory, WorkspaceBatches: self.batches,
+            WorkspaceMemory: self.memory, WorkspaceBatches: self.batches, Jobs: self.jobs,
         }  # fmt: skip
 
     @property

@@ -26,7 +26,6 @@ from tests.fakes import FakeBackground
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_attempts import FakeAttempts
 from tests.tui.fake_files import FakeFiles
-from tests.tui.fake_jobs import FakeJobs
 from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_plans import FakePlans
 from tests.tui.fake_prompt_files import FakePromptsInUse
@@ -434,7 +433,6 @@ class FakeHost:
         self.files = FakeFiles(self.workspace)
         self.settings = FakeSettings()
         self.archive = FakeArchive(self)
-        self.jobs = FakeJobs()
         self.attempts = FakeAttempts()
         self.guide = FakeGuide()
         self._numbers = itertools.count(1)
@@ -443,6 +441,9 @@ class FakeHost:
     def session(self) -> FakeSession:
         """Return the session opened last."""
         return list(self.opened.values())[-1]
+
+    async def serve(self) -> None:
+        await self.extensions.jobs.serve()
 
     async def new_session(self) -> FakeSession:
         return self._add(self.kind(f"20260314_1402{next(self._numbers):02}_abc123", clock=self.clock))

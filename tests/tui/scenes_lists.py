@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from lmtui.core.folders import KnownProject
-from lmtui.core.jobs import JobHistory, JobKind, JobPolicy, JobRecord
 from lmtui.core.mcp import Form
 from lmtui.core.sessions import AgentRow, SessionSummary
+from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord
 from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
 from tests.tui.driving import Driver
 from tests.tui.fake_batches import PROGRESS, ROWS
@@ -157,7 +157,7 @@ async def batch(driver: Driver) -> None:
 
 async def jobs(driver: Driver) -> None:
     """Six jobs: one runs, one waits for a build, one is paused."""
-    driver.host.jobs.known = some_jobs(START)
+    driver.host.extensions.jobs.known = some_jobs(START)
     await at_list(driver, "/jobs", "JobList", "Nightly", "home", "down", "down")
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
-from lmtui.core.jobs import JobsChanged, WaitingJob
+from lmtui.core.events import WaitingChanged, WaitingTask
 from lmtui.core.messages import Role
 from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
 from tests.tui.driving import Driver
@@ -48,8 +48,8 @@ def send_agents(session: FakeSession) -> None:
     session.emit(events.MessageAdded(agent="reviewer", role=Role.ASSISTANT, text="Two things to change, both small."))
     session.emit(AgentFinished(agent="reviewer", outcome="done", summary="two things to change"))
     session.ask("q1", "python -m atheris fuzz.py -runs=1000", agent="fuzzer")
-    nightly = WaitingJob("j1", "nightly tests", "daily 02:00", START + timedelta(hours=12))
-    session.emit(JobsChanged(jobs=(nightly, WaitingJob("j2", "mirror", "every 30m"))))
+    nightly = WaitingTask("j1", "nightly tests", "daily 02:00", START + timedelta(hours=12))
+    session.emit(WaitingChanged(jobs=(nightly, WaitingTask("j2", "mirror", "every 30m"))))
 
 
 async def planned(driver: Driver) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import Ask, Command, CommandContext, OpenView, Output, Result, Scope
-from lmtui.core.jobs import NewJob, job_lines
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.times import LocalZone, moment_text
+from lmtui.features.jobs.values import Jobs, NewJob, job_lines
 
 SCOPE = "jobs"
 
@@ -20,7 +20,7 @@ async def show_jobs(context: CommandContext, _: str) -> OpenView:
     """List the jobs."""
 
     async def lines() -> Iterable[str]:
-        read = await context.host.jobs.read()
+        read = await context.host.extensions[Jobs].read()
         return (*job_lines(read.records, context.now()), "change them with `lmtui submit` and `lmtui jobs` in a shell")
 
     return OpenView("jobs.show", text=lines)
@@ -30,7 +30,7 @@ async def add_job(context: CommandContext, text: str) -> Result:
     """Let a task run by itself; what is not said is asked."""
 
     async def add(task: str, schedule: str) -> Output:
-        job = await context.host.jobs.add(NewJob(text=task, schedule=schedule))
+        job = await context.host.extensions[Jobs].add(NewJob(text=task, schedule=schedule))
         when = moment_text(job.due, context.now(), LocalZone()) if job.due is not None else "at the next start"
         return Output((f"job {job.id}: {sanitize_line(job.title)}, {when}; anything that needs approval is denied",))
 
@@ -41,6 +41,12 @@ async def add_job(context: CommandContext, text: str) -> Result:
     if task:
         return await add(task, schedule)
     return Ask("NEW JOB: TASK", ask_when, placeholder="a task, as you would type it")
+
+
+async def _status(context: CommandContext) -> tuple[str, str]:
+    offers = context.host.extensions
+    records = (await offers[Jobs].read()).records if Jobs in offers else ()
+    return "jobs", str(len(records) or "")
 
 
 def split_schedule(text: str) -> tuple[str, str]:
@@ -54,7 +60,7 @@ def split_schedule(text: str) -> tuple[str, str]:
 
 COMMANDS: tuple[Command, ...] = (
     Command("jobs.show", Scope.WORKBENCH, "Jobs", "List scheduled jobs; run, pause or remove one, or open its last session.",
-        slash=("jobs",), handler=show_jobs, instead="`lmtui jobs`"),
+        slash=("jobs",), handler=show_jobs, status=_status, instead="`lmtui jobs`"),
     Command("jobs.add", Scope.WORKBENCH, "New job", "Schedule a task: now, or at a time such as daily 09:00.",
         slash=("submit",), argument="[daily 09:00: task]", handler=add_job, instead='`lmtui submit "TASK"`'),
     Command("jobs.new", SCOPE, "New", "Create a job.", ("n",), "new"),

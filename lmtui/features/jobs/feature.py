@@ -7,13 +7,13 @@ from lmtui.registry import Feature, Subcommand
 _SUBCOMMANDS = "lmtui.features.jobs.subcommands"
 FEATURE = Feature(
     service="lmtui.features.jobs.service:WorkspaceJobs",
-    events=("lmtui.core.jobs",),
     tools=("lmtui.features.jobs.tools:GET_TIME", "lmtui.features.jobs.tools:WAIT"),
     subcommands=(
         Subcommand('submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]', f"{_SUBCOMMANDS}:submit"),
         Subcommand("jobs", f"{_SUBCOMMANDS}:jobs"),
         Subcommand("scheduler", f"{_SUBCOMMANDS}:scheduler"),
     ),
+    routes="lmtui.features.jobs.routes:ROUTES",
     commands="lmtui.features.jobs.commands:COMMANDS",
     controller="lmtui.features.jobs.screens:JobController",
 )

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.core.jobs import MAX_TEXT_CHARS
 from lmtui.core.sanitize import sanitize_line
+from lmtui.features.jobs.values import MAX_TEXT_CHARS
 from lmtui.plain_files import open_own, own_folder
 
 SUFFIX = ".task"

@@ -6,12 +6,12 @@ import asyncio
 
 from lmtui.core.errors import Fault, LmtuiError, ProviderError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
-from lmtui.core.jobs import JobKind, JobPolicy, JobRecord
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Policy
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.scheduler import Began, RunEnd
+from lmtui.features.jobs.values import JobKind, JobPolicy, JobRecord
 from lmtui.features.service import FeatureHost
 from lmtui.store.session_logs import SessionStore
 

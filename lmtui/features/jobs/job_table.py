@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import JobRecord, JobsRead
+from lmtui.features.jobs.values import JobRecord, JobsRead
 from lmtui.paths import workspace_state_dir
 from lmtui.store.index_file import IndexFile
 

@@ -14,10 +14,10 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import JobRecord, JobsRead
-from lmtui.features.jobs import claims
+from lmtui.features.jobs import schedules
 from lmtui.features.jobs.inbox_folder import InboxFolder
 from lmtui.features.jobs.job_table import JobFile
+from lmtui.features.jobs.values import JobRecord, JobsRead
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -115,7 +115,7 @@ class Scheduler:
         try:
             for nap_s in _ENTRY_NAPS_S:
                 if await self._take_over():
-                    await self._change(lambda records: [*claims.started_up(records, self._deps.clock.wall())])
+                    await self._change(lambda records: [*schedules.started_up(records, self._deps.clock.wall())])
                     break
                 await asyncio.sleep(nap_s)
             while True:
@@ -171,10 +171,10 @@ class Scheduler:
     def _changes(self, records: Sequence[JobRecord]) -> Sequence[JobRecord]:
         """Return the jobs that are claimed, and those whose run died."""
         deps = self._deps
-        found = {job.id: job for job in claims.recovered(records, tuple(self._running), deps.could_run)}
+        found = {job.id: job for job in schedules.recovered(records, tuple(self._running), deps.could_run)}
         free, now = [found.get(job.id, job) for job in records], deps.clock.wall()
         most = MOST_AT_ONCE - len(self._running)
-        found |= {job.id: job for job in claims.claim_due(free, now, deps.new_claim, self._may_take, most)}
+        found |= {job.id: job for job in schedules.claim_due(free, now, deps.new_claim, self._may_take, most)}
         return [*found.values()]
 
     def _may_take(self, record: JobRecord) -> bool:
@@ -184,7 +184,7 @@ class Scheduler:
         """Run a claimed job and write down how it ended; stopped, its claim is given back."""
 
         async def began(session_id: str, seq: int) -> None:
-            if not await self._update(record, lambda job: claims.begun(job, session_id, seq)):
+            if not await self._update(record, lambda job: schedules.begun(job, session_id, seq)):
                 raise JobsError(f"job {record.id} is not this process's any more", "Another lmtui runs it.")
 
         end = RunEnd("failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where")
@@ -206,19 +206,19 @@ class Scheduler:
     async def _finish(self, record: JobRecord, end: RunEnd) -> None:
         now = self._deps.clock.wall()
         if end.is_busy:
-            await self._update(record, claims.given_back)
+            await self._update(record, schedules.given_back)
         elif end.is_away:
-            await self._update(record, lambda job: claims.put_off(job, end.outcome, now))
+            await self._update(record, lambda job: schedules.put_off(job, end.outcome, now))
         else:
-            await self._update(record, lambda job: claims.ended(job, end.outcome, now))
+            await self._update(record, lambda job: schedules.ended(job, end.outcome, now))
             if not end.outcome.startswith("error"):
-                await self._change(lambda records: [*claims.server_is_back(records, now)])
+                await self._change(lambda records: [*schedules.server_is_back(records, now)])
 
     def _nap_s(self) -> float:
         """Return how long nothing is due, in short naps: a clock that is set, or a sleep of the machine, is noticed."""
         if not self._read.records:
             return EMPTY_NAP_S
-        due = claims.next_due(self._read.records)
+        due = schedules.next_due(self._read.records)
         left_s = (due - self._deps.clock.wall()).total_seconds() if due is not None else NAP_S
         return min(NAP_S, max(left_s, 0.05)) if left_s > 0 else NAP_S
 
@@ -227,7 +227,7 @@ class Scheduler:
         inbox, now = self._deps.inbox, self._deps.clock.wall()
         if self._serves and inbox is not None and inbox.has_news():
             return False
-        return not any(claims.is_due(job, now) and self._may_take(job) for job in self._read.records)
+        return not any(schedules.is_due(job, now) and self._may_take(job) for job in self._read.records)
 
     async def _end(self) -> None:
         """Stop what runs; each gives its claim back."""

@@ -10,10 +10,10 @@ from typing import ClassVar
 from textual.binding import BindingType
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.jobs import JobRecord, Jobs
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.features.jobs.commands import SCOPE
+from lmtui.features.jobs.values import JobRecord, Jobs
 from lmtui.tui.commands import Command, Scope, bindings, command
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad
 from lmtui.tui.modals.list_dialog import ListDialog
@@ -180,7 +180,7 @@ class JobController(FeatureController):
 
     async def _serve(self) -> None:
         try:
-            await self.host.jobs.serve()
+            await self.host.serve()
         except LmtuiError as error:
             self.workbench.say(error.full_text(), "error")
         except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
@@ -189,7 +189,7 @@ class JobController(FeatureController):
             self.workbench.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
 
     def _show(self) -> None:
-        _ = self.workbench.app.push_screen(JobList(self.host.jobs, self.workbench.now), self._chosen)
+        _ = self.workbench.app.push_screen(JobList(self.host.extensions[Jobs], self.workbench.now), self._chosen)
 
     def _chosen(self, chosen: str | None) -> None:
         if chosen == NEW:

@@ -14,20 +14,7 @@ from pathlib import Path
 from lmtui.command_line import CheckRow
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.errors import JobsError, UsageError
-from lmtui.core.events import ROOT, Envelope, Event, Level, Notice, TurnStarted
-from lmtui.core.jobs import (
-    MAX_TEXT_CHARS,
-    MAX_TITLE_CHARS,
-    JobKind,
-    JobPolicy,
-    JobRecord,
-    Jobs,
-    JobsChanged,
-    JobsRead,
-    NewJob,
-    WaitingJob,
-    shown_schedule,
-)
+from lmtui.core.events import ROOT, Envelope, Event, Level, Notice, TurnStarted, WaitingChanged, WaitingTask
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.sanitize import sanitize_line
@@ -38,16 +25,29 @@ from lmtui.features.jobs.job_runs import JobRuns, job_policy
 from lmtui.features.jobs.job_table import JobFile, ServingLock
 from lmtui.features.jobs.scheduler import MOST_INTERVAL_S, Scheduler, SchedulerDeps
 from lmtui.features.jobs.schedules import first_time, read_schedule
+from lmtui.features.jobs.values import (
+    MAX_TEXT_CHARS,
+    MAX_TITLE_CHARS,
+    JobKind,
+    JobPolicy,
+    JobRecord,
+    Jobs,
+    JobsRead,
+    NewJob,
+    shown_schedule,
+)
 from lmtui.features.service import FeatureHost, WorkspaceFeature, index_row
 from lmtui.paths import inbox_dir
 from lmtui.store.session_logs import SessionStore
 from lmtui.store.summaries import OpenWaits, open_wait
 
 
-def told(records: Sequence[JobRecord]) -> JobsChanged:
+def told(records: Sequence[JobRecord]) -> WaitingChanged:
     """Return the jobs as the plan panel shows them: those that run or will."""
     shown = [each for each in records if each.claim or each.due]
-    return JobsChanged(jobs=tuple(WaitingJob(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
+    return WaitingChanged(
+        jobs=tuple(WaitingTask(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown)
+    )
 
 
 def shown_time(job: JobRecord) -> datetime | None:
@@ -61,7 +61,7 @@ def problems(read: JobsRead) -> list[str]:
 
 
 class WorkspaceJobs(WorkspaceFeature):
-    """Implements `core.jobs.Jobs`; what changes and what goes wrong is told to the sessions that are open.
+    """Implements `Jobs`; what changes and what goes wrong is told to the sessions that are open.
 
     `on_problem` gets a line for the user.
     """
@@ -141,6 +141,11 @@ class WorkspaceJobs(WorkspaceFeature):
         return lambda: self._listeners.remove(listener)
 
     async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+        """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
+
+        While another process serves the folder, only jobs of sessions that are open here are run.  `interval_s` is how long it
+        relies on being told of changes (0: the default, 60).  Cancelled, what runs is stopped and saved; the next reruns it.
+        """
         if self._task is not None:
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()

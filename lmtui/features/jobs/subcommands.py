@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 
 from lmtui.command_line import Parser, add_common, make_parser, say, with_report
 from lmtui.core.errors import UsageError
-from lmtui.core.jobs import JobRecord, Missed, NewJob, job_lines, when_text
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.jobs.job_table import by_column
 from lmtui.features.jobs.service import WorkspaceJobs, problems
+from lmtui.features.jobs.values import JobRecord, Jobs, Missed, NewJob, job_lines, when_text
 from lmtui.features.service import CommandCall, FeatureHost
 from lmtui.settings import MODES
 
@@ -63,8 +63,8 @@ async def submit(call: CommandCall) -> int:
         missed=Missed(arguments.missed),
     )
     async with call.open_host() as host:
-        record = await host.jobs.add(wanted)
-        is_scheduled = await asyncio.to_thread(host.jobs.is_scheduled)
+        record = await host.extensions[Jobs].add(wanted)
+        is_scheduled = await asyncio.to_thread(host.extensions[Jobs].is_scheduled)
     if arguments.json:
         _print_json([record])
     else:
@@ -103,15 +103,15 @@ async def jobs(call: CommandCall) -> int:
             if not arguments.id:
                 raise UsageError(f"which job shall be {_DONE[arguments.action]}?", "`lmtui jobs` lists them with their ids.")
             change = {
-                "run": host.jobs.run_now,
-                "pause": host.jobs.pause,
-                "resume": host.jobs.resume,
-                "remove": host.jobs.remove,
+                "run": host.extensions[Jobs].run_now,
+                "pause": host.extensions[Jobs].pause,
+                "resume": host.extensions[Jobs].resume,
+                "remove": host.extensions[Jobs].remove,
             }[arguments.action]
             record = await change(arguments.id)
             say(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
             return 0
-        read = await host.jobs.read()
+        read = await host.extensions[Jobs].read()
     for problem in problems(read):
         say(problem, file=sys.stderr)
     if arguments.json:
@@ -218,8 +218,9 @@ def _stopping() -> Iterator[asyncio.Event]:
 
 
 def _jobs_of(host: FeatureHost) -> WorkspaceJobs:
-    assert isinstance(host.jobs, WorkspaceJobs)
-    return host.jobs
+    found = host.extensions[Jobs]
+    assert isinstance(found, WorkspaceJobs)
+    return found
 
 
 def _print_json(records: Sequence[JobRecord]) -> None:

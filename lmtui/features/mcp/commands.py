@@ -48,6 +48,12 @@ async def control_servers(context: CommandContext, argument: str) -> Result:
     return Output((f"{sanitize_line(server.name)}: {verb.lower()}",))
 
 
+async def _status(context: CommandContext) -> tuple[str, str]:
+    offers = context.host.extensions
+    servers = offers[McpServers].servers() if McpServers in offers else ()
+    return "MCP servers", ", ".join(f"{each.name} {each.state}" for each in servers)
+
+
 def server_line(server: McpServer) -> str:
     """Return where a server is, in one line."""
     tools = f", {pluralize(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
@@ -58,7 +64,8 @@ def server_line(server: McpServer) -> str:
 
 COMMANDS: tuple[Command, ...] = (
     Command("mcp.show", Scope.WORKBENCH, "MCP servers", "List MCP servers with their state, tools and token cost.",
-        slash=("mcp",), argument="[yes|on|off|restart|tools NAME]", handler=control_servers, instead="`lmtui mcp`"),
+        slash=("mcp",), argument="[yes|on|off|restart|tools NAME]", handler=control_servers, status=_status,
+        instead="`lmtui mcp`"),
     Command("mcp.accept", SCOPE, "Accept", "Let the selected server start, or accept its changed tools.", ("y",), "accept"),
     Command("mcp.switch", SCOPE, "Toggle", "Enable or disable the selected server.", ("o",), "on/off"),
     Command("mcp.restart", SCOPE, "Restart", "Restart the selected server.", ("r",), "restart"),

@@ -18,8 +18,7 @@ from textual.widget import Widget
 
 from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged
-from lmtui.core.events import Envelope
-from lmtui.core.jobs import JobsChanged, WaitingJob
+from lmtui.core.events import Envelope, WaitingChanged, WaitingTask
 from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.task_state import in_tree
@@ -57,7 +56,7 @@ _NAME_SHARE = 0.45
 _DEEPEST = 4
 _WIDE = 64  # from here on an agent has two lines
 _DETAIL: Line = (("    ", ""),)
-_SHOWN = events.PlanChanged | JobsChanged | BackgroundChanged | events.ApprovalRequested | events.ApprovalResolved
+_SHOWN = events.PlanChanged | WaitingChanged | BackgroundChanged | events.ApprovalRequested | events.ApprovalResolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +277,7 @@ def _agent_rows(agents: list[tuple[int, Subagent]], width: int) -> list[PlanRow]
     return rows
 
 
-def _job_rows(jobs: Iterable[WaitingJob], zone: tzinfo | None, width: int) -> list[PlanRow]:
+def _job_rows(jobs: Iterable[WaitingTask], zone: tzinfo | None, width: int) -> list[PlanRow]:
     listed = sorted(jobs, key=lambda job: (job.next_time is None, job.next_time.timestamp() if job.next_time else 0.0))
     if not listed:
         return []

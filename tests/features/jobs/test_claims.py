@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lmtui.core.jobs import JobRecord, Missed
-from lmtui.features.jobs import claims
-from lmtui.features.jobs.claims import AWAY_S, MOST_ATTEMPTS, MOST_TRIES
+from lmtui.features.jobs import schedules
+from lmtui.features.jobs.schedules import AWAY_S, MOST_ATTEMPTS, MOST_TRIES
+from lmtui.features.jobs.values import JobRecord, Missed
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 JOB = JobRecord(id="a", text="task", title="task", created=START, due=START)
@@ -20,11 +20,11 @@ def after(seconds: float) -> datetime:
 
 def claimed(*jobs: JobRecord, now: datetime = START, most: int = 1) -> list[JobRecord]:
     numbers = itertools.count(1)
-    return [*claims.claim_due(jobs, now, lambda: f"claim {next(numbers)}", most=most)]
+    return [*schedules.claim_due(jobs, now, lambda: f"claim {next(numbers)}", most=most)]
 
 
 def dropped(jobs: Sequence[JobRecord], own: tuple[str, ...] = (), could_run: bool = True) -> list[JobRecord]:
-    return [*claims.recovered(jobs, own, lambda _: could_run)]
+    return [*schedules.recovered(jobs, own, lambda _: could_run)]
 
 
 def test_a_claimed_job_is_nobody_elses_until_who_could_run_it_sees_that_its_run_died() -> None:
@@ -44,11 +44,11 @@ def test_a_job_that_ends_lmtui_three_times_is_given_up_and_a_stop_is_not_a_crash
     (given_up,) = claimed(job)
     assert (given_up.is_enabled, given_up.claim) == (False, "")
     assert "3 times" in given_up.history.last_outcome
-    job = claims.given_back(claims.begun(claimed(JOB)[0], "session", 7))
+    job = schedules.given_back(schedules.begun(claimed(JOB)[0], "session", 7))
     assert (job.claim, job.history.attempts, job.history.begun_session, job.due) == ("", 0, "session", START)
-    job = claims.begun(claimed(job)[0], "session", 30)
+    job = schedules.begun(claimed(job)[0], "session", 30)
     assert job.history.begun_seq == 7, "it continues what began there"
-    job = claims.ended(job, "done", START)
+    job = schedules.ended(job, "done", START)
     past = job.history
     assert (past.begun_session, past.begun_seq, past.last_session, past.runs, job.due) == ("", 0, "session", 1, None)
 
@@ -60,12 +60,12 @@ def test_missed_runs_are_one_run_or_left_out_by_policy() -> None:
     assert (skipped.claim, skipped.due, skipped.history.last_outcome) == ("", START + timedelta(days=4), "missed")
     runs = (claimed(daily, now=LATE), claimed(skips, now=after(60)), claimed(replace(JOB, missed=Missed.SKIP), now=LATE))
     assert all(job.claim for (job,) in runs), "the last has no other time"
-    assert claims.ended(runs[0][0], "done", LATE).due == START + timedelta(days=4)
+    assert schedules.ended(runs[0][0], "done", LATE).due == START + timedelta(days=4)
 
 
 def away(job: JobRecord, at_s: float) -> JobRecord:
     """Run a job at a time and find no server."""
-    return claims.put_off(claimed(job, now=after(at_s))[0], "nothing answers", after(at_s))
+    return schedules.put_off(claimed(job, now=after(at_s))[0], "nothing answers", after(at_s))
 
 
 def test_a_job_without_a_server_is_tried_again_later_and_later_and_at_last_given_up() -> None:
@@ -87,10 +87,10 @@ def test_the_beat_of_a_job_that_was_put_off_stays_and_what_waits_goes_on_as_soon
     daily = replace(JOB, schedule="every 1h")
     job = away(away(daily, 0.0), 40.0)
     assert (job.due, job.history.tries, job.history.last_outcome) == (START, 2, "waiting for the server: nothing answers")
-    done = claims.ended(claimed(job, now=after(200))[0], "done", after(210))
+    done = schedules.ended(claimed(job, now=after(200))[0], "done", after(210))
     assert (done.due, done.history.tries, done.history.again) == (START + timedelta(hours=1), 0, None)
     job = away(away(JOB, 0.0), 31.0)
-    assert [each.history.again for each in claims.server_is_back([job, JOB], after(40))] == [after(40)]
+    assert [each.history.again for each in schedules.server_is_back([job, JOB], after(40))] == [after(40)]
 
 
 def test_a_time_that_is_not_to_be_made_up_for_is_not_waited_for() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import JobHistory, JobRecord
 from lmtui.features.jobs.job_table import JobFile
 from lmtui.features.jobs.scheduler import Began, RunEnd, Scheduler, SchedulerDeps
+from lmtui.features.jobs.values import JobHistory, JobRecord
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 PATIENCE_S = 20.0

@@ -16,8 +16,9 @@ from lmtui.core.events import (
     PlanChanged,
     ToolCallFinished,
     ToolCallStarted,
+    WaitingChanged,
+    WaitingTask,
 )
-from lmtui.core.jobs import JobsChanged, WaitingJob
 from lmtui.core.messages import Role
 from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.workspace import BackgroundCommand, DirEntry, FileChange, FileChangeKind, GitState
@@ -101,7 +102,7 @@ def every_state() -> list[Event]:
     )
     found: list[Event] = [
         PlanChanged(plan=Plan(steps=steps, todos=todos, counters=counters, task=task)),
-        JobsChanged(jobs=(WaitingJob("1", "later"), WaitingJob("2", "nightly", "daily", NOON))),
+        WaitingChanged(jobs=(WaitingTask("1", "later"), WaitingTask("2", "nightly", "daily", NOON))),
         BackgroundChanged(commands=commands),
         *(Notice(level=level, text=level.value) for level in Level),
         *(AgentStarted(agent=each) for each in AGENT_SIGNS),

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import JobsError
-from lmtui.core.jobs import NewJob
 from lmtui.features.jobs.commands import split_schedule
+from lmtui.features.jobs.values import NewJob
 from tests.sets import for_each
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import START, FakeHost
@@ -14,7 +14,7 @@ from tests.tui.scenes_lists import some_jobs
 
 def host_with_jobs() -> FakeHost:
     host = FakeHost()
-    host.jobs.known = some_jobs(START)
+    host.extensions.jobs.known = some_jobs(START)
     return host
 
 
@@ -37,10 +37,10 @@ def test_a_task_may_begin_with_its_schedule(text: str, schedule: str, task: str)
 
 async def test_the_app_runs_jobs_while_it_is_open_and_says_that_a_table_cannot_be_used() -> None:
     async with running() as driver:
-        await driver.until(lambda: driver.host.jobs.is_serving)
-    assert not driver.host.jobs.is_serving
+        await driver.until(lambda: driver.host.extensions.jobs.is_serving)
+    assert not driver.host.extensions.jobs.is_serving
     host = FakeHost()
-    host.jobs.failure = JobsError("the disk is full")
+    host.extensions.jobs.failure = JobsError("the disk is full")
     async with running(host) as driver:
         await driver.until(lambda: "the disk is full" in driver.text("#say"))
 
@@ -50,7 +50,7 @@ async def test_a_scheduler_that_fails_inside_is_told_with_the_way_out_and_logged
     failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = FakeHost()
-    host.jobs.failure = failure
+    host.extensions.jobs.failure = failure
     async with running(host) as driver:
         await driver.until(lambda: f"no jobs are run any more: {failure}" in driver.text("#say"))
     assert [record.exc_info[1] for record in caplog.records if record.exc_info][-1] is failure
@@ -63,8 +63,8 @@ host_with_jobs_cases = Cases(host_with_jobs)
 @cases
 async def a_job_is_added_from_the_prompt(driver: Driver) -> None:
     await driver.type("/submit daily 09:00: read the logs")
-    await driver.until(lambda: bool(driver.host.jobs.wanted))
-    assert driver.host.jobs.wanted == [NewJob(text="read the logs", schedule="daily 09:00")]
+    await driver.until(lambda: bool(driver.host.extensions.jobs.wanted))
+    assert driver.host.extensions.jobs.wanted == [NewJob(text="read the logs", schedule="daily 09:00")]
     await driver.until(lambda: "read the logs" in driver.text("#say"))
 
 
@@ -76,12 +76,12 @@ async def a_job_is_asked_for_from_its_list_and_what_cannot_be_is_told(driver: Dr
     await driver.until(lambda: "WHEN?" in driver.text())
     await driver.press(*"never", "enter")
     await driver.until(lambda: "not a schedule" in driver.text("#say"))
-    assert driver.host.jobs.wanted == []
+    assert driver.host.extensions.jobs.wanted == []
 
 
 @host_with_jobs_cases
 async def a_job_is_paused_and_removed_after_asking_and_its_session_opened(driver: Driver) -> None:
-    jobs = driver.host.jobs
+    jobs = driver.host.extensions.jobs
     await driver.type("/jobs", "JobList")
     await driver.until(lambda: "Nightly" in driver.text())
     await driver.press("home", "down", "down", "p")

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from lmtui.core.events import Event
-from lmtui.core.remote_marks import in_thread, kept_back, open_to_network
+from lmtui.core.remote_marks import in_thread, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.times import moment_text, zone_of
 
@@ -113,25 +112,6 @@ class JobsRead:
     set_aside: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingJob:
-    """A task that waits for its time.  `schedule` says when in words, `next_time` (UTC) is None where it is paused."""
-
-    id: str
-    title: str
-    schedule: str = ""
-    next_time: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsChanged(Event):
-    """The jobs of the workspace are others; `jobs` are all of them.  Shown, not stored: the scheduler keeps them."""
-
-    kind: ClassVar[str] = "jobs_changed"
-    durable: ClassVar[bool] = False
-    jobs: tuple[WaitingJob, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job as the user asks for it; `schedule` is empty for as soon as possible, the other fields are those of a record."""
@@ -190,14 +170,6 @@ class Jobs(Protocol):
     @in_thread
     def is_scheduled(self) -> bool:
         """Tell whether a process, this or another, runs what is due.  Blocks (disk)."""
-
-    @kept_back
-    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
-        """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
-
-        While another process serves the folder, only jobs of sessions that are open here are run.  `interval_s` is how long it
-        relies on being told of changes (0: the default, 60).  Cancelled, what runs is stopped and saved; the next reruns it.
-        """
 
 
 def shown_schedule(job: JobRecord) -> str:
