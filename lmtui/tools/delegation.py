@@ -123,7 +123,6 @@ DECOMPOSE = SessionTool(
     description="Have sub-agents do up to 8 tasks in order.",
     arguments=DecomposeArguments,
     run=_decompose,
-    title=lambda _: "",
 )
 REPORT_RESULT = SessionTool(
     name="report_result",

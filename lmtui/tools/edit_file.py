@@ -33,7 +33,7 @@ from lmtui.tools.text import (
     replace_look_alikes,
     without_line_numbers,
 )
-from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+from lmtui.tools.tool import Arguments, OtherTool, PathTool, WorkspacePath, always, argument, path_argument
 
 _SMALL_LINES, _SMALL_CHARS = 40, 1500  # a file that an error may show whole
 _ENOUGH_KEPT, _LEAST_LINES, _STUB, _LEAST_WORDS = 0.5, 10, 0.4, 0.3
@@ -74,7 +74,7 @@ class WriteArguments(Arguments):
     """What to write."""
 
     path: WorkspacePath = path_argument()
-    content: str = argument(also=("contents", "file_text", "text", "code", "data"))
+    content: str = argument(also=("contents", "file_text", "text", "code", "data", "line"))
     mode: Literal["overwrite", "w", "append", "a"] = argument("overwrite", also=("write_mode",), is_told=False)
     append: bool = argument(default=False, is_told=False)
 
@@ -244,16 +244,22 @@ def counts(change: FileChange) -> str:
     return f"+{change.added_lines} −{change.removed_lines}"
 
 
-WRITE = Tool(
+WRITE = PathTool(
     name="write",
     description="Create a file or replace a whole one.",
     arguments=WriteArguments,
     run=_write,
     access=always(Access.WRITE),
-    subject=lambda arguments: arguments.path,
-    title=lambda arguments: arguments.path,
     preview=_preview_write,
     aliases=("write_file", "file_write", "create_file", "save_file"),
+    others=(
+        OtherTool(
+            ("append", "append_file", "append_to_file"),
+            WriteArguments,
+            "write",
+            lambda given: {"path": given.path, "content": given.content, "append": True},
+        ),
+    ),
 )
 
 
@@ -589,14 +595,12 @@ async def _preview(arguments: EditArguments, context: ToolContext) -> Preview:
     return Preview(f"edit {arguments.path}  {counts(change)}\n\n{change.diff}", change.diff, arguments.path, hunks=hunks)
 
 
-EDIT = Tool(
+EDIT = PathTool(
     name="edit",
     description="Replace text in a file.",
     arguments=EditArguments,
     run=_edit,
     access=always(Access.WRITE),
-    subject=lambda arguments: arguments.path,
-    title=lambda arguments: arguments.path,
     preview=_preview,
     aliases=("edit_file", "str_replace", "search_replace", "file_patch", "replace_in_file"),
 )

@@ -18,7 +18,7 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
 from lmtui.tools.data_script import PROBLEM
 from lmtui.tools.text import TextFile, binary_kind, decode, lines_of
-from lmtui.tools.tool import Arguments, Told, Tool, WorkspacePath, always, argument, listed, path_argument
+from lmtui.tools.tool import Arguments, PathTool, Told, Tool, WorkspacePath, always, argument, listed, path_argument
 
 _MAX_FILES = 200
 _MAX_MATCHES = 200
@@ -127,7 +127,6 @@ GLOB = Tool(
     run=_glob,
     access=always(Access.READ),
     subject=lambda arguments: arguments.whole,
-    title=lambda arguments: arguments.whole,
     aliases=("find_files", "file_search"),
 )
 GREP = Tool(
@@ -267,13 +266,11 @@ def _read_title(arguments: ReadArguments) -> str:
     return arguments.path if is_plain else f"{arguments.path} from {arguments.offset}"
 
 
-READ = Tool(
+READ = PathTool(
     name="read",
     description="Read a text file with line numbers.",
     arguments=ReadArguments,
     run=_read,
-    access=always(Access.READ),
-    subject=lambda arguments: arguments.path,
     title=_read_title,
     aliases=("read_file", "view", "view_file", "open_file", "cat"),
 )
@@ -284,17 +281,14 @@ LS = Tool(
     run=_ls,
     access=always(Access.READ),
     subject=lambda arguments: arguments.path or ".",
-    title=lambda arguments: arguments.path or ".",
     aliases=("list_directory", "list_dir", "list_files", "list"),
 )
-MKDIR = Tool(
+MKDIR = PathTool(
     name="mkdir",
     description="Make a folder and its parents.",
     arguments=MkdirArguments,
     run=_mkdir,
     access=always(Access.WRITE),
-    subject=lambda arguments: arguments.path,
-    title=lambda arguments: arguments.path,
     aliases=("make_directory", "create_directory", "create_folder"),
     told=Told.NEVER,
 )
@@ -328,14 +322,11 @@ async def _look(arguments: LookArguments, context: ToolContext) -> ToolResult:
     return ToolResult(text, f"{kind}, {content.size_bytes:,} bytes", images=(Image(name, media_type, content.data),))
 
 
-LOOK = Tool(
+LOOK = PathTool(
     name="look",
     description="Look at a picture.",
     arguments=LookArguments,
     run=_look,
-    access=always(Access.READ),
-    subject=lambda arguments: arguments.path,
-    title=lambda arguments: arguments.path,
     aliases=("view_image", "read_image", "look_at_image", "vision"),
 )
 
@@ -369,14 +360,11 @@ async def _view(arguments: DataViewArguments, context: ToolContext) -> ToolResul
     return ToolResult(text, text.partition("\n")[0].rpartition(", ")[2])
 
 
-DATA_VIEW = Tool(
+DATA_VIEW = PathTool(
     name="data_view",
     description="Look into a CSV, JSONL or Parquet file.",
     arguments=DataViewArguments,
     run=_view,
-    access=always(Access.READ),
-    subject=lambda arguments: arguments.path,
-    title=lambda arguments: arguments.path,
     aliases=("view_data", "csv_head", "read_csv", "data_head", "dataframe", "table_view"),
     told=Told.SELDOM,
 )

@@ -480,28 +480,15 @@ def _keeping_slash(path: str, info: ValidationInfo) -> str:
     return below_root(path, info) + ("/" if path.rstrip("/") and path.endswith("/") else "")
 
 
-_TO = ("to", "target", "dest", "dst", "new", "new_path", "new_name", "target_path", "to_path", "destination_path", "new_file")
-_FROM = (
-    "from",
-    "src",
-    "old",
-    "old_path",
-    "old_name",
-    "from_path",
-    "source_path",
-    "path",
-    "file",
-    "file_path",
-    "name",
-    "filename",
-)
+_TO = "to target dest dst new new_path new_name target_path to_path destination_path new_file"
+_FROM = "from src old old_path old_name from_path source_path path file file_path name filename"
 
 
 class TwoPathsArguments(Arguments):
     """From where to where."""
 
-    source: WorkspacePath = argument(also=_FROM)
-    destination: Annotated[str, AfterValidator(_keeping_slash)] = argument(also=_TO)
+    source: WorkspacePath = argument(also=(*_FROM.split(),))
+    destination: Annotated[str, AfterValidator(_keeping_slash)] = argument(also=(*_TO.split(),))
 
     def command(self, program: str) -> dict[str, object]:
         """Return the call of a program that takes both."""
@@ -522,13 +509,6 @@ class OnePathArguments(Arguments):
     def command(self, program: str) -> dict[str, object]:
         """Return the call of a program that takes it."""
         return {"command": f"{program} {_quoted(self.path)}"}
-
-
-class AppendArguments(Arguments):
-    """What to append, and to which file."""
-
-    path: WorkspacePath = argument(also=("file", "file_path", "filename"))
-    content: str = argument(also=("text", "line", "data", "contents"))
 
 
 class RunArguments(Arguments):
@@ -560,10 +540,4 @@ OTHER_TOOLS: tuple[OtherTool[Any], ...] = (
     OtherTool(("delete_directory", "delete_folder", "rmdir"), OnePathArguments, "shell", lambda given: given.command("rmdir")),
     OtherTool(("touch",), OnePathArguments, "shell", lambda given: given.command("touch")),
     OtherTool(("run", "run_file", "run_script", "exec"), RunArguments, "shell", RunArguments.line),
-    OtherTool(
-        ("append", "append_file", "append_to_file"),
-        AppendArguments,
-        "write",
-        lambda given: {"path": given.path, "content": given.content, "append": True},
-    ),
 )

@@ -194,7 +194,6 @@ TASK_STATE_GET = SessionTool(
     description="Show the task state.",
     arguments=EmptyArguments,
     run=_get,
-    title=lambda _: "",
     aliases=("get_task_state", "task_state", "task_get"),
     told=Told.NEVER,
 )
@@ -205,7 +204,6 @@ TASK_RECONCILE = Tool(
     run=_reconcile,
     access=always(Access.READ),
     subject=lambda arguments: arguments.pattern,
-    title=lambda arguments: arguments.pattern,
     aliases=("reconcile_task", "reconcile"),
     told=Told.NEVER,
 )

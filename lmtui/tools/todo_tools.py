@@ -268,7 +268,6 @@ TODO_LIST = SessionTool(
     description="List the todos.",
     arguments=EmptyArguments,
     run=_list,
-    title=lambda _: "",
     aliases=("list_todos", "todo_read", "task_todo_get", "todoread"),
     told=Told.NEVER,
 )

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
+from operator import attrgetter
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
@@ -106,7 +107,7 @@ class Tool(Generic[A]):
         arguments: the typed arguments; their class docstring is not shown to the model, `description` is.
         access: what a call does, by its arguments where that differs.
         subject: what permission rules are matched against; several, where a call is about several files.
-        title: the arguments in a few words, for one line.
+        title: the arguments in a few words, for one line; by default the subjects.
         preview: what an approval shows; by default the title.
         aliases: names that other programs use; accepted, never listed.
         told: when the model learns of it; it can be called all the same.
@@ -120,7 +121,7 @@ class Tool(Generic[A]):
     run: Callable[[A, ToolContext], Awaitable[ToolResult]]
     access: Callable[[A], Access]
     subject: Callable[[A], str | tuple[str, ...]]
-    title: Callable[[A], str]
+    title: Callable[[A], str] | None = None
     preview: Callable[[A, ToolContext], Awaitable[Preview]] | None = None
     aliases: tuple[str, ...] = ()
     read: Callable[[str], dict[str, object]] | None = None
@@ -138,6 +139,14 @@ class SessionTool(Tool[A]):
 
     access: Callable[[A], Access] = lambda _: Access.NONE
     subject: Callable[[A], str | tuple[str, ...]] = lambda _: ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathTool(Tool[A]):
+    """A tool that is about one path, and reads it if nothing else is said."""
+
+    access: Callable[[A], Access] = lambda _: Access.READ
+    subject: Callable[[A], str | tuple[str, ...]] = attrgetter("path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,7 @@ class Call(Generic[A]):
 
     @property
     def title(self) -> str:
-        return self.spec.title(self.checked)
+        return self.spec.title(self.checked) if self.spec.title is not None else " ".join(self.subjects)
 
     @property
     def access(self) -> Access:

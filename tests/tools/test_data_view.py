@@ -117,8 +117,9 @@ async def viewed(output: str, **more: Any) -> str:
     ("a,\"b\nc\"\n", 2, 0, "a.csv: CSV, 0 rows × 0 columns"), (None, 2, PROBLEM, "No such file or directory"),
 ])  # fmt: skip
 def test_it_is_told_in_few_lines(tmp_path: Path, text: str | None, rows: int, code: int, told: str) -> None:
-    _ = written(tmp_path, "a.csv", text) if text is not None else (tmp_path / "a.csv").unlink(missing_ok=True)
-    command = [sys.executable, "-I", "-c", SCRIPT, "a.csv", str(rows), "[]"]
+    name = "a.csv" if text is not None else "none.csv"
+    written(tmp_path, "a.csv", text or "")
+    command = [sys.executable, "-I", "-c", SCRIPT, name, str(rows), "[]"]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60, cwd=tmp_path)
     assert (done.returncode, done.stdout.decode()) == (code, told)
 
@@ -127,7 +128,7 @@ async def test_whatever_the_script_says_is_an_answer_or_a_clear_error() -> None:
     for output in ("", "python3: not found"):
         with pytest.raises(ToolError, match="could not be looked into"):
             await viewed(output, code=1)
-    assert await viewed("a b.csv: CSV, 1 rows × 2 columns\n\x1b[2Jx") == "a b.csv: CSV, 1 rows × 2 columns\n␛[2Jx"
+    assert await viewed("a b.csv: CSV, 1 rows × 2 columns\n\x1b[2Jx") == "a b.csv: CSV, 1 rows × 2 columns\nx"
     with pytest.raises(ToolError, match="no such thing"):
         await viewed("no such thing", code=PROBLEM)
     with pytest.raises(ToolError, match="not read through"):
