@@ -353,11 +353,14 @@ PLANNING: tuple[Command, ...] = (
 )  # fmt: skip
 
 
-WINDOW: tuple[Command, ...] = (
-    Command("window.fold", Scope.CONTEXT, "Fold", "Send only the beginning of the selected result.", ("f",), "fold"),
-    Command("window.leave_out", Scope.CONTEXT, "Leave out", "Send one line in its place.", ("d",), "leave out"),
-    Command("window.back", Scope.CONTEXT, "Restore", "Send the whole result again.", ("b",), "restore"),
-    Command("window.pin", Scope.CONTEXT, "Pin", "Pin or unpin; a pinned result is never compacted.", ("p",), "pin"),
+WINDOW: tuple[Command, ...] = tuple(
+    Command(f"window.{step}", Scope.CONTEXT, title, text, (key,), title.lower(), runs=f"window('{step}')")
+    for step, title, text, key in (
+        ("fold", "Fold", "Send only the beginning of the selected result.", "f"),
+        ("leave_out", "Leave out", "Send one line in its place.", "d"),
+        ("back", "Restore", "Send the whole result again.", "b"),
+        ("pin", "Pin", "Pin or unpin; a pinned result is never compacted.", "p"),
+    )
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from lmtui.commands.command import Command, CommandTable
+from lmtui.commands.command import CommandTable
 from lmtui.core.prompt_text import PromptFile, mention_text
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.prompt_store import has_in_order
@@ -119,9 +119,9 @@ def wanted_at(text: str, row: int, column: int, commands: CommandTable) -> Compl
 
 def name_offers(query: str, commands: CommandTable, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:
     """Return the slash commands that begin so, and those of `files` (each with its arguments, and a note)."""
-    own = [_name_offer(name, each) for name, each in commands.complete(f"/{query}")]
+    own = [_named_offer(f"{name} {each.argument}".rstrip(), each.help) for name, each in commands.complete(f"/{query}")]
     named = [each for each in files if query.lower() in (each[0].lower()[: len(query)], _last_name(each[0])[: len(query)])]
-    return own + [_file_offer(label, note) for label, note in named]
+    return own + [_named_offer(label, note) for label, note in named]
 
 
 def _last_name(label: str) -> str:
@@ -135,14 +135,9 @@ def prompt_values(files: Sequence[PromptFile]) -> list[tuple[str, str]]:
     return [(file.label.removeprefix("/"), sanitize_line(file.description or file.source)) for file in usable]
 
 
-def _file_offer(label: str, note: str) -> Offer:
+def _named_offer(label: str, note: str) -> Offer:
     name, _, hint = label.partition(" ")
     return Offer(sanitize_line(f"/{label}"), note, f"/{name} " if hint else f"/{name}", goes_on=bool(hint))
-
-
-def _name_offer(name: str, each: Command) -> Offer:
-    label = f"/{name} {each.argument}".rstrip()
-    return Offer(label, each.help, f"/{name} " if each.argument else f"/{name}", goes_on=bool(each.argument))
 
 
 def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:

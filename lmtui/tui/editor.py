@@ -91,7 +91,7 @@ async def edit_text(app: App[Any], text: str, name: str, *, say: Callable[[str],
     """Return what the user's editor made of a text, in a file of this name; None where it did not end well."""
     with tempfile.TemporaryDirectory(prefix="lmtui-") as folder:
         path = Path(folder) / name
-        await asyncio.to_thread(path.write_text, text, encoding="utf-8")
+        await asyncio.to_thread(path.write_text, text, encoding="utf-8", errors="replace")
         if not await open_editor(app, path, say=say):
             return None
         try:

@@ -60,13 +60,14 @@ def read_keymap(file: Path) -> Keymap:
     problems: list[str] = []
     keys: dict[str, tuple[str, ...]] = {}
     for command_id, value in _flat(data):
-        where = f"{file}: line {_line_of(text, command_id)}"
         try:
             keys[command_id] = _read(command_id, value)
         except ValueError as error:
-            problems.append(f"{where}: {error}")
+            problems.append(f"{file}: line {_line_of(text, command_id)}: {error}")
     own = {key for each in keys.values() for key in each}
-    keys |= {each.id: () for each in COMMANDS if _gives_way(each) and each.id not in keys and own & {*each.keys}}
+    keys |= {
+        each.id: () for each in COMMANDS if each.id.startswith("session.tab_") and each.id not in keys and own & {*each.keys}
+    }
     for command_id, problem in _collisions(keys):
         del keys[command_id]
         problems.append(f"{file}: line {_line_of(text, command_id)}: {problem}")
@@ -91,11 +92,6 @@ def _belongs(each: Command, found: Iterable[list[Binding]]) -> bool:
     """Tell whether the commands of this one's scope are bound here (it may have had no key itself)."""
     ids = {binding.id for bindings in found for binding in bindings if binding.id}
     return any(other.id in ids for other in COMMANDS if other.scope == each.scope)
-
-
-def _gives_way(each: Command) -> bool:
-    """Tell whether a key that the user gives to something else is taken from this command without a word."""
-    return each.id.startswith("session.tab_")
 
 
 def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:
@@ -158,12 +154,8 @@ def _collisions(keys: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
 def _meet(one: str, other: str) -> bool:
     if one == other or {one, other} <= _WORKBENCH or Scope.APP in (one, other):
         return True
-    return any(_is_list(each) for each in (one, other)) and bool({Scope.PICKER, Scope.MOVING} & {one, other})
-
-
-def _is_list(scope: str) -> bool:
-    """Tell whether a dialog with these commands is a list; those of features, which no `Scope` names, are."""
-    return scope in _LISTS or scope not in Scope.__members__.values()
+    is_list = any(each in _LISTS or each not in Scope.__members__.values() for each in (one, other))
+    return is_list and bool({Scope.PICKER, Scope.MOVING} & {one, other})
 
 
 def _line_of(text: str, command_id: str) -> int:

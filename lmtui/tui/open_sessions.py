@@ -6,9 +6,7 @@ Each is driven in a Textual worker whose group is its id, and each working agent
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +17,7 @@ from textual.app import App
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from lmtui.core.messages import Image
+from lmtui.tui.prompt_store import name_of, write_private
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -43,8 +42,7 @@ class OpenStore:
     """One file in the user's state folder, named after a hash of the workspace's path."""
 
     def __init__(self, folder: Path, workspace: Path) -> None:
-        name = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        self._path = folder / f"{name}.json"
+        self._path = folder / f"{name_of(workspace)}.json"
 
     def read(self) -> SavedSessions:
         """Return what was kept; a file that cannot be read is as if there were none."""
@@ -72,11 +70,7 @@ class OpenStore:
         ids += [opened.active] if opened.active else []
         value = {"open": sorted(ids), "active": opened.active, "marks": sorted(opened.marks)[-MOST_MARKS:]}
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = self._path.with_suffix(f".{os.getpid()}.new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(value, file)
-        new.replace(self._path)
+        write_private(self._path, json.dumps(value))
 
 
 def _texts(value: object) -> list[str]:

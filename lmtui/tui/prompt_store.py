@@ -160,11 +160,25 @@ _HOLDER = os.urandom(8).hex()  # this process: as a number it may have been anot
 _held: dict[Path, int] = {}  # the locked file of this process in each folder of drafts
 
 
+def name_of(workspace: Path) -> str:
+    """Return what names a workspace in the user's state folder."""
+    return hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that is the user's alone, in one step.  Blocks."""
+    new = path.with_suffix(f".{_HOLDER}.new")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    new.replace(path)
+
+
 class PromptStore:
     """Files in the user's state folder, named after a hash of the workspace's path; lost files lose nothing else."""
 
     def __init__(self, folder: Path, workspace: Path) -> None:
-        name = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        name = name_of(workspace)
         self._history = folder / f"{name}.jsonl"
         self._drafts = folder / f"{name}.drafts"
 
@@ -217,11 +231,7 @@ class PromptStore:
             return
         self._drafts.mkdir(parents=True, exist_ok=True, mode=0o700)
         _hold(self._drafts)
-        new = path.with_suffix(f".{_HOLDER}.new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-            file.write(_line(typed, holder=_HOLDER))
-        new.replace(path)
+        write_private(path, _line(typed, holder=_HOLDER))
         for old in self._paths()[MAX_DRAFTS:]:
             old.unlink(missing_ok=True)
 

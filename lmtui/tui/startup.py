@@ -34,7 +34,6 @@ from lmtui.tui.gc_policy import GcPolicy
 from lmtui.tui.keymap import rebind
 from lmtui.tui.lines.styled_text import fit, pad
 from lmtui.tui.modals.model_rows import short_address
-from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust_question import trust_dialog
 from lmtui.tui.open_sessions import OpenSessions
 from lmtui.tui.ready import FEATURE_CONTROLLERS, Ready, connect
@@ -82,7 +81,7 @@ class _Row:
         return Content.assemble(bar, (self.sign, self.style), *parts, (sanitize_line(self.details), "$text-muted"))
 
 
-class FirstRun(Screen[Chosen]):
+class FirstRun(Screen[bool]):
     """Looks for servers and lets one be chosen; the result says what the session will talk to.
 
     `silent` is the address of the server that was chosen and does not answer.
@@ -190,15 +189,15 @@ class FirstRun(Screen[Chosen]):
             self._fields.display = True
             self._address.focus()
         elif choice == KEEP:
-            _ = self.dismiss(Chosen.SERVER)
+            _ = self.dismiss(result=False)
         elif choice == DEMO:
-            self._start(self._host.start_demo(), Chosen.DEMO)
+            self._start(self._host.start_demo(), is_demo=True)
         elif choice in self._places:
             self._use(*self._places[choice])
 
     def _use(self, url: str, model: str) -> None:
         self._say(f"Connecting to {sanitize_line(model or url)}…")
-        self._start(self._connect(url, model), Chosen.SERVER)
+        self._start(self._connect(url, model), is_demo=False)
 
     async def _connect(self, url: str, model: str) -> bool:
         """Use a server; False where its models are listed first, or it wants a key."""
@@ -220,8 +219,8 @@ class FirstRun(Screen[Chosen]):
             raise
         return True
 
-    def _start(self, work: Awaitable[bool | None], chosen: Chosen) -> None:
-        self.run_worker(self._try(work, chosen), group="first-run-start", exclusive=True)
+    def _start(self, work: Awaitable[bool | None], *, is_demo: bool) -> None:
+        self.run_worker(self._try(work, is_demo=is_demo), group="first-run-start", exclusive=True)
 
     async def _look(self) -> None:
         self._found = await self._host.servers.find()
@@ -229,14 +228,14 @@ class FirstRun(Screen[Chosen]):
         if all(each.kind is ServerKind.KEPT for each in self._found) and not self._fields.display:
             self._say(NOTHING.format(key_of("first.again")))
 
-    async def _try(self, work: Awaitable[bool | None], chosen: Chosen) -> None:
+    async def _try(self, work: Awaitable[bool | None], *, is_demo: bool) -> None:
         try:
             is_done = await work is not False
         except LmtuiError as error:
             self._state.update(Content.assemble(("✗ ", "$error"), (sanitize(error.full_text()), "$text")))
             return
         if is_done:
-            _ = self.dismiss(chosen)
+            _ = self.dismiss(is_demo)
 
     def _fill(self, servers: Sequence[ServerFound] | None) -> None:
         """List the servers that answered and the usual ports that did not; without servers, they are being asked."""
@@ -427,8 +426,8 @@ class AppStartup:
         silent = "" if host.setup_note or app.options.is_demo else await host.servers.silent_choice()
         if host.setup_note or silent:
             workbench.set_note("no model chosen yet")
-            chosen = await app.push_screen_wait(FirstRun(host, silent, now=app.now))
-            if chosen is Chosen.DEMO and not workbench.prompt.text:
+            is_demo = await app.push_screen_wait(FirstRun(host, silent, now=app.now))
+            if is_demo and not workbench.prompt.text:
                 workbench.prompt.replace_text(DEMO_TASK)
                 workbench.say("the model is scripted; tools and sandbox are real; press enter to start")
         if await asyncio.to_thread(host.trust.waiting):

@@ -184,7 +184,8 @@ class FileController(OnFiles):
     def step_ended(self) -> None:
         """Look again at what nobody tells of while folders are not watched."""
         if self._problem:
-            self._load_all()
+            for folder in self._tree.open_folders:
+                self.load(folder)
 
     def read_git(self) -> None:
         """Read git's states; once more at the end where they were asked for meanwhile."""
@@ -209,10 +210,6 @@ class FileController(OnFiles):
         if has_focus and self._files is not None:
             self.step_ended()
             self.read_git()
-
-    def _load_all(self) -> None:
-        for folder in self._tree.open_folders:
-            self.load(folder)
 
     async def _load(self, path: str) -> None:
         tree, files = self._tree, self._files

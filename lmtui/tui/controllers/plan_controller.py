@@ -265,12 +265,12 @@ class PlanController:
         if active is None or not is_chat_seen or active.state.approvals or active.state.proposal is None:
             return
         if (active.session.id, active.state.proposal.proposal_id) not in self._left:
-            self._show(active)
+            self._show(active, active.state.proposal)
 
     def _ask(self, _: str) -> None:
         active = self._workbench.active
         if active is not None and active.state.proposal is not None:
-            self._show(active)
+            self._show(active, active.state.proposal)
         elif active is not None and (asked := last_proposal(active.session.history())) is not None:
             self._read(asked)
         else:
@@ -290,10 +290,7 @@ class PlanController:
             words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: read-only until you approve a plan"
             self._workbench.say(words)
 
-    def _show(self, view: SessionView) -> None:
-        asked = view.state.proposal
-        if asked is None:
-            return
+    def _show(self, view: SessionView, asked: PlanProposed) -> None:
         now = self._workbench.now
         question = ConsentDialog(PlanQuestion(asked, view.session.plans.grants, now), now, self._workbench.panes)
         question.letters.type_on = self._workbench.type_on

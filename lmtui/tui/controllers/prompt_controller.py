@@ -10,9 +10,8 @@ import shlex
 import shutil
 import stat
 import subprocess
-import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -30,7 +29,7 @@ from lmtui.paths import theme_files, without_keys
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
-from lmtui.tui.editor import open_editor
+from lmtui.tui.editor import edit_text
 from lmtui.tui.path_index import FuzzyPaths, offered_paths, with_folders
 from lmtui.tui.widgets.start_page import suggested_prompts
 from lmtui.tui.wording import window_text
@@ -154,27 +153,25 @@ class PasteController:
         if host is None or not paths_in(text):
             return
         mentions, paths = await asyncio.to_thread(mentions_of, text, host.workspace)
-        images = [await asyncio.to_thread(read_picture, path) for path in paths]
-        problems = [image for image in images if isinstance(image, str)]
-        if problems:
-            self._workbench.say("; ".join(problems), "error")
-            return
-        tokens = [prompt.folds.add_image(image) for image in images if isinstance(image, Image)]
+        tokens, has_problems = await self._add(paths)
         words = " ".join((*([mentions] if mentions else []), *tokens))
-        if words and prompt.replace_last(text, f"{words} ") and tokens:
+        if words and not has_problems and prompt.replace_last(text, f"{words} ") and tokens:
             self._warn_if_blind()
 
     async def attach(self, names: Sequence[str], text: str) -> None:
-        """Begin the prompt with pictures and a text; anything but a picture is reported."""
         prompt = self._workbench.prompt
-        found = [await asyncio.to_thread(read_picture, Path(name)) for name in names]
-        problems = [each for each in found if isinstance(each, str)]
-        if problems:
-            self._workbench.say("; ".join(problems), "error")
-        tokens = [prompt.folds.add_image(each) for each in found if isinstance(each, Image)]
+        tokens, _ = await self._add(map(Path, names))
         prompt.replace_text(" ".join((*tokens, text or prompt.text)))
         if tokens:
             self._warn_if_blind()
+
+    async def _add(self, paths: Iterable[Path]) -> tuple[list[str], bool]:
+        """Keep pictures, and return their tokens and whether one could not be read."""
+        found = [await asyncio.to_thread(read_picture, path) for path in paths]
+        problems = [each for each in found if isinstance(each, str)]
+        if problems:
+            self._workbench.say("; ".join(problems), "error")
+        return [self._workbench.prompt.folds.add_image(each) for each in found if isinstance(each, Image)], bool(problems)
 
     async def _image(self, _: str) -> None:
         found = await asyncio.to_thread(clipboard_picture)
@@ -200,27 +197,12 @@ class PasteController:
         """Let the user's editor write the prompt's text; what it does not save changes nothing."""
         prompt = self._workbench.prompt
         await prompt.settle()
-        path = await asyncio.to_thread(_make_file, prompt.text)
-        try:
-            if await open_editor(self._workbench.app, path, say=lambda text: self._workbench.say(text, "error")):
-                prompt.replace_text(await asyncio.to_thread(_text_of, path))
-        except OSError as error:
-            self._workbench.say(f"the text could not be read back: {error.strerror}", "error")
-        finally:
-            await asyncio.to_thread(path.unlink, missing_ok=True)
-            prompt.focus()
-
-
-def _make_file(text: str) -> Path:
-    """Make a file that only its owner can read."""
-    fd, name = tempfile.mkstemp(prefix="lmtui-", suffix=".md")
-    with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-    return Path(name)
-
-
-def _text_of(path: Path) -> str:
-    return path.read_text("utf-8", errors="replace").rstrip("\n")
+        text = await edit_text(
+            self._workbench.app, prompt.text, "prompt.md", say=lambda text: self._workbench.say(text, "error")
+        )
+        if text is not None:
+            prompt.replace_text(text.rstrip("\n"))
+        prompt.focus()
 
 
 FRESH_S = 10.0

@@ -136,9 +136,6 @@ class SessionController:
 
     # -- what is done to one --------------------------------------------------------------------------------------------
 
-    async def rename(self, session_id: str, title: str) -> None:
-        await self._workbench.sessions.rename(session_id, title)
-
     async def delete(self, session_id: str) -> None:
         """Delete one; that on screen gives way to a new one."""
         sessions = self._workbench.sessions
@@ -241,11 +238,10 @@ class SessionController:
         if form in {each.id for each in FORMS}:
             await self._try(self.export(session_id, form))
         else:
-            _ = self._workbench.app.push_screen(Picker("Export as", FORMS), lambda chosen: self._chosen(session_id, chosen))
-
-    def _chosen(self, session_id: str, form: str | None) -> None:
-        if form:
-            self._work(self._try(self.export(session_id, form)))
+            _ = self._workbench.app.push_screen(
+                Picker("Export as", FORMS),
+                lambda chosen: self._work(self._try(self.export(session_id, chosen))) if chosen else None,
+            )
 
     async def _try(self, change: Coroutine[Any, Any, None]) -> None:
         try:

@@ -28,8 +28,7 @@ _RANKS = {"waits": 0, "writing": 1}
 
 def in_order(rows: Sequence[AgentRow]) -> Sequence[AgentRow]:
     """Return the rows with what needs the user first, then what works, then by age."""
-    newest = sorted(rows, key=lambda row: row.session.updated, reverse=True)
-    return sorted(newest, key=lambda row: _RANKS.get(row.session.state, 2))
+    return sorted(rows, key=lambda row: (_RANKS.get(row.session.state, 2), -row.session.updated.timestamp()))
 
 
 class AgentList(ListDialog[AgentRow, AgentRow | None]):

@@ -55,29 +55,21 @@ class ListBox(Vertical):
     Typing into the filter narrows the rows; `filters_at_once`: it is there from the start and has the keys.
     """
 
-    def __init__(
-        self,
-        name: str,
-        heading: str,
-        table: Table[Any],
-        filter_hint: str,
-        columns: Callable[[int], Line],
-        *,
-        filters_at_once: bool,
-    ) -> None:
+    def __init__(self, dialog: ListDialog[Any, Any], heading: str) -> None:
+        name, table, self.filters_at_once = dialog.NAME, dialog.table, dialog.FILTERS_AT_ONCE
         super().__init__(classes="box list", id=f"{name}-box")
-        self.table, self.filters_at_once, self.acts_from_filter = table, filters_at_once, filters_at_once
+        self.table, self.acts_from_filter = table, self.filters_at_once
         self._heading = heading
         self._title = Bar(id=f"{name}-title")
         self._title.add_class("box-title")
         self._title.show([Part(heading, "bold")], [])
-        self.filter = Input(placeholder=filter_hint, compact=True, select_on_focus=False)
+        self.filter = Input(placeholder=dialog.FILTER, compact=True, select_on_focus=False)
         self.filter.cursor_blink = False
-        sign = Static("❯" if filters_at_once else "/", markup=False)
+        sign = Static("❯" if self.filters_at_once else "/", markup=False)
         self.filter_row = Horizontal(sign, self.filter, classes="list-filter")
-        self.filter_row.display = filters_at_once
+        self.filter_row.display = self.filters_at_once
         self._head = Static("", classes="list-head -empty", markup=False)
-        self._columns = ColumnNames(table, columns)
+        self._columns = ColumnNames(table, dialog.columns)
         self._state = Static("", id=f"{name}-state", markup=False)
         self._about = VerticalScroll(self._state, classes="list-about", can_focus=False)
         self._verbs = Verbs()
@@ -165,8 +157,7 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
         self.table.can_focus = not self.FILTERS_AT_ONCE
         self.all_rows: Sequence[Row] = ()
         self.noun = ""
-        at_once = self.FILTERS_AT_ONCE
-        self.box = ListBox(self.NAME, heading or self.HEADING, self.table, self.FILTER, self.columns, filters_at_once=at_once)
+        self.box = ListBox(self, heading or self.HEADING)
         self._said: tuple[object, Content] | None = None
 
     def compose(self) -> ComposeResult:

@@ -85,13 +85,6 @@ class AllAnswered:
     answer: Answer
 
 
-class Chosen(StrEnum):
-    """What the first screen led to."""
-
-    SERVER = "server"
-    DEMO = "demo"
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One line to choose: `id` is the result, `text` is shown and searched, `note` is dim next to it.

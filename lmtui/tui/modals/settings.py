@@ -369,33 +369,15 @@ class WindowScreen(Grouped):
             return "Enter collapses the group (display only)." if not row.key else FIXED
         return cost_text(item, self._use.read_s)
 
-    def action_window_fold(self) -> None:
-        """Send only the beginning of the marked result."""
-        if (item := self._marked()) is not None:
-            self._use.fold(item.id)
+    def action_window(self, step: str) -> None:
+        """Fold, leave out, bring back or pin what is selected."""
+        item, use = self._item(self.current) if self.current is not None else None, self._use
+        if item is not None and item.id and (item.state or step != "back"):
+            if step == "pin":
+                use.pin(item.id, is_pinned=not item.is_pinned)
+            else:
+                {"fold": use.fold, "leave_out": use.leave_out, "back": use.bring_back}[step](item.id)
             self.draw()
-
-    def action_window_leave_out(self) -> None:
-        """Send a line in place of the marked result."""
-        if (item := self._marked()) is not None:
-            self._use.leave_out(item.id)
-            self.draw()
-
-    def action_window_back(self) -> None:
-        """Send the marked result whole again."""
-        if (item := self._marked()) is not None and item.state:
-            self._use.bring_back(item.id)
-            self.draw()
-
-    def action_window_pin(self) -> None:
-        """Pin the marked result, or let it go."""
-        if (item := self._marked()) is not None:
-            self._use.pin(item.id, is_pinned=not item.is_pinned)
-            self.draw()
-
-    def _marked(self) -> WindowItem | None:
-        item = self._item(self.current) if self.current is not None else None
-        return item if item is not None and item.id else None
 
     def _item(self, row: GroupRow) -> WindowItem | None:
         items = next((part.items for part in self._parts if part.name == row.group), ())

@@ -309,7 +309,7 @@ class Switcher(ListDialog[SessionSummary, str | None]):
     async def _rename(self, current: SessionSummary) -> None:
         title = await self.app.push_screen_wait(AskText("Title", value=sanitize_line(current.title)))
         if title:
-            await self._actions.rename(current.id, title)
+            await self._sessions.rename(current.id, title)
 
     async def _delete(self, current: SessionSummary) -> None:
         text = f"{sanitize_line(current.title) or current.id}\nIts log is deleted; files it changed stay as they are."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from textual import events
 from textual.app import ComposeResult
@@ -50,6 +51,7 @@ class BesideChat(Screen[bool | None]):
     `panes` are those of the conversation, which know what the other tabs would show; without them it fills the screen.
     """
 
+    CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
     tab: str = ""
 
     def __init__(self, panes: Columns | None = None) -> None:

@@ -154,11 +154,6 @@ class ChangeView(Enum):
     SESSION = "the whole session, by file"
     GIT = "against the last commit, by file"
 
-    @property
-    def is_grouped(self) -> bool:
-        """Tell whether the first row is all of the newest step or turn."""
-        return self in (ChangeView.STEPS, ChangeView.TURNS)
-
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -274,7 +269,6 @@ class ChangesScreen(BesideChat):
     `listen` calls back with every event, `comment` gets what is written about a hunk.
     """
 
-    CSS_PATH = "../dialogs.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = keys_of(Scope.CHANGES)
@@ -502,7 +496,11 @@ class ChangesScreen(BesideChat):
         self.diff.empty_text = _NO_TEXT if row is not None else self._list.empty_text if self.is_beside else _NOTHING
         changes: Sequence[FileChange] = row.changes if row is not None else ()
         if self.is_beside and rows:
-            changes = rows[0].changes if self._view.is_grouped else [each for row in rows for each in row.changes]
+            changes = (
+                rows[0].changes
+                if self._view in (ChangeView.STEPS, ChangeView.TURNS)
+                else [each for row in rows for each in row.changes]
+            )
         top, is_following = self.diff.scroll_offset.y, self._is_following
         self.diff.show_patches(patches_of(changes))
         if self._path or is_following or not self.is_beside:

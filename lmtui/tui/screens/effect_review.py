@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import work
 from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
@@ -32,7 +31,6 @@ class EffectReviewScreen(BesideChat):
     `title` and `about` are shown in the first row: what it is, and of what.
     """
 
-    CSS_PATH = "../dialogs.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.REVIEW), *bindings(Scope.APP), *bindings(Scope.MOVING)]
@@ -53,7 +51,7 @@ class EffectReviewScreen(BesideChat):
 
     def on_mount(self) -> None:
         self.page.list.focus()
-        self._look()
+        self._do(self._look)
 
     def placed(self) -> None:
         """Say what the keys do."""
@@ -70,33 +68,22 @@ class EffectReviewScreen(BesideChat):
     def action_review(self, step: str) -> None:
         """Do what a key means."""
         own: dict[str, Callable[[], object]] = {
-            "keep": self._keep,
+            "keep": lambda: self._do(self._keep),
             "drop": self._ask_to_drop,
-            "refresh": self._look,
+            "refresh": lambda: self._do(self._look),
             "switch": lambda: self.page.leave_diff() or self.page.diff.focus(),
         }
         {**self.page.handlers(), **own}[step]()
 
-    @work(group="effects", exclusive=True)
     async def _look(self) -> None:
-        try:
-            parts = await self._review.parts()
-        except LmtuiError as error:
-            self._say(error.full_text(), "$error")
-            return
-        self.page.show(parts, empty_text=UNCHANGED)
+        self.page.show(await self._review.parts(), empty_text=UNCHANGED)
 
-    @work(group="effects", exclusive=True)
     async def _keep(self) -> None:
         decisions = self.page.decisions
         if not decisions.applied:
             self._say(NOTHING_CHOSEN if decisions.parts else UNCHANGED)
             return
-        try:
-            notes = await self._review.keep(None if decisions.is_all_applied else decisions.applied)
-        except LmtuiError as error:
-            self._say(error.full_text(), "$error")
-            return
+        notes = await self._review.keep(None if decisions.is_all_applied else decisions.applied)
         self._was_kept = True
         said = " · ".join([f"Applied {decisions.count(APPLY) + decisions.count(DELETE)} of {len(decisions.parts)}", *notes])
         if decisions.is_all_applied:
@@ -104,26 +91,26 @@ class EffectReviewScreen(BesideChat):
             _ = self.dismiss(result=True)
         else:
             self._say(said, "$text-muted")
-            self._look()
+            await self._look()
 
     def _ask_to_drop(self) -> None:
         parts = self.page.decisions.parts
         if parts:
             text = f"{pluralize(len(parts), 'change')} in the overlay will be lost. Your files stay unchanged."
-            _ = self.app.push_screen(Confirm("Discard all?", text), self._drop_if)
+            _ = self.app.push_screen(Confirm("Discard all?", text), lambda is_sure: self._do(self._drop) if is_sure else None)
 
-    def _drop_if(self, is_sure: bool | None) -> None:
-        if is_sure:
-            self._drop()
-
-    @work(group="effects", exclusive=True)
     async def _drop(self) -> None:
+        await self._review.drop()
+        _ = self.dismiss(self._was_kept)
+
+    def _do(self, change: Callable[[], Awaitable[None]]) -> None:
+        self.run_worker(self._try(change), group="effects", exclusive=True)
+
+    async def _try(self, change: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._review.drop()
+            await change()
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
-            return
-        _ = self.dismiss(self._was_kept)
 
     def _draw(self) -> None:
         """Say how much is applied and what the keys do."""

@@ -47,7 +47,6 @@ class CallPage:
 class OutputScreen(BesideChat):
     """Shows a call that `read` knows by its id; `calls` are all that can be stepped through."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = keys_of(Scope.SIDE)
     SCOPE: ClassVar[Scope] = Scope.SIDE
 
@@ -105,7 +104,6 @@ class OutputScreen(BesideChat):
 class AgentScreen(BesideChat):
     """Shows the conversation of a sub-agent, which continues; `read` tells of the agent, `stop` stops it."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*keys_of(Scope.AGENT), *bindings(Scope.LINES)]
     SCOPE: ClassVar[Scope] = Scope.AGENT
 

@@ -91,7 +91,6 @@ class Viewer(BesideChat):
     `follows_tree`, the arrow keys do so.
     """
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = keys_of(Scope.VIEWER)
 
     SCOPE: ClassVar[Scope] = Scope.VIEWER
