@@ -18,7 +18,6 @@ from lmtui.app.overlay_reviews import PatchReview, keep_as_step
 from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
-from lmtui.core.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode, Rule
@@ -32,6 +31,7 @@ from lmtui.core.workspace import CommandEffect, EffectPart, EffectReview
 from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.session import EngineSession
 from lmtui.engine.trial import with_tracked
+from lmtui.features.attempt_values import MOST_ATTEMPTS, Attempt, AttemptState, ranked, reason
 from lmtui.features.service import Ended, FeatureHost
 from lmtui.sandbox.overlays import WorkspaceOverlay
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -118,7 +118,7 @@ class _Work:
 
 
 class Attempts:
-    """The attempts at one task; implements `core.sessions.WorkspaceAttempts`.
+    """The attempts at one task; implements `features.service.TaskAttempts`.
 
     Args:
         host: the workspace's.
@@ -149,6 +149,10 @@ class Attempts:
     def best(self) -> Attempt:
         """Return the best of those that are over."""
         return ranked(self.ended)[0]
+
+    def why(self, chosen: Attempt) -> str:
+        """Return why one is the best."""
+        return reason(self.ended, chosen)
 
     def session_of(self, attempt: Attempt) -> Session:
         """Return the session of an attempt that has begun; it is closed once the attempt is over."""

@@ -49,6 +49,7 @@ from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
 from lmtui.core.subagents import AgentDefinitions
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
+from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.service import CommandCall
 from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
 from lmtui.models.tokens import TokenCounts
@@ -513,6 +514,7 @@ class Runtime:
         self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, Path.cwd())
         self.attempts = Attempts(self)
         self._features = WorkspaceFeatures(self)
+        self._features.extensions.add(WorkspaceAttempts, self.attempts)
         self.trust = CompositeTrust(self._features.trust)
 
     async def _use_workspace(self, folder: Path) -> None:

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.instruction_values import InstructionSource
@@ -22,7 +21,6 @@ from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_netw
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.servers import ModelServers
 from lmtui.core.skills import SkillsInUse
-from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
 from lmtui.core.workspace import BackgroundCommands, Changes, EffectReview, Files, kept_text
@@ -419,70 +417,6 @@ class Archive(Protocol):
         """Write a session as `md`, `html` or `jsonl` where lmtui was started, else into the user's own folder."""
 
 
-class WorkspaceAttempts(Protocol):
-    """The attempts at one task in a workspace; they stay until new ones begin or they are discarded."""
-
-    @property
-    @open_to_network
-    def task(self) -> str:
-        """Return the task, empty without attempts."""
-
-    @property
-    @open_to_network
-    def is_running(self) -> bool:
-        """Tell whether one is still running or waiting."""
-
-    @open_to_network
-    @mirrored
-    def listed(self) -> Sequence[Attempt]:
-        """Return the attempts: by number while one is running, then the best first."""
-
-    @open_to_network
-    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` on every change of the attempts; the returned function ends that."""
-
-    @kept_back
-    def run_agents_in(self, runner: SessionAgentRunner) -> None:
-        """Let a front end run the agents of attempts that begin from now on; see `Session.run_agents_in`."""
-
-    @open_to_network
-    async def begin(self, task: str, count: int, session_id: str) -> None:
-        """Begin attempts at a task; a notice in an open session says when they are done.
-
-        Raises:
-            UsageError: others are still running, or attempts cannot run here.
-        """
-
-    @open_to_network
-    async def again(self, number: int) -> None:
-        """Run one more attempt with the settings of another and a new seed."""
-
-    @open_to_network
-    async def stop(self, number: int) -> None:
-        """Stop an attempt; its changes so far stay."""
-
-    @open_to_network
-    async def use(self, number: int, session_id: str) -> Sequence[str]:
-        """Keep the changes of an attempt as a step of an open session; return what was quarantined or cannot be kept.
-
-        Raises:
-            UsageError: it is not done, or changed nothing.
-            SandboxError: a turn of the session is running, or files have changed since; nothing was kept.
-        """
-
-    @open_to_network
-    def review(self, number: int, session_id: str) -> EffectReview:
-        """Return the effect of an attempt, to be kept in parts as steps of an open session; `drop` discards the attempt.
-
-        Raises:
-            UsageError: see `use`.
-        """
-
-    @open_to_network
-    async def discard(self) -> None:
-        """Stop all of them and delete their changes and patches."""
-
-
 class SessionHost(Protocol):
     """What a front end needs next to sessions: which there are, opening one, finding servers, looking at files."""
 
@@ -523,10 +457,6 @@ class SessionHost(Protocol):
     @property
     def extensions(self) -> Extensions:
         """Return what the workspace and its user bring: MCP servers, skills, slash commands."""
-
-    @property
-    def attempts(self) -> WorkspaceAttempts:
-        """Return the attempts at one task in overlays."""
 
     @kept_back
     async def serve(self) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
-from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
@@ -23,10 +22,11 @@ from lmtui.core.project_checks import CheckRan
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.servers import PoolRow, ServerFound
 from lmtui.core.sessions import Extensions
-from lmtui.core.subagents import ChildKind, SessionAgentRunner
+from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust
 from lmtui.core.workspace import EffectReview
 from lmtui.engine.session import EngineSession
+from lmtui.features.attempt_values import Attempt, WorkspaceAttempts
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.index_file import INDEX_FILE, IndexFile
 from lmtui.tools.registry import ToolRegistry
@@ -81,7 +81,7 @@ Ended = Callable[[str], Awaitable[None]]
 """Called with the decision about reviewed changes: `accepted`, `partly accepted` or `rejected`."""
 
 
-class TaskAttempts(Protocol):
+class TaskAttempts(WorkspaceAttempts, Protocol):
     """Attempts at one task of a plan, each in its own overlay."""
 
     async def try_task(self, task: str, title: str, checks: Sequence[str], earlier: int) -> Attempt:
@@ -115,15 +115,6 @@ class TaskAttempts(Protocol):
         Raises:
             UsageError: the session is not open.
         """
-
-    def listed(self) -> Sequence[Attempt]:
-        """Return the attempts as they are."""
-
-    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` on every change; the returned function ends that."""
-
-    def run_agents_in(self, runner: SessionAgentRunner) -> None:
-        """Let a front end run the agents of attempts that begin from now on."""
 
     async def close(self) -> None:
         """Stop what runs and drop what was not kept."""

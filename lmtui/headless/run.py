@@ -26,7 +26,6 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
-from lmtui.core.attempt_values import reason
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words, saved_patch
 from lmtui.core.messages import Image
@@ -226,7 +225,7 @@ async def _attempts(runtime: Runtime, task: HeadlessTask, begin: Begin, out: Tex
     elif reporter.answer.strip():
         print(sanitize(reporter.answer), file=out)
     doubt, kept = "" if chosen.is_green else ", and it is not green", "; it was kept" if is_kept else ""
-    head = f"attempt {chosen.number} is chosen{doubt}{kept}: {reason(ended, chosen)}"
+    head = f"attempt {chosen.number} is chosen{doubt}{kept}: {attempts.why(chosen)}"
     print(*map(sanitize_line, (head, *notes, *([f"lmtui: {lacks}"] if lacks else []))), sep="\n", file=err)
     return EXIT_UNFINISHED if lacks else end.exit_code
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lmtui.app.host import Runtime
-from lmtui.core.attempt_values import Attempt, AttemptState, ranked
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.events import CheckSummary, FilesChanged, Notice, TurnEnded, TurnReason
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.engine.session import EngineSession
+from lmtui.features.attempt_values import Attempt, AttemptState, ranked
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.conftest import DONE, WRITE, Open, Serve
 from tests.sets import for_each

@@ -30,7 +30,7 @@ from tests.sets import for_each
 def _ports() -> Iterator[type]:
     """Yield what features offer to front ends."""
     root = Path(__file__).parents[2]
-    for path in (root / "lmtui/features").rglob("*.py"):
+    for path in (root / "lmtui").rglob("*.py"):
         for name in re.findall(r"extensions\.add\((\w+),", path.read_text()):
             yield getattr(importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts)), name)
 

@@ -207,16 +207,16 @@ def test_a_merge_asks_about_all_or_each_file(typed: tuple[str, ...], done: list[
 def test_attempts_are_listed_and_used_without_a_screen_and_discarded_only_by_a_yes() -> None:
     host = Host()
     paper, _ = talk("/attempts 2 repair it", host=host)
-    assert host.attempts.begun == [("repair it", 2, host.session.id)]
+    assert host.extensions.attempts.begun == [("repair it", 2, host.session.id)]
     assert "attempt 1: waiting, no change" in paper.said
     host = Host()
-    host.attempts.rows = some_attempts()
+    host.extensions.attempts.rows = some_attempts()
     paper, _ = talk("/attempts", "/attempts use 2", host=host)
     assert "Best: attempt 2, all checks pass with the smallest change." in paper.said
     assert "Attempt 2 is in your folder now; /undo reverts it." in paper.said
     for answer, said in (("n", "no changes made"), ("y", "Discarded all attempts.")):
         paper, _ = talk("/attempts discard", answer, host=host)
-        assert (said in paper.said, bool(host.attempts.rows)) == (True, answer == "n")
+        assert (said in paper.said, bool(host.extensions.attempts.rows)) == (True, answer == "n")
 
 
 def test_the_end_says_where_unmerged_changes_are() -> None:

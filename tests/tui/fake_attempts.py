@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lmtui.core.attempt_values import Attempt, AttemptState, ranked
 from lmtui.core.errors import UsageError
 from lmtui.core.subagents import SessionAgentRunner
 from lmtui.core.workspace import EffectReview
+from lmtui.features.attempt_values import Attempt, AttemptState, ranked
 
 
 class FakeAttempts:
-    """Implements `core.sessions.WorkspaceAttempts`."""
+    """Implements `WorkspaceAttempts`."""
 
     def __init__(self) -> None:
         self.task = ""

@@ -14,10 +14,12 @@ from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.project_checks import WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.skills import Skills
+from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.batch.values import WorkspaceBatches
 from lmtui.features.jobs.values import Jobs
 from lmtui.features.pipeline.values import WorkspacePipeline
 from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
+from tests.tui.fake_attempts import FakeAttempts
 from tests.tui.fake_batches import FakeBatches
 from tests.tui.fake_jobs import FakeJobs
 from tests.tui.fake_memory import FakeMemory
@@ -129,14 +131,14 @@ class FakeExtensions:
         self.usage = FakeUsage()
         self.memory = FakeMemory()
         self.batches = FakeBatches()
-        self.jobs = FakeJobs()
+        self.jobs, self.attempts = FakeJobs(), FakeAttempts()
 
     @property
     def offered(self) -> dict[type, Any]:
         return {
             McpServers: self.mcp, Skills: self.skills, PromptFiles: self.prompts, WorkspaceChecks: self.checks,
             WorkspacePipeline: self.pipeline, Projects: self.projects, UsageReports: self.usage,
-            WorkspaceMemory: self.memory, WorkspaceBatches: self.batches, Jobs: self.jobs,
+            WorkspaceMemory: self.memory, WorkspaceBatches: self.batches, Jobs: self.jobs, WorkspaceAttempts: self.attempts,
         }  # fmt: skip
 
     @property

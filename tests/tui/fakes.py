@@ -24,7 +24,6 @@ from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.workspace import Changes, EffectPart, FileChange, FileChangeKind
 from tests.fakes import FakeBackground
 from tests.tui.fake_archive import FakeArchive
-from tests.tui.fake_attempts import FakeAttempts
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_plans import FakePlans
@@ -433,7 +432,6 @@ class FakeHost:
         self.files = FakeFiles(self.workspace)
         self.settings = FakeSettings()
         self.archive = FakeArchive(self)
-        self.attempts = FakeAttempts()
         self.guide = FakeGuide()
         self._numbers = itertools.count(1)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from lmtui.core.attempt_values import Attempt, AttemptState
 from lmtui.core.events import TurnEnded, TurnReason
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
+from lmtui.features.attempt_values import Attempt, AttemptState
 from tests.tui.driving import Driver
 from tests.tui.fakes import START, play_work
 
@@ -94,8 +94,8 @@ def working() -> list[Attempt]:
 async def attempts(driver: Driver) -> None:
     """Four attempts are over."""
     play_work(driver.host.session)
-    driver.host.attempts.task = "Make the tokenizer accept nested comments, and add tests."
-    driver.host.attempts.show(some_attempts())
+    driver.host.extensions.attempts.task = "Make the tokenizer accept nested comments, and add tests."
+    driver.host.extensions.attempts.show(some_attempts())
     await driver.type("/attempts", "AttemptsScreen")
     await driver.press("home")
 

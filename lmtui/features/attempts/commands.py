@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from functools import partial
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
-from lmtui.core.attempt_values import attempt_lines
 from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import escape_invisible
+from lmtui.features.attempt_values import WorkspaceAttempts, attempt_lines
 
 SCOPE = "attempts"
 DISCARD = ("Discard all attempts?", "This deletes their changes and patches. Their sessions stay.")
@@ -20,7 +20,7 @@ _BEGINS = re.compile(r"(?:(\d{1,3})\s+)?(.+)", re.DOTALL)
 
 async def attempts(context: CommandContext, words: str) -> Result:
     """Begin attempts at a task, do something with one, or show them."""
-    words, known = words.strip(), context.host.attempts
+    words, known = words.strip(), context.host.extensions[WorkspaceAttempts]
     if about := _ABOUT.fullmatch(words):
         return await _do(context, about[1], int(about[2]))
     if words == "discard":
@@ -35,12 +35,12 @@ async def attempts(context: CommandContext, words: str) -> Result:
 
 
 async def _discard(context: CommandContext) -> Output:
-    await context.host.attempts.discard()
+    await context.host.extensions[WorkspaceAttempts].discard()
     return Output(("Discarded all attempts.",))
 
 
 async def _do(context: CommandContext, verb: str, number: int) -> Output:
-    known = context.host.attempts
+    known = context.host.extensions[WorkspaceAttempts]
     match verb:
         case "use":
             notes = await known.use(number, context.session.id)

@@ -14,12 +14,11 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.attempt_values import Attempt, AttemptState, reason
 from lmtui.core.errors import LmtuiError
 from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.sessions import WorkspaceAttempts
 from lmtui.core.workspace import EffectReview
+from lmtui.features.attempt_values import Attempt, AttemptState, WorkspaceAttempts, reason
 from lmtui.features.attempts.commands import DISCARD, SCOPE
 from lmtui.tui.commands import Scope, bindings, command
 from lmtui.tui.lines.diff_view import DiffView
@@ -360,15 +359,19 @@ class AttemptController(FeatureController):
         """Return what answers the commands."""
         return {"attempts.show": lambda _: self._show()}
 
+    @property
+    def _known(self) -> WorkspaceAttempts:
+        return self.host.extensions[WorkspaceAttempts]
+
     def start(self) -> None:
         """Run the agents of attempts in workers of the app, and count those that work."""
-        self.workbench.sessions.counts.append(lambda: sum(not each.is_over for each in self.host.attempts.listed()))
-        self.host.attempts.run_agents_in(self.workbench.sessions.run_agent)
+        self.workbench.sessions.counts.append(lambda: sum(not row.is_over for row in self._known.listed()))
+        self._known.run_agents_in(self.workbench.sessions.run_agent)
 
     def _show(self) -> None:
         if not isinstance(self.workbench.app.screen, AttemptsScreen):
             screen = AttemptsScreen(
-                self.host.attempts, self.workbench.now, use=self._use, review=self._review, open_log=self.open_session
+                self._known, self.workbench.now, use=self._use, review=self._review, open_log=self.open_session
             )
             _ = self.workbench.app.push_screen(screen)
 
@@ -378,7 +381,7 @@ class AttemptController(FeatureController):
         return active.session.id if active is not None else ""
 
     async def _use(self, number: int) -> Sequence[str]:
-        return await self.host.attempts.use(number, self._session_id)
+        return await self._known.use(number, self._session_id)
 
     def _review(self, number: int) -> EffectReview:
-        return self.host.attempts.review(number, self._session_id)
+        return self._known.review(number, self._session_id)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.engine.file_changes import to_the_end, together
+from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult
 from lmtui.features.batch.cluster import Cluster
 from lmtui.features.batch.progress import BatchProgress, remaining_tasks

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.core.events import Verified
@@ -27,6 +26,7 @@ from lmtui.engine.file_changes import to_the_end, together
 from lmtui.engine.review import blocking_findings
 from lmtui.engine.session import EngineSession
 from lmtui.engine.syntax import unparsed
+from lmtui.features.attempt_values import Attempt
 from lmtui.features.pipeline.plan_queue import Change, PipelineFile
 from lmtui.features.pipeline.trace import CommitTrace
 from lmtui.features.pipeline.values import (

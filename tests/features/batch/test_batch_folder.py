@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.attempt_values import Attempt
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, UsageError
 from lmtui.core.events import TurnEnded, TurnReason
 from lmtui.core.offers import Offers
+from lmtui.features.attempt_values import Attempt
 from lmtui.features.batch import batch_runner
 from lmtui.features.batch.batch_folder import BatchFolder, TaskResult, find_batch
 from lmtui.features.batch.batch_runner import BatchOptions, BatchRunner

@@ -1,17 +1,20 @@
-"""Several attempts at one task: the facts about each, which one is best and why.  Pure."""
+"""Several attempts at one task: facts, which one is best and why, and what is asked of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 from lmtui.core.events import TurnEnded, Verified
 from lmtui.core.project_checks import CheckOutcome, Rung
+from lmtui.core.remote_marks import kept_back, mirrored, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.core.workspace import CommandEffect
+from lmtui.core.subagents import SessionAgentRunner
+from lmtui.core.workspace import CommandEffect, EffectReview
 
 MOST_ATTEMPTS = 16
 _LEAST_TO_AGREE = 3
@@ -182,3 +185,67 @@ def attempt_lines(listed: Sequence[Attempt]) -> list[str]:
     if all(each.is_over for each in listed):
         lines.append(f"Best: attempt {listed[0].number}, {reason(listed, listed[0])}.")
     return [*lines, "Your folder is unchanged until you use one: /attempts use 1"]
+
+
+class WorkspaceAttempts(Protocol):
+    """The attempts at one task in a workspace; they stay until new ones begin or they are discarded."""
+
+    @property
+    @open_to_network
+    def task(self) -> str:
+        """Return the task, empty without attempts."""
+
+    @property
+    @open_to_network
+    def is_running(self) -> bool:
+        """Tell whether one is still running or waiting."""
+
+    @open_to_network
+    @mirrored
+    def listed(self) -> Sequence[Attempt]:
+        """Return the attempts: by number while one is running, then the best first."""
+
+    @open_to_network
+    def follow_changes(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on every change of the attempts; the returned function ends that."""
+
+    @kept_back
+    def run_agents_in(self, runner: SessionAgentRunner) -> None:
+        """Let a front end run the agents of attempts that begin from now on; see `Session.run_agents_in`."""
+
+    @open_to_network
+    async def begin(self, task: str, count: int, session_id: str) -> None:
+        """Begin attempts at a task; a notice in an open session says when they are done.
+
+        Raises:
+            UsageError: others are still running, or attempts cannot run here.
+        """
+
+    @open_to_network
+    async def again(self, number: int) -> None:
+        """Run one more attempt with the settings of another and a new seed."""
+
+    @open_to_network
+    async def stop(self, number: int) -> None:
+        """Stop an attempt; its changes so far stay."""
+
+    @open_to_network
+    async def use(self, number: int, session_id: str) -> Sequence[str]:
+        """Keep the changes of an attempt as a step of an open session; return what was quarantined or cannot be kept.
+
+        Raises:
+            UsageError: it is not done, or changed nothing.
+            SandboxError: a turn of the session is running, or files have changed since; nothing was kept.
+        """
+
+    @open_to_network
+    def review(self, number: int, session_id: str) -> EffectReview:
+        """Return the effect of an attempt, to be kept in parts as steps of an open session; `drop` discards the attempt.
+
+        Raises:
+            UsageError: see `use`.
+        """
+
+    @open_to_network
+    async def discard(self) -> None:
+        """Stop all of them and delete their changes and patches."""
