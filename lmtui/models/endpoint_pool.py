@@ -14,7 +14,7 @@ import re
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -182,7 +182,9 @@ class ServerPool:
         """Return a row for each server, and for each host without one; starts a probe of lost servers after their cooldown."""
         if any(each.is_lost and each.down_until_s <= self._now() for each in self.members):
             self._begin_look(_PROBE_AGAIN_S)
-        return [*map(self._row, self.members), *self._empty_hosts()]
+        why = f"no model server on its ports {', '.join(map(str, USUAL_PORTS))}" if self._has_probed else "not checked yet"
+        empty = [each.name for each in self.hosts if not any(map(self.member_at, host_addresses(each.name)))]
+        return [*map(self._row, self.members), *(PoolRow(name, is_up=False, problem=why) for name in empty)]
 
     def _row(self, member: PoolMember) -> PoolRow:
         slots, is_up = member.provider.slots, member.down_until_s <= self._now() and not member.is_lost
@@ -198,13 +200,6 @@ class ServerPool:
             "" if is_up else _short(member.error, member.url),
             next((each.name for each in models if each.is_loaded), models[0].name if len(models) == 1 else ""),
         )
-
-    def _empty_hosts(self) -> Iterator[PoolRow]:
-        ports = ", ".join(map(str, USUAL_PORTS))
-        why = f"no model server on its ports {ports}" if self._has_probed else "not checked yet"
-        for host in self.hosts:
-            if not any(is_same_server(each.url, url) for url in host_addresses(host.name) for each in self.members):
-                yield PoolRow(host.name, is_up=False, problem=why)
 
     async def stream(self, request: ModelRequest, conversation: str = "") -> AsyncGenerator[StreamChunk, None]:
         """Yield the chunks of one answer; a `RetryChunk` means that another server restarts it.

@@ -160,15 +160,10 @@ def error_text(body: str) -> str:
             if isinstance(value, dict):
                 value = value.get("message") or value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    if text.lstrip()[:1] == "<":
-        text = _page_text(text)
+    if text.lstrip()[:1] == "<":  # a page: its title, else its words without the tags
+        title = _TITLE.search(text)
+        text = title[1] if title and title[1].strip() else _TAG.sub(" ", text)
     return sanitize_line(" ".join(text.split()))[:300] or "no reason given"
-
-
-def _page_text(page: str) -> str:
-    """Return what a page says: its title, else its words without the tags."""
-    title = _TITLE.search(page)
-    return title[1] if title and title[1].strip() else _TAG.sub(" ", page)
 
 
 _GONE_DELAY_S = 3.0

@@ -89,11 +89,6 @@ def call_text(call: ToolCall, form: ToolCallFormat) -> str:
     return body if form is ToolCallFormat.SCHEMA else f"```json\n{body}\n```"
 
 
-def done_text(text: str) -> str:
-    """Return the end of a task in the schema's form."""
-    return json.dumps({"name": DONE, "arguments": {"answer": text}}, ensure_ascii=False)
-
-
 def results_text(results: Sequence[Message]) -> str:
     """Return what calls gave, as one message of the user's."""
     return "\n".join(f"<tool_response>\n{result.text.replace(_END, _NO_END)}\n{_END}" for result in results)
@@ -298,7 +293,8 @@ def _as_text(message: Message, request: ModelRequest) -> dict[str, object]:
     if message.role is Role.SYSTEM:
         text = "\n\n".join(part for part in (text, tools_text(request.tools, form)) if part)
     elif message.role is Role.ASSISTANT and form is ToolCallFormat.SCHEMA:
-        text = "\n".join(call_text(call, form) for call in message.tool_calls) or done_text(text)
+        done = {"name": DONE, "arguments": {"answer": text}}
+        text = "\n".join(call_text(call, form) for call in message.tool_calls) or json.dumps(done, ensure_ascii=False)
     elif message.tool_calls:
         text = "\n".join(part for part in (text, *(call_text(call, form) for call in message.tool_calls)) if part)
     return {"role": str(message.role), "content": text if not message.images else _content(message)}

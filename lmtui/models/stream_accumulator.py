@@ -25,7 +25,7 @@ from lmtui.core.messages import (
     ToolSpec,
     Usage,
 )
-from lmtui.models.parsing.answer import AnswerParser, ParsedAnswer
+from lmtui.models.parsing.answer import AnswerParser
 from lmtui.models.parsing.answer_builder import Called
 from lmtui.models.parsing.call_shapes import ARGUMENT_KEYS, NAME_KEYS, ParsedCall, with_arguments
 from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, read_json
@@ -87,38 +87,23 @@ def _check_size(size_bytes: int) -> None:
         raise ProviderError(Fault.GARBAGE, "the server sent an event of more than 16 MiB")
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
-    """A call of the server's."""
-
-    name: str
-    arguments: str
-
-
-def mended(name: str, arguments: str, tools: ToolNames, *, is_cut: bool = False) -> Native:
+def mended(name: str, arguments: str, tools: ToolNames, *, is_cut: bool = False) -> tuple[str, str]:
     """Return a call with a tool's own name and with arguments that are JSON, as far as they have one meaning.
 
     What has none stays as it is: whoever runs it says so.  With `is_cut` (the answer ended at its limit) none is closed.
     """
     spec = tools.find(name)
     name = spec.name if spec is not None else name
-    if not arguments.strip():
-        return Native(name, "{}")
+    if _is_whole(arguments):
+        return name, arguments
     try:
-        value = json.loads(arguments)
-        if isinstance(value, dict):
-            return Native(name, arguments)
-    except (ValueError, RecursionError):
-        try:
-            value = read_json(arguments, may_close=not is_cut)
-        except UnreadableLiteral:
-            return Native(name, arguments)
+        value = read_json(arguments, may_close=not is_cut) if arguments.strip() else None
+    except UnreadableLiteral:
+        return name, arguments
     if value is None:
-        return Native(name, "{}")
+        return name, "{}"
     found = with_arguments(spec, value) if spec is not None and isinstance(value, dict | str) else None
-    if not isinstance(found, ParsedCall):
-        return Native(name, arguments)
-    return Native(name, json.dumps(found.arguments, ensure_ascii=False))
+    return name, json.dumps(found.arguments, ensure_ascii=False) if isinstance(found, ParsedCall) else arguments
 
 
 _DECODER = json.JSONDecoder()
@@ -268,7 +253,7 @@ class StreamAccumulator:
             )
         is_cut = self._finish in (*_CUT_SHORT, None)  # without a reason, what is open may have been cut
         pieces, answer = self._parser.finish(is_cut=is_cut)
-        calls = self._sent_calls(is_cut=is_cut) or self._found_calls(answer)
+        calls = self._sent_calls(is_cut=is_cut) or tuple(map(self._as_call, answer.calls))
         ended = self._now()
         first = ended if self._first is None else self._first
         reason = _finish_reason(self._finish or "stop", has_calls=bool(calls))
@@ -286,9 +271,6 @@ class StreamAccumulator:
             quoted=None if calls or answer.quoted is None else self._as_call(answer.quoted),
         )
 
-    def _found_calls(self, answer: ParsedAnswer) -> tuple[ToolCall, ...]:
-        return tuple(map(self._as_call, answer.calls))
-
     def _as_call(self, found: Called) -> ToolCall:
         return ToolCall(self._new_id(), found.name, found.arguments, found.form)
 
@@ -299,8 +281,8 @@ class StreamAccumulator:
             if not parts.name.strip():
                 continue
             each = mended(parts.name, "".join(parts.arguments), self._parser.names, is_cut=is_cut)
-            if (each.name, each.arguments) not in calls:
-                calls[each.name, each.arguments] = ToolCall(parts.id or self._new_id(), each.name, each.arguments)
+            if each not in calls:
+                calls[each] = ToolCall(parts.id or self._new_id(), *each)
         return tuple(calls.values())
 
     def _take(self, chunk: dict[str, object]) -> list[StreamChunk]:

@@ -154,23 +154,6 @@ class _Kept:
     raw: str
 
 
-@dataclass(slots=True)
-class _Repetition:
-    """The calls that were seen, and how many of the last ones in a row were repetitions."""
-
-    seen: set[tuple[str, str]] = field(default_factory=set)
-    count: int = 0
-
-
-@dataclass(slots=True)
-class _Quoting:
-    """The calls that stay text; whether the last ones were quoted, and whether all that follows answers to invented results."""
-
-    entries: list[ParsedEntry] = field(default_factory=list)
-    was_last: bool = False
-    is_invented: bool = False
-
-
 class AnswerBuilder:
     """Collects what the scanner finds and gives it out as pieces.
 
@@ -190,24 +173,22 @@ class AnswerBuilder:
         self._held: list[_Part] = []
         self._remark_size = 0
         self._kept: list[_Kept] = []
-        self._repetition = _Repetition()
+        self._seen: set[tuple[str, str]] = set()
+        self._repeated = 0  # how many of the last calls in a row were repetitions
         self._since = 0
-        self._quoting = _Quoting()
-
-    @property
-    def has_calls(self) -> bool:
-        """Tell whether calls were found, decided or not."""
-        return bool(self._kept) or any(part.entries for part in self._held)
+        self._quoted: list[ParsedEntry] = []  # the calls that stay text
+        self._was_quoted = False  # the last calls were
+        self._is_invented = False  # all that follows answers to invented results
 
     @property
     def has_meant(self) -> bool:
         """Tell whether the last calls, as far as can be told yet, are the model's own."""
-        return (bool(self._kept) or any(part.entries for part in self._held)) and not self._quoting.was_last
+        return (bool(self._kept) or any(part.entries for part in self._held)) and not self._was_quoted
 
     @property
     def quoted(self) -> list[ParsedCall | RejectedCall]:
         """Return the calls that stay text."""
-        return [each for entry in self._quoting.entries for each in entry.found]
+        return [each for entry in self._quoted for each in entry.found]
 
     @property
     def is_blank(self) -> bool:
@@ -247,10 +228,10 @@ class AnswerBuilder:
         """Take a run of calls and the text that they were."""
         before = self._before()
         is_quoted = quoting.is_quoted(before, is_marked=is_marked)
-        is_quoted = is_quoted or (self._quoting.was_last and (quoting.is_joint(before) or quoting.goes_on(before)))
+        is_quoted = is_quoted or (self._was_quoted and (quoting.is_joint(before) or quoting.goes_on(before)))
         if not is_marked and not is_quoted:
             is_quoted = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
-        self._quoting.was_last = is_quoted
+        self._was_quoted = is_quoted
         self._held.append(_Part(raw, entries, is_marked, is_quoted, quoting.acts(before)))
         self._remark_size = 0
 
@@ -260,8 +241,8 @@ class AnswerBuilder:
         self.thinking.append(self._whole(with_calls=True) + self._space)
         self._text.clear()
         self._kept.clear()
-        self._repetition.seen.clear()
-        self._since, self._quoting = 0, _Quoting()
+        self._seen.clear()
+        self._since, self._quoted, self._was_quoted, self._is_invented = 0, [], False, False
         self._space, self._gap = "", False
 
     def finish(self, *, is_over: bool = False) -> None:
@@ -337,7 +318,7 @@ class AnswerBuilder:
                 self._keep(part.entries, part.text)
                 self._since = len(self._text)
             else:
-                self._quoting.entries += part.entries
+                self._quoted += part.entries
                 self._out(part.text)
                 self._since = len(self._text)
 
@@ -345,20 +326,18 @@ class AnswerBuilder:
         """Judge the calls that are held by what is behind each of them."""
         was_disowned, behind = False, ""
         runs = [place for place, part in enumerate(self._held) if part.entries]
-        has_choice = len(runs) > 1 and quoting.leaves_choice(self._between(runs[-1], len(self._held)))
+        has_choice = len(runs) > 1 and bool(quoting.CHOOSES.search(self._between(runs[-1], len(self._held))))
         for place, after in pairwise([*runs, len(self._held)]):
             part = self._held[place]
-            part.is_quoted = (
-                part.is_quoted or has_choice or self._quoting.is_invented or (was_disowned and not quoting.acts(behind))
-            )
+            part.is_quoted = part.is_quoted or has_choice or self._is_invented or (was_disowned and not quoting.acts(behind))
             behind = self._between(place, after)
             follower = self._held[after] if after < len(self._held) else None
-            if follower is not None and quoting.are_alternatives(behind):
+            if follower is not None and quoting.OR.match(behind):
                 part.is_quoted = follower.is_quoted = True
             elif not has_stray_end(behind) and (follower is None or not quoting.is_joint(behind)):
                 was_disowned = not part.is_quoted and quoting.is_disowned(behind, is_own=part.is_own)
                 part.is_quoted = part.is_quoted or was_disowned
-            self._quoting.is_invented = self._quoting.is_invented or (not part.is_quoted and quoting.claims_result(behind))
+            self._is_invented = self._is_invented or (not part.is_quoted and quoting.claims_result(behind))
 
     def _between(self, place: int, after: int) -> str:
         """Return the text behind a held run of calls, as much as is looked at however it came."""
@@ -382,9 +361,9 @@ class AnswerBuilder:
         for each in entry.found:
             if isinstance(each, ParsedCall):
                 key = identity(each)
-                self._repetition.count = self._repetition.count + 1 if key in self._repetition.seen else 0
-                self._repetition.seen.add(key)
-        return self._repetition.count >= _SAME_IN_A_ROW
+                self._repeated = self._repeated + 1 if key in self._seen else 0
+                self._seen.add(key)
+        return self._repeated >= _SAME_IN_A_ROW
 
     def _whole(self, *, with_calls: bool) -> str:
         if not with_calls or not self._kept:

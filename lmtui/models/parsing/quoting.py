@@ -181,6 +181,7 @@ _NEW_SENTENCE = _any(
 )
 # What goes on with a sentence: it begins with a small letter, and not with a word that careless writers begin with.
 GOES_ON = re.compile(rf"[\"'”’)*_`]*\s*(?:(?i:(?!{_NEW_SENTENCE}))[a-z]+[a-z']*(?:[,;:]? \S|[,;:]\n)|[”»])")
+# What lets the reader choose among several calls before it.
 CHOOSES = _pattern(
     r"\bwhich (?:one )?(?:do |would |should )?(?:you|I|we)\b", r"\bwhich (?:one|of (?:them|these|the))\b[^\n]{0,80}\?"
 )
@@ -261,19 +262,9 @@ def is_disowned(behind: str, *, is_own: bool) -> bool:
     return goes_on(behind) and not (is_own and not UNREAL.search(line) and not TOLD.search(line))
 
 
-def leaves_choice(behind: str) -> bool:
-    """Tell whether the text behind several calls lets the reader choose among them."""
-    return CHOOSES.search(behind) is not None
-
-
 def goes_on(behind: str) -> bool:
     """Tell whether a text continues with the sentence before it."""
     return GOES_ON.match(behind.lstrip()) is not None
-
-
-def are_alternatives(between: str) -> bool:
-    """Tell whether the text between two calls offers a choice."""
-    return OR.match(between) is not None
 
 
 def is_joint(between: str) -> bool:

@@ -33,17 +33,16 @@ def is_v0(value: Any) -> bool:
 
 def models_v1(value: Any) -> tuple[ServedModel, ...]:
     """Return the models of the newer listing, a line for each loaded instance."""
-    return tuple(model for each in server_client.items(value, "models") for model in _instances(each))
+    found: list[ServedModel] = []
+    for item in server_client.items(value, "models"):
+        instances = server_client.items(item, "loaded_instances")
+        found += [_model_v1(item, each, is_only=len(instances) < 2) for each in instances or (None,)]
+    return tuple(found)
 
 
 def models_v0(value: Any) -> tuple[ServedModel, ...]:
     """Return the models of the older listing."""
     return tuple(_model_v0(each) for each in server_client.items(value, "data"))
-
-
-def _instances(item: dict[str, Any]) -> list[ServedModel]:
-    loaded = server_client.items(item, "loaded_instances")
-    return [_model_v1(item, each, is_only=len(loaded) == 1) for each in loaded] or [_model_v1(item, None, is_only=True)]
 
 
 def _model_v1(item: dict[str, Any], instance: dict[str, Any] | None, *, is_only: bool) -> ServedModel:

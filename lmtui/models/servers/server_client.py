@@ -12,7 +12,7 @@ import json
 import warnings
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
@@ -23,10 +23,18 @@ from lmtui.models.endpoint import LOCAL_KEY
 _DIGEST_CHARS = 16
 
 
+T = TypeVar("T")
+
+
+def _of(value: Any, key: str, kind: type[T]) -> T | None:
+    """Return what an object has under a key, if it is of that kind."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else None
+
+
 def items(value: Any, key: str) -> list[dict[str, Any]]:
     """Return the objects of a list inside an object."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [each for each in _of(value, key, list) or () if isinstance(each, dict)]
 
 
 def has_list(value: Any, key: str) -> bool:
@@ -36,41 +44,33 @@ def has_list(value: Any, key: str) -> bool:
 
 def part(value: Any, key: str) -> dict[str, Any]:
     """Return an object inside an object, an empty one where there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    return _of(value, key, dict) or {}
 
 
 def number(value: Any, *keys: str) -> int:
     """Return the first positive whole number under any of the keys, else 0."""
-    for key in keys:
-        found = value.get(key) if isinstance(value, dict) else None
-        if isinstance(found, int) and not isinstance(found, bool) and found > 0:
-            return found
-    return 0
+    found = (_of(value, key, int) for key in keys)
+    return next((each for each in found if each and each > 0 and not isinstance(each, bool)), 0)
 
 
 def text(value: Any, key: str) -> str:
     """Return a text on one line, without control sequences; an empty one where there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return sanitize_line(found) if isinstance(found, str) else ""
+    return sanitize_line(raw_text(value, key))
 
 
 def raw_text(value: Any, key: str) -> str:
     """Return a text as it is."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+    return _of(value, key, str) or ""
 
 
 def flag(value: Any, key: str) -> bool | None:
     """Return a truth value, None where it is not told."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, bool) else None
+    return _of(value, key, bool)
 
 
 def words(value: Any, key: str) -> list[str]:
     """Return the texts of a list inside an object."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    return [each for each in _of(value, key, list) or () if isinstance(each, str)]
 
 
 def digest(template: str) -> str:
@@ -231,11 +231,6 @@ _GIB = 1024**3
 _NOISE_BYTES = 64 * 1024**2
 
 
-def available_bytes() -> int:
-    """Return how much memory programs can still have."""
-    return int(psutil.virtual_memory().available)
-
-
 def swapped_bytes() -> int:
     """Return how much memory is swapped out, 0 where that is not told."""
     with warnings.catch_warnings(), contextlib.suppress(OSError):
@@ -252,7 +247,7 @@ class MemoryGate:
     model's size has to come back.  It also ends when the swap has grown by more than `swap_bytes` (0: whatever it does).
     """
 
-    available: Callable[[], int] = available_bytes
+    available: Callable[[], int] = lambda: int(psutil.virtual_memory().available)
     swapped: Callable[[], int] = swapped_bytes
     limit_s: float = 60.0
     steady_s: float = 10.0
