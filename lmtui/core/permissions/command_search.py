@@ -175,7 +175,7 @@ def fits(pattern: str, text: str) -> bool:
     wanted = wanted[:-1] if wanted and wanted[-1].strip("*") == "" else wanted
     if not wanted:
         return True
-    first = _word_glob(wanted[0])
+    first = wanted[0].rstrip("*") if re.fullmatch(r"[A-Za-z0-9_.-]+\*+", wanted[0]) else wanted[0]
     if (name := literal_of(first)) and name not in _plain_text(text):
         return False
     found = mentioned(text)
@@ -189,7 +189,8 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
     That is where a program's name, or the words of a program that a rule names, are only known when it runs, and where all
     words of a rule are in something that is not understood: a script in another language, a command with broken grammar.
     """
-    wanted = [names for pattern in patterns if (names := _plain_names(pattern))]
+    literals = ([literal_of(word.rstrip("*")) or "-" for word in pattern_words(pattern)] for pattern in patterns)
+    wanted = [names for words in literals if (names := tuple(word for word in words if word[0] != "-"))]
     parsed = parse(text)
     if parsed.problem == "":
         if not any(_carries(each.program) for each in parsed.commands):
@@ -240,12 +241,6 @@ def _words(text: str) -> frozenset[str]:
     if has_tree(text):
         found.update(unquoted(word) for command in outline(text).commands for word in command)
     return frozenset(found - {""})
-
-
-def _plain_names(pattern: str) -> tuple[str, ...]:
-    """Return the words of a rule that are not options and no wildcards."""
-    words = ((literal_of(word.rstrip("*")) or "") for word in pattern_words(pattern))
-    return tuple(word for word in words if word and not word.startswith("-"))
 
 
 def _holds(text: str, names: tuple[str, ...]) -> bool:
@@ -304,10 +299,6 @@ def _is_dynamic(words: tuple[str, ...], wanted: list[tuple[str, ...]]) -> bool:
     program = _without_quotes(names[0]).rpartition("/")[2]
     is_asked_about = _carries(program) or any(program == each[0] for each in wanted)
     return is_asked_about and any(_EXPANSION.search(re.sub(r"'[^']*'", "", word)) for word in names[1:])
-
-
-def _word_glob(word: str) -> str:
-    return word.rstrip("*") if len(word) > 1 and re.fullmatch(r"[A-Za-z0-9_.-]+\*+", word) else word
 
 
 def _follows(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:

@@ -31,7 +31,7 @@ from lmtui.core.permissions.rules import (
     tools_that,
     traits_of,
 )
-from lmtui.core.permissions.shell_grammar import ParsedCommand, SimpleCommand, outline, parse, unquoted, word_set
+from lmtui.core.permissions.shell_grammar import ParsedCommand, outline, parse, unquoted, word_set
 from lmtui.core.permissions.shell_review import is_harmless, layers, risks_of
 from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
@@ -81,7 +81,8 @@ def decide_command(
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule), commands=len(parse(text).commands))
     if len(text) > MOST_CHARS:
         return Decision(Verdict.DENY if mode is Mode.PLAN else Verdict.ASK, _TOO_LONG, takes_no_rule=True)
-    secrets = _not_shown(_named_secrets(text), rules)
+    shown, secrets = revealing_patterns(rules), _named_secrets(text)
+    secrets = tuple(path for path in secrets if not any(path_patterns.matches(pattern, path) for pattern in shown))
     look = _Look(tool, text, parse(text), rules, secrets)
     shows_hidden = masks_git and "git" in text  # it would fail there: the objects are masked
     git_commands = writing_git_commands(text)
@@ -90,8 +91,9 @@ def decide_command(
         why = "git may show hidden files" if shows_hidden else why
         return look.decision(Verdict.DENY, f"plan mode only reads, and {why}")
     if not (found := _by_rule(look, asks_each=asks_each)):
-        if doubt := _may_run_denied(tool, text, rules):
-            return look.ask(doubt)
+        denied = tuple(rule.pattern for rule in rules if rule.effect is Effect.DENY and rule.tool == tool)
+        if denied and is_unclear(text, denied):
+            return look.ask("it may run what one of your rules forbids")
         found = _by_parts(look, mode)
         is_shown = shows_hidden or bool(secrets or git_commands)
         can_contain = is_read_only and not is_shown and mode not in (Mode.MANUAL, *_UNASKED)
@@ -148,7 +150,10 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
     """Decide about a command that no rule names as a whole."""
     parsed = look.parsed
     allowing = tuple(rule for rule in look.rules if rule.effect is Effect.ALLOW and rule.names(look.tool))
-    granted = [_granting(command, parsed, allowing) for command in parsed.commands]
+    is_elsewhere = _leaves_folder(parsed)  # there the words of a rule may mean other things
+    may_grant = [() if is_elsewhere and not is_harmless(part) else allowing for part in parsed.commands]
+    pairs = list(zip(may_grant, parsed.commands, strict=True))
+    granted = [next((str(rule) for rule in some if covers(rule.pattern, part)), "") for some, part in pairs]
     if look.secrets:  # a rule about commands shows no secret
         return look.ask(f"it names {look.secrets[0]}, which may hold secrets")
     if mode in _UNASKED:
@@ -156,26 +161,15 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
     if parsed.problem:
         return look.ask(f"not understood: {parsed.problem}")
     is_beside = mode is not Mode.MANUAL and any(granted)
-    pairs = list(zip(granted, parsed.commands, strict=True))
-    uncovered = tuple(part.text for rule, part in pairs if not rule and not (is_beside and is_harmless(part)))
+    left = [part for rule, part in zip(granted, parsed.commands, strict=True) if not rule]
+    uncovered = tuple(part.text for part in left if not (is_beside and is_harmless(part)))
     if uncovered:
-        return look.decision(Verdict.ASK, _why_asked(mode, parsed, uncovered), "", uncovered)
+        risk = next((risk for part in parsed.commands if part.text in uncovered for risk in risks_of(part)), None)
+        asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
+        why = f"{mode} mode {asks}" + (f"; {risk.why}" if risk else "")  # where one word is the reason, that word
+        return look.decision(Verdict.ASK, why, "", uncovered)
     used = ", ".join(dict.fromkeys(rule for rule in granted if rule))
     return look.decision(Verdict.ALLOW, f"your rule {used} allows it", used)
-
-
-def _why_asked(mode: Mode, parsed: ParsedCommand, uncovered: tuple[str, ...]) -> str:
-    """Return why a command is asked about; where one risky word is the reason, that word."""
-    risk = next((risk for part in parsed.commands if part.text in uncovered for risk in risks_of(part)), None)
-    asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
-    return f"{mode} mode {asks}" + (f"; {risk.why}" if risk else "")
-
-
-def _granting(command: SimpleCommand, parsed: ParsedCommand, rules: tuple[Rule, ...]) -> str:
-    """Return the rule that covers a part of a command, empty where none does."""
-    if _leaves_folder(parsed) and not is_harmless(command):
-        return ""
-    return next((str(rule) for rule in rules if covers(rule.pattern, command)), "")
 
 
 def _leaves_folder(parsed: ParsedCommand) -> bool:
@@ -194,12 +188,6 @@ def _is_about(rule: Rule, tool: str, text: str) -> bool:
     return rule.tool in (*_FILE_READERS, "*") and rule.pattern != "*" and names_path(rule.pattern, text)
 
 
-def _may_run_denied(tool: str, text: str, rules: tuple[Rule, ...]) -> str:
-    """Return why a command may run something denied without naming it, or an empty string."""
-    patterns = tuple(rule.pattern for rule in rules if rule.effect is Effect.DENY and rule.tool == tool)
-    return "it may run what one of your rules forbids" if patterns and is_unclear(text, patterns) else ""
-
-
 def _keeps_paths(rule: Rule) -> bool:
     """Tell whether a rule keeps paths from being changed: then commands change nothing but what is looked at first."""
     return rule.tool in (*_FILE_CHANGERS, "*") and rule.pattern != "*"
@@ -215,16 +203,8 @@ def _named_secrets(text: str) -> tuple[str, ...]:
     return _secrets_of(tuple(piece for word in named for piece in (word, *re.split(r"[=:@,]", word))))
 
 
-def _not_shown(secrets: tuple[str, ...], rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    """Return the secret files that no rule shows."""
-    shown = revealing_patterns(rules) if secrets else ()
-    return tuple(path for path in secrets if not any(path_patterns.matches(pattern, path) for pattern in shown))
-
-
 def _secrets_of(words: tuple[str, ...]) -> tuple[str, ...]:
-    plain = (
-        word for word in dict.fromkeys(words) if word and not re.search(r"[*?\[]", word)
-    )  # files that only match a pattern stay hidden
+    plain = (word for word in words if word and not re.search(r"[*?\[]", word))  # what only matches a pattern stays hidden
     return tuple(dict.fromkeys(straight(word) for word in plain if is_secret_path(word)))
 
 
@@ -346,10 +326,13 @@ def decide(
         if doubt is not None and not is_granted:
             return Decision(Verdict.ASK, f"it may do what your rule {doubt} forbids", str(doubt))
     is_named = any(reveals_secret(rule.pattern) for rule in allowing if rule.pattern != "*")
-    if not is_named and _shows_secret(tool, access, subject):  # a wider rule shows no secret, in auto mode neither
+    shows_contents = access is Access.READ and traits_of(tool).file_effect not in (FileEffect.LISTS, FileEffect.GIT)
+    if shows_contents and not is_named and is_secret_path(subject):  # a wider rule shows no secret, in auto mode neither
         return Decision(Verdict.ASK, f"{subject} may hold secrets", reveals=(subject,))
     decision = _at_last(access, mode, exact or next(iter(allowing), None), asks_each=asks_each_command)
-    return replace(decision, reveals=(subject,)) if _needs_secret(tool, decision, subject) else decision
+    is_told = decision.verdict is Verdict.ASK or decision.rule != "" or tool == "write"  # the mode is not enough
+    works_on_secret = is_told and traits_of(tool).is_about_paths and is_secret_path(subject)
+    return replace(decision, reveals=(subject,)) if works_on_secret else decision
 
 
 def decide_all(
@@ -359,19 +342,17 @@ def decide_all(
     mode: Mode,
     rules: tuple[Rule, ...],
     *,
-    asks_each_command: bool = False,
-    is_read_only: bool = False,
-    masks_git: bool = False,
     scopes: Sequence[SkillScope] = (),
+    **facts: bool,
 ) -> Decision:
     """Decide about a call that is about several things: one that is denied denies it, one that asks asks.
 
     `scopes` are those of the skills in use and of the sub-agent's definition: what one of them does not name is denied.
+    `facts` are those of the sandbox, see `decide`.
     """
     for scope, subject in itertools.product(scopes, subjects or ("",)):
         if refusal := scope.refusal(tool, access, subject):
             return Decision(Verdict.DENY, refusal, scope.source)
-    facts = {"asks_each_command": asks_each_command, "is_read_only": is_read_only, "masks_git": masks_git}
     decisions = [decide(tool, access, subject, mode, rules, **facts) for subject in subjects or ("",)]
     revealed = (path for decision in decisions for path in decision.reveals)
     if mode is Mode.TRY and strictest(decisions).verdict is Verdict.ASK and any(each.reveals for each in decisions):
@@ -391,15 +372,10 @@ def _at_last(access: Access, mode: Mode, allowing: Rule | None, *, asks_each: bo
         return Decision(Verdict.ASK, "this sandbox is reduced: each command is asked about")
     if allowing is not None:
         return Decision(Verdict.ALLOW, f"your rule {allowing} allows it", str(allowing))
-    return _by_mode(access, mode)
-
-
-def _by_mode(access: Access, mode: Mode) -> Decision:
     if access is Access.REACH:
         return Decision(Verdict.ASK, "it is not on the public internet")
-    if access is Access.NONE or mode in _UNASKED:
-        return Decision(Verdict.ALLOW, f"{mode} mode")
-    if access in (Access.READ, Access.WEB) and mode is not Mode.MANUAL:
+    is_reading = access in (Access.READ, Access.WEB) and mode is not Mode.MANUAL
+    if access is Access.NONE or mode in _UNASKED or is_reading:
         return Decision(Verdict.ALLOW, f"{mode} mode")
     asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
     return Decision(Verdict.ASK, f"{mode} mode {asks}")
@@ -430,12 +406,6 @@ def _kind(tool: str) -> str:
     return "python" if tool.startswith(PROMOTED) else tool
 
 
-def _is_within(rule: Rule, tool: str, subject: str) -> bool:
-    """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
-    is_read = _takes_in(rule, FileEffect.SHOWS) and rule.pattern != "*"
-    return tool == "git_diff" and is_read and path_patterns.can_be_below(rule.pattern, subject)
-
-
 def _takes_in(rule: Rule, *effects: FileEffect) -> bool:
     """Tell whether a rule is for tools that do one of these."""
     return rule.tool == "*" or traits_of(rule.tool).file_effect in effects
@@ -445,26 +415,13 @@ def _may_break(rule: Rule, tool: str, access: Access, subject: str) -> bool:
     """Tell whether a call may do what a rule forbids without naming it."""
     if _keeps_paths(rule) and access in (Access.WRITE, Access.EXECUTE) and tool not in ("git_add", "git_commit"):
         return traits_of(tool).may_change_unseen
-    if _kind(tool) == "python":
-        return _takes_in(rule, FileEffect.SHOWS) and rule.pattern != "*"
-    return _is_within(rule, tool, subject)
+    if rule.pattern == "*" or not _takes_in(rule, FileEffect.SHOWS):
+        return False
+    # a difference of a whole folder may show it (a search leaves such files out)
+    return _kind(tool) == "python" or (tool == "git_diff" and path_patterns.can_be_below(rule.pattern, subject))
 
 
 def _allows(rule: Rule, tool: str, access: Access, subject: str) -> bool:
     """Tell whether a rule that allows covers a call; to change an added folder, it has to name the whole path."""
     is_beyond = access is Access.WRITE and subject.startswith(("/", "../")) and not rule.pattern.startswith("/")
     return rule.names(tool) and not is_beyond and rule.is_about(subject)
-
-
-def _needs_secret(tool: str, decision: Decision, subject: str) -> bool:
-    """Tell whether a call works on a secret file; that needs a rule or an approval, the mode is not enough."""
-    is_told = decision.verdict is Verdict.ASK or decision.rule != "" or tool == "write"
-    return is_told and traits_of(tool).is_about_paths and is_secret_path(subject)
-
-
-def _shows_secret(tool: str, access: Access, subject: str) -> bool:
-    return (
-        access is Access.READ
-        and traits_of(tool).file_effect not in (FileEffect.LISTS, FileEffect.GIT)
-        and is_secret_path(subject)
-    )

@@ -59,8 +59,8 @@ def writing_git_commands(text: str, root: str = "/workspace") -> tuple[tuple[str
     rest = text.strip()
     for command in commands:
         rest = rest.replace(command.text, "\0", 1)
-    here = (".", "/workspace", root)
-    if commands and commands[0].words[:1] == ("cd",) and commands[0].words[1:] in zip(here):
+    here = ((".",), ("/workspace",), (root,))
+    if commands and commands[0].words[:1] == ("cd",) and commands[0].words[1:] in here:
         commands = commands[1:]
     found = tuple(_arguments(command, here) for command in commands)
     is_plain = _GAPS.fullmatch(rest) and all(each and (_writes(each) or not unsupported(each)) for each in found)
@@ -119,12 +119,12 @@ def _operands(words: tuple[str, ...], options: str) -> tuple[list[str], str]:
     return plain, ""
 
 
-def _arguments(command: SimpleCommand, here: tuple[str, ...]) -> tuple[str, ...]:
+def _arguments(command: SimpleCommand, here: tuple[tuple[str], ...]) -> tuple[str, ...]:
     """Return the arguments of a plain git command that runs `here`, empty for any other."""
     words = command.words
     if words[:1] != ("git",) or any(command.globs):
         return ()
-    words = words[2:] if words[1:2] == ("-C",) and words[2:3] in zip(here) else words
+    words = words[2:] if words[1:2] == ("-C",) and words[2:3] in here else words
     at = next((i for i, word in enumerate(words[1:], 1) if word not in ("--no-pager", "-P")), len(words))
     return words[at:] if at < len(words) and not words[at].startswith("-") else ()
 

@@ -72,11 +72,6 @@ _MODULES = word_set("pytest mypy ruff black isort pylint flake8 coverage tox nox
 _NAME = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*|\[")
 
 
-def is_wrapper(words: tuple[str, ...]) -> bool:
-    """Tell whether a command is there to run another one, in whatever form."""
-    return words[0] in _FORMS or (words[0] in _RUNNERS and words[1:2] == ("run",))
-
-
 def inner_place(words: tuple[str, ...]) -> int:
     """Return at which word the wrapped command begins, 0 where the command is not a wrapper or not in a known form."""
     if words[0] in _RUNNERS:
@@ -110,11 +105,6 @@ def module_place(words: tuple[str, ...]) -> int:
             if not re.fullmatch(r"-[uBOsSEIPqb]+", word):
                 break
     return 0
-
-
-def runs_package(words: tuple[str, ...]) -> bool:
-    """Tell whether a command runs the program of a package, wherever it comes from: only a rule that names it covers it."""
-    return words[0] in ("npx", "uvx", "bunx") and len(words) > 1 and re.fullmatch(r"[a-z][a-z0-9-]*", words[1]) is not None
 
 
 def _behind_options(words: tuple[str, ...], flags: str, valued: str) -> int:
@@ -201,17 +191,19 @@ def is_harmless(command: SimpleCommand) -> bool:
 
 def _risks(command: SimpleCommand, depth: int) -> Iterator[Risk]:
     """Yield the risks of a command with this many wrappers; with too many, nothing is known."""
-    place = inner_place(command.words)
+    words, place = command.words, inner_place(command.words)
     if place and command.globs[place]:
         place = 0
+    # the program of a package, wherever it comes from: only a rule that names it covers it
+    runs_package = words[0] in ("npx", "uvx", "bunx") and re.fullmatch(r"[a-z][a-z0-9-]*", "".join(words[1:2]))
     if depth <= _MOST_REVIEWED and place:
         yield Risk(place, f"{command.program} runs another program")
         yield from (Risk(risk.index + place, risk.why) for risk in _risks(command.from_word(place), depth + 1))
-    elif depth <= _MOST_REVIEWED and runs_package(command.words):
+    elif depth <= _MOST_REVIEWED and runs_package:
         yield Risk(1, f"{command.program} fetches and runs a package")
         yield from (Risk(risk.index + 1, risk.why) for risk in _risks(command.from_word(1), depth + 1))
-    elif depth > _MOST_REVIEWED or is_wrapper(command.words):
-        yield from (Risk(i, f"{command.program} runs another program") for i in range(1, len(command.words) + 1))
+    elif depth > _MOST_REVIEWED or words[0] in _FORMS or (words[0] in _RUNNERS and words[1:2] == ("run",)):
+        yield from (Risk(i, f"{command.program} runs another program") for i in range(1, len(words) + 1))
     elif command.program.rpartition("/")[2] == "git":
         yield from git_risks(command)
     elif is_interpreter(command.program):
