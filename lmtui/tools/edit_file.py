@@ -11,7 +11,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -31,6 +30,7 @@ from lmtui.tools.text import (
     hunk_count,
     lines_of,
     replace_look_alikes,
+    shared_head,
     without_line_numbers,
 )
 from lmtui.tools.tool import Arguments, OtherTool, PathTool, WorkspacePath, always, argument, path_argument
@@ -98,12 +98,15 @@ async def write_accepted(context: ToolContext, path: str, content: FileContent, 
     return ToolResult(accepted.words, counts(change), changes=(change,))
 
 
-async def _with_old(
+async def _planned(
     arguments: WriteArguments, context: ToolContext
-) -> tuple[WriteArguments, FileContent | None, TextFile | None]:
-    """Return the arguments, without copied line numbers, and what a write replaces.
+) -> tuple[FileContent | None, TextFile | None, str | None, str]:
+    """Return what a write replaces and the text before and after; line numbers that were copied are left out.
 
     That is the file, None where there is none or it cannot be read, and its text where it is one.
+
+    Raises:
+        ToolError: it replaces what the model has not seen, or appends to what is not text.
     """
     try:
         content = await context.sandbox.read_file(arguments.path, MAX_READ_BYTES)
@@ -111,23 +114,19 @@ async def _with_old(
         content = None
     file = decode(content.data) if content is not None and content.size_bytes == len(content.data) else None
     text = without_line_numbers(arguments.content, file.text if file is not None else "")
-    return arguments.model_copy(update={"content": text}), content, file
-
-
-def _shown_text(content: FileContent | None, file: TextFile | None) -> str | None:
-    return None if content is None else file.text if file is not None else ""
+    arguments = arguments.model_copy(update={"content": text})
+    if context.hunks is None:
+        _check_known(content, file, arguments, context)
+    old = None if content is None else file.text if file is not None else ""
+    return content, file, old, _new_text(arguments, content, file, is_doubted=context.is_doubted)
 
 
 async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
-    arguments, content, file = await _with_old(arguments, context)
+    content, file, old, new = await _planned(arguments, context)
     if context.hunks is not None:
         if content is None or file is None:
             raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
-        return await write_accepted(
-            context, arguments.path, content, file, _new_text(arguments, content, file, is_doubted=context.is_doubted)
-        )
-    _check_known(content, file, arguments, context)
-    old, new = _shown_text(content, file), _new_text(arguments, content, file, is_doubted=context.is_doubted)
+        return await write_accepted(context, arguments.path, content, file, new)
     data = file.encode(new) if file is not None else new.encode("utf-8", "replace")
     remark = _remark(arguments.content, new, file)
     if content is not None and content.data == data:
@@ -226,9 +225,7 @@ def _share_kept(old: str, new: str) -> float:
 
 
 async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
-    arguments, content, file = await _with_old(arguments, context)
-    _check_known(content, file, arguments, context)
-    old, new = _shown_text(content, file), _new_text(arguments, content, file, is_doubted=context.is_doubted)
+    content, file, old, new = await _planned(arguments, context)
     if content is None or content.sha256:
         context.seen[arguments.path] = content.sha256 if content else ""
     change = await asyncio.to_thread(describe_change, arguments.path, old, new, is_whole=True)
@@ -303,7 +300,9 @@ def apply_edit(text: str, search: str, replace: str, *, is_all: bool = False, ne
             own = _in_tabs(text, needle, substitute)
             return Edited(text.replace(needle, own), count, "" if own == substitute else "spaces became tabs, as in the file")
         if count:
-            raise ToolError(_ambiguous(_exact_lines(text, needle)), "Add more lines around it, or set all to true.")
+            found = re.finditer(re.escape(needle), text)
+            lines = [text.count("\n", 0, each.start()) + 1 for each in found]
+            raise ToolError(_ambiguous(lines), "Add more lines around it, or set all to true.")
     lines, new, signs = replace_look_alikes(text, wanted, instead)
     if len(lines) > 1 and not is_all:
         raise ToolError(_ambiguous(lines), "Add more lines around it, or set all to true.")
@@ -314,15 +313,6 @@ def apply_edit(text: str, search: str, replace: str, *, is_all: bool = False, ne
 
 def _with_newline(text: str, newline: str) -> str:
     return re.sub(r"\r\n|\r|\n", newline, text)
-
-
-def _exact_lines(text: str, needle: str) -> list[int]:
-    lines: list[int] = []
-    start = text.find(needle)
-    while start >= 0:
-        lines.append(text.count("\n", 0, start) + 1)
-        start = text.find(needle, start + len(needle))
-    return lines
 
 
 def _ambiguous(lines: list[int]) -> str:
@@ -349,7 +339,8 @@ def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: boo
                 block = _bare(_reindented(replace, wanted, found, unit).strip("\r\n")) if replace.strip() else []
                 ending = lines[place + len(wanted) - 1]
                 last = ending[len(ending.rstrip("\r\n")) :]
-                lines[place : place + len(wanted)] = _joined(block, newline, last)
+                ends = [newline] * (len(block) - 1) + [last]
+                lines[place : place + len(wanted)] = [line + end for line, end in zip(block, ends, strict=False)]
             return Edited("".join(lines), len(places), remark)
     raise ToolError(f"the text is not in the file; nothing was changed. {nearest_region(bare, wanted)}")
 
@@ -357,10 +348,6 @@ def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: boo
 def _bare(text: str) -> list[str]:
     """Return the lines of a text without their ends."""
     return [line.rstrip("\r\n") for line in lines_of(text)]
-
-
-def _joined(block: list[str], newline: str, last: str) -> list[str]:
-    return [line + (newline if number < len(block) - 1 else last) for number, line in enumerate(block)]
 
 
 def _places(lines: list[str], wanted: list[str]) -> list[int]:
@@ -531,10 +518,6 @@ def _check_parses(path: str, file: TextFile, new: str, context: ToolContext) -> 
         raise ToolError(text, "Replace whole lines, with all that belongs to them.")
 
 
-def _with_value(value: str, found: re.Match[str]) -> str:
-    return f"{found[1]}{value}"
-
-
 def with_members(text: str, search: str, replace: str) -> str:
     """Return a JSON object with values set, as small models say it: by an object with the same keys, or a key and a bare value.
 
@@ -551,9 +534,10 @@ def with_members(text: str, search: str, replace: str) -> str:
         return ""
     for key, value in old.items():
         member = rf"({re.escape(json.dumps(key, ensure_ascii=False))}\s*:\s*){re.escape(json.dumps(value))}(?![\w.])"
-        text, count = re.subn(member, partial(_with_value, json.dumps(new[key])), text)
-        if count != 1:
+        places = list(re.finditer(member, text))
+        if len(places) != 1:
             return ""
+        text = text[: places[0].end(1)] + json.dumps(new[key]) + text[places[0].end() :]
     return text
 
 
@@ -579,11 +563,8 @@ async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
 def _changed_lines(old: str, new: str) -> str:
     """Return the lines that an edit changed as they are now, with one around them, for a model that does not look again."""
     before, after = _bare(old), _bare(new)
-    start = next(
-        (n for n, (was, now) in enumerate(zip(before, after, strict=False)) if was != now), min(len(before), len(after))
-    )
-    same = zip(reversed(before[start:]), reversed(after[start:]), strict=False)
-    tail = next((n for n, (was, now) in enumerate(same) if was != now), min(len(before), len(after)) - start)
+    start = shared_head(before, after)
+    tail = shared_head(before[start:][::-1], after[start:][::-1])
     return _numbered(after, max(0, start - 1), min(len(after) - tail + 1, start + _MOST_SHOWN, len(after)))
 
 

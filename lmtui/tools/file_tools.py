@@ -77,7 +77,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
             context_lines=arguments.context if arguments.mode == "content" else 0,
             max_matches=_MAX_MATCHES,
         )
-        left_out |= {match.path for match in found if _is_kept_back(match.path, place, context)}
+        left_out |= {match.path for match in found if is_kept_back(match.path, place, context)}
         matches += [match for match in found if match.path not in left_out and (match.path, match.line) not in seen]
         seen |= {(match.path, match.line) for match in found}
     hits = [match for match in matches if not match.is_context]
@@ -95,10 +95,9 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     return ToolResult(text + (more or count), summary)
 
 
-def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
-    """Tell whether matches in a file are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
-    is_named = is_secret_path(asked_for)
-    return (is_secret_path(found) and not is_named) or context.on_reading(found) is Verdict.DENY
+def is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
+    """Tell whether what is in a file is not shown: it may hold secrets and was not named, or a rule forbids to read it."""
+    return (is_secret_path(found) and not is_secret_path(asked_for)) or context.on_reading(found) is Verdict.DENY
 
 
 def _shown(arguments: GrepArguments, matches: Sequence[GrepMatch], files: Counter[str]) -> str:

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, PrivateAttr, ValidationInfo, model_validator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions.path_patterns import is_secret_path
-from lmtui.core.permissions.rules import Access, Verdict
+from lmtui.core.permissions.rules import Access
 from lmtui.core.permissions.shell_grammar import is_small, parse
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.programs import CodeResult, Interpreter
 from lmtui.core.sanitize import pluralize
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult
 from lmtui.paths import MOUNT_POINT
+from lmtui.tools.file_tools import is_kept_back
 from lmtui.tools.tool import Arguments, EmptyArguments, OtherTool, Told, Tool, WorkspacePath, always, argument, below_root
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 600
@@ -225,14 +225,10 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
         gate=context.gate,
         with_packages=arguments.network,
     )
-    if _found_nothing(arguments.command, result):
+    said_nothing = result.exit_code == 1 and result.output.strip() in ("", "0")
+    if said_nothing and _SEARCHES.search(arguments.command):  # so grep and ripgrep tell that nothing matched
         return ToolResult(f"{result.text.rstrip()}\n(nothing matched)".lstrip("\n"), "no match")
     return ToolResult(command_text(result, limits), _summary(result), ok=result.exit_code == 0)
-
-
-def _found_nothing(command: str, result: ExecResult) -> bool:
-    """Tell whether a search ended without a match, which grep and ripgrep tell by the exit code 1 and nothing but a count."""
-    return result.exit_code == 1 and result.output.strip() in ("", "0") and _SEARCHES.search(command) is not None
 
 
 async def _start(command: str, context: ToolContext) -> ToolResult:
@@ -270,18 +266,14 @@ def command_text(result: ExecResult, limits: CommandLimits) -> str:
     """Return what the model gets of a command: the output, and how it ended where that was not well."""
     parts = [text] if (text := result.text).strip() else []
     if result.is_timed_out:
-        parts.append(_stopped(result.elapsed_ms / 1000, limits))
+        stopped = f"stopped after {result.elapsed_ms / 1000:.0f} s; everything it started is gone"
+        parts.append(f"({stopped}; timeout can be up to {limits.max_timeout_s}, background=true has no limit)")
     elif result.exit_code != 0:
         killed = ": killed, often for memory" if result.exit_code == 137 else ""
         parts.append(f"(exit code {result.exit_code}{killed})")
     if result.saved_path:
         parts.append(f"(output was long: {result.total_bytes:,} bytes; the first megabyte is in {result.saved_path})")
     return "\n".join(parts) or "(no output)"
-
-
-def _stopped(elapsed_s: float, limits: CommandLimits) -> str:
-    stopped = f"stopped after {elapsed_s:.0f} s; everything it started is gone"
-    return f"({stopped}; timeout can be up to {limits.max_timeout_s}, background=true has no limit)"
 
 
 def _summary(result: ExecResult) -> str:
@@ -345,7 +337,7 @@ async def _status(_: EmptyArguments, context: ToolContext) -> ToolResult:
 async def _diff(arguments: GitDiffArguments, context: ToolContext) -> ToolResult:
     staged = ["--cached"] if arguments.staged else []
     names = await _changed_names(context, staged, arguments.path)
-    shown = [name for name in names if not _is_kept_back(name, arguments.path, context)]
+    shown = [name for name in names if not is_kept_back(name, arguments.path, context)]
     left_out = len(names) - len(shown)
     note = f"\n({pluralize(left_out, 'file')} left out: secrets, or forbidden; git_diff of one asks)" if left_out else ""
     if not shown:
@@ -369,11 +361,6 @@ def _unquoted(name: str) -> str:
     if not name.startswith('"'):
         return name
     return name[1:-1].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "surrogateescape")
-
-
-def _is_kept_back(name: str, asked_for: str, context: ToolContext) -> bool:
-    """Tell whether a file's changes are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
-    return (is_secret_path(name) and not is_secret_path(asked_for)) or context.on_reading(name) is Verdict.DENY
 
 
 async def _add(arguments: GitAddArguments, context: ToolContext) -> ToolResult:
@@ -422,11 +409,6 @@ async def _preview_commit(arguments: GitCommitArguments, context: ToolContext) -
     return Preview(f"git commit\n\n{arguments.message}\n\n{result.output.strip()}")
 
 
-def _branch_title(arguments: GitBranchArguments) -> str:
-    verb = "create " if arguments.create else "switch " if arguments.switch else ""
-    return f"{verb}{arguments.name}"
-
-
 STATUS = Tool(
     name="git_status",
     description="Show branch and changed files.",
@@ -472,7 +454,7 @@ BRANCH = Tool(
     run=_branch,
     access=lambda arguments: Access.WRITE if arguments.name else Access.READ,
     subject=lambda arguments: arguments.name,
-    title=_branch_title,
+    title=lambda arguments: f"{'create ' * arguments.create or 'switch ' * arguments.switch}{arguments.name}",
 )
 
 

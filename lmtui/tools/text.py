@@ -169,7 +169,8 @@ def _plain(text: str) -> list[tuple[str, int, int]]:
     return [each for each in found if each[0]]
 
 
-def _shared_head(left: list[str], right: list[str]) -> int:
+def shared_head(left: list[str], right: list[str]) -> int:
+    """Return how many items two lists begin with alike."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))
 
@@ -190,8 +191,8 @@ def replace_look_alikes(text: str, search: str, replace: str) -> tuple[list[int]
         return [], text, ""
     spans, new_spans = _plain(text), _plain(replace)
     have, want, new = ([each[0] for each in found] for found in (spans, _plain(search), new_spans))
-    head = _shared_head(want, new)
-    tail = _shared_head(want[head:][::-1], new[head:][::-1])
+    head = shared_head(want, new)
+    tail = shared_head(want[head:][::-1], new[head:][::-1])
     middle = replace[new_spans[head - 1][2] if head else 0 : new_spans[-tail][1] if tail else len(replace)]
     size, at, lines, result, signs, done = len(want), 0, list[int](), "", "", 0
     while size and at <= len(have) - size:
