@@ -199,7 +199,7 @@ HELD_OUT_PARAPHRASES = {
     "let it try several times and pick the best": (
         "docs/attempts.md",
         "lmtui/app/attempts.py",
-        "lmtui/core/attempt_values.py",
+        "lmtui/features/attempt_values.py",
         "lmtui/features/attempts/",
     ),
     "letters from other alphabets that fool a reader": (

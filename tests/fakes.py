@@ -17,7 +17,6 @@ from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import Hooks
 from lmtui.core.hosts import HostApproval
 from lmtui.core.instruction_values import InstructionSource
-from lmtui.core.memory_values import MemoryReader
 from lmtui.core.messages import (
     Completion,
     FinishReason,
@@ -38,6 +37,7 @@ from lmtui.core.ports import (
     Images,
     KeptChanges,
     Limits,
+    Notes,
     OutputSink,
     Policy,
     Sandbox,
@@ -559,7 +559,13 @@ class Rig:
                 has_spare_slot=has_spare_slot,
             ),
             features=offers(
-                {InstructionSource: guide, SkillReader: skills, Hooks: hooks, Checks: checks, MemoryReader: memory}
+                {
+                    InstructionSource: guide,
+                    SkillReader: skills,
+                    Hooks: hooks,
+                    Checks: checks,
+                    Notes: memory and Notes(memory.recall),
+                }
             ),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)

@@ -36,11 +36,10 @@ from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent, Hooks
 from lmtui.core.instruction_values import InstructionSource
-from lmtui.core.memory_values import MemoryReader
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Rule
-from lmtui.core.ports import Policy, SessionLog
+from lmtui.core.ports import Notes, Policy, SessionLog
 from lmtui.core.programs import Interpreter
 from lmtui.core.project_checks import Checks
 from lmtui.core.roles import parse_roles
@@ -539,7 +538,7 @@ def _apart(features: Offers) -> Offers:
     """
     if (hooks := features.get(Hooks)) is not None and any(map(hooks.wants, HookEvent)):
         raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
-    return features.only(InstructionSource, Checks, MemoryReader)
+    return features.only(InstructionSource, Checks, Notes)
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

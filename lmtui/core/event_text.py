@@ -11,9 +11,17 @@ from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
 from lmtui.core.hooks import HookRan, hook_words
 from lmtui.core.instruction_values import GuidanceRead, guidance_words
-from lmtui.core.memory_values import MemoryRecalled, recalled_words
 from lmtui.core.messages import ToolCallFormat
-from lmtui.core.model_events import CallFormChanged, Compacted, Compacting, LoopSuspected, ModelLoaded, Reminder, ToolSetChanged
+from lmtui.core.model_events import (
+    CallFormChanged,
+    Compacted,
+    Compacting,
+    LoopSuspected,
+    ModelLoaded,
+    NotesAttached,
+    Reminder,
+    ToolSetChanged,
+)
 from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.project_checks import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.sanitize import sanitize, sanitize_line
@@ -37,8 +45,8 @@ def long_words(event: Event) -> str:
             return f"this session may spend {budget}" if budget else "this session has no budget any more"
         case ReportWritten(text=text):
             return sanitize(text)
-        case MemoryRecalled():
-            return recalled_words(event)
+        case NotesAttached():
+            return str(event)
         case Compacting():
             return "the model sums up what was said, to make room"
         case _:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lmtui.core.events import ROOT, Envelope, Event, ModelChanged
-from lmtui.core.sanitize import pluralize
+from lmtui.core.sanitize import pluralize, sanitize_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,3 +169,30 @@ def swaps_of(history: Sequence[Envelope], after_seq: int = 0) -> Swaps:
         elif isinstance(event, ModelLoaded) and is_new:
             loads, unloads = loads + event.ok, unloads + len(event.unloaded)
     return Swaps(changes, loads, unloads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesAttached(Event):
+    """Notes were attached after a user message: `text` is what the model gets, `notes` are their texts.
+
+    `sources` says of each where it applies and comes from, as `this folder · SESSION · DATE`.
+    With `is_index` they are all notes, as a session begins with them, else those that the message called to mind.
+    """
+
+    kind: ClassVar[str] = "memory_recalled"
+    text: str
+    notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    turn_id: str = ""
+    is_index: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the notes for people, each with its source."""
+        sources = (*self.sources, *[""] * (len(self.notes) - len(self.sources)))
+        told = ((sanitize_line(note), sanitize_line(source)) for note, source in zip(self.notes, sources, strict=False))
+        return [f"{note} ({source})" if source else note for note, source in told]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.notes) - 1} more; /context shows them" if len(self.notes) > 1 else ""
+        return f"from memory: {self.lines[0] if self.notes else ''}{more}"

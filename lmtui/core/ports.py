@@ -5,7 +5,7 @@ A protocol is here only where a second implementation or a fake exists.  Nothing
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
 from lmtui.core.hosts import ToolGate
 from lmtui.core.messages import Image, ImageRef, ModelRequest, StreamChunk, ToolSet, ToolSpec
+from lmtui.core.model_events import NotesAttached
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Access, MaskExpressions, Mode, Rule, Verdict
 from lmtui.core.plan import Plan, StepWork
@@ -299,6 +300,17 @@ class Sandbox(Protocol):
 
     async def close(self) -> None:
         """Stop the sandbox; nothing of it is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is noted for sessions to come.
+
+    `recall` returns the notes that join a message with some words.  It gets the notes that the conversation has, which are
+    left out, whether an index of all notes is among them, and the window in tokens.  It never raises.
+    """
+
+    recall: Callable[[str, Collection[str], bool, int], Awaitable[NotesAttached | None]]
 
 
 PlanChange = Callable[[Plan], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -372,6 +372,13 @@ class SessionSummary:
     match: str = ""
     is_elsewhere: bool = False
     wakes: datetime | None = None
+
+
+class SessionSearch(Protocol):
+    """An index of what was said in earlier sessions."""
+
+    async def sessions_like(self, words: str, most: int) -> Mapping[str, str]:
+        """Return sessions that say much the same, or some of the words, by id, each with its text; the best is last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from importlib import resources
 
 from lmtui.core import events
 from lmtui.core.instruction_values import GuidanceRead, Instructions
-from lmtui.core.memory_values import MemoryRecalled
 from lmtui.core.messages import (
     INTERRUPTED,
     Image,
@@ -25,7 +24,7 @@ from lmtui.core.messages import (
     ToolSet,
     ToolSpec,
 )
-from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
+from lmtui.core.model_events import BroughtBack, Compacted, NotesAttached, Pinned, Reminder, ToolSetChanged
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.entries import Entries, Entry, in_short, is_bulky
@@ -321,7 +320,7 @@ class Conversation:
                 self._add(self._entry(event))
                 self._has_answers = self._has_answers or event.role is Role.ASSISTANT
                 self._calls.unanswered = {call.id: None for call in event.tool_calls}
-            case Reminder() | MemoryRecalled():
+            case Reminder() | NotesAttached():
                 self._settle()
                 self._add(self._told(event))
             case GuidanceRead(guidance=guidance):
@@ -413,7 +412,7 @@ class Conversation:
         self.revision += 1
         self.change = why
 
-    def _told(self, event: Reminder | MemoryRecalled) -> Entry:
+    def _told(self, event: Reminder | NotesAttached) -> Entry:
         """Return what lmtui itself says; notes can be left out."""
         if isinstance(event, Reminder):
             return Entry(Message(Role.USER, event.text))

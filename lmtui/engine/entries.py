@@ -18,8 +18,8 @@ from typing import overload
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
-from lmtui.core.memory_values import MemoryRecalled
 from lmtui.core.messages import EXAMPLE_FILES, Message, Role, ToolCall
+from lmtui.core.model_events import NotesAttached
 from lmtui.core.permissions.rules import traits_of
 
 LONG_CHARS = 2_000
@@ -226,7 +226,7 @@ class Entry:
     is_ok: bool = True
     is_task: bool = False
     files: tuple[str, ...] = ()
-    recalled: MemoryRecalled | None = None
+    recalled: NotesAttached | None = None
 
 
 class Entries(Sequence[Entry]):

@@ -14,11 +14,11 @@ from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sen
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.core.mcp import READ_RESOURCE
-from lmtui.core.memory_values import MemoryReader, MemoryRecalled, note_source
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Mode, Verdict
+from lmtui.core.ports import Notes
 from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.skills import SkillUsed
@@ -99,22 +99,14 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
 
 async def _recall(agent: Agent, words: str, turn_id: str) -> None:
     """Put the notes that the user's words call to mind behind them; what was sent before stays as it is."""
-    memory = agent.services.features.get(MemoryReader)
-    if memory is None:
+    notes = agent.services.features.get(Notes)
+    if notes is None:
         return
     given, has_index = agent.conversation.recalled
     window = agent.state.model.window_tokens
-    found = await memory.recall(words, given, has_index=has_index, window_tokens=window)
-    if found.text:
-        recalled = MemoryRecalled(
-            agent=agent.id,
-            text=found.text,
-            notes=tuple(note.text for note in found.notes),
-            sources=tuple(map(note_source, found.notes)),
-            turn_id=turn_id,
-            is_index=found.is_index,
-        )
-        agent.emit(recalled)
+    found = await notes.recall(words, given, has_index, window)
+    if found is not None:
+        agent.emit(replace(found, agent=agent.id, turn_id=turn_id))
 
 
 async def _is_small(agent: Agent) -> bool:

@@ -9,7 +9,11 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import (
+from lmtui.core.ports import Policy
+from lmtui.core.skills import Skills
+from lmtui.features.memory import reflection
+from lmtui.features.memory.proposal_log import FILE
+from lmtui.features.memory.values import (
     MemoryProposal,
     MemoryScope,
     Note,
@@ -18,10 +22,6 @@ from lmtui.core.memory_values import (
     ProposalsChanged,
     WorkspaceMemory,
 )
-from lmtui.core.ports import Policy
-from lmtui.core.skills import Skills
-from lmtui.features.memory import reflection
-from lmtui.features.memory.proposal_log import FILE
 from lmtui.models.demo_scripts import Scenario, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.paths import kept_dir

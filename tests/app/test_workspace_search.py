@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmtui.core.memory_values import Note
+from lmtui.features.memory.values import Note
 from lmtui.features.memory.workspace_search import WorkspaceSearch, open_search
 from tests.app.conftest import Open
 

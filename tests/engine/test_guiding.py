@@ -8,9 +8,8 @@ from typing import Any
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice
 from lmtui.core.instruction_values import GuidanceSource, Instructions
-from lmtui.core.memory_values import MemoryRecalled, Note, Recalled
 from lmtui.core.messages import Image, Message, Role
-from lmtui.core.model_events import Compacted
+from lmtui.core.model_events import Compacted, NotesAttached
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
 from lmtui.core.workspace import DirEntry, FileContent
 from lmtui.engine.completion import MAX_GUIDANCE_CHARS, guidance_chars
@@ -70,19 +69,20 @@ async def test_what_was_cut_or_not_read_is_said_once_and_they_get_a_share_of_the
     assert guidance_chars(1_000_000) == MAX_GUIDANCE_CHARS
 
 
-class Notes:
+class KeptNotes:
     """Recalls the notes that share a word with a message, each once."""
 
     def __init__(self, *notes: str) -> None:
         self.notes_kept = notes
         self.asked: list[tuple[str, frozenset[str], bool]] = []
 
-    async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
+    async def recall(self, words: str, given: Collection[str], has_index: bool, window_tokens: int) -> NotesAttached | None:
         self.asked.append((words, frozenset(given), has_index))
         found = tuple(each for each in self.notes_kept if each not in given and set(each.split()) & set(words.split()))
         if not found:
-            return Recalled()
-        return Recalled("<memory>\n" + "\n".join(found) + "\n</memory>", tuple(map(Note, found)), not has_index)
+            return None
+        text, sources = "<memory>\n" + "\n".join(found) + "\n</memory>", ("this folder",) * len(found)
+        return NotesAttached(text=text, notes=found, sources=sources, is_index=not has_index)
 
 
 def texts(messages: tuple[Message, ...]) -> list[str]:
@@ -90,7 +90,7 @@ def texts(messages: tuple[Message, ...]) -> list[str]:
 
 
 async def test_notes_come_behind_the_message_once_in_a_conversation_and_a_resumed_one_knows_them() -> None:
-    rig = Rig(FakeProvider(answer("ok"), answer("ok")), memory=Notes("tests with make", "deploy with care"))
+    rig = Rig(FakeProvider(answer("ok"), answer("ok")), memory=KeptNotes("tests with make", "deploy with care"))
     await rig.run("run the tests")
     await rig.run("deploy it")
     first, second = (request.messages for request in rig.provider.requests)
@@ -98,23 +98,23 @@ async def test_notes_come_behind_the_message_once_in_a_conversation_and_a_resume
     assert texts(second)[2:] == ["deploy it", "<memory>\ndeploy with care\n</memory>"]
     said = [event for event in seen(rig, MessageAdded) if event.role is Role.USER]
     assert [event.attached for event in said] == ["", ""]
-    memory = Notes("tests with make")
+    memory = KeptNotes("tests with make")
     rig = await ran(Rig(FakeProvider(*[answer("ok")] * 3), memory=memory), "tests")
     await rig.run("tests again")
-    assert (len(seen(rig, MemoryRecalled)), memory.asked[1]) == (1, ("tests again", frozenset({"tests with make"}), True))
+    assert (len(seen(rig, NotesAttached)), memory.asked[1]) == (1, ("tests again", frozenset({"tests with make"}), True))
     everything = len(rig.provider.requests[1].messages)
     rig.session.emit(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=everything, summary="s"))
     await rig.run("tests once more")
-    assert (memory.asked[2], len(seen(rig, MemoryRecalled))) == (("tests once more", frozenset(), False), 2)
-    rig = await ran(Rig(FakeProvider(answer("ok")), memory=Notes("tests with make")), "tests")
-    memory = Notes("tests with other words")
+    assert (memory.asked[2], len(seen(rig, NotesAttached))) == (("tests once more", frozenset(), False), 2)
+    rig = await ran(Rig(FakeProvider(answer("ok")), memory=KeptNotes("tests with make")), "tests")
+    memory = KeptNotes("tests with other words")
     again = await ran(Rig(FakeProvider(answer("ok")), past=rig.log.events, memory=memory), "go on")
     assert "<memory>\ntests with make\n</memory>" in texts(again.provider.requests[0].messages)
     assert memory.asked[0][1:] == (frozenset({"tests with make"}), True)
 
 
 async def test_the_user_can_leave_notes_out_and_bring_them_back() -> None:
-    rig = await ran(Rig(FakeProvider(*[answer("ok")] * 3), memory=Notes("tests with make")), "tests")
+    rig = await ran(Rig(FakeProvider(*[answer("ok")] * 3), memory=KeptNotes("tests with make")), "tests")
     (part,) = [part for part in rig.session.window_use.parts() if part.name == "notes from memory"]
     assert part.items[0].title == "tests with make (this folder)"
     rig.session.window_use.leave_out(part.items[0].id)

@@ -10,13 +10,14 @@ from typing import Any
 
 from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.mcp import Ask, McpResource, McpServer, McpServers, McpTool, Reach, ServerState, ToolChange, ask_nobody
-from lmtui.core.memory_values import WorkspaceMemory
 from lmtui.core.project_checks import WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles
+from lmtui.core.sessions import SessionSearch
 from lmtui.core.skills import Skills
 from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.batch.values import WorkspaceBatches
 from lmtui.features.jobs.values import Jobs
+from lmtui.features.memory.values import WorkspaceMemory
 from lmtui.features.pipeline.values import WorkspacePipeline
 from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
 from tests.tui.fake_attempts import FakeAttempts
@@ -138,7 +139,8 @@ class FakeExtensions:
         return {
             McpServers: self.mcp, Skills: self.skills, PromptFiles: self.prompts, WorkspaceChecks: self.checks,
             WorkspacePipeline: self.pipeline, Projects: self.projects, UsageReports: self.usage,
-            WorkspaceMemory: self.memory, WorkspaceBatches: self.batches, Jobs: self.jobs, WorkspaceAttempts: self.attempts,
+            WorkspaceMemory: self.memory, SessionSearch: self.memory,
+            WorkspaceBatches: self.batches, Jobs: self.jobs, WorkspaceAttempts: self.attempts,
         }  # fmt: skip
 
     @property

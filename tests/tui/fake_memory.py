@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import (
+from lmtui.features.memory.values import (
     Evidence,
     MemoryProposal,
     MemoryScope,
@@ -87,7 +87,7 @@ def some_notes() -> list[Note]:
 
 
 class FakeMemory:
-    """Implements `core.memory_values.WorkspaceMemory`; `problem` is why the next call fails, `missing` its warnings."""
+    """Implements `WorkspaceMemory`; `problem` is why the next call fails, `missing` its warnings."""
 
     def __init__(self) -> None:
         self.kept: list[Note] = []
@@ -99,6 +99,9 @@ class FakeMemory:
 
     async def search(self, query: str, limit: int = 5, sources: Sequence[SearchSource] = ()) -> Sequence[SearchHit]:
         return self.hits
+
+    async def sessions_like(self, words: str, most: int) -> dict[str, str]:
+        return {hit.place: hit.text for hit in reversed(self.hits)}
 
     @property
     def proposed(self) -> list[MemoryProposal]:

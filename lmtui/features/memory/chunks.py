@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from lmtui.core.memory_values import SearchSource
+from lmtui.features.memory.values import SearchSource
 from lmtui.tools.text import lines_of
 
 MAX_CHUNK_CHARS = 1_500

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import (
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.memory.values import (
     NO_NOTES,
     MemoryScope,
     Note,
@@ -17,7 +18,6 @@ from lmtui.core.memory_values import (
     note_lines,
     proposal_lines,
 )
-from lmtui.core.sanitize import pluralize, sanitize_line
 
 SCOPE = "memory"
 _EVERYWHERE = ("--all", "--user", "--global")

@@ -7,7 +7,7 @@ from lmtui.registry import Feature, Subcommand
 _TOOLS = "lmtui.features.memory.tools"
 FEATURE = Feature(
     service="lmtui.features.memory.service:MemoryService",
-    events=("lmtui.core.memory_values",),
+    events=("lmtui.features.memory.values",),
     tools=(
         *(f"{_TOOLS}:{name}" for name in ("MEMORY_SEARCH", "MEMORY_APPEND", "MEMORY_FORGET", "MEMORY_READ", "MEMORY")),
         "lmtui.features.memory.tools:FIND_RELEVANT_FILES",

@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError, SessionFileError, UsageError
-from lmtui.core.memory_values import MemoryScope, Note, check_note, note_line, parse_note, parse_notes
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
 from lmtui.features.folder_consent import FolderConsent, FolderContent, replace_file
+from lmtui.features.memory.values import MemoryScope, Note, check_note, note_line, parse_note, parse_notes
 from lmtui.paths import WORKSPACE_FOLDER, config_dir, state_dir
 from lmtui.plain_files import NotPlain, read_plain
 from lmtui.store.session_logs import make_workspace_folder
@@ -182,7 +182,7 @@ class MemoryFiles:
         """Keep a note; False where it is kept already, in either file.
 
         Raises:
-            UsageError: see `core.memory_values.MemoryReader.add`.
+            UsageError: see `WorkspaceMemory.add`.
         """
         note = replace(note, text=check_note(note.text))
         if any(each.key == note.key for each in self.notes()):
@@ -194,7 +194,7 @@ class MemoryFiles:
         """Take out the notes that are meant, and return them.
 
         Raises:
-            UsageError: see `core.memory_values.MemoryReader.forget`.
+            UsageError: see `WorkspaceMemory.forget`.
         """
         gone = [each for each in self.notes() if is_meant(each) and scope in (None, each.scope)]
         for each in {note.scope for note in gone}:

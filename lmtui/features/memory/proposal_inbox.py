@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.memory_values import (
+from lmtui.core.offers import Offers
+from lmtui.core.sanitize import sanitize_line, sanitize_path
+from lmtui.core.skills import Skills
+from lmtui.engine.session import EngineSession
+from lmtui.features.memory.memory_files import MemoryFiles, with_note
+from lmtui.features.memory.proposal_log import ProposalLog, similar
+from lmtui.features.memory.reflection import Reflection
+from lmtui.features.memory.values import (
     SCOPE_NAMES,
     MemoryProposal,
     MemoryScope,
@@ -21,13 +28,6 @@ from lmtui.core.memory_values import (
     WorkspaceMemory,
     check_note,
 )
-from lmtui.core.offers import Offers
-from lmtui.core.sanitize import sanitize_line, sanitize_path
-from lmtui.core.skills import Skills
-from lmtui.engine.session import EngineSession
-from lmtui.features.memory.memory_files import MemoryFiles, with_note
-from lmtui.features.memory.proposal_log import ProposalLog, similar
-from lmtui.features.memory.reflection import Reflection
 from lmtui.features.service import FeatureHost
 from lmtui.paths import kept_dir
 from lmtui.plain_files import NotPlain, read_plain
@@ -125,7 +125,7 @@ class ProposalInbox:
         return INSTRUCTION_FILES[0], b""
 
     async def keep(self, proposal_id: str, text: str = "", scope: MemoryScope | None = None) -> str:
-        """Do what a proposal says; see `core.memory_values.WorkspaceMemory.keep`."""
+        """Do what a proposal says; see `WorkspaceMemory.keep`."""
         proposal = await asyncio.to_thread(self._inbox.find, proposal_id)
         if scope is not None:
             proposal = replace(proposal, scope=scope)
@@ -163,7 +163,7 @@ class ProposalInbox:
         self._tell()
 
     async def reflect(self) -> int:
-        """Read sessions now; see `core.memory_values.WorkspaceMemory.reflect`."""
+        """Read sessions now; see `WorkspaceMemory.reflect`."""
         if self._host.config.memory != "on":
             raise UsageError("reading sessions for proposals is off", 'Set memory = "on".')
         return await self._reflection.read()

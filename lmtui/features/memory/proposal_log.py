@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import MemoryProposal, ProposalKind, note_key
+from lmtui.features.memory.values import MemoryProposal, ProposalKind, note_key
 
 FILE, LOCK = "inbox.jsonl", "reading.lock"
 MOST_WAITING = 200

@@ -21,7 +21,14 @@ from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ROOT, Envelope
 from lmtui.core.lenient_json import line_of, objects_in, text_of
 from lmtui.core.mcp import PREFIX, READ_RESOURCE
-from lmtui.core.memory_values import (
+from lmtui.core.messages import Priority, Role
+from lmtui.core.prompt_text import without_mentions
+from lmtui.core.roles import ModelRole
+from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.engine.session import EngineSession
+from lmtui.engine.spending import REFLECTION
+from lmtui.features.memory.proposal_log import ProposalLog, ReadMark, meaning
+from lmtui.features.memory.values import (
     MAX_NOTE_CHARS,
     ORIGIN_NAMES,
     Evidence,
@@ -32,13 +39,6 @@ from lmtui.core.memory_values import (
     mistake_text,
     note_key,
 )
-from lmtui.core.messages import Priority, Role
-from lmtui.core.prompt_text import without_mentions
-from lmtui.core.roles import ModelRole
-from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.engine.session import EngineSession
-from lmtui.engine.spending import REFLECTION
-from lmtui.features.memory.proposal_log import ProposalLog, ReadMark, meaning
 from lmtui.features.service import FeatureHost
 from lmtui.store.session_logs import SessionStore, load
 

@@ -18,7 +18,10 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.memory_values import (
+from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
+from lmtui.core.window import bytes_by_four
+from lmtui.features.memory.commands import SCOPE
+from lmtui.features.memory.values import (
     KIND_NAMES,
     NO_NOTES,
     NO_PROPOSALS,
@@ -34,9 +37,6 @@ from lmtui.core.memory_values import (
     SearchSource,
     WorkspaceMemory,
 )
-from lmtui.core.sanitize import pluralize, sanitize_line, sanitize_path
-from lmtui.core.window import bytes_by_four
-from lmtui.features.memory.commands import SCOPE
 from lmtui.tui.commands import Command, Scope, bindings, command
 from lmtui.tui.editor import edit_text
 from lmtui.tui.lines.page_view import PageView, whole_text

@@ -22,8 +22,8 @@ from operator import mul
 from pathlib import Path
 
 from lmtui.core.errors import JobsError
-from lmtui.core.memory_values import SearchSource
 from lmtui.features.memory.chunks import Chunk, words_of
+from lmtui.features.memory.values import SearchSource
 from lmtui.store.index_file import IndexFile
 
 _log = logging.getLogger(__name__)

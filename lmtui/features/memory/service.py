@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.core.errors import LmtuiError, UsageError
-from lmtui.core.memory_values import (
-    MAX_NOTE_CHARS,
-    MemoryProposal,
-    MemoryReader,
-    MemoryScope,
-    Note,
-    Recalled,
-    SearchHit,
-    SearchSource,
-    WorkspaceMemory,
-    has_words,
-)
+from lmtui.core.model_events import NotesAttached
 from lmtui.core.offers import Offers
+from lmtui.core.ports import Notes
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.core.sessions import SessionSearch
 from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import folders_with_yes
 from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.proposal_inbox import ProposalInbox
 from lmtui.features.memory.tools import MemoryToolbox
+from lmtui.features.memory.values import (
+    MAX_NOTE_CHARS,
+    MemoryProposal,
+    MemoryScope,
+    Note,
+    SearchHit,
+    SearchSource,
+    WorkspaceMemory,
+    has_words,
+    note_source,
+)
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -46,7 +49,7 @@ _OFF = UsageError("memory is off", 'Turn it on with memory = "on" in the setting
 
 
 class MemoryService(WorkspaceFeature):
-    """Implements `core.memory_values.WorkspaceMemory`."""
+    """Implements `WorkspaceMemory`."""
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
@@ -57,6 +60,7 @@ class MemoryService(WorkspaceFeature):
         self._search = open_search(host, self.notes, self._embed)
         if self._is_on:
             extensions.add(WorkspaceMemory, self)
+            extensions.add(SessionSearch, self)
         else:
             extensions.refuse(WorkspaceMemory, _OFF)
 
@@ -76,7 +80,8 @@ class MemoryService(WorkspaceFeature):
         """Let the session recall notes, and its tools keep some."""
         del sandbox
         if self._is_on:
-            session.features.add(MemoryReader, self)
+            session.features.add(WorkspaceMemory, self)
+            session.features.add(Notes, Notes(self.recall))
             session.toolbox = MemoryToolbox(session.toolbox)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
@@ -98,13 +103,18 @@ class MemoryService(WorkspaceFeature):
     def waiting(self) -> int:
         return self._inbox.waiting
 
-    async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
+    async def recall(self, words: str, given: Collection[str], has_index: bool, window_tokens: int) -> NotesAttached | None:
+        """Return the notes that join a message with these words; those that the conversation has (`given`) are left out.
+
+        Without an index in the conversation all notes join it, as far as its budget goes: a share of the window, at most the
+        setting.
+        """
         try:
             async with asyncio.timeout(_RECALL_S):
                 notes = [each for each in await self.notes() if each.text not in given]
         except (LmtuiError, OSError, TimeoutError) as error:
             _log.warning("nothing was recalled: %s", error)
-            return Recalled()
+            return None
         budget = min(_MOST_INDEX_TOKENS, window_tokens // _WINDOW_SHARE)
         fits_all = not has_index and budget > 0
         text, told = self._index(notes, budget) if fits_all else ("", [])
@@ -113,8 +123,9 @@ class MemoryService(WorkspaceFeature):
             told += found
             text += "".join(map(_line, found))
         if not told:
-            return Recalled(is_index=fits_all)
-        return Recalled(f"{_HEAD}{text}</memory>", tuple(told), fits_all)
+            return None
+        text, texts = f"{_HEAD}{text}</memory>", tuple(note.text for note in told)
+        return NotesAttached(text=text, notes=texts, sources=tuple(map(note_source, told)), is_index=fits_all)
 
     def _index(self, notes: Sequence[Note], budget_tokens: int) -> tuple[str, list[Note]]:
         """Return the notes that fit, the newest first to be chosen, in the order of the files."""
@@ -148,6 +159,12 @@ class MemoryService(WorkspaceFeature):
 
     async def add(self, note: Note) -> bool:
         return await asyncio.to_thread(self.files.add, note if note.date else replace(note, date=today()))
+
+    async def sessions_like(self, words: str, most: int) -> Mapping[str, str]:
+        with contextlib.suppress(UsageError):  # no words yet, or no index
+            hits = await self.search(words, most, (SearchSource.SESSION,))
+            return {hit.place: hit.text for hit in reversed(hits)}
+        return {}
 
     async def forget(self, words: str, scope: MemoryScope | None = None) -> Sequence[Note]:
         return await asyncio.to_thread(self.files.forget, has_words(words), scope)

@@ -13,7 +13,10 @@ from dataclasses import asdict
 
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import (
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.memory.commands import hit_lines
+from lmtui.features.memory.memory_files import MemoryFiles, today
+from lmtui.features.memory.values import (
     NO_NOTES,
     NO_PROPOSALS,
     SCOPE_NAMES,
@@ -26,9 +29,6 @@ from lmtui.core.memory_values import (
     note_lines,
     proposal_lines,
 )
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.memory.commands import hit_lines
-from lmtui.features.memory.memory_files import MemoryFiles, today
 from lmtui.features.memory.workspace_search import open_search
 from lmtui.features.service import CommandCall
 from lmtui.paths import without_keys

@@ -9,24 +9,24 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.memory_values import (
-    MemoryReader,
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.permissions.rules import Access, Verdict
+from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
+from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.memory.chunks import words_of
+from lmtui.features.memory.values import (
     MemoryScope,
     Note,
     NoteKind,
     SearchHit,
     SearchSource,
+    WorkspaceMemory,
     check_note,
     has_words,
     mistake_text,
     note_line,
     note_lines,
 )
-from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.permissions.rules import Access, Verdict
-from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
-from lmtui.core.sanitize import pluralize, sanitize_line
-from lmtui.features.memory.chunks import words_of
 from lmtui.tools.tool import Arguments, OtherTool, SessionTool, Told, Tool, always, argument
 
 _FILES = {MemoryScope.PROJECT: ".lmagent/memory.md", MemoryScope.USER: "memory.md of the user"}
@@ -90,7 +90,7 @@ def as_tool_error() -> Iterator[None]:
 
 
 async def _read(arguments: NoteFilterArguments, context: ToolContext) -> ToolResult:
-    notes = [each for each in await context.features[MemoryReader].notes() if arguments.scope in ("", "all", each.scope)]
+    notes = [each for each in await context.features[WorkspaceMemory].notes() if arguments.scope in ("", "all", each.scope)]
     return ToolResult("\n".join(note_lines(notes)) or "Nothing is remembered.", pluralize(len(notes), "note"))
 
 
@@ -114,13 +114,13 @@ async def _preview_note(arguments: NoteArguments, context: ToolContext) -> Previ
 async def _append(arguments: NoteArguments, context: ToolContext) -> ToolResult:
     note = _note(arguments, context)
     with as_tool_error():
-        is_new = await context.features[MemoryReader].add(note)
+        is_new = await context.features[WorkspaceMemory].add(note)
     return ToolResult("Remembered." if is_new else "This is remembered already.", note.text[:60])
 
 
 async def _forget(arguments: ForgetArguments, context: ToolContext) -> ToolResult:
     with as_tool_error():
-        gone = await context.features[MemoryReader].forget(arguments.substring, arguments.scope)
+        gone = await context.features[WorkspaceMemory].forget(arguments.substring, arguments.scope)
     lines = "\n".join(note_lines(gone))
     return ToolResult(f"{pluralize(len(gone), 'note')} forgotten.\n{lines}".strip(), pluralize(len(gone), "note"))
 
@@ -128,7 +128,7 @@ async def _forget(arguments: ForgetArguments, context: ToolContext) -> ToolResul
 async def _preview_forget(arguments: ForgetArguments, context: ToolContext) -> Preview:
     with as_tool_error():
         is_meant = has_words(arguments.substring)
-    notes = await context.features[MemoryReader].notes()
+    notes = await context.features[WorkspaceMemory].notes()
     gone = [each for each in notes if is_meant(each) and arguments.scope in (None, each.scope)]
     if not gone:
         raise ToolError(f"no note contains {arguments.substring[:80]!r}", "memory_search finds notes by meaning.")
@@ -137,7 +137,7 @@ async def _preview_forget(arguments: ForgetArguments, context: ToolContext) -> P
 
 async def _search(arguments: SearchArguments, context: ToolContext) -> ToolResult:
     with as_tool_error():
-        hits = await context.features[MemoryReader].search(arguments.query, arguments.top_k, _SOURCES)
+        hits = await context.features[WorkspaceMemory].search(arguments.query, arguments.top_k, _SOURCES)
     lines = [f"- [{hit.source} {hit.place}{f' “{hit.title}”' if hit.title else ''}] {hit.text}" for hit in hits]
     return ToolResult("\n".join((_FOUND, *lines)) if lines else "Nothing was found.", pluralize(len(hits), "hit"))
 
@@ -256,7 +256,7 @@ class FindArguments(Arguments):
 
 async def _find(arguments: FindArguments, context: ToolContext) -> ToolResult:
     with as_tool_error():
-        hits = await context.features[MemoryReader].search(arguments.query, 2 * arguments.top_k, _SOURCES)
+        hits = await context.features[WorkspaceMemory].search(arguments.query, 2 * arguments.top_k, _SOURCES)
     shown = [hit for hit in hits if context.on_reading(hit.place.rpartition(":")[0]) is Verdict.ALLOW][: arguments.top_k]
     if not shown:
         return ToolResult("Nothing was found. Use grep for exact text, or other words.", "none")

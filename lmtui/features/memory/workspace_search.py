@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from lmtui.core.errors import Fault, JobsError, LmtuiError, ProviderError, UsageError
-from lmtui.core.memory_values import Note, SearchHit, SearchSource
 from lmtui.core.permissions.path_patterns import is_secret_path
 from lmtui.core.permissions.rules import Effect
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
@@ -30,6 +29,7 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_pat
 from lmtui.core.workspace import MAX_PATHS
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, Chunk, cut, is_generated, source_of, words_of
 from lmtui.features.memory.search_index import Found, IndexQuery, SearchIndex, State, rarities
+from lmtui.features.memory.values import Note, SearchHit, SearchSource
 from lmtui.features.service import Workspace
 from lmtui.paths import PROTECTED_NAMES, kept_dir, sessions_dir
 from lmtui.plain_files import NotPlain, open_own, plain_states, read_plain

@@ -14,12 +14,11 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.errors import LmtuiError
 from lmtui.core.events import TurnReason
-from lmtui.core.memory_values import SearchSource, WorkspaceMemory
 from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import sanitize_line
-from lmtui.core.sessions import SessionHost, SessionSummary
+from lmtui.core.sessions import SessionHost, SessionSearch, SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad, plain, restyle
@@ -171,14 +170,11 @@ FORMS = (
 
 
 async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:
-    """Return sessions that say much the same in other words, or some of them, as the index of memory knows them."""
-    if WorkspaceMemory not in host.extensions:
+    """Return sessions that say much the same in other words, or some of them, as an index knows them."""
+    if SessionSearch not in host.extensions:
         return {}
-    try:
-        hits = await host.extensions[WorkspaceMemory].search(words, _MOST_LIKE, (SearchSource.SESSION,))
-    except UsageError:
-        return {}  # no words yet, or no index
-    said = {hit.place: " ".join(hit.text.split()) for hit in reversed(hits) if hit.place not in found}
+    like = await host.extensions[SessionSearch].sessions_like(words, _MOST_LIKE)
+    said = {place: " ".join(text.split()) for place, text in like.items() if place not in found}
     rows = await asyncio.to_thread(host.archive.look_up, [*said])
     return {each.id: replace(each, match=f"≈ {said[each.id]}") for each in rows}
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.memory_values import Note
 from lmtui.core.messages import Priority
+from lmtui.features.memory.values import Note
 from lmtui.features.memory.workspace_search import Embedder, WorkspaceSearch
 from lmtui.models.openai_client import OpenAICompatible, read_vectors
 from tests.models.conftest import serve

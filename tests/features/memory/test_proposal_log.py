@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import Evidence, MemoryProposal, ProposalKind
 from lmtui.features.memory.proposal_log import FILE, ProposalLog, ReadMark, says_same
+from lmtui.features.memory.values import Evidence, MemoryProposal, ProposalKind
 from tests.sets import for_each
 
 RULE = "Run the tests with pytest -q tests, not make test"

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
-from lmtui.core.memory_values import SearchSource
 from lmtui.features.memory.chunks import MAX_CHUNK_CHARS, STOP_WORDS, Chunk, cut, words_of
 from lmtui.features.memory.search_index import IndexQuery, SearchIndex
+from lmtui.features.memory.values import SearchSource
 from lmtui.tools.text import lines_of
 from tests.sets import for_each
 

@@ -12,11 +12,11 @@ import pytest
 
 from lmtui.core.errors import SandboxError, ToolError, UsageError
 from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed
-from lmtui.core.memory_values import MemoryReader, MemoryScope, Note, SearchHit, SearchSource
 from lmtui.core.messages import Role
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.features.memory.values import MemoryScope, Note, SearchHit, SearchSource, WorkspaceMemory
 from lmtui.features.memory.workspace_search import RELEVANT, WorkspaceSearch
 from lmtui.paths import kept_dir
 from lmtui.store.session_logs import SessionStore, new_session_id
@@ -246,7 +246,7 @@ async def call(name: str, memory: Memory | None = None, **arguments: object) -> 
     context = ToolContext(
         FakeSandbox(), Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC),
         on_reading=lambda path: verdicts.get(Path(path).parts[0], Verdict.ALLOW),
-        features=offers({MemoryReader: memory or Memory()}),
+        features=offers({WorkspaceMemory: memory or Memory()}),
     )  # fmt: skip
     return await ToolRegistry("/work", ALL_TOOLS).prepare(name, json.dumps(arguments)).run(context)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.memory_values import (
+from lmtui.features.memory.values import (
     MAX_NOTE_CHARS,
     MemoryScope,
     Note,

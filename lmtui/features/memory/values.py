@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -225,39 +225,6 @@ class MemoryProposal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRecalled(Event):
-    """Notes were attached after a user message: `text` is what the model gets, `notes` are their texts.
-
-    `sources` says of each where it applies and comes from, as `this folder · SESSION · DATE`.
-    With `is_index` they are the notes of the folder and the user as a session begins with them, else those that the message
-    called to mind.
-    """
-
-    kind: ClassVar[str] = "memory_recalled"
-    text: str
-    notes: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    turn_id: str = ""
-    is_index: bool = False
-
-    @property
-    def lines(self) -> list[str]:
-        """Return the notes for people, each with its source."""
-        sources = (*self.sources, *[""] * (len(self.notes) - len(self.sources)))
-        told = ((sanitize_line(note), sanitize_line(source)) for note, source in zip(self.notes, sources, strict=False))
-        return [f"{note} ({source})" if source else note for note, source in told]
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """What joins a message: `text` for the model, empty for nothing, and the notes in it."""
-
-    text: str = ""
-    notes: tuple[Note, ...] = ()
-    is_index: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalsChanged(Event):
     """The memory inbox changed: `waiting` proposals wait for the user."""
 
@@ -266,15 +233,13 @@ class ProposalsChanged(Event):
     waiting: int
 
 
-class MemoryReader(Protocol):
-    """What the engine and tools may ask of memory."""
+class WorkspaceMemory(Protocol):
+    """The memory of a workspace and its user, as tools and front ends see it."""
 
-    async def recall(self, words: str, given: Collection[str], *, has_index: bool, window_tokens: int) -> Recalled:
-        """Return the notes that join a message with these words; those that the conversation has (`given`) are left out.
-
-        Without an index in the conversation all notes join it, as far as its budget goes: a share of the window, at most the
-        setting.  Never raises; nothing is recalled where memory is off.
-        """
+    @property
+    @open_to_network
+    def waiting(self) -> int:
+        """Return how many proposals wait for the user."""
 
     async def notes(self) -> Sequence[Note]:
         """Return every note, those of this folder first.  What a folder brings and is not trusted is left out."""
@@ -299,15 +264,6 @@ class MemoryReader(Protocol):
         Raises:
             UsageError: the text is empty, the folder's memory is not trusted, or the file cannot be written.
         """
-
-
-class WorkspaceMemory(MemoryReader, Protocol):
-    """The memory of a workspace and its user, as front ends see it."""
-
-    @property
-    @open_to_network
-    def waiting(self) -> int:
-        """Return how many proposals wait for the user."""
 
     async def warnings(self) -> Sequence[str]:
         """Return why notes are missing, all or some, in words for the user."""
@@ -355,12 +311,6 @@ def note_lines(notes: Iterable[Note]) -> list[str]:
 def note_source(note: Note) -> str:
     """Return where a note applies and comes from."""
     return " · ".join(filter(None, (SCOPE_NAMES[note.scope], note.source, note.date)))
-
-
-def recalled_words(event: MemoryRecalled) -> str:
-    """Return what was recalled, in one line."""
-    more = f" and {len(event.notes) - 1} more; /context shows them" if len(event.notes) > 1 else ""
-    return f"from memory: {event.lines[0] if event.notes else ''}{more}"
 
 
 def proposal_lines(proposal: MemoryProposal) -> list[str]:
