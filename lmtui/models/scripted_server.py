@@ -164,17 +164,13 @@ def _text(message: dict[str, Any]) -> str:
 
 def _instead(fault: ScriptedFault) -> tuple[int, object] | None:
     """Return the status and body that a fault sends in place of a stream (status 0: just hang up), None if it streams."""
-    match fault.kind:
-        case FaultKind.REFUSE:
-            return 0, ""
-        case FaultKind.STATUS:
-            return fault.status, fault.body or {"error": {"message": f"scripted failure {fault.status}"}}
-        case FaultKind.LOADING:
-            return 503, {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
-        case FaultKind.HTML:
-            return 200, "<!doctype html><title>Router login</title>"
-        case _:
-            return None
+    answers: dict[FaultKind, tuple[int, object]] = {
+        FaultKind.REFUSE: (0, ""),
+        FaultKind.STATUS: (fault.status, fault.body or {"error": {"message": f"scripted failure {fault.status}"}}),
+        FaultKind.LOADING: (503, {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}),
+        FaultKind.HTML: (200, "<!doctype html><title>Router login</title>"),
+    }
+    return answers.get(fault.kind)
 
 
 async def _reply(writer: asyncio.StreamWriter, status: int, body: object, retry_after_s: float = 0.0) -> bool:
@@ -214,20 +210,13 @@ async def _stream(
 
 async def _misbehave(writer: asyncio.StreamWriter, fault: ScriptedFault) -> bool:
     """Do what the fault does in the middle of a stream; True where the stream then ends as if nothing were wrong."""
-    match fault.kind:
-        case FaultKind.STALL:
-            await asyncio.sleep(fault.seconds)
-            return False
-        case FaultKind.GARBAGE:
-            await _chunk(writer, b"data: {this is not json\n\n")
-            return False
-        case FaultKind.ERROR_OBJECT:
-            await _event(writer, {"error": {"message": fault.body or "scripted failure in the stream", "code": 500}})
-            return False
-        case FaultKind.HALF_CALL:
-            return True
-        case _:
-            return False
+    if fault.kind is FaultKind.STALL:
+        await asyncio.sleep(fault.seconds)
+    elif fault.kind is FaultKind.GARBAGE:
+        await _chunk(writer, b"data: {this is not json\n\n")
+    elif fault.kind is FaultKind.ERROR_OBJECT:
+        await _event(writer, {"error": {"message": fault.body or "scripted failure in the stream", "code": 500}})
+    return fault.kind is FaultKind.HALF_CALL
 
 
 async def _deltas(turn: ScriptedTurn, *, is_half: bool) -> AsyncIterator[dict[str, object]]:

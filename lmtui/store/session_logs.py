@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import importlib
 import json
@@ -65,7 +66,7 @@ def encode(envelope: Envelope) -> str:
         "session": envelope.session,
         "kind": envelope.event.kind,
     }
-    fields = _adapter(type(envelope.event)).dump_python(envelope.event, mode="json")
+    fields = _adapter(envelope.event.kind).dump_python(envelope.event, mode="json")
     return json.dumps(head | fields, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -81,7 +82,7 @@ def decode(line: str) -> Envelope:
         kind = value["kind"]
         if kind not in _BY_KIND:
             raise UnknownKind(f"unknown event {str(kind)[:40]!r}")
-        event = _adapter(_BY_KIND[kind]).validate_python({key: each for key, each in value.items() if key not in _HEAD})
+        event = _adapter(kind).validate_python({key: each for key, each in value.items() if key not in _HEAD})
         return Envelope(int(value["seq"]), read_time(value["time"]), str(value["session"]), event)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, ValidationError) as error:
         raise SessionFileError(f"not an event: {line[:60]!r}") from error
@@ -102,15 +103,10 @@ def read_time(text: str) -> datetime:
 _HEAD = frozenset({"seq", "time", "session", "kind"})
 
 
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
-
-
-def _adapter(event_type: type[Event]) -> TypeAdapter[Any]:
+@functools.cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
     """Return the kind's adapter, made when the first event of the kind is met: most runs meet few kinds."""
-    adapter = _ADAPTERS.get(event_type.kind)
-    if adapter is None:
-        adapter = _ADAPTERS[event_type.kind] = TypeAdapter(event_type)
-    return adapter
+    return TypeAdapter(_BY_KIND[kind])
 
 
 class AgentPapers:

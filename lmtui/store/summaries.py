@@ -44,12 +44,8 @@ class OpenWait:
 
 def open_wait(events: Iterable[Envelope]) -> Envelope | None:
     """Return the event of the wait that holds after some events, told from the last on: a later turn would have ended it."""
-    for envelope in events:
-        if envelope.event.agent == ROOT and isinstance(envelope.event, TurnStarted):
-            return None
-        if envelope.event.agent == ROOT and isinstance(envelope.event, WaitSet):
-            return envelope
-    return None
+    told = (each for each in events if each.event.agent == ROOT and isinstance(each.event, TurnStarted | WaitSet))
+    return next((each if isinstance(each.event, WaitSet) else None for each in told), None)
 
 
 class OpenWaits:
@@ -250,7 +246,7 @@ class _Scan:
         """Return when a session that waits for its time continues."""
         until = self.text("wait_set", "until")
         try:
-            return as_utc(_time(until.encode())) if until else None
+            return as_utc(read_time(until)) if until else None
         except _BROKEN:
             return None
 
@@ -277,7 +273,7 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
         except _BROKEN:
             continue
     try:
-        created, updated = _time(first), _time(last)
+        created, updated = read_time(first.decode()), read_time(last.decode())
         waits = found.has_plan if found.state != "writing" else bool(found.waiting)
         return SessionSummary(
             id=path.stem,
@@ -293,10 +289,6 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
         )
     except _BROKEN:
         return None
-
-
-def _time(text: bytes) -> datetime:
-    return read_time(text.decode())
 
 
 def _files(line: bytes) -> list[str]:
@@ -330,14 +322,9 @@ def _match(data: bytes, words: list[str]) -> str | None:
             low = said.casefold()
             here = [word for word in words if word in low]
             missing.difference_update(here)
-            if len(here) > most:
-                best, most = _around(said, low.index(here[0])), len(here)
+            if len(here) > most:  # it is shown from shortly before the first word on
+                start, most = max(0, low.index(here[0]) - _MATCH_LEAD_CHARS), len(here)
+                best = ("…" if start else "") + sanitize_line(said[start : start + _MATCH_CHARS].strip())
         if not missing and most == len(words):
             break
     return None if missing else best
-
-
-def _around(line: str, at: int) -> str:
-    """Return a line as it can be shown, begun shortly before a place in it."""
-    start = max(0, at - _MATCH_LEAD_CHARS)
-    return ("…" if start else "") + sanitize_line(line[start : start + _MATCH_CHARS].strip())

@@ -310,7 +310,8 @@ class MaskExpressions:
 def mask_expressions(rules: tuple[Rule, ...]) -> MaskExpressions:
     """Return the masks that follow from the rules."""
     denied, shown = masking_patterns(rules), revealing_patterns(rules)
-    return MaskExpressions(mask_regex(denied) if denied else "", secret_regex(), mask_regex(shown) if shown else "")
+    denied_regex, shown_regex = (path_patterns.regex(patterns) if patterns else "" for patterns in (denied, shown))
+    return MaskExpressions(denied_regex, secret_regex(), shown_regex)
 
 
 def masking_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
@@ -330,11 +331,6 @@ def reveals_secret(pattern: str) -> bool:
     """Tell whether each path that a pattern matches would count as a secret file: `**/*.pem` does, `src/**` does not."""
     names = [each.replace("**/", "").replace("*", "x").replace("?", "x") for each in path_patterns.alternatives(pattern)]
     return all(is_secret_path(name) for name in names)
-
-
-def mask_regex(patterns: tuple[str, ...]) -> str:
-    """Return one expression for normalized patterns; without patterns it matches nothing."""
-    return path_patterns.regex(patterns)
 
 
 def _patterns(rules: tuple[Rule, ...], effect: Effect) -> tuple[str, ...]:

@@ -45,17 +45,14 @@ def suggested_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tup
     is_one = len(subjects) == 1
     narrow = exact_rule(tool, subjects[0], THIS_SESSION) if is_one else Rule(Effect.ALLOW, tool)
     if access is Access.EXECUTE and tool == "shell":
-        wider = list(_for_command(subjects[0])) if is_one and not _names_secret(subjects[0]) else []
+        words = (word for part in parse(subjects[0]).commands for word in part.words[1:]) if is_one else ()
+        wider = [] if not is_one or any(map(is_secret_path, words)) else list(_for_command(subjects[0]))
     elif traits_of(tool).is_about_paths:
         wider = list(_for_paths(subjects))
     else:
         wider = ["*"]
     rules = [str(narrow), *(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in wider)]
     return tuple(dict.fromkeys(rules))
-
-
-def _names_secret(text: str) -> bool:
-    return any(is_secret_path(word) for part in parse(text).commands for word in part.words[1:])
 
 
 def _for_command(text: str) -> Iterator[str]:

@@ -23,7 +23,6 @@ from lmtui.models.parsing.text_formats import (
     glm_at,
     mark_at,
     may_be_mark,
-    opened,
 )
 
 _SPACE = re.compile(r"\s*")
@@ -234,7 +233,7 @@ class CallBlockParser:
                 found[2] or found[3]
             ):
                 self.is_marked = True
-            self.item = opened(found, self._tools)
+            self.item = TagItem(self._tools.find(next(group for group in found.groups()[1:] if group)), found[0])
             return at
         nested = _NESTED.match(text, at)
         spec = self._tools.find(nested[1]) if nested else None

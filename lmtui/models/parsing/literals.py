@@ -193,7 +193,7 @@ class LiteralReader:
             return inner
         found: dict[str, object] = {}
         while (mark := self.peek()) != "}":
-            if not mark and self._closes():
+            if not mark and self._may_close:
                 return found
             key = self._name(mark)
             if self.peek() != ":":
@@ -221,7 +221,7 @@ class LiteralReader:
         self.at += 1
         found: list[object] = []
         while (mark := self.peek()) != "]":
-            if not mark and self._closes():
+            if not mark and self._may_close:
                 return found
             found.append(self.value(depth + 1))
             self._comma("]")
@@ -234,9 +234,6 @@ class LiteralReader:
             self.at += 1
         elif mark != closer and not (not mark and self._may_close):
             raise UnreadableLiteral("it ends too early" if not mark else "its commas or brackets do not fit")
-
-    def _closes(self) -> bool:
-        return self._may_close
 
 
 def unescaped(text: str) -> str:

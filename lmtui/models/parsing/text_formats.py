@@ -214,7 +214,8 @@ class TagItem(Item):
                 continue
             if value.key and not self._is_final and (not behind or self._may_be_tag(behind)):
                 return False
-            if not value.key or not behind or self._may_follow(behind):
+            follows = (_FOLLOWS, self._close, *((_CHILD,) if self._is_nested else ()))
+            if not value.key or not behind or any(pattern.match(behind) for pattern in follows):
                 self._end_value(value, found.start(), found.end())
                 self.is_done = self._is_closed = found.lastgroup == "call"
                 return not self.is_done
@@ -234,10 +235,6 @@ class TagItem(Item):
         is_tag = text[:1] == "<" and end not in text
         is_key = self._close.pattern == GLM_END and _GLM_MAY_COME.match(text) is not None
         return (is_tag or is_key) and len(text) < _LOOK_CHARS
-
-    def _may_follow(self, behind: str) -> bool:
-        patterns = (_FOLLOWS, self._close, *((_CHILD,) if self._is_nested else ()))
-        return any(pattern.match(behind) for pattern in patterns)
 
     def _end_value(self, value: _Value, start: int, end: int) -> None:
         """End a value at a place and go on at another."""
@@ -267,11 +264,6 @@ class TagItem(Item):
 def _is_short(spec: ToolSpec, key: str, text: str) -> bool:
     """Tell whether white space around a value means nothing: it is not text, or a path on one line."""
     return type_of(spec, key) not in ("", "string") or ("\n" not in text and own_parameter(spec, key) in ("path", "file"))
-
-
-def opened(found: re.Match[str], tools: ToolNames) -> TagItem:
-    """Return the call that an opening tag begins."""
-    return TagItem(tools.find(next(group for group in found.groups()[1:] if group)), found[0])
 
 
 def glm_at(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) -> TagItem | Literal["more"] | None:
@@ -343,14 +335,6 @@ def header_at(text: str, at: int) -> Header | None:
     to = _RECIPIENT.search(words)
     tool = to[1] if to is not None and to[1] != "assistant" else ""
     return Header(found.end(), tool, is_thinking=not tool and "analysis" in words)
-
-
-def bare_header_at(text: str, at: int) -> Header | None:
-    """Return a header of which the server left marks out: ` to=functions.read json{…}`, mostly behind `commentary`."""
-    found = _BARE.match(text, at)
-    if found is None or not text.startswith("{", found.end()):
-        return None
-    return Header(found.end(), found[1])
 
 
 _RESULTS = frozenset(("tool_output", "tool_outputs", "tool_result", "tool_results", "tool_response", "output", "outputs"))
@@ -446,9 +430,9 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
     start = at if name == "to" else end
     to = _TO.lstrip() if name == "to" else _TO
     if name.lower().endswith(_LEADS_TO) and text[start:] and to.startswith(text[start : start + len(to)]):
-        header = bare_header_at(text, start)
-        if header is not None:
-            return Beginning(Begins.NAMED_CALL, header.end, header.tool)
+        # a header of which the server left marks out: ` to=functions.read json{…}`, mostly behind `commentary`
+        if (header := _BARE.match(text, start)) and text.startswith("{", header.end()):
+            return Beginning(Begins.NAMED_CALL, header.end(), header[1])
         return Beginning(Begins.MORE) if not is_final and len(text) - end < BARE_CHARS else Beginning(Begins.TEXT, end)
     if name == "functools" and behind.startswith("["):
         return Beginning(Begins.CALLS, at)
