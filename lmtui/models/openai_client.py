@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import math
 import re
@@ -63,7 +62,6 @@ class _Waiter:
 
     owner: int
     urgency: Priority
-    number: int
     turn: asyncio.Future[None] = field(repr=False)
 
 
@@ -77,7 +75,6 @@ class Slots:
         self.count = max(1, count)
         self.busy = 0
         self._waiting: list[_Waiter] = []
-        self._numbers = itertools.count()
         self._last_owner = -1
         self._in_a_row = 0
 
@@ -100,7 +97,7 @@ class Slots:
     @asynccontextmanager
     async def take(self, owner: int, urgency: Priority) -> AsyncIterator[None]:
         """Hold a slot; waits for one.  `owner` tells conversations apart."""
-        waiter = _Waiter(owner, urgency, next(self._numbers), asyncio.get_running_loop().create_future())
+        waiter = _Waiter(owner, urgency, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._admit()
         try:
@@ -123,16 +120,16 @@ class Slots:
     def _admit(self) -> None:
         """Give free slots to those whose turn it is."""
         while self._waiting and self.busy < self.count:
-            waiter = min(self._waiting, key=self._order)
+            waiter = min(self._waiting, key=self._order)  # of several the one that came first
             self._waiting.remove(waiter)
             self._in_a_row = self._in_a_row + 1 if waiter.owner == self._last_owner else 0
             self._last_owner = waiter.owner
             self.busy += 1
             waiter.turn.set_result(None)
 
-    def _order(self, waiter: _Waiter) -> tuple[int, bool, int]:
+    def _order(self, waiter: _Waiter) -> tuple[int, bool]:
         is_hot = waiter.owner == self._last_owner and self._in_a_row < _MOST_IN_A_ROW
-        return (waiter.urgency, not is_hot, waiter.number)
+        return (waiter.urgency, not is_hot)
 
 
 class Patience:

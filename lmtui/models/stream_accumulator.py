@@ -6,6 +6,8 @@ are the local servers' fields for thinking, `timings` and `prompt_progress` are 
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,9 +40,10 @@ class SseDecoder:
     """Turns bytes into the `data` of events; however the bytes are split, the events are the same."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._data: list[bytes] = []
-        self._data_bytes = 0
+        self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        self._line: list[str] = []
+        self._data: list[str] = []
+        self._size = 0
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the data of each event that this chunk completes.
@@ -48,43 +51,29 @@ class SseDecoder:
         Raises:
             ProviderError: an event is larger than 16 MiB.
         """
-        self._buffer += chunk
-        _check_size(len(self._buffer))
-        if b"\n" not in chunk and b"\r" not in chunk:
-            return []
-        held = b"\r" if self._buffer.endswith(b"\r") else b""
-        text = bytes(self._buffer[: len(self._buffer) - len(held)]).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = text.split(b"\n")
-        self._buffer = bytearray(lines.pop() + held)
-        return [event for line in lines if (event := self._take(line)) is not None]
+        begun, *lines = self._decoder.decode(chunk).split("\n")
+        self._line.append(begun)
+        self._size += len(chunk)
+        if self._size > MAX_EVENT_BYTES:
+            raise ProviderError(Fault.GARBAGE, "the server sent an event of more than 16 MiB")
+        whole = ["".join(self._line), *lines]
+        if lines:
+            self._line = [whole.pop()]
+        return [event for line in whole if (event := self._take(line)) is not None] if lines else []
 
     def finish(self) -> list[str]:
         """Return what the stream's end completes (servers forget the last blank line)."""
-        events = self.feed(b"\n") + self.feed(b"\n\n")
-        self._buffer.clear()
-        return events
+        return self.feed(b"\n") + self.feed(b"\n\n")
 
-    def _take(self, line: bytes) -> str | None:
+    def _take(self, line: str) -> str | None:
         if line:
-            field, _, value = line.partition(b":")
-            if field == b"data":
-                self._data.append(value.removeprefix(b" "))
-            elif line.startswith(b"{"):
-                self._data.append(line)
-            else:
-                return None
-            self._data_bytes += len(line) + 1
-            _check_size(self._data_bytes)
+            field, _, value = line.partition(":")
+            if field == "data" or line.startswith("{"):
+                self._data.append(value.removeprefix(" ") if field == "data" else line)
             return None
-        if not self._data:
-            return None
-        data, self._data, self._data_bytes = b"\n".join(self._data), [], 0
-        return data.decode("utf-8", "replace")
-
-
-def _check_size(size_bytes: int) -> None:
-    if size_bytes > MAX_EVENT_BYTES:
-        raise ProviderError(Fault.GARBAGE, "the server sent an event of more than 16 MiB")
+        self._size = 0
+        data, self._data = "\n".join(self._data), []
+        return data or None
 
 
 def mended(name: str, arguments: str, tools: ToolNames, *, is_cut: bool = False) -> tuple[str, str]:

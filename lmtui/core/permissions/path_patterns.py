@@ -181,21 +181,13 @@ def _one_regex(pattern: str, covers_below: bool) -> str:
 def _part_regex(part: str) -> str:
     """Return the expression for one path component."""
     pieces: list[str] = [""]
-    i = 0
-    while i < len(part):
-        char = part[i]
-        if char == "*":
+    for sign in re.findall(r"\\.|\[[^\]]+\]|.", part, re.DOTALL):
+        if sign == "*":
             pieces.append("")
-        elif char == "?":
+        elif sign == "?":
             pieces[-1] += _ANY_CHAR
-        elif char == "[":
-            end = part.index("]", i + 1)
-            pieces[-1] += _set_regex(part[i + 1 : end])
-            i = end
         else:
-            i += char == "\\"
-            pieces[-1] += _bytes_regex(part[i])
-        i += 1
+            pieces[-1] += _set_regex(sign[1:-1]) if len(sign) > 2 else _bytes_regex(sign[-1])
     if len(pieces) == 1:
         return pieces[0]
     stars = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1] if piece)
