@@ -47,7 +47,7 @@ from lmtui.core.project_checks import Checks
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import Profiles, ServedModel
-from lmtui.core.skills import SkillReader
+from lmtui.core.skills import Skills
 from lmtui.core.workspace import (
     BackgroundCommand,
     CommandEffect,
@@ -561,7 +561,7 @@ class Rig:
             features=offers(
                 {
                     InstructionSource: guide,
-                    SkillReader: skills,
+                    Skills: skills,
                     Hooks: hooks,
                     Checks: checks,
                     Notes: memory and Notes(memory.recall),

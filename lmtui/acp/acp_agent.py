@@ -25,11 +25,11 @@ from lmtui.app.host import Runtime
 from lmtui.app.model_servers import Servers
 from lmtui.config import load_config
 from lmtui.core.errors import LmtuiError, ProviderError, SessionFileError, UsageError
-from lmtui.core.mcp import Form
-from lmtui.core.mcp import McpServers as ServersInUse
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.servers import short_details
 from lmtui.core.sessions import SessionSummary
+from lmtui.core.tool_servers import Form
+from lmtui.core.tool_servers import ToolServers as ServersInUse
 from lmtui.host.hub import GivenSettings, SessionHub
 
 AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS = -32000, -32002, -32602

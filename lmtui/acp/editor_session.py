@@ -19,9 +19,9 @@ from lmtui.acp.session_options import SessionOptions
 from lmtui.acp.slash_commands import SlashCommands, Started
 from lmtui.core import events
 from lmtui.core.errors import ToolError
-from lmtui.core.mcp import Form, McpServers, fields_of, is_web_address
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session, SessionHost
+from lmtui.core.tool_servers import Form, ToolServers, fields_of, is_web_address
 from lmtui.core.trust import kinds_text
 
 _COMMANDS_EVERY_S = 4.0
@@ -71,8 +71,8 @@ class EditorSession:
                 if replays:
                     self._update(update)
         self._leave = [self.session.subscribe(self._take)]
-        if McpServers in self.host.extensions:
-            self._leave.append(self.host.extensions[McpServers].listen(self.tell_after_answer))
+        if ToolServers in self.host.extensions:
+            self._leave.append(self.host.extensions[ToolServers].listen(self.tell_after_answer))
         _ = self._start(self._watch_commands())
 
     @property

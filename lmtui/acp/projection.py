@@ -37,8 +37,8 @@ from acp.schema import (
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.mcp import PREFIX
 from lmtui.core.messages import Role
+from lmtui.core.permissions.rules import MCP
 from lmtui.core.plan import Plan, TodoStatus
 from lmtui.core.plan_mode import proposal_lines
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
@@ -200,7 +200,7 @@ class Projection:
 
     def server_call(self) -> str:
         """Return the id of the tool call of an MCP server that began last and is under way, empty for none."""
-        return next((call.id for call in reversed(self._calls.values()) if call.is_open and call.tool.startswith(PREFIX)), "")
+        return next((call.id for call in reversed(self._calls.values()) if call.is_open and call.tool.startswith(MCP)), "")
 
     def call_id(self, agent: str, call_id: str) -> str:
         """Return the id of a tool call for the editor."""

@@ -12,7 +12,7 @@ from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import TokenCounter, Toolbox
-from lmtui.core.skills import SkillReader, Skills
+from lmtui.core.skills import Skills
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
@@ -83,7 +83,7 @@ class WorkspaceFeatures:
         if (guide := self.extensions.get(InstructionSource)) is not None:
             services.add(InstructionSource, guide)
         if (skills := self.extensions.get(Skills)) is not None:
-            services.add(SkillReader, skills)
+            services.add(Skills, skills)
         session = SessionServices(session_id, config, own, own, services)
         for each in self._all:
             each.equip(session, sandbox)

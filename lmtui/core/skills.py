@@ -114,8 +114,8 @@ class SkillEnded(Event):
     by: str = "user"
 
 
-class SkillReader(Protocol):
-    """What tools may ask of skills.  All methods raise `ToolError` with a text fit for the model."""
+class Skills(Protocol):
+    """The skills of a workspace.  What tools ask raises `ToolError` with a text fit for the model."""
 
     @open_to_network
     async def listing(self) -> str:
@@ -136,10 +136,6 @@ class SkillReader(Protocol):
     @in_thread
     def promote(self, tool: PromotedTool) -> None:
         """Keep a tool that the user said yes to; it can be called from now on.  Blocks (disk)."""
-
-
-class Skills(SkillReader, Protocol):
-    """The skills of a workspace, and the user's hand on them."""
 
     @open_to_network
     async def found(self) -> Sequence[Skill]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sentences
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.hooks import HookEvent
-from lmtui.core.mcp import READ_RESOURCE
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import decide_all
@@ -23,6 +22,7 @@ from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.skills import SkillUsed
 from lmtui.core.task_state import files_in, without_files
+from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_now, settle_tools
 from lmtui.engine.hook_calls import call_hooks, tell_model

@@ -15,8 +15,8 @@ from lmtui.command_line import say
 from lmtui.config import Loaded
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
-from lmtui.core.mcp import McpServers, Reach
 from lmtui.core.sanitize import escape_invisible_line, sanitize_line
+from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
 
 KEY = "s"
@@ -81,7 +81,7 @@ def _ask(workspace: Path, trust: CompositeTrust, features: WorkspaceFeatures, *,
         return EXIT_BLOCKED
     typed = "y" if is_yes else input(f"Trust all of this as it is now? [y/N{offer(items)}] ").strip().lower()
     if typed == KEY and offer(items):
-        choose_reach(items, features.extensions[McpServers].choose_reach, input, print)
+        choose_reach(items, features.extensions[ToolServers].choose_reach, input, print)
         return _ask(workspace, trust, features, is_yes=False)
     is_trusted = typed in ("y", "yes")
     trust.answer(items, is_trusted=is_trusted)

@@ -228,10 +228,10 @@ class Attachment:
 
     def _shared(self, member: Member, given: Mapping[str, Any]) -> bool:
         """Do what would take the place of what another client set; tell whether it was that."""
-        match member.full_name:
-            case "Files.watch":
+        match member.port.__name__, member.name:
+            case "Files", "watch":
                 self._hub.shared(self._runtime).watch_folders(self, given["folders"])
-            case "McpServers.answer_with":
+            case _, "answer_with":
                 self._hub.shared(self._runtime).ask_with(self, given["ask"])
             case _:
                 return False

@@ -18,9 +18,9 @@ from lmtui.config import MODEL_SETTINGS, Loaded, load_config
 from lmtui.core.errors import LmtuiError, UnknownSession, UsageError
 from lmtui.core.events import Envelope, MessageAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from lmtui.core.hosts import is_same_server
-from lmtui.core.mcp import Form, McpServers
 from lmtui.core.sanitize import sanitize_path
 from lmtui.core.sessions import AgentRow, Session, SessionSummary
+from lmtui.core.tool_servers import Form, ToolServers
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class SharedControls:
     def ask_with(self, client: object, ask: Ask) -> None:
         """Put forms before the client that came last."""
         self._forms[client] = ask
-        if McpServers in self._runtime.extensions:
-            self._runtime.extensions[McpServers].answer_with(self._ask)
+        if ToolServers in self._runtime.extensions:
+            self._runtime.extensions[ToolServers].answer_with(self._ask)
 
     async def _ask(self, form: Form) -> Mapping[str, object] | None:
         """Ask the clients, the newest first, until one answers; without any a form is declined."""

@@ -21,7 +21,6 @@ from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, Envelope, Notice, Outcome, SandboxSelected
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS
 from lmtui.core.look_alikes import approval_warning, warning
-from lmtui.core.mcp import McpServers
 from lmtui.core.permissions.dangerous_commands import Danger, dangers
 from lmtui.core.permissions.rules import FileEffect, traits_of
 from lmtui.core.permissions.suggested_rules import grants
@@ -30,6 +29,7 @@ from lmtui.core.proposals import Proposal, from_text, to_text
 from lmtui.core.sanitize import escape_invisible, escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import Answer, SessionHost
+from lmtui.core.tool_servers import ToolServers
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart, units_of
 from lmtui.headless.trust_report import KEY, choose_reach, offer
 from lmtui.paths import state_dir, without_keys
@@ -117,7 +117,7 @@ def ask_for_trust(plain: PlainSession) -> None:
     plain.terminal.drop_typed()
     typed = plain.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
     if typed == KEY and offer(waiting):
-        servers = plain.host.extensions[McpServers]
+        servers = plain.host.extensions[ToolServers]
         choose_reach(
             waiting,
             lambda name, reach: plain.loop.do(lambda: servers.choose_reach(name, reach)),

@@ -14,7 +14,7 @@ from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.prompt_store import has_in_order
 
 if TYPE_CHECKING:  # it loads the rest of MCP's types before the first frame
-    from lmtui.core.mcp import McpResource
+    from lmtui.core.tool_servers import Resource
 
 PROMPT_FILES = "prompt files"
 _MOST_RESOURCES = 20
@@ -152,7 +152,7 @@ def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:
     return [Offer(sanitize_line(value), sanitize_line(note), value) for value, note in found]
 
 
-def resource_offers(query: str, resources: Sequence[McpResource]) -> list[Offer]:
+def resource_offers(query: str, resources: Sequence[Resource]) -> list[Offer]:
     """Return the resources of servers that hold what was typed; of a template, what is before its first gap."""
     wanted = query.lower()
     found: list[Offer] = []

@@ -8,7 +8,7 @@ from typing import Any
 from acp.exceptions import RequestError
 
 from lmtui.acp.editor_session import EditorSession
-from lmtui.core.mcp import Form
+from lmtui.core.tool_servers import Form
 from tests.sets import for_each
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}, "odd": 5}, "required": ["name", "odd"]}

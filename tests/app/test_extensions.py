@@ -13,10 +13,10 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.events import Envelope, Outcome, ToolCallFinished, ToolCallStarted, ToolOutputDelta
-from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Session
 from lmtui.features.mcp import service
+from lmtui.features.mcp.values import McpServer, McpServers, ServerState
 from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.models.scripted_server import ScriptedServer
 from lmtui.models.tokens import count_tokens

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.engine.context import system_prompt
 from lmtui.features.mcp.toolbox import search_spec
+from lmtui.features.mcp.values import McpServer, ServerState
 from lmtui.features.skills.service import shelf_of
 from lmtui.models.request_encoding import wire_tool
 from lmtui.models.tokens import count_tokens

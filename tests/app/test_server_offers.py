@@ -11,11 +11,11 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.core.events import MessageAdded, Notice, Outcome, ToolCallFinished
-from lmtui.core.mcp import McpServers
 from lmtui.core.messages import Role
 from lmtui.core.ports import Policy
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import Session
+from lmtui.features.mcp.values import McpServers
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.app.answering import answering
 from tests.app.conftest import DONE, Open, Serve, run

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.mcp import Field, Form, fields_of
+from lmtui.core.tool_servers import Field, Form, fields_of
 from tests.sets import for_each
 
 

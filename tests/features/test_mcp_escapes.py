@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.mcp import ServerState
 from lmtui.core.messages import ToolSet
 from lmtui.core.programs import GuardedLauncher
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.toolbox import McpToolbox
+from lmtui.features.mcp.values import ServerState
 from lmtui.sandbox.select import select_sandbox
 from lmtui.tools.registry import ToolRegistry
 

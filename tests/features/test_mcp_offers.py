@@ -15,16 +15,17 @@ from mcp import types
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import Envelope, ModelChanged
-from lmtui.core.mcp import READ_RESOURCE, McpTool, ServerState
 from lmtui.core.messages import MAX_IMAGE_BYTES, ToolSet
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import FilledPrompt
 from lmtui.core.sanitize import sanitize_line
+from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.features.mcp.sdk import as_result
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
+from lmtui.features.mcp.values import McpTool, ServerState
 from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
 from lmtui.paths import config_dir
 from lmtui.sandbox.select import select_sandbox

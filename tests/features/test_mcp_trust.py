@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import ConfigError, UsageError
-from lmtui.core.mcp import Reach, ServerState
 from lmtui.core.sanitize import Redactor
+from lmtui.core.tool_servers import Reach
 from lmtui.features.mcp.mcp_config import ServerEntry, read_servers
 from lmtui.features.mcp.server_trust import Known, Memory, ServersTrust, resting_state, set_choice, set_reach
 from lmtui.features.mcp.tool_names import RawTool, tools_digest
+from lmtui.features.mcp.values import ServerState
 from tests.trusting import say
 
 TOOLS = (RawTool("echo", "Say it back.", {"type": "object"}),)

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import McpError
-from lmtui.core.mcp import Form, ServerState, ask_nobody
 from lmtui.core.ports import ToolResult
 from lmtui.core.programs import GuardedLauncher
+from lmtui.core.tool_servers import Form, ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server import RunningServer
 from lmtui.features.mcp.server_connection import ServerEnvironment
 from lmtui.features.mcp.server_trust import Memory
+from lmtui.features.mcp.values import ServerState
 from lmtui.sandbox.select import select_sandbox
 from tests.features.real_servers import node, package, python_server
 

@@ -13,9 +13,9 @@ from lmtui import __version__
 from lmtui.commands.command import AskYes, Begin, CommandContext, OpenView
 from lmtui.commands.table import command_table, run_typed
 from lmtui.core.errors import ClosedToNetwork, UsageError
-from lmtui.core.mcp import McpServers, ServerState
 from lmtui.core.sessions import SessionHost
 from lmtui.features.jobs.values import Jobs
+from lmtui.features.mcp.values import McpServers, ServerState
 from lmtui.host import attach, rpc
 from lmtui.host.connect import Target
 from lmtui.host.remote import RemoteHost

@@ -91,6 +91,7 @@ Waiting: drop go_on make_room
 WindowUse: bring_back fold leave_out parts pin read_s
 EffectReview: drop keep parts
 WorkspaceChecks: cancel listed rules why_nothing
+ToolServers: answer_with listen problems resources
 McpServers: answer_with listen problems resources servers settle
 WorkspaceMemory: waiting
 WorkspacePipeline: follow_changes is_running known read stop

@@ -7,11 +7,11 @@ import pytest
 
 from lmtui.core.errors import McpError
 from lmtui.core.events import Level, Notice, Outcome
-from lmtui.core.mcp import Reach
 from lmtui.core.messages import Image
 from lmtui.core.permissions.rules import GrantScope, Mode
 from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.core.sessions import Answer
+from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import EFFECT_TOOL, EffectKind, EffectPart
 from lmtui.plain.console import Console, PlainStart

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.mcp import ServerState
+from lmtui.features.mcp.values import ServerState
 from tests.plain.test_console import Host, talk
 from tests.tui.fake_mcp import some_servers
 

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.folders import KnownProject, Projects
-from lmtui.core.mcp import Ask, McpResource, McpServer, McpServers, McpTool, Reach, ServerState, ToolChange, ask_nobody
 from lmtui.core.project_checks import WorkspaceChecks
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import SessionSearch
 from lmtui.core.skills import Skills
+from lmtui.core.tool_servers import Ask, Reach, Resource, ToolServers, ask_nobody
 from lmtui.features.attempt_values import WorkspaceAttempts
 from lmtui.features.batch.values import WorkspaceBatches
 from lmtui.features.jobs.values import Jobs
+from lmtui.features.mcp.values import McpServer, McpServers, McpTool, ServerState, ToolChange
 from lmtui.features.memory.values import WorkspaceMemory
 from lmtui.features.pipeline.values import WorkspacePipeline
 from lmtui.features.usage.values import LogUsage, UsageRange, UsageReport, UsageReports, usage_report
@@ -50,7 +51,7 @@ class FakeMcp:
         self.wrong: list[str] = []
         self.restarted: list[str] = []
         self.chosen: list[tuple[str, Reach]] = []
-        self.listed: list[McpResource] = []
+        self.listed: list[Resource] = []
         self.ask: Ask = ask_nobody
         self.log = Path("/nowhere/server.log")
         self._listeners: list[Callable[[], None]] = []
@@ -77,7 +78,7 @@ class FakeMcp:
     def choose_reach(self, name: str, reach: Reach) -> None:
         self.chosen.append((name, reach))
 
-    def resources(self) -> Sequence[McpResource]:
+    def resources(self) -> Sequence[Resource]:
         return self.listed
 
     def bring(self, entries: Mapping[str, Mapping[str, object]], source: str) -> None:
@@ -137,9 +138,9 @@ class FakeExtensions:
     @property
     def offered(self) -> dict[type, Any]:
         return {
-            McpServers: self.mcp, Skills: self.skills, PromptFiles: self.prompts, WorkspaceChecks: self.checks,
+            McpServers: self.mcp, ToolServers: self.mcp, Skills: self.skills, PromptFiles: self.prompts,
             WorkspacePipeline: self.pipeline, Projects: self.projects, UsageReports: self.usage,
-            WorkspaceMemory: self.memory, SessionSearch: self.memory,
+            WorkspaceMemory: self.memory, SessionSearch: self.memory, WorkspaceChecks: self.checks,
             WorkspaceBatches: self.batches, Jobs: self.jobs, WorkspaceAttempts: self.attempts,
         }  # fmt: skip
 

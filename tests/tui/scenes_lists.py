@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from lmtui.core.folders import KnownProject
-from lmtui.core.mcp import Form
 from lmtui.core.sessions import AgentRow, SessionSummary
+from lmtui.core.tool_servers import Form
 from lmtui.features.jobs.values import JobHistory, JobKind, JobPolicy, JobRecord
 from lmtui.features.usage.values import SLOT_S, LogUsage, UsageSum
 from tests.tui.driving import Driver

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from lmtui.core.mcp import Form
+from lmtui.core.tool_servers import Form
 from tests.tui.driving import Driver, running
 
 SCHEMA = {

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from lmtui.commands.command import Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.core.errors import UsageError
-from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.core.sanitize import pluralize, sanitize_line
+from lmtui.features.mcp.values import McpServer, McpServers, ServerState
 
 SCOPE = "MCP servers"
 

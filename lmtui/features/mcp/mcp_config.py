@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lmtui.core.errors import ConfigError, UsageError
-from lmtui.core.mcp import PREFIX
+from lmtui.core.permissions.rules import MCP
 from lmtui.core.programs import FETCHERS
 from lmtui.core.sanitize import escape_invisible_line, sanitize_line
 from lmtui.features.folder_consent import replace_file
@@ -47,7 +47,7 @@ def entry_warnings(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
         found.append(f"and {len(unknown) - _MOST} more keys that are not known")
     if server_key(name) != name:
         why = "has other signs than letters, digits, _ and -" if _is_odd(name) else "is too long for names of tools"
-        found.append(f"its name {why}: its tools, and rules for them, are called {PREFIX}{server_key(name)}__…")
+        found.append(f"its name {why}: its tools, and rules for them, are called {MCP}{server_key(name)}__…")
     return tuple(found)
 
 

@@ -12,10 +12,11 @@ from textual.app import App
 from textual.binding import BindingType
 
 from lmtui.core.errors import UsageError, two_sentences
-from lmtui.core.mcp import Field, Form, McpServer, McpServers, ServerState, changes_text, fields_of
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize, sanitize_line
 from lmtui.core.sessions import SessionHost
+from lmtui.core.tool_servers import Field, Form, fields_of
 from lmtui.features.mcp.commands import SCOPE
+from lmtui.features.mcp.values import McpServer, McpServers, ServerState, changes_text
 from lmtui.tui.commands import Command, Scope, bindings, command, first_key
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, join_roles, pad

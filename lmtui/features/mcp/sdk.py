@@ -26,11 +26,11 @@ from pydantic import FileUrl, ValidationError
 
 from lmtui import __version__
 from lmtui.core.errors import McpError, SandboxError
-from lmtui.core.mcp import Form, is_web_address
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.programs import Served
 from lmtui.core.sanitize import Redactor, sanitize, sanitize_line
+from lmtui.core.tool_servers import Form, is_web_address
 from lmtui.features.mcp.login import log_in, login_of
 from lmtui.features.mcp.mcp_config import ServerEntry
 from lmtui.features.mcp.server_connection import ConnectionHooks, LinkBroken, ServerAddress

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
-from lmtui.core.mcp import Ask, Form, McpPrompt, McpResource, ServerState, ToolChange, ask_nobody
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.sanitize import Redactor, sanitize_line
+from lmtui.core.tool_servers import Ask, Form, Resource, ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry, variables_in
 from lmtui.features.mcp.server_connection import (
     ConnectionHooks,
@@ -31,6 +31,7 @@ from lmtui.features.mcp.server_connection import (
 )
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.features.mcp.tool_names import RawTool, harmless, told_prompts, told_resources, told_schema
+from lmtui.features.mcp.values import McpPrompt, ServerState, ToolChange
 
 if TYPE_CHECKING:
     from lmtui.features.mcp.sdk import SdkConnection
@@ -249,7 +250,7 @@ class ServerInfo:
 
     version: str = ""
     prompts: tuple[McpPrompt, ...] = ()
-    resources: tuple[McpResource, ...] = ()
+    resources: tuple[Resource, ...] = ()
     has_resources: bool = False
 
 

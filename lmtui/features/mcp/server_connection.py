@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from lmtui.core.errors import McpError
-from lmtui.core.mcp import Ask, ask_nobody, is_web_address
 from lmtui.core.programs import FETCHERS, GuardedLauncher, Launch, Served
 from lmtui.core.sanitize import Redactor
+from lmtui.core.tool_servers import Ask, ask_nobody, is_web_address
 from lmtui.features.mcp.mcp_config import ServerEntry, expand
 from lmtui.features.mcp.server_trust import Memory
 from lmtui.paths import path_inside

@@ -12,15 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import McpError
-from lmtui.core.mcp import Ask, McpPrompt, McpResource, McpServer, McpTool, Reach, ServerState, ask_nobody
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.sanitize import pluralize
+from lmtui.core.tool_servers import Ask, Reach, Resource, ask_nobody
 from lmtui.features.mcp.mcp_config import ServerEntry, ServerFiles, checked_entry, read_servers
 from lmtui.features.mcp.server import RunningServer, secrets_of
 from lmtui.features.mcp.server_connection import ServerEnvironment, advice
 from lmtui.features.mcp.server_trust import Memory, answered, resting_state, set_reach
 from lmtui.features.mcp.tool_names import RawTool, listing, server_key, told_name, told_tools
+from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool, ServerState
 
 
 class ToldTools:
@@ -89,7 +90,7 @@ def _brings(server: RunningServer) -> str:
 
 
 class McpRoom:
-    """Implements `core.mcp.McpServers`.
+    """Implements `McpServers`.
 
     Args:
         workspace: the folder that is worked in.
@@ -223,7 +224,7 @@ class McpRoom:
         """Return the prompts of all servers, as far as they are known."""
         return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.info.prompts)
 
-    def resources(self) -> tuple[McpResource, ...]:
+    def resources(self) -> tuple[Resource, ...]:
         return tuple(each for server in self._servers.values() if _is_open(server) for each in server.info.resources)
 
     def reader(self, key: str) -> McpTool | None:

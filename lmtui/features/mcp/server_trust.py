@@ -16,12 +16,13 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from lmtui.core.errors import ConfigError, UsageError
-from lmtui.core.mcp import Reach, ServerState
 from lmtui.core.sanitize import Redactor, escape_invisible_line, sanitize
+from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.features.folder_consent import replace_file
 from lmtui.features.mcp.mcp_config import ServerEntry, read_servers, variables_in
 from lmtui.features.mcp.tool_names import RawTool, plain, tools_digest
+from lmtui.features.mcp.values import ServerState
 from lmtui.paths import state_dir
 
 _log = logging.getLogger(__name__)

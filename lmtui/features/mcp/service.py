@@ -11,19 +11,20 @@ from pathlib import Path
 from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Level, Notice, TurnStarted
-from lmtui.core.mcp import McpServer, McpServers, ServerState, changes_text
 from lmtui.core.offers import Offers
 from lmtui.core.ports import Toolbox
 from lmtui.core.programs import GuardedLauncher
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import ChildKind
+from lmtui.core.tool_servers import ToolServers
 from lmtui.engine.session import EngineSession
 from lmtui.features.mcp import server_trust
 from lmtui.features.mcp.mcp_config import config_files, read_servers
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.server_trust import Memory, ServersTrust, resting_state
 from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
+from lmtui.features.mcp.values import McpServer, McpServers, ServerState, changes_text
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -101,6 +102,7 @@ class McpService(WorkspaceFeature):
         super().__init__(host, extensions)
         self._room = _room_of(host)
         extensions.add(McpServers, self._room)
+        extensions.add(ToolServers, self._room)
         self._is_on = host.config.mcp == "on"
         extensions.add(PromptFiles, AllPrompts(extensions.get(PromptFiles), self._room, is_on=self._is_on))
         self.trust = (ServersTrust(host.workspace, self._room.look_again),)

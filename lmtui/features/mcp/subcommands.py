@@ -10,11 +10,11 @@ from pathlib import Path
 
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import UsageError
-from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.sanitize import sanitize_line
 from lmtui.features.mcp.mcp_config import add_server, entry_of, read_servers, remove_server
 from lmtui.features.mcp.server_trust import Memory, set_choice
 from lmtui.features.mcp.service import BROKEN, WAIT_S, Login, ServersSeen, look_at_servers, state_words
+from lmtui.features.mcp.values import McpServer, ServerState
 from lmtui.features.service import CommandCall
 from lmtui.registry import load
 from lmtui.settings import MODES, SANDBOXES

@@ -12,9 +12,11 @@ from types import UnionType
 from typing import Any
 
 from lmtui.core.errors import McpError
-from lmtui.core.mcp import PREFIX, McpPrompt, McpResource, McpTool
+from lmtui.core.permissions.rules import MCP
 from lmtui.core.prompt_text import split_arguments
 from lmtui.core.sanitize import sanitize, sanitize_path
+from lmtui.core.tool_servers import Resource
+from lmtui.features.mcp.values import McpPrompt, McpTool
 
 MAX_NAME_CHARS = 64
 MAX_TOOLS = 1000
@@ -68,7 +70,7 @@ def told_tools(server: str, tools: Iterable[RawTool], taken: set[str]) -> tuple[
 
 def told_name(server: str, tool: str, taken: Iterable[str] = ()) -> str:
     """Return `mcp__server__tool` in letters, digits, `_` and `-`, at most 64 of them; a short hash makes it the only one."""
-    head = f"{PREFIX}{server_key(server)}__"
+    head = f"{MCP}{server_key(server)}__"
     wanted = head + plain(tool)
     if len(wanted) <= MAX_NAME_CHARS and wanted not in taken:
         return wanted
@@ -212,16 +214,16 @@ def told_prompts(server: str, prompts: Iterable[RawPrompt]) -> tuple[McpPrompt, 
     return tuple(found)
 
 
-def told_resources(server: str, resources: Sequence[RawResource]) -> tuple[McpResource, ...]:
+def told_resources(server: str, resources: Sequence[RawResource]) -> tuple[Resource, ...]:
     """Return a server's resources; one whose address hides something or cannot be typed is left out."""
     return tuple(
-        McpResource(server_key(server), each.uri, harmless(each.title, _MAX_WORDS_CHARS), each.is_template)
+        Resource(server_key(server), each.uri, harmless(each.title, _MAX_WORDS_CHARS), each.is_template)
         for each in resources[:MAX_RESOURCES]
         if _can_be_told(each.uri, _PLAIN_URI)
     )
 
 
-def listing(resources: Sequence[McpResource]) -> str:
+def listing(resources: Sequence[Resource]) -> str:
     """Return resources as the model reads them."""
     lines = [f"{each.uri}{'  (a template)' if each.is_template else ''}  {each.title}".rstrip() for each in resources]
     rest = [f"(and {len(lines) - _MAX_LISTED} more)"] if len(lines) > _MAX_LISTED else []

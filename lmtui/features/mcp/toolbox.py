@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 
 from lmtui.core.errors import McpError, ToolError
 from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
-from lmtui.core.mcp import PREFIX, READ_RESOURCE, McpPrompt, McpServer, McpTool
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
-from lmtui.core.permissions.rules import Access
+from lmtui.core.permissions.rules import MCP, Access
 from lmtui.core.ports import PreparedCall, Preview, Toolbox, ToolContext, ToolResult
 from lmtui.core.prompt_text import FilledPrompt, PromptFile, PromptFiles, TextPart, slash_call
 from lmtui.core.sanitize import sanitize_line
+from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.features.call_arguments import BroughtCall, fitted, read_arguments
 from lmtui.features.mcp.server_pool import McpRoom
 from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_arguments
+from lmtui.features.mcp.values import McpPrompt, McpServer, McpTool
 
 _TITLE_CHARS = 80
 
@@ -145,7 +146,7 @@ class AllPrompts:
 
     async def read(self, text: str) -> FilledPrompt | None:
         name, words = slash_call(text.strip()) or ("", "")
-        if self._is_on and name.startswith(PREFIX):
+        if self._is_on and name.startswith(MCP):
             if name not in {prompt.name for prompt in self._room.prompts()}:
                 await self._room.settle(_PATIENCE_S)
             prompt = next((prompt for prompt in self._room.prompts() if prompt.name == name), None)
@@ -223,7 +224,7 @@ class McpToolbox:
             return self._search(arguments)
         if wanted == READ_RESOURCE:
             return self._read(read_arguments(wanted, arguments))
-        if wanted.lower().startswith(PREFIX):
+        if wanted.lower().startswith(MCP):
             return self._call(wanted, read_arguments(wanted, arguments))
         if not self._is_ours(wanted):
             alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
@@ -284,9 +285,7 @@ class McpToolbox:
             exact = next((tool for tool in found if fold(tool.name) == fold(name)), None)
             if exact is not None or len(found) == 1:
                 return exact or found[0]
-        closed = next(
-            (server for server in self._room.servers() if name.startswith(f"{PREFIX}{server_key(server.name)}__")), None
-        )
+        closed = next((server for server in self._room.servers() if name.startswith(f"{MCP}{server_key(server.name)}__")), None)
         if closed is not None and not closed.is_open:
             raise ToolError(
                 f"{name[:64]} cannot be called now; server {closed.name}: {closed.state}", "The user can look: /mcp."

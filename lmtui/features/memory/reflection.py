@@ -20,11 +20,12 @@ from lmtui.core import events
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ROOT, Envelope
 from lmtui.core.lenient_json import line_of, objects_in, text_of
-from lmtui.core.mcp import PREFIX, READ_RESOURCE
 from lmtui.core.messages import Priority, Role
+from lmtui.core.permissions.rules import MCP as PREFIX
 from lmtui.core.prompt_text import without_mentions
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import sanitize, sanitize_line
+from lmtui.core.tool_servers import READ_RESOURCE
 from lmtui.engine.session import EngineSession
 from lmtui.engine.spending import REFLECTION
 from lmtui.features.memory.proposal_log import ProposalLog, ReadMark, meaning

@@ -7,7 +7,7 @@ import json
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions.rules import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.skills import OFF, PROMOTE_TOOL, PromotedTool, SkillReader
+from lmtui.core.skills import OFF, PROMOTE_TOOL, PromotedTool, Skills
 from lmtui.tools.tool import Arguments, EmptyArguments, OtherTool, Told, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_SOURCE_BYTES = 262_144
@@ -33,12 +33,12 @@ async def _skill(arguments: SkillArguments, context: ToolContext) -> ToolResult:
     if name.lower() == OFF:
         return ToolResult(context.agent.end_skills(), "ended")
     if not name:
-        return ToolResult(await context.features[SkillReader].listing(), "all skills")
+        return ToolResult(await context.features[Skills].listing(), "all skills")
     if arguments.file.strip():
         return ToolResult(
-            await context.features[SkillReader].read_file(name, arguments.file.strip()), f"{name}/{arguments.file.strip()}"
+            await context.features[Skills].read_file(name, arguments.file.strip()), f"{name}/{arguments.file.strip()}"
         )
-    used = await context.features[SkillReader].use(name)
+    used = await context.features[Skills].use(name)
     context.agent.use_skill(used)
     return ToolResult(used.text, used.name)
 
@@ -53,7 +53,7 @@ async def _draft(arguments: PromoteArguments, context: ToolContext) -> PromotedT
     if content.size_bytes > len(content.data):
         raise ToolError(f"{arguments.path} is too long")
     text = content.data.decode("utf-8", "replace")
-    return context.features[SkillReader].check(arguments.path, text, arguments.function_name, arguments.tool_name)
+    return context.features[Skills].check(arguments.path, text, arguments.function_name, arguments.tool_name)
 
 
 async def _preview(arguments: PromoteArguments, context: ToolContext) -> Preview:
@@ -70,7 +70,7 @@ async def _promote(arguments: PromoteArguments, context: ToolContext) -> ToolRes
     drafted = await _draft(arguments, context)
     if context.seen.get(drafted.name) != drafted.digest:
         raise ToolError(f"{arguments.path} was changed after the user saw it, so nothing was kept", "Ask again.")
-    context.features[SkillReader].promote(drafted)
+    context.features[Skills].promote(drafted)
     form = json.dumps(drafted.parameters, ensure_ascii=False)
     return ToolResult(f"{drafted.name} is a tool now: {drafted.description}\nIts arguments: {form}", drafted.name)
 

@@ -18,12 +18,12 @@ from urllib.parse import unquote, urlsplit
 from lmtui.commands.session_commands import MODE_NOTES
 from lmtui.core.errors import LmtuiError
 from lmtui.core.event_text import CALL_CHOICES
-from lmtui.core.mcp import McpServers
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.prompt_text import PromptFiles, find_mentions, mention_text
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Archive, SessionHost, SessionSummary
+from lmtui.core.tool_servers import ToolServers
 from lmtui.core.workspace import GitState
 from lmtui.paths import theme_files, without_keys
 from lmtui.tui import themes
@@ -227,8 +227,8 @@ class CompletionController:
         values["themes"] = [(name, themes.kind_text(file)) for name, file in files.items()]
         if (host := self._workbench.sessions.host) is not None:
             await self._offer_prompts()
-            if McpServers in host.extensions:
-                _ = host.extensions[McpServers].listen(self._servers_changed)
+            if ToolServers in host.extensions:
+                _ = host.extensions[ToolServers].listen(self._servers_changed)
 
     def _servers_changed(self) -> None:
         """Offer the prompts that servers have by now."""
@@ -273,7 +273,7 @@ class CompletionController:
         found = await asyncio.to_thread(offered_paths, search, wanted.query, recent)
         notes = dict.fromkeys(changed, "changed")
         host = self._workbench.sessions.host
-        servers = host.extensions[McpServers] if host is not None and McpServers in host.extensions else None
+        servers = host.extensions[ToolServers] if host is not None and ToolServers in host.extensions else None
         resources = resource_offers(wanted.query, servers.resources()) if servers is not None else []
         self._workbench.prompt.offer(wanted, [*(path_offer(path, notes) for path in found), *resources])
 

@@ -13,9 +13,9 @@ from textual.content import Content
 
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
-from lmtui.core.mcp import McpServers, Reach
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line
 from lmtui.core.sessions import SessionHost
+from lmtui.core.tool_servers import Reach, ToolServers
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.page_view import PageView, whole_text
@@ -181,7 +181,7 @@ class TrustQuestion(Question[bool | None]):
         if (way := await self.dialog.app.push_screen_wait(Picker(title, ways, note="kept for you alone"))) is None:
             return
         try:
-            self._host.extensions[McpServers].choose_reach(name, Reach[way])
+            self._host.extensions[ToolServers].choose_reach(name, Reach[way])
         except LmtuiError as error:
             self._error = sanitize_line(error.full_text())
         self._items = _open_items(self._host)
@@ -245,7 +245,7 @@ class TrustController:
             _ = self._workbench.app.push_screen(question, lambda answer: self._answered(items, answer))
         elif trusted:
             _ = self._workbench.app.push_screen(Trusted(host), self._taken_back)
-        elif McpServers in host.extensions and host.extensions[McpServers].problems():
+        elif ToolServers in host.extensions and host.extensions[ToolServers].problems():
             self._workbench.say(
                 "nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning"
             )

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.mcp import Reach
+from lmtui.core.tool_servers import Reach
 from lmtui.core.trust import TrustItem
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeTrust

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.core.mcp import ServerState
+from lmtui.features.mcp.values import ServerState
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_mcp import FakeMcp, some_servers
 from tests.tui.one_app import Cases

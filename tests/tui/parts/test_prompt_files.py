@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from lmtui.core.errors import McpError
 from lmtui.core.hooks import HookRan
-from lmtui.core.mcp import McpResource
 from lmtui.core.prompt_text import PromptFile
+from lmtui.core.tool_servers import Resource
 from tests.tui.driving import Driver
 from tests.tui.one_app import Cases
 
@@ -48,8 +48,8 @@ async def prompts_and_resources_of_servers_are_offered_once_they_are_known(drive
     prompts, mcp = driver.host.extensions.prompts, driver.host.extensions.mcp
     prompts.files = [PromptFile("mcp__git__explain", "", "MCP server git", "Explain a commit", "<commit>")]
     mcp.listed = [
-        McpResource("git", "git://log", "The log"),
-        McpResource("git", "git://show/{id}", "One", is_template=True),
+        Resource("git", "git://log", "The log"),
+        Resource("git", "git://show/{id}", "One", is_template=True),
     ]
     mcp.put()
     await driver.settle()

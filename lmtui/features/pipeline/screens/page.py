@@ -34,9 +34,9 @@ from lmtui.features.pipeline.screens.board import (
     Card,
     Item,
     cards_of,
+    detail_lines,
     key_of_item,
 )
-from lmtui.features.pipeline.screens.details import detail_lines
 from lmtui.features.pipeline.task_list import read_spec, spec_text
 from lmtui.features.pipeline.values import (
     OVER,
