@@ -43,35 +43,6 @@ class Shape(NamedTuple):
     tail: list[list[str]]
 
 
-class Columns:
-    """Which columns there are, what is in them, and how often nothing."""
-
-    def __init__(self) -> None:
-        self._types: dict[str, set[str]] = {}
-        self._empty: collections.Counter[str] = collections.Counter()
-        self._seen = 0
-
-    def take(self, row: dict[str, object]) -> None:
-        """Look at a row, as long as the sample is not full."""
-        if self._seen == _SAMPLE_ROWS:
-            return
-        self._seen += 1
-        for name, value in row.items():
-            kinds = self._types.setdefault(name, set())
-            if value is None or value == "":
-                self._empty[name] += 1
-            else:
-                kinds.add(kind_of(value))
-
-    def told(self) -> list[tuple[str, str, int]]:
-        """Return name, type and how many of the sample are empty."""
-        return [(name, _joined(kinds), self._empty[name]) for name, kinds in list(self._types.items())[:_MAX_COLUMNS]]
-
-    @property
-    def count(self) -> int:
-        return len(self._types)
-
-
 def kind_of(value: object) -> str:
     """Return what a value is, in one word; of text whether it is a number."""
     if not isinstance(value, str):
@@ -112,18 +83,21 @@ def look(path: str, rows: int, wanted: list[str]) -> Shape:
 
 def table(kind: str, found: Iterable[dict[str, object]], rows: int, wanted: list[str]) -> Shape:
     """Return the shape of what comes row by row, its columns, its beginning and its end."""
-    columns, head, tail = Columns(), [], collections.deque[dict[str, object]](maxlen=rows)
+    head, tail = list[dict[str, object]](), collections.deque[dict[str, object]](maxlen=rows)
+    types: dict[str, set[str]] = {}
+    empty: collections.Counter[str] = collections.Counter()
     count = 0
     for row in found:
-        columns.take(row)
-        if count < rows:
-            head.append(row)
-        else:
-            tail.append(row)
+        for name, value in row.items() if count < _SAMPLE_ROWS else ():
+            is_empty = value is None or value == ""
+            types.setdefault(name, set()).update(() if is_empty else (kind_of(value),))
+            empty[name] += is_empty
+        (head if count < rows else tail).append(row)
         count += 1
-    told = chosen(columns.told(), wanted)
+    columns = [(name, _joined(kinds), empty[name]) for name, kinds in list(types.items())[:_MAX_COLUMNS]]
+    told = chosen(columns, wanted)
     first, last = ([[_cell(row.get(name)) for name, *_ in told] for row in part] for part in (head, tail))
-    return Shape(kind, count, columns.count, told, min(count, _SAMPLE_ROWS), first, last)
+    return Shape(kind, count, len(types), told, min(count, _SAMPLE_ROWS), first, last)
 
 
 def chosen(columns: list[tuple[str, str, int]], wanted: list[str]) -> list[tuple[str, str, int]]:

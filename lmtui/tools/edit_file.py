@@ -42,16 +42,11 @@ _MOST_HUNK_LINES = 60
 _MOST_CHARS = 3000
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What is left of a change: the whole new text, and words for the model on what was not applied."""
+def accept(path: str, old: str, new: str, chosen: Collection[int]) -> tuple[str, str]:
+    """Return the old text with only the chosen hunks of the change to `new`, and words for the model on the others.
 
-    text: str
-    words: str
-
-
-def accept(path: str, old: str, new: str, chosen: Collection[int]) -> Accepted:
-    """Return the old text with only the chosen hunks (from 0, as fine as they can be) of the change to `new`."""
+    Hunks count from 0, as fine as they can be.
+    """
     before, after = split_lines(old), split_lines(new)
     spans = compare(before, after)
     numbers = range(len(hunks_of(spans, is_fine=True)))
@@ -60,7 +55,7 @@ def accept(path: str, old: str, new: str, chosen: Collection[int]) -> Accepted:
         f"the user accepted {len(applied)} of {len(numbers)} hunks of this change; only these were applied. "
         f"Rejected, the file is unchanged there:\n{_rejected(path, before, after, rejected)}"
     )
-    return Accepted(with_hunks(before, after, spans, applied), words)
+    return with_hunks(before, after, spans, applied), words
 
 
 def _rejected(path: str, before: list[str], after: list[str], numbers: Collection[int]) -> str:
@@ -92,10 +87,10 @@ async def write_accepted(context: ToolContext, path: str, content: FileContent, 
     """
     if not content.sha256 or context.seen.get(path) != content.sha256:
         raise ToolError(f"{path} has changed since the change was approved; nothing was changed. Read it again.")
-    accepted = await asyncio.to_thread(accept, path, file.text, new, context.hunks or ())
-    await context.sandbox.write_file(path, file.encode(accepted.text), expect_sha256=content.sha256)
-    change = await asyncio.to_thread(describe_change, path, file.text, accepted.text)
-    return ToolResult(accepted.words, counts(change), changes=(change,))
+    text, words = await asyncio.to_thread(accept, path, file.text, new, context.hunks or ())
+    await context.sandbox.write_file(path, file.encode(text), expect_sha256=content.sha256)
+    change = await asyncio.to_thread(describe_change, path, file.text, text)
+    return ToolResult(words, counts(change), changes=(change,))
 
 
 async def _planned(

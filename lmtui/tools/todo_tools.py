@@ -95,7 +95,7 @@ def _status(value: object) -> str:
 class TodoArguments(Arguments):
     """Which todo, and what changes of it; None stays as it is.  What is not told to models is taken all the same."""
 
-    id: int = argument(0, also=ID)
+    id: int = argument(also=ID)
     status: Annotated[TodoStatus, BeforeValidator(_status)] | None = argument(None)
     notes: str | None = argument(None)
     description: str | None = argument(None, also=DESCRIPTION, is_told=False)
@@ -118,16 +118,11 @@ class TodoIdArguments(Arguments):
     id: int = argument(also=ID)
 
 
-class TodoUpdateArguments(TodoArguments):
-    """Which todo, and what changes."""
-
-    id: int = argument(also=ID)
-
-
 class ManageArguments(TodoArguments):
     """What is to be done with which todo."""
 
     action: str = argument(also=("operation", "command"))
+    id: int = argument(0, also=ID)
 
 
 class TodoItem(BaseModel):
@@ -155,7 +150,7 @@ class PlanStepArguments(Arguments):
 
 
 async def _add(arguments: TodoAddArguments, context: ToolContext) -> ToolResult:
-    plan = put_todo(context.plan, TodoArguments(**arguments.model_dump()))
+    plan = put_todo(context.plan, TodoArguments(id=0, **arguments.model_dump()))
     context.set_plan(plan)
     return ToolResult(f"todo {plan.todos[-1].id} added", f"#{plan.todos[-1].id}")
 
@@ -258,7 +253,7 @@ TODO_COMPLETE = SessionTool(
 TODO_UPDATE = SessionTool(
     name="todo_update",
     description="Change a todo's status or notes.",
-    arguments=TodoUpdateArguments,
+    arguments=TodoArguments,
     run=_update,
     title=lambda arguments: f"#{arguments.id} {arguments.status or ''}".strip(),
     aliases=("update_todo",),

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic.config import JsonDict
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.messages import ToolSpec
@@ -37,12 +38,8 @@ def argument(default: Any = ..., *, also: tuple[str, ...] = (), doc: str = "", i
     One that is not told of is taken all the same, from models that know it from elsewhere.
     """
     alias = AliasChoices(*also) if also else None
-    extra = None if is_told else _mark_untold
+    extra: JsonDict | None = None if is_told else {_UNTOLD: True}
     return Field(default, description=doc or None, validation_alias=alias, json_schema_extra=extra, **limits)
-
-
-def _mark_untold(schema: dict[str, Any]) -> None:
-    schema[_UNTOLD] = True
 
 
 def path_argument(default: Any = ..., doc: str = "", *, is_told: bool = True) -> Any:

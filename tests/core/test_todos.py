@@ -40,7 +40,7 @@ def plan_of(*todos: Todo) -> Plan:
 
 
 def add(plan: Plan, text: str = "t", **given: Any) -> Plan:
-    return put_todo(plan, TodoArguments(description=text, **given))
+    return put_todo(plan, TodoArguments(id=0, description=text, **given))
 
 
 def change(plan: Plan, todo: int, status: TodoStatus | None = None, **given: Any) -> Plan:

@@ -30,43 +30,6 @@ _WORDS = {"true": True, "false": False}
 NO_SUCH_TOOL = "no such tool"
 
 
-class Unfit(ValueError):
-    """Arguments with which a tool cannot be called; `str(error)` says why in a few words."""
-
-
-def fitted(spec: ToolSpec, arguments: dict[str, object]) -> dict[str, object]:
-    """Return arguments under their own names; what the tool does not know stays, for the tool to say so.
-
-    Raises:
-        Unfit: one that the tool needs is missing, or one is given twice with two values.
-    """
-    if not parameters(spec) and not required(spec):
-        return arguments
-    fit: dict[str, object] = {}
-    for name, value in arguments.items():
-        own = own_parameter(spec, name) or name
-        is_path = own in _PATHS and isinstance(value, str)
-        typed = _path(own, str(value)) if is_path else _typed(value, type_of(spec, own))
-        if own in fit and fit[own] != typed:
-            raise Unfit(f"it gives {own} twice")
-        fit[own] = typed
-    missing = [name for name in required(spec) if fit.get(name) is None]
-    if missing:
-        raise Unfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-    return fit
-
-
-def _path(name: str, value: str) -> str:
-    """Return a path; where a drive's backslashes were read as escapes, with them.
-
-    Raises:
-        Unfit: it only says that a path belongs there.
-    """
-    if _PLACEHOLDER.fullmatch(value):
-        raise Unfit(f"its {name} is a placeholder")
-    return value.translate(_BACKSLASHED) if _DRIVE.match(value) else value
-
-
 def _typed(value: object, kind: str) -> object:
     """Return a value in the type that a schema asks for, where it has one reading in it; else as it is."""
     if not isinstance(value, str):
@@ -120,11 +83,27 @@ class RejectedCall:
 
 
 def meant(spec: ToolSpec, arguments: dict[str, object]) -> ParsedCall | RejectedCall:
-    """Return the call of a tool with arguments made to fit it."""
-    try:
-        return ParsedCall(spec, fitted(spec, arguments))
-    except Unfit as error:
-        return RejectedCall(str(error), spec)
+    """Return the call of a tool with arguments under their own names, or why that is none.
+
+    What the tool does not know stays, for the tool to say so.
+    """
+    if not parameters(spec) and not required(spec):
+        return ParsedCall(spec, arguments)
+    fit: dict[str, object] = {}
+    for name, value in arguments.items():
+        own = own_parameter(spec, name) or name
+        typed = _typed(value, type_of(spec, own))
+        if own in _PATHS and isinstance(value, str):
+            if _PLACEHOLDER.fullmatch(value):
+                return RejectedCall(f"its {own} is a placeholder", spec)
+            typed = value.translate(_BACKSLASHED) if _DRIVE.match(value) else value  # a drive's were read as escapes
+        if own in fit and fit[own] != typed:
+            return RejectedCall(f"it gives {own} twice", spec)
+        fit[own] = typed
+    missing = [name for name in required(spec) if fit.get(name) is None]
+    if missing:
+        return RejectedCall(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing", spec)
+    return ParsedCall(spec, fit)
 
 
 def calls_in(value: object, tools: ToolNames, *, is_marked: bool = False) -> list[ParsedCall | RejectedCall]:

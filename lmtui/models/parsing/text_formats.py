@@ -233,8 +233,8 @@ class TagItem(Item):
         """Tell whether a text begins with what may become a tag."""
         end = "<|sep|>" if text.startswith(("<|open|>", "<|close|>")) else ">"
         is_tag = text[:1] == "<" and end not in text
-        is_key = self._close.pattern == GLM_END and _GLM_MAY_COME.match(text) is not None
-        return (is_tag or is_key) and len(text) < _LOOK_CHARS
+        is_glm = self._close.pattern == GLM_END or text.startswith("<arg_key>")
+        return (is_tag or (is_glm and _GLM_MAY_COME.match(text) is not None)) and len(text) < _LOOK_CHARS
 
     def _end_value(self, value: _Value, start: int, end: int) -> None:
         """End a value at a place and go on at another."""
