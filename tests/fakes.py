@@ -16,7 +16,6 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import Hooks
 from lmtui.core.hosts import HostApproval
-from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.messages import (
     Completion,
     FinishReason,
@@ -44,6 +43,7 @@ from lmtui.core.ports import (
     Snapshot,
 )
 from lmtui.core.project_checks import Checks
+from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import Profiles, ServedModel
@@ -521,7 +521,7 @@ class Rig:
         has_spare_slot: Callable[[], bool] = bool,
         compact_at: int = 0,
         tools: str = "auto",
-        guide: InstructionSource | None = None,
+        guide: PromptSource | None = None,
         hooks: Hooks | None = None,
         skills: Any = None,
         checks: Checks | None = None,
@@ -560,7 +560,7 @@ class Rig:
             ),
             features=offers(
                 {
-                    InstructionSource: guide,
+                    PromptSource: guide,
                     Skills: skills,
                     Hooks: hooks,
                     Checks: checks,

@@ -8,10 +8,10 @@ from pathlib import Path
 from lmtui.app.folder_rules import rules_in_force
 from lmtui.app.sandboxes import CurrentSandbox
 from lmtui.config import Config
-from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import TokenCounter, Toolbox
+from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.skills import Skills
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
@@ -80,8 +80,8 @@ class WorkspaceFeatures:
     def equip(self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:
         """Return what a session gets."""
         services = Offers(session_id)
-        if (guide := self.extensions.get(InstructionSource)) is not None:
-            services.add(InstructionSource, guide)
+        if (guide := self.extensions.get(PromptSource)) is not None:
+            services.add(PromptSource, guide)
         if (skills := self.extensions.get(Skills)) is not None:
             services.add(Skills, skills)
         session = SessionServices(session_id, config, own, own, services)

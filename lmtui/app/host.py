@@ -35,13 +35,13 @@ from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent, Hooks
-from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import Notes, Policy, SessionLog
 from lmtui.core.programs import Interpreter
 from lmtui.core.project_checks import Checks
+from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
@@ -231,10 +231,6 @@ class Runtime:
     @property
     def extensions(self) -> Extensions:
         return self._features.extensions
-
-    @property
-    def guide(self) -> InstructionSource:
-        return self._features.extensions[InstructionSource]
 
     @property
     def sessions(self) -> Sequence[EngineSession]:
@@ -538,7 +534,7 @@ def _apart(features: Offers) -> Offers:
     """
     if (hooks := features.get(Hooks)) is not None and any(map(hooks.wants, HookEvent)):
         raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
-    return features.only(InstructionSource, Checks, Notes)
+    return features.only(PromptSource, Checks, Notes)
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

@@ -10,7 +10,6 @@ from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget,
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
 from lmtui.core.hooks import HookRan, hook_words
-from lmtui.core.instruction_values import GuidanceRead, guidance_words
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import (
     CallFormChanged,
@@ -24,6 +23,7 @@ from lmtui.core.model_events import (
 )
 from lmtui.core.plan_mode import plan_event_words
 from lmtui.core.project_checks import CheckRan, GoalChanged, ReviewWritten, verification_words
+from lmtui.core.prompt_parts import PromptPartsRead, parts_words
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.sessions import Calls
 from lmtui.core.skills import SkillEnded, SkillUsed, skill_event_words
@@ -121,8 +121,8 @@ def model_words(event: Event) -> str:
             return verification_words(event)
         case SkillUsed() | SkillEnded():
             return skill_event_words(event)
-        case GuidanceRead(guidance=guidance):
-            return guidance_words(guidance)
+        case PromptPartsRead(guidance=guidance):
+            return parts_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):
             return "" if is_over else f"this looks like a loop: {sanitize_line(what)}"  # how the turn ends says it too
         case Compacted():

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
-from lmtui.core.instruction_values import InstructionSource
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.offers import Offered
 from lmtui.core.permissions.rules import GrantScope, Mode, Rule
@@ -456,10 +455,6 @@ class SessionHost(Protocol):
     @property
     def archive(self) -> Archive:
         """Return the workspace's sessions, open or not."""
-
-    @property
-    def guide(self) -> InstructionSource:
-        """Return who reads the instructions and the persona."""
 
     @property
     def extensions(self) -> Extensions:

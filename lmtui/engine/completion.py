@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from lmtui.core import events
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
-from lmtui.core.instruction_values import GuidanceRead, Instructions, InstructionSource, cut_sources
 from lmtui.core.messages import (
     Completion,
     Message,
@@ -34,6 +33,7 @@ from lmtui.core.messages import (
 from lmtui.core.model_events import CallFormChanged, Reminder
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
+from lmtui.core.prompt_parts import PromptParts, PromptPartsRead, PromptSource, cut_sources
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import work_lines
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
@@ -60,14 +60,14 @@ async def take_guidance(agent: Agent) -> None:
     if agent.id != events.ROOT or agent.turn.has_read_instructions:
         return
     agent.turn.has_read_instructions = True
-    source = agent.services.features.get(InstructionSource)
+    source = agent.services.features.get(PromptSource)
     if source is None:
         return
     known = agent.conversation.prompt.newest
     found = await source.read(guidance_chars(agent.state.model.window_tokens))
     if _told(found) == _told(known):
         return
-    agent.emit(GuidanceRead(agent=agent.id, guidance=found))
+    agent.emit(PromptPartsRead(agent=agent.id, guidance=found))
     new_cuts = [name for name in cut_sources(found.sources) if name not in cut_sources(known.sources)]
     new_problems = [sanitize_line(problem) for problem in found.problems if problem not in known.problems]
     cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
@@ -80,7 +80,7 @@ def guidance_chars(window_tokens: int) -> int:
     return min(MAX_GUIDANCE_CHARS, int((window_tokens or ASSUMED_WINDOW_TOKENS) * SHARE * _CHARS_PER_TOKEN))
 
 
-def _told(guidance: Instructions) -> Instructions:
+def _told(guidance: PromptParts) -> PromptParts:
     """Return what counts as a change: prices do not."""
     return replace(guidance, sources=())
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from lmtui.core import events
-from lmtui.core.instruction_values import GuidanceRead, Instructions
 from lmtui.core.messages import (
     INTERRUPTED,
     Image,
@@ -25,6 +24,7 @@ from lmtui.core.messages import (
     ToolSpec,
 )
 from lmtui.core.model_events import BroughtBack, Compacted, NotesAttached, Pinned, Reminder, ToolSetChanged
+from lmtui.core.prompt_parts import PromptParts, PromptPartsRead
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.entries import Entries, Entry, in_short, is_bulky
@@ -217,8 +217,8 @@ class SystemPrompt:
 
     prompt: Callable[[str], str]
     tools: str = "full"
-    newest: Instructions = field(default_factory=Instructions)
-    written: Instructions = field(default_factory=Instructions)
+    newest: PromptParts = field(default_factory=PromptParts)
+    written: PromptParts = field(default_factory=PromptParts)
 
     @property
     def has_room(self) -> bool:
@@ -323,7 +323,7 @@ class Conversation:
             case Reminder() | NotesAttached():
                 self._settle()
                 self._add(self._told(event))
-            case GuidanceRead(guidance=guidance):
+            case PromptPartsRead(guidance=guidance):
                 self._guide(guidance)
             case events.ToolCallStarted(by="user"):
                 self._calls.commands[event.call_id] = event.title
@@ -367,7 +367,7 @@ class Conversation:
             case _:
                 pass
 
-    def _guide(self, guidance: Instructions) -> None:
+    def _guide(self, guidance: PromptParts) -> None:
         """Take up the instructions: in the system prompt as long as nothing was answered, else at the end."""
         self.prompt.newest = guidance
         if self._has_answers:

@@ -18,11 +18,11 @@ from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
 from lmtui.core.hosts import Web
-from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import SkillScope, decide_all
 from lmtui.core.permissions.rules import MCP, Access, Effect, Rule, Verdict, parse_rule
 from lmtui.core.ports import Limits, PreparedCall, Toolbox
+from lmtui.core.prompt_parts import without_tags
 from lmtui.core.sessions import AgentRunner, run_in_place
 from lmtui.core.subagents import (
     AgentDefinition,

@@ -7,10 +7,10 @@ from typing import Any
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice
-from lmtui.core.instruction_values import GuidanceSource, Instructions
 from lmtui.core.messages import Image, Message, Role
 from lmtui.core.model_events import Compacted, NotesAttached
 from lmtui.core.permissions.rules import Effect, Mode, parse_rule
+from lmtui.core.prompt_parts import PartSource, PromptParts
 from lmtui.core.workspace import DirEntry, FileContent
 from lmtui.engine.completion import MAX_GUIDANCE_CHARS, guidance_chars
 from lmtui.engine.user_input import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
@@ -25,10 +25,10 @@ class Board:
     """Instructions that a test changes."""
 
     def __init__(self, text: str = "") -> None:
-        self.guidance = Instructions(instructions=text)
+        self.guidance = PromptParts(instructions=text)
         self.limits: list[int] = []
 
-    async def read(self, limit_chars: int) -> Instructions:
+    async def read(self, limit_chars: int) -> PromptParts:
         self.limits.append(limit_chars)
         return self.guidance
 
@@ -46,9 +46,9 @@ async def test_they_stand_in_the_system_prompt_and_a_change_is_told_at_the_end()
     assert (len(rig.of("guidance_read")), len(board.limits)) == (1, 2)
     board = Board("use tabs")
     rig = await ran(Rig(FakeProvider(answer("one"), answer("two"), answer("three")), guide=board))
-    board.guidance = Instructions(instructions="use spaces")
+    board.guidance = PromptParts(instructions="use spaces")
     await rig.run("more")
-    board.guidance = Instructions()
+    board.guidance = PromptParts()
     await rig.run("and more")
     first, second, third = (request.messages for request in rig.provider.requests)
     assert (second[: len(first)], third[: len(second)], second[-1].role) == (first, second, Role.USER)
@@ -58,10 +58,10 @@ async def test_they_stand_in_the_system_prompt_and_a_change_is_told_at_the_end()
 
 async def test_what_was_cut_or_not_read_is_said_once_and_they_get_a_share_of_the_window() -> None:
     board = Board("use tabs")
-    source = GuidanceSource("instructions", "AGENTS.md", 10, is_cut=True)
-    board.guidance = Instructions(instructions="use", sources=(source,), problems=("CLAUDE.md was not read: it is a link",))
+    source = PartSource("instructions", "AGENTS.md", 10, is_cut=True)
+    board.guidance = PromptParts(instructions="use", sources=(source,), problems=("CLAUDE.md was not read: it is a link",))
     rig = await ran(Rig(FakeProvider(answer("one"), answer("two")), guide=board))
-    board.guidance = Instructions(instructions="used", sources=(source,), problems=board.guidance.problems)
+    board.guidance = PromptParts(instructions="used", sources=(source,), problems=board.guidance.problems)
     await rig.run("more")
     told = [event.text for event in seen(rig, Notice)]
     assert told == ["AGENTS.md was cut: it takes more than 15% of the window", "CLAUDE.md was not read: it is a link"]

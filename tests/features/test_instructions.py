@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, PROFILE
+from lmtui.core.prompt_parts import INSTRUCTIONS, PERSONA, PROFILE
 from lmtui.features.instructions.instruction_files import InstructionFiles
 from tests.sets import for_each
 

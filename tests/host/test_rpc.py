@@ -73,7 +73,7 @@ Archive: delete find fork look_up sessions
 WorkspaceAttempts: again begin discard follow_changes is_running listed review stop task use
 Files: changed git_changes git_status list paths paths_note read unmatched watch
 Extensions: names
-InstructionSource: read
+PromptSource: read
 Jobs: follow_changes is_scheduled known pause read remove resume run_now
 ModelServers: find known pool silent_choice
 SettingsControls: roles

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.instruction_values import Instructions
+from lmtui.core.prompt_parts import PromptParts
 from lmtui.store.session_logs import EVENT_TYPES, decode, encode
 from tests.fakes import FakeProvider, Rig, answer
 from tests.sets import for_each
@@ -25,9 +25,9 @@ RESUMED: dict[str, dict[str, Any]] = json.loads((RECORDED / "resumed.json").read
 
 
 class NoFiles:
-    async def read(self, limit_chars: int) -> Instructions:
+    async def read(self, limit_chars: int) -> PromptParts:
         del limit_chars
-        return Instructions()
+        return PromptParts()
 
 
 def reworded(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.project_checks import WorkspaceChecks
+from lmtui.core.prompt_parts import PromptParts, PromptSource
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import SessionSearch
 from lmtui.core.skills import Skills
@@ -120,6 +121,18 @@ class FakeUsage:
         return usage_report(self.logs, chosen, NOW, UTC)
 
 
+class FakeGuide:
+    """Has the instructions that a test puts there."""
+
+    def __init__(self) -> None:
+        self.guidance = PromptParts()
+
+    async def read(self, limit_chars: int) -> PromptParts:
+        """Return them, whatever their length."""
+        assert limit_chars > 0
+        return self.guidance
+
+
 class FakeExtensions:
     """What a fake workspace brings."""
 
@@ -133,7 +146,7 @@ class FakeExtensions:
         self.usage = FakeUsage()
         self.memory = FakeMemory()
         self.batches = FakeBatches()
-        self.jobs, self.attempts = FakeJobs(), FakeAttempts()
+        self.jobs, self.attempts, self.guide = FakeJobs(), FakeAttempts(), FakeGuide()
 
     @property
     def offered(self) -> dict[type, Any]:
@@ -142,6 +155,7 @@ class FakeExtensions:
             WorkspacePipeline: self.pipeline, Projects: self.projects, UsageReports: self.usage,
             WorkspaceMemory: self.memory, SessionSearch: self.memory, WorkspaceChecks: self.checks,
             WorkspaceBatches: self.batches, Jobs: self.jobs, WorkspaceAttempts: self.attempts,
+            PromptSource: self.guide,
         }  # fmt: skip
 
     @property

@@ -14,7 +14,6 @@ from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
-from lmtui.core.instruction_values import Instructions
 from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan import Plan
@@ -392,18 +391,6 @@ class FakeTrust:
         self.items, self.refused_items = [], [] if is_trusted else self.items or self.refused_items
 
 
-class FakeGuide:
-    """Has the instructions that a test puts there."""
-
-    def __init__(self) -> None:
-        self.guidance = Instructions()
-
-    async def read(self, limit_chars: int) -> Instructions:
-        """Return them, whatever their length."""
-        assert limit_chars > 0
-        return self.guidance
-
-
 class FakeHost:
     """A host over fake sessions, with a small workspace and two model servers."""
 
@@ -432,7 +419,6 @@ class FakeHost:
         self.files = FakeFiles(self.workspace)
         self.settings = FakeSettings()
         self.archive = FakeArchive(self)
-        self.guide = FakeGuide()
         self._numbers = itertools.count(1)
 
     @property

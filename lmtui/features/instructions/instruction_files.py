@@ -18,17 +18,17 @@ from pathlib import Path
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
 from lmtui.config import Config
-from lmtui.core.instruction_values import (
+from lmtui.core.offers import Offers
+from lmtui.core.prompt_parts import (
     INSTRUCTIONS,
     PERSONA,
     PROFILE,
     WHOLE_CHARS,
-    GuidanceSource,
-    Instructions,
-    InstructionSource,
+    PartSource,
+    PromptParts,
+    PromptSource,
     without_tags,
 )
-from lmtui.core.offers import Offers
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.front_matter import read_front
 from lmtui.features.service import FeatureHost, WorkspaceFeature
@@ -92,7 +92,7 @@ class _FoundFile:
 
 
 class InstructionFiles:
-    """Implements `core.guidance.InstructionSource` over the files of a workspace and the user's own.
+    """Implements `PromptSource` over the files of a workspace and the user's own.
 
     Args:
         workspace: the folder in work.
@@ -107,10 +107,10 @@ class InstructionFiles:
         self._count_tokens = count_tokens
         self._own = without_tags(sanitize(own).strip())
 
-    async def read(self, limit_chars: int) -> Instructions:
+    async def read(self, limit_chars: int) -> PromptParts:
         return await asyncio.to_thread(self._read, limit_chars)
 
-    def _read(self, limit_chars: int) -> Instructions:
+    def _read(self, limit_chars: int) -> PromptParts:
         problems: list[str] = []
         found: list[_FoundFile] = []
         for place in self._places():
@@ -119,12 +119,12 @@ class InstructionFiles:
             if place.names is NAMES:
                 found += _rules(place, problems)
         found += [_FoundFile(INSTRUCTIONS, "append_system_prompt", self._own)] if self._own else []
-        sources: list[GuidanceSource] = []
+        sources: list[PartSource] = []
         about = self._told([each for each in found if each.kind != INSTRUCTIONS], limit_chars // _PERSONA_SHARE, sources)
         limit_chars -= sum(map(len, about))
         how = self._told([each for each in found if each.kind == INSTRUCTIONS], limit_chars, sources)
         instructions = "\n\n".join((_HEAD, *how)) if how else ""
-        return Instructions("\n\n".join(about), instructions, sources=tuple(sources), problems=tuple(problems))
+        return PromptParts("\n\n".join(about), instructions, sources=tuple(sources), problems=tuple(problems))
 
     def _places(self) -> Iterator[_Place]:
         soul = [_Place(PERSONA, self._workspace, PERSONAS), _Place(PERSONA, self._user, (USER_PERSONA,), "~")]
@@ -137,10 +137,10 @@ class InstructionFiles:
             yield _Place(INSTRUCTIONS, folder, (LOCAL_NAME,), above)
         yield _Place(INSTRUCTIONS, self._workspace, (OWN_NAME,))
 
-    def _told(self, found: list[_FoundFile], limit_chars: int, sources: list[GuidanceSource]) -> list[str]:
+    def _told(self, found: list[_FoundFile], limit_chars: int, sources: list[PartSource]) -> list[str]:
         """Return texts as they are told, the last of them with most room; what has none is left out and named as cut."""
         told: list[str] = []
-        prices: list[GuidanceSource] = []
+        prices: list[PartSource] = []
         for each in reversed(found):
             room = max(limit_chars, 0)
             is_cut = len(each.text) > room or each.is_longer
@@ -152,7 +152,7 @@ class InstructionFiles:
             if text:
                 text = f'<{each.kind} from="{each.name}">\n{text}\n</{each.kind}>'
                 told.insert(0, text)
-            prices.insert(0, GuidanceSource(each.kind, each.name, self._count_tokens(text) if text else 0, is_cut))
+            prices.insert(0, PartSource(each.kind, each.name, self._count_tokens(text) if text else 0, is_cut))
         sources.extend(prices)
         return told
 
@@ -258,7 +258,7 @@ class InstructionsService(WorkspaceFeature):
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self._files = InstructionFiles(host.workspace, config_dir(), host.count_tokens, own_instructions(host.config))
-        extensions.add(InstructionSource, self._files)
+        extensions.add(PromptSource, self._files)
 
     async def check(self, *, is_offline: bool) -> Sequence[CheckRow]:
         """Return what is read, and what is not."""

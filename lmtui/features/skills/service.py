@@ -13,10 +13,10 @@ from pathlib import Path
 
 from lmtui.command_line import FAILURE, NONE, OK, TRUST_HINT, WARNING, CheckRow
 from lmtui.core.errors import ToolError
-from lmtui.core.instruction_values import SKILLS, GuidanceSource, Instructions, InstructionSource
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.offers import Offers
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
+from lmtui.core.prompt_parts import SKILLS, PartSource, PromptParts, PromptSource
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.skills import PROMOTE_TOOL, Skill, Skills, SkillSource, SkillState
 from lmtui.core.subagents import AgentDefinition, AgentDefinitions
@@ -63,8 +63,8 @@ class SkillsService(WorkspaceFeature):
         extensions.add(Skills, self._shelf)
         extensions.add(AgentDefinitions, self._agents)
         told_agents = self._agents if host.config.has_sub_agents else None
-        guide = SkillsGuide(extensions.get(InstructionSource), self._shelf.told, told_agents)
-        extensions.add(InstructionSource, guide)
+        guide = SkillsGuide(extensions.get(PromptSource), self._shelf.told, told_agents)
+        extensions.add(PromptSource, guide)
         self._toolboxes: dict[str, SkillToolbox] = {}
 
     async def prepare(self) -> None:
@@ -282,28 +282,28 @@ _TOKENS_PER_CHAR = 1 / 3 / 3.5
 
 
 class SkillsGuide:
-    """Implements `core.guidance.InstructionSource` over another.
+    """Implements `PromptSource` over another.
 
     `told` returns the list of skills in at most so many tokens, and its price; `agents`, if any, have half of that room.
     """
 
     def __init__(
         self,
-        base: InstructionSource | None,
+        base: PromptSource | None,
         told: Callable[[int], Awaitable[tuple[str, int]]],
         agents: AgentFiles | None = None,
     ) -> None:
         self._base, self._told, self._agents = base, told, agents
 
-    async def read(self, limit_chars: int) -> Instructions:
+    async def read(self, limit_chars: int) -> PromptParts:
         most_tokens = max(LEAST_TOLD_TOKENS, min(MOST_TOLD_TOKENS, int(limit_chars * _TOKENS_PER_CHAR)))
         agents, price = await self._agents.told(most_tokens // 2) if self._agents is not None else ("", 0)
         skills, tokens = await self._told(most_tokens - price)
-        found = await self._base.read(limit_chars) if self._base is not None else Instructions()
+        found = await self._base.read(limit_chars) if self._base is not None else PromptParts()
         lists = [(name, cost) for name, text, cost in (("skills", skills, tokens), (AGENTS, agents, price)) if text]
         return replace(
             found,
             skills="\n\n".join(filter(None, (skills, agents))),
-            sources=(*found.sources, *(GuidanceSource(SKILLS, *each) for each in lists)),
+            sources=(*found.sources, *(PartSource(SKILLS, *each) for each in lists)),
             problems=(*found.problems, *(self._agents.problems if self._agents is not None else ())),
         )

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Envelope, TurnStarted
-from lmtui.core.instruction_values import without_tags
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
+from lmtui.core.prompt_parts import without_tags
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
 from lmtui.features.call_arguments import read_arguments

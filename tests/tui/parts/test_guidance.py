@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from lmtui.core.instruction_values import INSTRUCTIONS, PERSONA, GuidanceSource, Instructions
+from lmtui.core.prompt_parts import INSTRUCTIONS, PERSONA, PartSource, PromptParts
 from tests.tui.driving import Driver
 from tests.tui.one_app import Cases
 
 cases = Cases()
 
-SOURCES = (GuidanceSource(PERSONA, ".lmagent/.soul.md", 12), GuidanceSource(INSTRUCTIONS, "AGENTS.md", 340, is_cut=True))
-GUIDANCE = Instructions("You are brief.", "Use tabs.", sources=SOURCES, problems=("CLAUDE.md was not read: it is a link",))
+SOURCES = (PartSource(PERSONA, ".lmagent/.soul.md", 12), PartSource(INSTRUCTIONS, "AGENTS.md", 340, is_cut=True))
+GUIDANCE = PromptParts("You are brief.", "Use tabs.", sources=SOURCES, problems=("CLAUDE.md was not read: it is a link",))
 
 
 @cases
@@ -15,7 +15,7 @@ async def instructions_are_listed_with_their_price(driver: Driver) -> None:
     await driver.type("/instructions", "Reading")
     assert "/init drafts one" in driver.text()
     await driver.press("escape")
-    driver.host.guide.guidance = GUIDANCE
+    driver.host.extensions.guide.guidance = GUIDANCE
     await driver.type("/instructions", "Reading")
     text = driver.text()
     assert "AGENTS.md: instructions, 340 tokens in each request; cut" in " ".join(text.split())
