@@ -106,7 +106,7 @@ class LmtuiApp(ThemedApp):
         """Close what is still open, however the app ends."""
         if self.notifier is not None:
             self.notifier.leave()
-        self.leave_theme_file()
+        self._watch_theme_file(None)
         if not isinstance(self.workbench.state, Starting):
             await self.sessions.close()
 

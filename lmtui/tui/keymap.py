@@ -19,7 +19,7 @@ from pathlib import Path
 from textual.binding import Binding, BindingsMap
 from textual.keys import Keys, key_to_character
 
-from lmtui.tui.commands import COMMANDS, Command, Scope, command
+from lmtui.tui.commands import COMMANDS, Scope, command
 
 MAX_BYTES = 65_536
 _MODIFIERS = ("ctrl", "alt", "shift", "super")
@@ -77,7 +77,9 @@ def read_keymap(file: Path) -> Keymap:
 def rebind(bindings: BindingsMap, keys: Mapping[str, tuple[str, ...]]) -> None:
     """Put a keymap in force on one widget's, screen's or app's own bindings; what it does not name stays as it is."""
     found = bindings.key_to_bindings
-    own = [each for each in COMMANDS if each.id in keys and _belongs(each, found.values())]
+    ids = {binding.id for each in found.values() for binding in each}
+    scopes = {each.scope for each in COMMANDS if each.id in ids}
+    own = [each for each in COMMANDS if each.id in keys and each.scope in scopes]
     for key in list(found):
         found[key] = [binding for binding in found[key] if binding.id not in keys]
         if not found[key]:
@@ -86,12 +88,6 @@ def rebind(bindings: BindingsMap, keys: Mapping[str, tuple[str, ...]]) -> None:
         for key in keys[each.id]:
             binding = Binding(key, each.action, each.title, show=False, priority=each.is_first, id=each.id)
             found.setdefault(key, []).insert(0, binding)
-
-
-def _belongs(each: Command, found: Iterable[list[Binding]]) -> bool:
-    """Tell whether the commands of this one's scope are bound here (it may have had no key itself)."""
-    ids = {binding.id for bindings in found for binding in bindings if binding.id}
-    return any(other.id in ids for other in COMMANDS if other.scope == each.scope)
 
 
 def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:

@@ -154,7 +154,9 @@ def _joined(last: Event, event: Event) -> Event | None:
 class SessionView:
     """One open session: its state, its own panels, and what those have not drawn yet."""
 
-    def __init__(self, session: Session, on_event: Callable[[], None], on_question: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, session: Session, on_event: Callable[[], None], on_question: Callable[[], object] = lambda: None
+    ) -> None:
         self.session = session
         self.panels: tuple[Panel, ...] = ()
         self._on_event, self._on_question = on_event, on_question
@@ -232,7 +234,7 @@ class Router:
         schedule: Callable[[float, Callable[[], None]], object],
         on_show: Callable[[SessionView], None],
         on_change: Callable[[], None],
-        on_question: Callable[[], None],
+        on_question: Callable[[], object],
         frame_s: float = 1 / 30,
     ) -> None:
         self.views: dict[str, SessionView] = {}

@@ -248,8 +248,6 @@ class SessionModel:
                 self.is_blind = event.sees is False and not event.by
             case events.UsageUpdated():
                 self.window_tokens = event.window_tokens or self.window_tokens
-            case _:
-                pass
 
 
 @dataclass(slots=True)
@@ -321,8 +319,6 @@ class TurnProgress:
                 self._resume(time)
             case events.MessageAdded() if self.is_running and not self._running_tools:
                 self.activity = Activity(ActivityKind.WAITING_FOR_MODEL, since=time)
-            case _:
-                pass
 
     def _resume(self, time: datetime) -> None:
         if self._running_tools:
@@ -361,8 +357,6 @@ class SessionWork:
                 self.background = event.commands
             case events.OverlayChanged():
                 self.unmerged = event.files
-            case _:
-                pass
 
 
 @dataclass(slots=True)
@@ -447,5 +441,3 @@ class SessionState:
                 self.last_line = last_words(text)[:LAST_LINE_CHARS]
                 if event.role is Role.USER and not self.title:
                     self.title = sanitize_line(text.strip().splitlines()[0])[:LAST_LINE_CHARS]
-            case _:
-                pass

@@ -173,17 +173,15 @@ class FirstRun(Screen[bool]):
             if self._options.get_option_at_index(at).prompt != drawn:
                 self._options.replace_option_prompt_at_index(at, drawn)
 
-    @on(OptionList.OptionSelected)
-    def _clicked(self, event: OptionList.OptionSelected) -> None:
-        self._choose(event.option_id or "")
-
     @on(Input.Submitted)
     def _typed(self) -> None:
         if self._address.value.strip():
             self._named = self._address.value.strip()
             self._use(self._named, "")
 
-    def _choose(self, choice: str) -> None:
+    @on(OptionList.OptionSelected)
+    def _choose(self, event: OptionList.OptionSelected) -> None:
+        choice = event.option_id or ""
         if choice == OTHER:
             self._say("")
             self._fields.display = True
@@ -344,7 +342,7 @@ class AppStartup:
             lambda delay_s, callback: call_after(app, delay_s, callback),
             self._workbench.show_session,
             self._changed,
-            self._ask_soon,
+            lambda: self._workbench.call_later(self._workbench.sync_questions),
             frame_s,
         )
 
@@ -416,9 +414,6 @@ class AppStartup:
             if self._app.notifier is not None:
                 self._app.notifier.look(self._router.views.values(), self._router.active)
             self._gc_policy.look()
-
-    def _ask_soon(self) -> None:
-        _ = self._workbench.call_later(self._workbench.sync_questions)
 
     async def _ask_first(self, host: SessionHost) -> None:
         """Ask what must be known before a session opens: which model, and whether the folder's own settings hold."""

@@ -386,10 +386,6 @@ class ThemedApp(TerminalApp):
         self._watch_theme_file = watch
         self._watch_own_file()
 
-    def leave_theme_file(self) -> None:
-        """Watch no file any more."""
-        self._watch_theme_file(None)
-
     def _watch_own_file(self) -> None:
         file = paths.theme_files().get(self.theme)
         self._watch_theme_file(file if file is not None and file.parent != paths.themes_dir() else None)

@@ -52,14 +52,8 @@ class _AltKey(NamedTuple):
     value: str
 
 
-def teach_alt_keys() -> None:
-    """Let Alt with a digit or a sign be that key: Textual makes a letter of it (`¡` of Alt+1), or loses the Alt."""
-    table = cast("dict[str, tuple[_AltKey, ...]]", ANSI_SEQUENCES_KEYS)
-    for sign in _WITH_ALT:
-        table[f"\x1b{sign}"] = (_AltKey(f"alt+{_character_to_key(sign)}"),)
-
-
-teach_alt_keys()
+for _sign in _WITH_ALT:
+    cast("dict[str, tuple[_AltKey, ...]]", ANSI_SEQUENCES_KEYS)[f"\x1b{_sign}"] = (_AltKey(f"alt+{_character_to_key(_sign)}"),)
 
 
 class TerminalInput:

@@ -34,7 +34,9 @@ def whole(session: FakeSession) -> Transcript:
 
 def texts(transcript: Transcript) -> list[str]:
     transcript.document.set_width(60)
-    return ["".join(text for text, _ in line) for line in transcript.document.all_lines()]
+    return [
+        "".join(text for text, _ in line) for at in range(len(transcript.document)) for line in transcript.document.lines(at)
+    ]
 
 
 def test_the_end_of_a_long_session_is_drawn_first_and_then_all_of_it() -> None:

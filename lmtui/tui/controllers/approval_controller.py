@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmtui.core.sessions import Answer
 from lmtui.tui.commands import key_of
 from lmtui.tui.modals.approval import (
     Approval,
@@ -10,7 +11,6 @@ from lmtui.tui.modals.approval import (
     Decided,
     GrantChoice,
     HunkApproval,
-    RequestQuestion,
     is_divisible,
 )
 from lmtui.tui.modals.approval_text import dangers_of
@@ -41,8 +41,8 @@ class ApprovalController:
         return {"session.next_waiting": lambda _: self._next_waiting()}
 
     @property
-    def _shown(self) -> RequestQuestion | None:
-        found = (question_of(each, RequestQuestion) for each in self._workbench.app.screen_stack)
+    def _shown(self) -> Approval | None:
+        found = (question_of(each, Approval) for each in self._workbench.app.screen_stack)
         return next((each for each in found if each is not None), None)
 
     @property
@@ -153,8 +153,6 @@ class ApprovalController:
             case AllAnswered():
                 for each in result.approval_ids:
                     view.session.answer(each, result.answer)
-            case None:
-                pass
-            case _:
+            case Answer():
                 view.session.answer(approval_id, result)
         self._workbench.call_after_refresh(self.sync)

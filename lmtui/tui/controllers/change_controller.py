@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -201,11 +200,6 @@ class RestoreQuestion(Question[str | None]):
         return {"restore.yes": "all", "restore.talk": "talk", "restore.look": "look", "restore.no": None}
 
 
-def restore_dialog(plan: Restoration, what: str, *, now: Callable[[], datetime]) -> ConsentDialog[str | None]:
-    """Return the dialog that asks whether a plan is carried out."""
-    return ConsentDialog(RestoreQuestion(plan, what), now)
-
-
 def _names(paths: Sequence[str]) -> str:
     rest = len(paths) - _MOST_NAMES
     return ", ".join(sanitize_path(path) for path in paths[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
@@ -268,7 +262,7 @@ class ChangeController:
             if not (planned.changes or planned.calls or planned.conflicts or planned.turn_id):
                 self._tell("nothing would change")
                 return False
-            way = await self._workbench.app.push_screen_wait(restore_dialog(planned, what, now=self._workbench.now))
+            way = await self._workbench.app.push_screen_wait(ConsentDialog(RestoreQuestion(planned, what), self._workbench.now))
             if way == "look":
                 self.show(planned.conflicts[0], is_whole=True)
             if way not in ("all", "talk"):

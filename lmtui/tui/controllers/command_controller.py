@@ -123,8 +123,12 @@ class CommandController:
                 self._begin(start)
             case OpenSession(session_id=session_id):
                 _ = app.run_worker(self._sessions.open(session_id), group="open-session")
-            case Ask() | AskYes():
-                self._ask(result)
+            case Ask(question=question, then=then):
+                ask = AskText(question, value=result.start, placeholder=result.placeholder)
+                _ = app.push_screen(ask, lambda typed: self._answer(then, typed))
+            case AskYes(question=question, text=text, then=done):
+                confirm = Confirm(question, text)
+                _ = app.push_screen(confirm, lambda is_sure: self._answer(lambda _: done(), "" if is_sure else None))
             case Choose():
                 choices = [Choice(value, value, note) for value, note in result.choices.items()]
                 picker = Picker(result.title, choices, chosen=result.chosen)
@@ -135,8 +139,6 @@ class CommandController:
                 _ = app.push_screen(EffectReviewScreen(review, title))
             case Leave():
                 _ = await app.run_action("app.leave")
-            case None:
-                pass
 
     def _begin(self, start: Callable[[Any], None]) -> None:
         active = self._workbench.active
@@ -145,16 +147,6 @@ class CommandController:
             return
         self._workbench.panes.follow_chat()
         self._workbench.sessions.begin(active, start)
-
-    def _ask(self, asked: Ask | AskYes) -> None:
-        app: Any = self._workbench.app
-        if isinstance(asked, Ask):
-            ask, then = AskText(asked.question, value=asked.start, placeholder=asked.placeholder), asked.then
-            _ = app.push_screen(ask, lambda typed: self._answer(then, typed))
-            return
-        done = asked.then
-        confirm = Confirm(asked.question, asked.text)
-        _ = app.push_screen(confirm, lambda is_sure: self._answer(lambda _: done(), "" if is_sure else None))
 
     def _answer(self, then: Callable[[str], Awaitable[Result]], answer: str | None) -> None:
         if answer is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from textual.widget import Widget
@@ -14,7 +15,7 @@ from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import SessionView
 from lmtui.tui.screens.output_screen import AgentScreen, CallPage, OutputScreen, call_output
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, LayoutError, PaneLayout, read_layout, save_layout
+from lmtui.tui.widgets.columns import HIDEABLE, STEP_CELLS, STEP_PERCENT, LayoutError, PaneLayout, read_layout, save_layout
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
@@ -97,9 +98,7 @@ class LayoutController:
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands of the layout."""
         return {
-            "layout.files": lambda _: self._toggle("files"),
-            "layout.plan": lambda _: self._toggle("plan"),
-            "layout.log": lambda _: self._toggle("log"),
+            **{f"layout.{pane}": partial(self._toggle, pane) for pane in HIDEABLE},
             "layout.zoom": lambda _: self._zoom(),
             "layout.wider": lambda _: self._resize(STEP_CELLS),
             "layout.narrower": lambda _: self._resize(-STEP_CELLS),
@@ -126,7 +125,7 @@ class LayoutController:
         except LayoutError as error:
             self._workbench.say(str(error), "error")
 
-    async def _toggle(self, pane: str) -> None:
+    async def _toggle(self, pane: str, _: str) -> None:
         panes = self._workbench.panes
         if panes.has_focus_in(pane):
             self._workbench.prompt.focus()

@@ -82,18 +82,13 @@ def mentions_of(text: str, workspace: Path) -> tuple[str, list[Path]]:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError, ValueError):
             return "", []
-        if is_picture(real):
+        if sniff(_read(real, 16)):
             pictures.append(real)
         elif real != root and real.is_relative_to(root):
             mentions.append(mention_text(f"{real.relative_to(root)}{'/' if real.is_dir() else ''}"))
         else:
             return "", []
     return " ".join(mentions), pictures
-
-
-def is_picture(path: Path) -> bool:
-    """Tell whether a file begins like a picture."""
-    return bool(sniff(_read(path, 16)))
 
 
 def read_picture(path: Path) -> Image | str:

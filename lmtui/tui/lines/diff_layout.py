@@ -152,17 +152,10 @@ class DiffLayout:
     """
 
     def __init__(
-        self,
-        files: Sequence[FilePatch],
-        opened: frozenset[int],
-        *,
-        is_split: bool,
-        text_width: int,
-        width: int,
-        heading: Callable[[int], str] | None = None,
+        self, files: Sequence[FilePatch], opened: frozenset[int], painter: DiffPainter, heading: Callable[[int], str] | None
     ) -> None:
-        self._opened, self._is_split = opened, is_split
-        self._text_width, self._width, self._heading = text_width, width, heading
+        self._opened, self._is_split, self._text_width = opened, painter.is_split, painter.text_width
+        self._heading = heading
         self.stretches: list[Stretch] = []
         self.starts: list[int] = []
         self.hunk_tops: list[int] = []
@@ -198,14 +191,14 @@ class DiffLayout:
             self._add_hunk(file, hunk, len(self.hunk_tops))
         key = -1 - index
         if file.after and key in self._opened:
-            self._add_equal(file, file.after)
+            self._add_run(file, Run(NONE, file.after), -1)
         elif file.after:
             self._add(Stretch(DiffRow("fold", file.path, _equal_text(len(file.after)), hunk=key, can_open=True), None, 1))
 
     def _add_hunk(self, file: FilePatch, hunk: Hunk, number: int) -> None:
         self.hunk_tops.append(self.total)
         if hunk.before and number in self._opened:
-            self._add_equal(file, hunk.before)
+            self._add_run(file, Run(NONE, hunk.before), -1)
         elif hunk.skipped:
             text = _equal_text(hunk.skipped) + (f"   {hunk.heading}" if hunk.heading else "")
             self._add(Stretch(DiffRow("fold", file.path, text, hunk=number, can_open=bool(hunk.before)), None, 1))
@@ -215,10 +208,6 @@ class DiffLayout:
         for run in hunk.runs:
             self._add_run(file, run, number)
         self.hunk_ends.append(self.total)
-
-    def _add_equal(self, file: FilePatch, lines: Sequence[DiffLine]) -> None:
-        if isinstance(lines, TextLines):
-            self._add_run(file, Run(NONE, lines), -1)
 
     def _add_run(self, file: FilePatch, run: Run, hunk: int) -> None:
         are_beside = self._is_split or run.is_equal
@@ -261,7 +250,7 @@ class DiffPainter:
     def __init__(self, width: int, digits: int, *, is_split: bool) -> None:
         self._width = width
         self._digits = digits
-        self._is_split = is_split
+        self.is_split = is_split
         self._half = (width - 1) // 2
         self.text_width = max(8, (self._half if is_split else width - digits - 1) - digits - 4)
 
@@ -279,7 +268,7 @@ class DiffPainter:
                 return [((row.text, heading_role),)]
             case "fold":
                 return [((" " * (self._digits + 1), ""), (row.text, "accent" if row.can_open else "muted"))]
-            case "pair" if self._is_split:
+            case "pair" if self.is_split:
                 return self._both(row)
             case "new":
                 return self._column(row.new, row.old, row.path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Unpack
 
 from textual import events
@@ -114,14 +113,8 @@ class DiffLines(LineSource):
         heading, matches = self._heading, self.matches
         self._painter = DiffPainter(self.width, digits_of(self._files), is_split=self.is_split)
         self._drawn: tuple[int, list[Line]] = (-1, [])
-        self.layout = DiffLayout(
-            self._files,
-            self._opened,
-            is_split=self.is_split,
-            text_width=self._painter.text_width,
-            width=self.width,
-            heading=(lambda number: heading(number)[0]) if heading is not None else None,
-        )
+        head = (lambda number: heading(number)[0]) if heading is not None else None
+        self.layout = DiffLayout(self._files, self._opened, self._painter, head)
         if matches.words:
             matches.places = self.layout.find(matches.words)
             matches.at = min(matches.at, len(matches.places) - 1)
@@ -193,7 +186,7 @@ class HunkScroller(LineScroller):
     def _set_hunk(self, hunk: int) -> None:
         if hunk != self.hunk:
             self.hunk = hunk
-            self._diff.post_message(DiffView.HunkChanged(self._diff))
+            self._diff.post_message(DiffView.HunkChanged())
 
 
 class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
@@ -207,17 +200,11 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
     source: DiffLines
     scroller: HunkScroller
 
-    @dataclass
     class LaidOut(Message):
         """The sides are next to each other now, or they do so no more."""
 
-        view: DiffView
-
-    @dataclass
     class HunkChanged(Message):
         """The reader came to another hunk."""
-
-        view: DiffView
 
     def __init__(
         self, split_from: int = SPLIT_FROM_WIDTH, *, heading: Heading | None = None, **options: Unpack[WidgetOptions]
@@ -239,7 +226,7 @@ class DiffView(VirtualLineView, can_focus=True, inherit_bindings=False):
         is_split = self.source.is_split
         if is_split != self._was_split:
             self._was_split = is_split
-            self.post_message(self.LaidOut(self))
+            self.post_message(self.LaidOut())
         self.redraw()
 
     def take_width(self, width: int) -> None:

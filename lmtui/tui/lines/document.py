@@ -241,10 +241,6 @@ class Document(LineSource):
         """
         return self._heights.locate(line)
 
-    def all_lines(self) -> list[Line]:
-        """Return every line; for short documents and tests."""
-        return [line for index in range(len(self.blocks)) for line in self.lines(index)]
-
     def _note(self, index: int) -> None:
         self._changed_from = index if self._changed_from is None else min(index, self._changed_from)
 

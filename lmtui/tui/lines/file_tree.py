@@ -123,17 +123,15 @@ class TreeRows:
             path = path.rpartition("/")[0]
         return False
 
-    def set_listing(self, path: str, entries: Sequence[DirEntry]) -> None:
-        """Take what is in a folder; the folders open in it stay open."""
-        self._listings[path] = tuple(entries)
-        if path == "":
-            self._build()
-        elif path in self._open:
-            self._replace(path)
-
-    def drop_listing(self, path: str) -> None:
-        """Forget a folder that is gone."""
-        if path:
+    def set_listing(self, path: str, entries: Sequence[DirEntry] | None) -> None:
+        """Take what a folder holds; None for one below that cannot be read any more, which closes it."""
+        if entries is not None:
+            self._listings[path] = tuple(entries)
+            if path == "":
+                self._build()
+            elif path in self._open:
+                self._replace(path)
+        elif path:
             self._listings.pop(path, None)
             self.close(path)
 
@@ -281,21 +279,18 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
     class ListingWanted(Message):
         """Somebody should call `set_listing(path, …)`; `""` is the workspace itself."""
 
-        tree: FileTree
         path: str
 
     @dataclass
     class FileChosen(Message):
         """The user wants to see a file."""
 
-        tree: FileTree
         path: str
 
     @dataclass
     class StatesWanted(Message):
         """Files may be to git as they did not before; somebody should call `set_git`.  `is_step_end`: a turn ended."""
 
-        tree: FileTree
         is_step_end: bool = False
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
@@ -320,6 +315,10 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Return the folders whose contents are shown."""
         return self._tree.open_folders
 
+    def copy_text(self) -> str:
+        """Return the path under the cursor."""
+        return self.current_path
+
     def on_mount(self) -> None:
         self.ask("")
 
@@ -334,7 +333,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
             self.touch(0)
         is_step_end = isinstance(envelope.event, TurnEnded)
         if (changes or is_step_end) and self.is_attached:
-            self.post_message(self.StatesWanted(self, is_step_end))
+            self.post_message(self.StatesWanted(is_step_end))
 
     def show_changes(self, changed_files: ChangedFiles) -> None:
         """Mark the files of another session."""
@@ -351,10 +350,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
     def set_listing(self, path: str, entries: Sequence[DirEntry] | None) -> None:
         """Take what is in a folder, folders first, None where it is gone; cursor and first row stay where they are."""
         self._asked.discard(path)
-        if entries is None:
-            self._keep_place(lambda: self._tree.drop_listing(path))
-        else:
-            self._keep_place(lambda: self._tree.set_listing(path, entries))
+        self._keep_place(lambda: self._tree.set_listing(path, entries))
 
     def show_found(self, words: str, paths: Sequence[str] | None) -> None:
         """Show only these files, best first, with what was typed marked in them; None shows the tree again."""
@@ -372,7 +368,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         if own is None:
             return
         if own.kind != "dir":
-            self.post_message(self.FileChosen(self, own.path))
+            self.post_message(self.FileChosen(own.path))
         elif self._tree.is_open(own.path):
             self._keep_place(lambda: self._tree.close(own.path))
         else:
@@ -404,7 +400,7 @@ class FileTree(VirtualLineView, can_focus=True, inherit_bindings=False):
         """Ask for a folder's listing, unless it is on its way."""
         if path not in self._asked and self.is_attached:
             self._asked.add(path)
-            self.post_message(self.ListingWanted(self, path))
+            self.post_message(self.ListingWanted(path))
 
     def _open(self, path: str) -> None:
         self._keep_place(lambda: self._tree.open(path))

@@ -8,6 +8,7 @@ knows is in its parts: `strips` what is drawn, `frames` when (`timing.py`), `scr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 from textual import events, on
@@ -258,12 +259,11 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
     hop: int = 1
     covered_rows: int = 0  # rows at the end of the pane that something else is drawn over
 
+    @dataclass
     class Copied(Message):
         """Some text was asked to be copied; the copy mode is left."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     def __init__(self, source: LineSource, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
 
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -29,7 +28,7 @@ class DiffLine:
     note: str = ""
 
 
-class TextLines(Sequence[DiffLine]):
+class TextLines:
     """Some lines of a text with one sign.  They are cleaned one by one when they are looked at.
 
     Args:
@@ -49,19 +48,13 @@ class TextLines(Sequence[DiffLine]):
     def __len__(self) -> int:
         return self._stop - self._start
 
-    @overload
-    def __getitem__(self, index: int) -> DiffLine: ...
+    def __getitem__(self, at: int) -> DiffLine:
+        text = source_line(self._texts[self._start + at][self._cut :].removesuffix("\n"))
+        note = self.note if at == len(self) - 1 else ""
+        return DiffLine(self.sign, self.old and self.old + at, self.new and self.new + at, text, note)
 
-    @overload
-    def __getitem__(self, index: slice) -> list[DiffLine]: ...
-
-    def __getitem__(self, index: int | slice) -> DiffLine | list[DiffLine]:
-        if isinstance(index, slice):
-            return [self._line(at) for at in range(*index.indices(len(self)))]
-        at = index + len(self) if index < 0 else index
-        if not 0 <= at < len(self):
-            raise IndexError(index)
-        return self._line(at)
+    def __iter__(self) -> Iterator[DiffLine]:
+        return map(self.__getitem__, range(len(self)))
 
     def raw(self) -> Iterator[str]:
         """Yield the texts as they are, without their ends."""
@@ -82,11 +75,6 @@ class TextLines(Sequence[DiffLine]):
             return False
         whole = "".join(texts)
         return whole.isascii() and whole.replace("\r\n", "").replace("\n", "").isprintable()
-
-    def _line(self, at: int) -> DiffLine:
-        text = source_line(self._texts[self._start + at][self._cut :].removesuffix("\n"))
-        note = self.note if at == len(self) - 1 else ""
-        return DiffLine(self.sign, self.old and self.old + at, self.new and self.new + at, text, note)
 
 
 NONE = TextLines(" ", (), 0, 0, old=0, new=0)
@@ -124,7 +112,7 @@ class Hunk:
     runs: tuple[Run, ...]
     heading: str = ""
     skipped: int = 0
-    before: Sequence[DiffLine] = ()
+    before: TextLines = NONE
 
     @property
     def lines(self) -> Iterator[DiffLine]:
@@ -145,7 +133,7 @@ class FilePatch:
     path: str
     hunks: tuple[Hunk, ...]
     note: str = ""
-    after: Sequence[DiffLine] = ()
+    after: TextLines = NONE
 
     @property
     def added(self) -> int:

@@ -36,7 +36,10 @@ class RowCursor:
 
     def move(self, rows: int) -> None:
         """Move and be seen."""
+        before = self.row
         self.put(self.row + rows)
+        if self.row == before:
+            self._view.scroller.move(1 if rows > 0 else -1)
 
     def page(self, pages: int) -> None:
         """Move by pages."""

@@ -143,8 +143,7 @@ class ConversationBlocks:
 
     def index_of_call(self, call_id: str) -> int:
         """Return which block a tool call is, -1 if it is not here."""
-        found = self._calls.get(call_id)
-        return -1 if found is None else found[0]
+        return self._calls[call_id][0] if call_id in self._calls else -1
 
     def written_by(self, call_id: str) -> str:
         """Return the output so far of a call that runs."""
@@ -172,9 +171,7 @@ class ConversationBlocks:
                 self._drop_live()
             case events.TurnEnded():
                 self._end_turn(event)
-            case AgentStarted() | AgentFinished():
-                pass  # the line above the conversation tells whose it is
-            case _:
+            case _ if not isinstance(event, AgentStarted | AgentFinished):  # these are told above the conversation
                 self._tell(event)
 
     def _start_call(self, event: events.ToolCallStarted) -> None:
@@ -353,7 +350,8 @@ class ConversationBlocks:
     def _put(self, block: Block) -> None:
         before = self.document.blocks[-1] if self.document.blocks else None
         block.seq = self._seq
-        block.has_gap = before is not None and needs_gap(before, block)
+        is_tight = before is not None and (before.kind, block.kind) in _TIGHT
+        block.has_gap = before is not None and not (is_tight and not (isinstance(before, CallBlock) and before.is_tall))
         self.document.append(block)
 
 
@@ -404,11 +402,6 @@ class _Live:
 
 
 _TIGHT = frozenset({("thinking", "answer"), ("thinking", "call"), ("call", "call"), ("notice", "notice"), ("answer", "answer")})
-
-
-def needs_gap(before: Block, block: Block) -> bool:
-    """Tell whether a blank line is between two blocks."""
-    return (before.kind, block.kind) not in _TIGHT or (isinstance(before, CallBlock) and before.is_tall)
 
 
 PADDED_ROWS = 30

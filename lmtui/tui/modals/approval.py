@@ -177,15 +177,33 @@ class Batch(Question[AllAnswered | None]):
 Decided = Answer | AllAnswered | Dismissed | None
 
 
-class RequestQuestion(Question[Decided]):
-    """A question about one request, over the prompt: text that is typed or pasted goes there."""
+class Approval(Question[Decided]):
+    """Shows one request, over the prompt: text that is typed or pasted goes there."""
 
     also: ClassVar[tuple[str, ...]] = tuple(each.id for each in of_scope(Scope.REQUEST))
+    scope: ClassVar[Scope] = Scope.APPROVAL
+    guarded: ClassVar[tuple[str, ...]] = (
+        "approve.once", "request.session", "request.always", "approve.try", "approve.edit", "approve.anyway",
+    )  # fmt: skip
+    decisions: ClassVar[tuple[str, ...]] = (
+        "approve.once", "request.session", "request.always", "approve.try", "approve.no", "request.because", "approve.anyway",
+    )  # fmt: skip
 
-    def __init__(self, request: ApprovalRequested, body: VirtualLineView) -> None:
-        super().__init__(body)
-        self.request = request
+    def __init__(
+        self,
+        request: ApprovalRequested,
+        state: SessionState,
+        now: Callable[[], datetime],
+        diff: DiffView | None = None,
+        body: VirtualLineView | None = None,
+    ) -> None:
+        self._diff = diff if diff is not None or not texts.has_difference(request) else DiffView(SPLIT_FROM)
+        super().__init__(body or self._diff or PageView(lambda width: texts.body_lines(request, width)))
+        self.request, self.state, self._now = request, state, now
         self._stop = SecondPress()
+        self._draft = request.text
+        self.takes_side = self._diff is not None
+        self.is_danger = bool(texts.dangers_of(request))
 
     def close(self) -> None:
         """Interrupt the turn on the second request: the first may have been meant for what was open before."""
@@ -204,28 +222,6 @@ class RequestQuestion(Question[Decided]):
         if is_taken:
             self.dialog.letters.type(text)
         return is_taken
-
-
-class Approval(RequestQuestion):
-    """Shows one request and the others that wait next to it."""
-
-    scope: ClassVar[Scope] = Scope.APPROVAL
-    guarded: ClassVar[tuple[str, ...]] = (
-        "approve.once", "request.session", "request.always", "approve.try", "approve.edit", "approve.anyway",
-    )  # fmt: skip
-    decisions: ClassVar[tuple[str, ...]] = (
-        "approve.once", "request.session", "request.always", "approve.try", "approve.no", "request.because", "approve.anyway",
-    )  # fmt: skip
-
-    def __init__(
-        self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime], diff: DiffView | None = None
-    ) -> None:
-        self._diff = diff if diff is not None or not texts.has_difference(request) else DiffView(SPLIT_FROM)
-        super().__init__(request, self._diff or PageView(lambda width: texts.body_lines(request, width)))
-        self.state, self._now = state, now
-        self._draft = request.text
-        self.takes_side = self._diff is not None
-        self.is_danger = bool(texts.dangers_of(request))
 
     def begin(self) -> None:
         """Show the change."""
@@ -321,7 +317,7 @@ class Approval(RequestQuestion):
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, edited=text if text != self.request.text else ""))
 
     def _explain(self) -> None:
-        _ = self.dialog.app.push_screen(Explanation(self.request, self.state, self.dialog.question), self._pass_on)
+        _ = self.dialog.app.push_screen(Explanation(self.request, self.state, self), self._pass_on)
 
     def _pass_on(self, key: events.Key | None) -> None:
         """Answer with a key that was pressed in the explanation, once the question has been there for a moment."""
@@ -380,7 +376,7 @@ def _divided(request: ApprovalRequested) -> tuple[FilePatch, ...]:
     return tuple(divided(file) for file in parse_patch(request.diff, request.path))
 
 
-class HunkApproval(RequestQuestion):
+class HunkApproval(Approval):
     """Shows a change hunk by hunk.  What was accepted is applied when the user says so, or all of it is answered at once."""
 
     scope: ClassVar[Scope] = Scope.HUNKS
@@ -390,18 +386,15 @@ class HunkApproval(RequestQuestion):
         "hunks.done",
     )  # fmt: skip
     moves = "hunk"
-    takes_side = True
+    _diff: DiffView
 
     def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
         self._decided: dict[int, bool] = {}
         self._seen: set[int] = set()
-        self._diff = DiffView(SPLIT_FROM, heading=self._heading)
-        super().__init__(request, self._diff)
-        self._whole = Approval(request, state, now, self._diff)
+        super().__init__(request, state, now, DiffView(SPLIT_FROM, heading=self._heading))
 
     def begin(self) -> None:
         """Show the change."""
-        self._whole.dialog = self.dialog
         self._diff.show_patches(_divided(self.request))
 
     def headline(self, width: int) -> Content:
@@ -415,7 +408,7 @@ class HunkApproval(RequestQuestion):
         said += [(f"{rejected} rejected", "$error")] if rejected else []
         said += [(f"{left} undecided", "$text-muted")] if left else []
         counted = Content.styled(" · ", "$text-muted").join([Content.styled(*each) for each in said])
-        asked = texts.title(self.request, self._whole.state, "", width)
+        asked = texts.title(self.request, self.state, "", width)
         return Content("\n").join([asked, texts.beside(Content("  ").join(hunks), counted, width)])
 
     def _sign(self, number: int) -> Content:
@@ -426,10 +419,6 @@ class HunkApproval(RequestQuestion):
         style = "$text-muted" if decided is None else "$success" if decided else "$error"
         return Content.styled(text, style)
 
-    def notes(self) -> Content:
-        """Return what may be something else than it looks like."""
-        return texts.notes(self.request)
-
     def preferred(self) -> str:
         """Return the answer that is chosen first: once each hunk is decided, to apply."""
         is_decided = len(self._decided) == self.request.hunks
@@ -437,7 +426,7 @@ class HunkApproval(RequestQuestion):
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered now, with how many hunks would be applied."""
-        left_out = self._whole.left_out() | (set() if self._accepted else {"hunks.done"})
+        left_out = self.left_out() | (set() if self._accepted else {"hunks.done"})
         words = {"hunks.done": f"apply {len(self._accepted)} of {self.request.hunks}", "request.because": "reject with reason…"}
         found = [worded(each, self._diff) for each in self.keys() if each.id not in left_out]
         return [*(replace(each, hint=words.get(each.id, each.hint)) for each in found), _stopping()]
@@ -457,13 +446,14 @@ class HunkApproval(RequestQuestion):
         self._diff.lay_out()
         self.dialog.draw()
 
+    def values(self) -> Mapping[str, Decided]:
+        """Return what the answers give that are about the whole change."""
+        return {**super().values(), "hunks.all": Answer(Outcome.ONCE), "hunks.none": Answer(Outcome.NO)}
+
     def handlers(self) -> Mapping[str, Callable[[], object]]:
         """Return what each answer does: those about the whole change, and those about one hunk."""
-        whole = self._whole.handlers()
         return {
-            **{name: act for name, act in whole.items() if name in self.also},
-            "hunks.all": whole["approve.once"],
-            "hunks.none": whole["approve.no"],
+            **super().handlers(),
             "hunks.yes": lambda: self._decide(is_accepted=True),
             "hunks.no": lambda: self._decide(is_accepted=False),
             "hunks.next": lambda: self._go_to(self._current + 1),

@@ -177,7 +177,7 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     """Return why it asks and what each answer would do, as paragraphs; the keys are those of the question's scope."""
     if request.tool == EFFECT_TOOL:
         return _effect_explanation(request)
-    keys = {each.id.partition(".")[2]: first_key(each) for each in of_scope(scope, Scope.REQUEST)}
+    keys = _keys_of(scope)
     if scope is Scope.HUNKS:
         keys |= {"once": keys["all"], "no": keys["none"]}
 
@@ -206,11 +206,12 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     return found
 
 
+def _keys_of(scope: Scope) -> dict[str, str]:
+    return {each.id.partition(".")[2]: first_key(each) for each in of_scope(scope, Scope.REQUEST)}
+
+
 def _effect_explanation(request: ApprovalRequested) -> list[str]:
-    keys, why = (
-        {each.id.partition(".")[2]: first_key(each) for each in of_scope(Scope.EFFECT, Scope.REQUEST)},
-        why_text(request),
-    )
+    keys, why = _keys_of(Scope.EFFECT), why_text(request)
     found = [
         f"{why[:1].upper()}{why[1:]}. Nothing has changed in your folder yet.",
         f"The command: {escape_invisible_line(effect_command(request))}",

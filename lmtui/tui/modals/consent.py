@@ -203,10 +203,6 @@ class TypedLetters:
                 self._is_left = True
                 self._dialog.question.leave_to_type()
 
-    @property
-    def _deciding(self) -> tuple[str, ...]:
-        return (*self._dialog.question.decisions, *self._dialog.question.guarded)
-
     def _moves(self, key: str) -> bool:
         return self._is_bound_to(key, "lines.", *self._dialog.question.at_once)
 
@@ -223,7 +219,11 @@ class TypedLetters:
         """Run a letter's action; a letter from the dead time decides nothing later either."""
         dialog = self._dialog
         found = dialog.active_bindings.get(event.key)
-        is_early = self._is_held_early and found is not None and found.binding.id in self._deciding
+        is_early = (
+            self._is_held_early
+            and found is not None
+            and found.binding.id in (*dialog.question.decisions, *dialog.question.guarded)
+        )
         if found is not None and not is_early and dialog.app.screen is dialog:
             _ = await dialog.app.run_action(found.binding.action, found.node)
 
@@ -239,15 +239,8 @@ class ChatBehind:
     def is_seen_by(self, dialog: Screen[Any]) -> bool:
         """Tell whether a dialog is directly over the workbench, or over a side pane next to its conversation."""
         stack = dialog.app.screen_stack
-        below = (
-            [
-                each
-                for each in stack[: stack.index(dialog)]
-                if not (isinstance(each, ConsentDialog) or each.has_class("-docked"))
-            ]
-            if dialog in stack
-            else []
-        )
+        under = stack[: stack.index(dialog)] if dialog in stack else []
+        below = [each for each in under if not (isinstance(each, ConsentDialog) or each.has_class("-docked"))]
         return self.panes is not None and self.panes.is_attached and below[-1:] == [self.panes.screen]
 
     def columns(self, width: int, *, takes_side: bool) -> tuple[int, int]:
@@ -404,6 +397,7 @@ class ConsentDialog(ModalScreen[Result]):
         self._notes = Static("", classes="consent-notes", markup=False)
         self._more = Static("", classes="consent-more", markup=False)
         self._choices = ChoiceRows()
+        self._choices.tone = "$error" if question.is_danger else "$warning"
         self._box = Vertical(classes="box consent -danger" if question.is_danger else "box consent")
         self.letters = TypedLetters(self)
         self.fit = BodyFit(self, self._box, self._more, ChatBehind(panes))
@@ -459,10 +453,6 @@ class ConsentDialog(ModalScreen[Result]):
         if self.fit.chat.scroll(-WHEEL_LINES if isinstance(event, events.MouseScrollUp) else WHEEL_LINES):
             event.stop()
             event.prevent_default()
-
-    @on(DiffView.LaidOut)
-    def _reword(self) -> None:
-        self.draw()
 
     @on(DiffView.HunkChanged)
     def _at_another_part(self) -> None:
@@ -562,6 +552,7 @@ class ConsentDialog(ModalScreen[Result]):
         """Return for how many columns the headline is drawn."""
         return max(10, self._headline.size.width or self.size.width - 8)
 
+    @on(DiffView.LaidOut)
     def draw(self) -> None:
         """Draw everything around the body."""
         notes = self.question.notes()
@@ -586,9 +577,6 @@ class ConsentDialog(ModalScreen[Result]):
             hints,
             chosen=self.chosen,
             dim=self.question.dimmed() if self.is_awake else ids,
-            is_danger=self.question.is_danger,
-            is_short=self.size.height < ROOMY_ROWS,
-            keys_only=self.is_tight,
         )
 
     def _buttons(self) -> list[Command]:

@@ -17,7 +17,7 @@ from lmtui.core.workspace import EffectKind
 from lmtui.tui.commands import Command, Scope, closing, first_key
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.modals import approval_text as texts
-from lmtui.tui.modals.approval import Approval, RequestQuestion, worded
+from lmtui.tui.modals.approval import Approval, Decided, worded
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
@@ -50,7 +50,7 @@ def title_of(request: ApprovalRequested, state: SessionState) -> tuple[list[Part
     return [Part("Try first", "bold"), Part(command, "$text-secondary")], notes
 
 
-class EffectApproval(RequestQuestion):
+class EffectApproval(Approval):
     """Lets each part of an effect be applied or skipped, once the user says so."""
 
     scope: ClassVar[Scope] = Scope.EFFECT
@@ -59,15 +59,13 @@ class EffectApproval(RequestQuestion):
         "effect.apply", "effect.no", "effect.toggle", "effect.deletions", "effect.everything", "request.because",
     )  # fmt: skip
     at_once: ClassVar[tuple[str, ...]] = ("effect.toggle", "effect.next", "effect.previous")
-    also: ClassVar[tuple[str, ...]] = tuple(
-        each for each in RequestQuestion.also if each not in ("request.session", "request.always")
-    )
+    also: ClassVar[tuple[str, ...]] = tuple(each for each in Approval.also if each not in ("request.session", "request.always"))
     needs_reading: ClassVar[bool] = False
 
     def __init__(self, request: ApprovalRequested, state: SessionState, now: Callable[[], datetime]) -> None:
         self.page = self._parts = EffectPage(*title_of(request, state))
-        super().__init__(request, self._parts.list)
-        self._whole = Approval(request, state, now, self._parts.diff)
+        super().__init__(request, state, now, self._parts.diff, self._parts.list)
+        self.takes_side = False
 
     @property
     def choice(self) -> EffectDecisions:
@@ -80,14 +78,13 @@ class EffectApproval(RequestQuestion):
 
     def begin(self) -> None:
         """Show the parts."""
-        self._whole.dialog = self.dialog
         self._parts.changed = self._draw
         self._parts.show(self.request.parts, also_of(self.request))
 
     def headline(self, width: int) -> Content:
         """Return what is asked, which of several it is, and what would be applied."""
-        place = texts.place_of(self.request, self._whole.state)
-        asked = Content.assemble((texts.question(self.request, self._whole.state), "bold $warning"), (place, "$text-muted"))
+        place = texts.place_of(self.request, self.state)
+        asked = Content.assemble((texts.question(self.request, self.state), "bold $warning"), (place, "$text-muted"))
         said = self._parts.decisions.said()
         gap = "   " if asked.cell_length + said.cell_length + 3 <= width else "\n"
         return Content.assemble(asked, gap, said)
@@ -112,7 +109,7 @@ class EffectApproval(RequestQuestion):
         left_out |= {"effect.everything"} if decisions.is_all_applied or undecided else set()
         left_out |= set() if self._output() else {"effect.output"}
         left_out |= set() if self._parts.diff.source.can_split else {"request.split"}
-        left_out |= set() if len(self._whole.state.approvals) > 1 else {"request.batch"}
+        left_out |= set() if len(self.state.approvals) > 1 else {"request.batch"}
         found = [worded(each, self._parts.diff) for each in self.keys() if each.id not in left_out]
         deletions = sum(part.kind is EffectKind.DELETED for part in decisions.parts)
         words = {
@@ -126,14 +123,17 @@ class EffectApproval(RequestQuestion):
             closing("list" if self._parts.is_in_diff else f"{first_key(closing())} stop"),
         ]
 
+    def values(self) -> Mapping[str, Decided]:
+        """Return what the answers give that are about all of it."""
+        return {**super().values(), "effect.no": Answer(Outcome.NO)}
+
     def handlers(self) -> Mapping[str, Callable[[], object]]:
-        """Return what each answer does: those about parts, and those about the whole effect."""
-        whole, parts = self._whole.handlers(), self._parts.handlers()
+        """Return what each answer does."""
+        parts = self._parts.handlers()
         return {
-            **{name: act for name, act in whole.items() if name in self.also},
+            **super().handlers(),
             **{f"effect.{name}": act for name, act in parts.items()},
             "request.split": parts["split"],
-            "effect.no": whole["approve.no"],
             "effect.apply": self._apply,
             "effect.output": self._show_output,
         }

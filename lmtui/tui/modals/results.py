@@ -37,28 +37,24 @@ class _Veil(BackgroundScreen):
             yield Segment.line()
 
 
-def _render_veiled(screen: ModalScreen[Result]) -> RenderableType:
-    found = ModalScreen.render(screen)
-    return _Veil(found.screen, found.color) if isinstance(found, BackgroundScreen) else found
-
-
-def _say_where_keys_go(screen: ModalScreen[Result]) -> None:
-    """Let the key row below have the keys of this dialog, also when it came over another, which a low screen hides."""
-    stack = screen.app.screen_stack
-    screen.set_class(isinstance(stack[max(0, stack.index(screen) - 1)], VeiledScreen), "-over")
-    draw_focus = getattr(stack[0], "draw_focus", None)
-    if draw_focus is not None:
-        draw_focus()
-
-
 class VeiledScreen(ModalScreen[Result], Generic[Result]):
     """A dialog over a veil that leaves the header and the key row bright; under 100 columns it takes the whole width."""
 
     CSS_PATH = Path(__file__).parents[1] / "dialogs.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    render = _render_veiled
-    on_screen_resume = _say_where_keys_go
+
+    def render(self) -> RenderableType:
+        """Return what is below, darker but for the header and the key row."""
+        found = super().render()
+        return _Veil(found.screen, found.color) if isinstance(found, BackgroundScreen) else found
+
+    def on_screen_resume(self) -> None:
+        stack = self.app.screen_stack
+        self.set_class(isinstance(stack[max(0, stack.index(self) - 1)], VeiledScreen), "-over")
+        draw_focus = getattr(stack[0], "draw_focus", None)
+        if draw_focus is not None:
+            draw_focus()
 
 
 class ClosableScreen(VeiledScreen[Result | None], Generic[Result]):

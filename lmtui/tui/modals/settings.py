@@ -160,16 +160,6 @@ class Spent:
     miss: str = ""
     written_per_s: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            self.reused + other.reused,
-            self.reread + other.reread,
-            self.new + other.new,
-            self.read_s + other.read_s,
-            self.requests + other.requests,
-            is_told=self.is_told and other.is_told,
-        )
-
     @property
     def read_per_s(self) -> float:
         """Return how many tokens were read a second, 0 where too few were read to say."""
@@ -183,6 +173,13 @@ class Spent:
         return self.reused / before if before else 1.0
 
 
+def total_of(requests: Sequence[Spent]) -> Spent:
+    """Return what several requests took together; what one alone is told of is left out."""
+    counted = ("reused", "reread", "new", "read_s", "requests")
+    totals = {name: sum(getattr(each, name) for each in requests) for name in counted}
+    return Spent(**totals, is_told=all(each.is_told for each in requests))
+
+
 @dataclass(frozen=True, slots=True)
 class TurnSpent:
     """The requests of a turn; `title` is what the user asked."""
@@ -194,7 +191,7 @@ class TurnSpent:
     @property
     def sum(self) -> Spent:
         """Return all of them together."""
-        return sum(self.requests, Spent())
+        return total_of(self.requests)
 
 
 def turns_spent(history: Sequence[Envelope]) -> list[TurnSpent]:
@@ -214,7 +211,7 @@ def turns_spent(history: Sequence[Envelope]) -> list[TurnSpent]:
 
 def cache_head(turns: Sequence[TurnSpent]) -> str:
     """Return the sums in words."""
-    whole = sum((turn.sum for turn in turns), Spent())
+    whole = total_of([turn.sum for turn in turns])
     if not whole.requests:
         return "no request yet"
     noun = "request" if whole.requests == 1 else "requests"

@@ -260,7 +260,9 @@ class TrustController:
 
     def _taken_back(self, is_done: bool | None) -> None:
         if is_done:
-            self._workbench.say(taken_back_words())
+            key = first_key(command("session.new"))
+            words = f"its servers end now; hooks and settings hold on in sessions that are open ({key} opens one without)"
+            self._workbench.say(f"taken back: {words}")
 
 
 def trusted_words(items: Sequence[TrustItem]) -> str:
@@ -270,9 +272,3 @@ def trusted_words(items: Sequence[TrustItem]) -> str:
     parts = [f"hold now: {kinds_text(now)}"] if now else []
     parts += [f"from the next session on ({key} opens one): {kinds_text(later)}"] if later else []
     return f"trusted; {'; '.join(parts)}"
-
-
-def taken_back_words() -> str:
-    """Return what holds once trust was taken back."""
-    key = first_key(command("session.new"))
-    return f"taken back: its servers end now; hooks and settings hold on in sessions that are open ({key} opens one without)"

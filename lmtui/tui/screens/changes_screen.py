@@ -63,8 +63,6 @@ def turns_of(history: Sequence[Envelope]) -> list[Turn]:
             case Rewound(turn_id=turn_id):
                 at = next((at for at, turn in enumerate(found) if turn.id == turn_id), len(found))
                 del found[at:]
-            case _:
-                pass
     return found
 
 

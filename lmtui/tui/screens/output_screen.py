@@ -164,8 +164,6 @@ def call_output(history: Sequence[Envelope], call_id: str, written: str = "") ->
                 finished = event
             case FilesChanged(call_id=found) as event if found == call_id:
                 changes += event.changes
-            case _:
-                pass
     if started is None:
         return CallPage([Part("No such call", "$text-muted")], (), lambda _: [])
     verb, about = call_words(started.tool, started.title)

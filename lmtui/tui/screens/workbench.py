@@ -13,9 +13,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
-from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.sanitize import sanitize_line
@@ -307,7 +305,7 @@ class Workbench(Screen[None]):
             self._bars.show_keys(([Part(f"{first_key(each)} {each.hint}", "$text-muted") for each in keys], []))
             return
         panes, is_asked = self.state.panes, self.state.approvals.is_asked
-        is_in_pane = not self.prompt.has_focus and panes in _ancestors(self.focused)
+        is_in_pane = not self.prompt.has_focus and self.focused is not None and panes in self.focused.ancestors
         pane = panes.focused_pane() if is_in_pane else ""
         top = self.app.screen
         dialog = self.state.texts.dialog_keys(top)
@@ -477,7 +475,3 @@ class Workbench(Screen[None]):
             _ = self.interrupt()
         else:
             self.say(STOP_AGAIN, "warning")
-
-
-def _ancestors(widget: Widget | None) -> list[DOMNode]:
-    return widget.ancestors_with_self if widget is not None else []

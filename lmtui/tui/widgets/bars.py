@@ -36,26 +36,22 @@ class Part:
         return self.text if isinstance(self.text, Content) else Content.styled(self.text, self.style)
 
 
-def fit_line(left: Sequence[Part], right: Sequence[Part], width: int, gap: str = "  ") -> Content:
+def fit_line(left: Sequence[Part], right: Sequence[Part], width: int) -> Content:
     """Return one line of a width in cells: `left` parts, blank, `right` parts; too long a line loses parts, then its end."""
     kept_left, kept_right = [part for part in left if part.text], [part for part in right if part.text]
-    while _width(kept_left, gap) + _width(kept_right, gap) + len(gap) > width:
+    while _join(kept_left).cell_length + _join(kept_right).cell_length + 2 > width:
         worst = max((part.rank for part in (*kept_left, *kept_right)), default=0)
         if worst == 0:
             break
         parts = kept_right if any(part.rank == worst for part in kept_right) else kept_left
         del parts[max(at for at, part in enumerate(parts) if part.rank == worst)]
-    before, after = _join(kept_left, gap), _join(kept_right, gap)
-    space = max(width - before.cell_length - after.cell_length, len(gap) if kept_left and kept_right else 0)
+    before, after = _join(kept_left), _join(kept_right)
+    space = max(width - before.cell_length - after.cell_length, 2 if kept_left and kept_right else 0)
     return Content.assemble(before, " " * space, after).truncate(width, ellipsis=True)
 
 
-def _join(parts: Sequence[Part], gap: str) -> Content:
-    return Content(gap).join([part.content for part in parts])
-
-
-def _width(parts: Sequence[Part], gap: str) -> int:
-    return _join(parts, gap).cell_length
+def _join(parts: Sequence[Part]) -> Content:
+    return Content("  ").join([part.content for part in parts])
 
 
 class ClickableText(Widget):
@@ -89,7 +85,7 @@ class ClickableText(Widget):
 
 
 GAP = "   "
-ONE_ROW_BELOW = 30
+ONE_ROW_BELOW, KEYS_ONLY_BELOW = 30, 13
 MORE = "app.run_command('app.help')"
 
 
@@ -286,6 +282,7 @@ def _notice(text: str, tone: Tone, room: int) -> list[Content]:
     return [Content.assemble(("▌ ", bar), line) for line in lines]
 
 
+Hint = tuple[str, str, str]
 _KEPT = (".no", ".reject")  # the way out is always a button
 
 
@@ -297,36 +294,24 @@ class ChoiceRows(VerbRows):
     """
 
     _buttons: Sequence[Command] = ()
-    _hints: Sequence[tuple[str, str, str]] = ()
-    _is_short = _keys_only = False
+    _hints: Sequence[Hint] = ()
+    tone = "$warning"
 
-    def show(
-        self,
-        buttons: Sequence[Command],
-        hints: Sequence[tuple[str, str, str]],
-        *,
-        chosen: str,
-        dim: Collection[str],
-        is_danger: bool,
-        is_short: bool,
-        keys_only: bool,
-    ) -> None:
+    def show(self, buttons: Sequence[Command], hints: Sequence[Hint], *, chosen: str, dim: Collection[str]) -> None:
         """Draw these; hints are key, word and action.  Buttons with an id in `dim`, which do not count yet, are dim."""
-        self._chosen, self._dim, self._is_short, self._keys_only = chosen, dim, is_short, keys_only
-        self._buttons, self._hints = list(buttons), list(hints)
-        self._tone = "$error" if is_danger else "$warning"
-        self.draw(*buttons, *hints, chosen, *dim, is_danger, is_short, keys_only)
+        self._chosen, self._dim, self._buttons, self._hints = chosen, dim, list(buttons), list(hints)
+        self.draw(*buttons, *hints, chosen, *dim, self.app.size)
 
     def rows(self, width: int) -> list[Content]:
         """Return the buttons and the hints."""
         buttons, hints = list(self._buttons), list(self._hints)
-        if self._keys_only:
+        if self.app.size.height < KEYS_ONLY_BELOW:
             keys = [Content.styled(first_key(each), "bold $accent").stylize(_verb_meta(each.action)) for each in buttons]
             keys += [Content.styled(key, "$text").stylize(_verb_meta(action)) for key, _, action in hints if action]
             return _flow(keys, " ", width)[:2]
-        if not self._is_short:
+        if self.app.size.height >= ONE_ROW_BELOW:
             return [*_flow([self._button(each) for each in buttons], " ", width), *_flow(list(map(_hint, hints)), " ", width)]
-        dropped: list[tuple[str, str, str]] = []
+        dropped: list[Hint] = []
         while len(_flow([self._button(each) for each in buttons], " ", width)) > 1:
             spare = [each for each in buttons if each.id != self._chosen and each.bound_keys and not each.id.endswith(_KEPT)]
             if not spare:
@@ -340,7 +325,7 @@ class ChoiceRows(VerbRows):
         key, word = first_key(each) if each.bound_keys else "", each.hint[:1].upper() + each.hint[1:]
         is_dim = each.id in self._dim
         if each.id == self._chosen:
-            style = "bold $background on $text-muted" if is_dim else f"bold $background on {self._tone}"
+            style = "bold $background on $text-muted" if is_dim else f"bold $background on {self.tone}"
             found = Content.styled(f" {key} {word} " if key else f" {word} ", style)
         else:
             parts = ((key, "$text-muted" if is_dim else "bold $accent"), (f" {word} ", "$text-muted" if is_dim else "$text"))
@@ -352,7 +337,7 @@ def _verb_meta(action: str) -> Style:
     return Style.from_meta({"verb": action})
 
 
-def _hint(each: tuple[str, str, str]) -> Content:
+def _hint(each: Hint) -> Content:
     key, word, action = each
     found = Content.assemble(" ", (key, "$text"), (f" {word} ", "$text-muted"))
     return found.stylize(_verb_meta(action)) if action else found
@@ -367,7 +352,7 @@ def _flow(parts: Sequence[Content], gap: str, width: int) -> list[Content]:
     return [Content(gap).join(row) for row in rows]
 
 
-def _cut_to(hints: Sequence[tuple[str, str, str]], width: int) -> Content:
+def _cut_to(hints: Sequence[Hint], width: int) -> Content:
     """Return the hints that fit into one line; where some do not, the key that tells the rest is the last one."""
     shown = list(map(_hint, hints))
     if len(_flow(shown, " ", width)) == 1:

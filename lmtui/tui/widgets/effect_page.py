@@ -113,7 +113,6 @@ class EffectRow:
 
     number: int = -1
     left: Line = ()
-    right: Line = ()
 
 
 def rows_of(parts: Sequence[EffectPart], also: Sequence[str] = ()) -> Iterator[EffectRow]:
@@ -356,7 +355,7 @@ class EffectPage(Vertical):
 
     def _line(self, each: EffectRow, width: int) -> Line:
         if each.number < 0:
-            return row(each.left, each.right, width)
+            return row(each.left, (), width)
         return part_line(self.decisions.parts[each.number], self.decisions.mark(each.number), width)
 
     def _heading(self, hunk: int) -> Span:

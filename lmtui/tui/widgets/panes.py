@@ -109,42 +109,23 @@ class PlanRows(LineSource):
         self.rows = rows
 
 
-class PlanCursor(RowCursor):
-    """A cursor that passes over headings and blank rows when it is moved, and scrolls where nothing is left to go to."""
-
-    def __init__(self, view: PlanView) -> None:
-        super().__init__(view, can_click=lambda row: bool(view.source.rows[row].text))
-        self._rows = view.source
-
-    @property
-    def current(self) -> PlanRow:
-        """Return the row under the cursor; an empty one where there is none."""
-        rows = self._rows.rows
-        return rows[self.row] if self.row < len(rows) else PlanRow(())
-
-    def move(self, rows: int) -> None:
-        """Move to the next row that something can be done with."""
-        step = 1 if rows > 0 else -1
-        target = self.row + rows
-        while 0 <= target < self._rows.total() and not self._rows.rows[target].text:
-            target += step
-        if 0 <= target < self._rows.total():
-            self.put(target)
-        else:
-            self._view.scroller.move(step)
-
-
 class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
     """Shows them from a session's state.  `open_agent` is called with the agent that was chosen."""
 
     empty_text = "No plan yet."
     source: PlanRows
-    cursor: PlanCursor
+    cursor: RowCursor
 
     def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(PlanRows(zone), **options)
-        self.cursor = PlanCursor(self)
+        self.cursor = RowCursor(self, can_click=lambda row: bool(self.source.rows[row].text))
         self.open_agent: Callable[[str], None] = lambda _: None
+
+    @property
+    def current(self) -> PlanRow:
+        """Return the row under the cursor, an empty one if there is none."""
+        rows = self.source.rows
+        return rows[self.cursor.row] if self.cursor.row < len(rows) else PlanRow(())
 
     def apply(self, envelope: Envelope) -> None:
         """Draw again where one of the parts is another; the state has it already."""
@@ -161,9 +142,9 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def action_select(self) -> None:
         """Open an agent's conversation, or unfold what the cursor is on; from a heading, what is below it."""
-        if not self.cursor.current.text:
+        if not self.current.text:
             self.cursor.move(1)
-        chosen = self.cursor.current
+        chosen = self.current
         if chosen.agent:
             self.open_agent(chosen.agent)
         elif chosen.key:
@@ -172,12 +153,12 @@ class PlanView(VirtualLineView, can_focus=True, inherit_bindings=False):
 
     def copy_text(self) -> str:
         """Return what the cursor is on, whole."""
-        return self.cursor.current.text
+        return self.current.text
 
     def _build(self) -> None:
         self.source.build()
         self.cursor.clamp()
-        if not self.cursor.current.text:  # a heading: begin below it
+        if not self.current.text:  # a heading: begin below it
             rows = enumerate(self.source.rows)
             self.cursor.row = next((at for at, each in rows if each.text and at >= self.cursor.row), self.cursor.row)
         self.redraw()
@@ -442,15 +423,10 @@ class Panes(Columns):
 
     def pane(self, name: str) -> Widget | None:
         """Return the widget of a pane by its name: chat, files, plan or log."""
-        match name:
-            case "files":
-                return self.files
-            case "plan":
-                return self.plan
-            case "log":
-                return self.current.log if self.current else None
-            case _:
-                return self.current.transcript if self.current else None
+        if name in ("files", "plan"):
+            return self.files if name == "files" else self.plan
+        current = self.current
+        return None if current is None else current.log if name == "log" else current.transcript
 
     def page_chat(self, pages: int) -> None:
         """Scroll the conversation by pages."""
@@ -472,12 +448,5 @@ class Panes(Columns):
 
     def copied_text(self) -> str:
         """Return what copying gives where the focus is."""
-        if self.files.has_focus:
-            return self.files.current_path
-        if self.plan.has_focus:
-            return self.plan.copy_text()
-        if self.current is not None and self.current.log.has_focus:
-            return self.current.log.copy_text()
-        if self.current is not None and self.current.transcript.has_focus:
-            return self.current.transcript.copy_text()
-        return ""
+        focused = self.screen.focused
+        return focused.copy_text() if isinstance(focused, FileTree | PlanView | ToolLog | Transcript) else ""

@@ -78,7 +78,7 @@ def drawn_of(numbered: Iterable[Envelope], width: int = 60, unfold: bool = False
     for index, block in enumerate(document.blocks):
         block.is_folded = not unfold
         document.touch(index)
-    return [plain(line).rstrip() for line in document.all_lines()]
+    return [plain(line).rstrip() for at in range(len(document)) for line in document.lines(at)]
 
 
 CALLS = st.sampled_from(["c1", "c2", "c3"])
