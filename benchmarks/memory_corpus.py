@@ -195,7 +195,7 @@ HELD_OUT_PARAPHRASES = {
         "docs/decisions/0004",
     ),
     "stop the model from going in circles": ("lmtui/engine/loop_detection.py", "docs/long-tasks.md"),
-    "run something every morning at nine": ("docs/scheduling.md", "lmtui/features/jobs/", "lmtui/core/jobs.py"),
+    "run something every morning at nine": ("docs/scheduling.md", "lmtui/features/jobs/"),
     "let it try several times and pick the best": (
         "docs/attempts.md",
         "lmtui/app/attempts.py",
@@ -425,7 +425,7 @@ TUNING_PARAPHRASES = {
     "personality of the assistant": (
         "docs/instructions.md",
         "lmtui/features/instructions/",
-        "lmtui/core/instruction_values.py",
+        "lmtui/core/prompt_parts.py",
         "docs/prompt.md",
     ),
     "browser needs a PIN": ("lmtui/web/web_server.py", "lmtui/host/access.py", "docs/host.md"),
