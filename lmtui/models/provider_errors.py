@@ -210,19 +210,19 @@ async def with_retries(
         except ProviderError as error:
             if error.fault not in PASSING:
                 raise
-            if error.fault is Fault.LOADING and loading_s < policy.loading_limit_s:
-                wait_s = error.retry_after_s or policy.loading_delay_s
-                loading_s += wait_s
-                retry = RetryChunk(failures, policy.retries, wait_s, str(error))
-            elif error.fault is Fault.UNREACHABLE and gone_s < policy.gone_limit_s:
+            if error.fault is Fault.UNREACHABLE and gone_s < policy.gone_limit_s:
                 wait_s = min(policy.first_delay_s + gone_s / 2, _GONE_DELAY_S)
                 gone_s += wait_s
                 retry = RetryChunk(0, 0, wait_s, f"waiting for the server: {error}")
-            elif failures < policy.retries:
-                wait_s = error.retry_after_s or min(policy.first_delay_s * 2**failures, policy.max_delay_s)
-                failures += 1
-                retry = RetryChunk(failures, policy.retries, wait_s, str(error))
             else:
-                raise
+                if error.fault is Fault.LOADING and loading_s < policy.loading_limit_s:
+                    wait_s = error.retry_after_s or policy.loading_delay_s
+                    loading_s += wait_s
+                elif failures < policy.retries:
+                    wait_s = error.retry_after_s or min(policy.first_delay_s * 2**failures, policy.max_delay_s)
+                    failures += 1
+                else:
+                    raise
+                retry = RetryChunk(failures, policy.retries, wait_s, str(error))
         yield retry
         await asyncio.sleep(retry.wait_s)

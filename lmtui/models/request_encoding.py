@@ -25,6 +25,7 @@ from lmtui.core.messages import (
     ToolSpec,
 )
 from lmtui.core.permissions.rules import FileEffect, traits_of
+from lmtui.models.parsing.literals import required
 
 OPTIONAL_FIELDS = ("stream_options", "temperature", "top_p", "seed", "repeat_penalty", "max_tokens")
 DONE = "done"
@@ -119,10 +120,10 @@ def _choice(name: str, parameters: dict[str, object]) -> dict[str, object]:
 
 def _line(spec: ToolSpec) -> str:
     properties = spec.parameters.get("properties")
-    required = _required(spec)
+    needed = required(spec)
     shown: list[str] = []
     for name, schema in properties.items() if isinstance(properties, dict) else ():
-        mark = "" if name in required else "?"
+        mark = "" if name in needed else "?"
         shown.append(f"{name}{mark}: {_kind(schema)}")
     return f"- {spec.name}({', '.join(shown)}): {spec.description}"
 
@@ -136,11 +137,6 @@ def _kind(schema: object) -> str:
     named = {"string": "text", "array": "list"}.get(kind, kind)
     note = schema.get("description")
     return f"{named} ({note})" if isinstance(note, str) else named
-
-
-def _required(spec: ToolSpec) -> tuple[str, ...]:
-    required = spec.parameters.get("required")
-    return tuple(str(each) for each in required) if isinstance(required, list) else ()
 
 
 _SHOWN = "What the calls above show:"
@@ -312,15 +308,9 @@ def _content(message: Message) -> str | list[dict[str, object]]:
 
 
 def _head(request: ModelRequest) -> dict[str, object]:
-    head: dict[str, object] = {}
-    if request.model:
-        head["model"] = request.model
-    head["stream"] = True
-    head["stream_options"] = {"include_usage": True}
-    for name in OPTIONAL_FIELDS[1:]:
-        value = getattr(request, name)
-        if value is not None:
-            head[name] = value
+    head: dict[str, object] = {"model": request.model} if request.model else {}
+    head |= {"stream": True, "stream_options": {"include_usage": True}}
+    head |= {name: value for name in OPTIONAL_FIELDS[1:] if (value := getattr(request, name)) is not None}
     if request.tools and request.call_form is ToolCallFormat.NATIVE:
         head["tools"] = [wire_tool(spec) for spec in request.tools]
     return head

@@ -153,6 +153,10 @@ class ReadArguments(Arguments):
     limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), ge=1, le=_MOST_LINES)
     end_line: int = argument(0, also=("end", "last_line"), is_told=False, ge=0)
 
+    @property
+    def is_part(self) -> bool:
+        return (self.offset, self.limit) != (1, _DEFAULT_LINES)
+
 
 class LsArguments(Arguments):
     """What to list."""
@@ -260,17 +264,12 @@ async def _mkdir(arguments: MkdirArguments, context: ToolContext) -> ToolResult:
     return ToolResult("ok", "made", changes=(FileChange(arguments.path.rstrip("/") + "/", FileChangeKind.ADDED),))
 
 
-def _read_title(arguments: ReadArguments) -> str:
-    is_plain = arguments.offset == 1 and arguments.limit == _DEFAULT_LINES
-    return arguments.path if is_plain else f"{arguments.path} from {arguments.offset}"
-
-
 READ = PathTool(
     name="read",
     description="Read a text file with line numbers.",
     arguments=ReadArguments,
     run=_read,
-    title=_read_title,
+    title=lambda arguments: arguments.path + (f" from {arguments.offset}" if arguments.is_part else ""),
     aliases=("read_file", "view", "view_file", "open_file", "cat"),
 )
 LS = Tool(

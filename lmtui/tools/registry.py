@@ -409,12 +409,9 @@ def _kind(schema: dict[str, object]) -> str:
 
 
 def _problem(model: type[BaseModel], place: tuple[int | str, ...], kind: str, message: str, given: object) -> str:
-    name = _own_name(model, str(place[0])) if place else "the arguments"
+    own = (name for name, field in model.model_fields.items() if place[:1] and place[0] in (name, *_aliases(field)))
+    name = next(own, str(place[0])) if place else "the arguments"
     if kind == "missing":
         return f"{name} is missing"
     shown = json.dumps(given, ensure_ascii=False, default=str)[:60]
     return f"{name} is wrong ({message[:1].lower()}{message[1:]}; got {shown})"
-
-
-def _own_name(model: type[BaseModel], given: str) -> str:
-    return next((name for name, field in model.model_fields.items() if given in (name, *_aliases(field))), given)

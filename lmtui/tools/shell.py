@@ -40,7 +40,10 @@ async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResul
     timeout_s = min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
     ran = await context.features[Interpreter].run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
     text = "\n".join(part for part in (ran.output.rstrip("\n"), *_notes(ran, timeout_s), *ran.left) if part) or "(no output)"
-    return ToolResult(text, _background_summary(ran), ok=ran.is_ok, images=ran.images if context.sees else ())
+    ended = "error" * (not ran.is_ok) if not ran.is_timed_out else "timed out"
+    return ToolResult(
+        text, "interpreter ended" if ran.is_lost else ended, ok=ran.is_ok, images=ran.images if context.sees else ()
+    )
 
 
 def _notes(ran: CodeResult, timeout_s: int) -> tuple[str, ...]:
@@ -55,12 +58,6 @@ def _notes(ran: CodeResult, timeout_s: int) -> tuple[str, ...]:
     elif ran.is_fresh:
         notes.append("(a fresh interpreter: names of earlier sessions are not there)")
     return tuple(notes)
-
-
-def _background_summary(ran: CodeResult) -> str:
-    if ran.is_lost:
-        return "interpreter ended"
-    return "timed out" if ran.is_timed_out else "" if ran.is_ok else "error"
 
 
 async def _code_preview(arguments: PythonArguments, _: ToolContext) -> Preview:

@@ -86,7 +86,16 @@ def transparent_place(words: tuple[str, ...], *, with_xargs: bool = False) -> in
     `with_xargs`: it is one too, though the program gets more words than are seen here.
     """
     forms = _XARGS if with_xargs and words[0] == "xargs" else _FORMS.get(words[0])
-    place = _behind_options(words, *forms) if forms else 0
+    flags, valued = forms or ("", "")
+    place = 1
+    while place < len(words) and forms:
+        if valued and re.fullmatch(valued, words[place]):
+            place += 2
+        elif flags and re.fullmatch(flags, words[place]):
+            place += 1
+        else:
+            break
+    place = place if forms and place < len(words) and not words[place].startswith("-") else 0
     if words[0] == "timeout" and place:
         place = place + 1 if re.fullmatch(r"\d+(?:\.\d+)?[smhd]?", words[place]) else 0
     return _named(words, place)
@@ -105,18 +114,6 @@ def module_place(words: tuple[str, ...]) -> int:
             if not re.fullmatch(r"-[uBOsSEIPqb]+", word):
                 break
     return 0
-
-
-def _behind_options(words: tuple[str, ...], flags: str, valued: str) -> int:
-    at = 1
-    while at < len(words):
-        if valued and re.fullmatch(valued, words[at]):
-            at += 2
-        elif flags and re.fullmatch(flags, words[at]):
-            at += 1
-        else:
-            break
-    return at if at < len(words) and not words[at].startswith("-") else 0
 
 
 # Options allowed before the script; other interpreters allow none.

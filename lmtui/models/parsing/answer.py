@@ -20,13 +20,6 @@ from lmtui.models.parsing.literals import ToolNames, UnreadableLiteral, paramete
 from lmtui.models.parsing.scanner import Scanner, State
 
 
-def problem_text(refused: RejectedCall, specs: tuple[ToolSpec, ...], form: ToolCallFormat) -> str:
-    """Return why nothing was run and how to call instead; the only names in it are tools and their own arguments."""
-    if refused.spec is None:
-        return f"Nothing was run: {refused.why}. The tools are: {', '.join(spec.name for spec in specs)}."
-    return f"{refused.spec.name} was not run: {refused.why}. {wanted(refused.spec, form)}"
-
-
 def wanted(spec: ToolSpec, form: ToolCallFormat) -> str:
     """Return how a tool is to be called."""
     names = required(spec) or tuple(parameters(spec))[:1]
@@ -293,11 +286,19 @@ class AnswerParser:
         return [each for each in found if not is_closed or each[0] not in ("json", "fence", "python")]
 
     def _problem(self, found: list[tuple[str, ParsedCall | RejectedCall]], calls: tuple[Called, ...], text: str) -> str:
+        """Return why nothing was run and how to call instead.
+
+        The only names in it are tools and their own arguments.
+        """
         for form, meant in found:
             is_torn = isinstance(meant, ParsedCall) and form == "xml" and has_stray_end(text)
             each = RejectedCall("it is not clear where one of its values ends", meant.spec) if is_torn else meant
-            if isinstance(each, RejectedCall) and not (calls and each.why == CUT):
-                return problem_text(each, self.names.specs, self._form)
+            if not isinstance(each, RejectedCall) or (calls and each.why == CUT):
+                continue
+            if each.spec is None:
+                names = ", ".join(spec.name for spec in self.names.specs)
+                return f"Nothing was run: {each.why}. The tools are: {names}."
+            return f"{each.spec.name} was not run: {each.why}. {wanted(each.spec, self._form)}"
         if not calls and not text and "answer itself" in self._scanner.stopped and not self._out.is_native:
             return "No tool was run: the answer of a tool comes only after a call of it. Call the tool, then wait."
         return ""

@@ -78,11 +78,6 @@ def quotation_at(text: str, at: int, tools: ToolNames, *, is_line_start: bool) -
     return f"</{tag[1]}>", len(tag[0])
 
 
-def may_be_comment(text: str, at: int) -> bool:
-    """Tell whether the text ends in what may become the beginning of a comment."""
-    return len(text) - at < len(_COMMENT) and _COMMENT.startswith(text[at:])
-
-
 class StreamBuffer:
     """What is not yet read is in `text` from `at` on."""
 
@@ -198,14 +193,10 @@ class Scanner:
                     going = self._step_think(is_final=is_final)
                 case State.CALLS:
                     going = self._step_calls(is_final=is_final, is_cut=is_cut)
-                case State.OVER:
-                    going = self._step_over()
-
-    def _step_over(self) -> bool:
-        """Drop what is behind the end; only if something does, the server has to be stopped."""
-        if self._tape.take(len(self._tape.text)).strip() and not self.stopped:
-            self.stopped = "the model went on behind the end of its answer"
-        return False
+                case State.OVER:  # what is behind the end is dropped; if something is, the server is stopped
+                    going = False
+                    if self._tape.take(len(self._tape.text)).strip() and not self.stopped:
+                        self.stopped = "the model went on behind the end of its answer"
 
     def _say(self, end: int) -> None:
         """Give out text up to a place."""
@@ -369,7 +360,7 @@ class Scanner:
             if found.what is Begins.MORE:
                 return False
         if first == "<":
-            if not is_final and may_be_comment(text, at):
+            if not is_final and text[at : at + len(_COMMENT)] != _COMMENT and _COMMENT.startswith(text[at:]):
                 return False
             self._closer, size = quotation_at(text, at, self._tools, is_line_start=self._is_line_start)
             if self._closer:
