@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -72,15 +71,6 @@ def test_what_arguments_hold_is_never_expanded(body: str, arguments: str) -> Non
     if "$" not in body and "!" not in body:
         assert text_of(body, arguments) == body + (f"\n\n{arguments}" if arguments.strip() else "")
     assert text_of("<$ARGUMENTS>", arguments) == f"<{arguments}>"
-
-
-@given(st.lists(st.text(min_size=1, max_size=10).filter(lambda word: "\0" not in word), min_size=1, max_size=9))
-def test_quoted_words_come_back_whole_in_text_and_in_commands(words: list[str]) -> None:
-    arguments = shlex.join(words)
-    assert text_of("".join(f"<${number}>" for number in range(1, len(words) + 1)), arguments) == "".join(
-        f"<{word}>" for word in words
-    )
-    assert shlex.split(commands_of("!`echo $ARGUMENTS`", arguments)[0])[1:] == words
 
 
 def test_a_typed_text_finds_its_file() -> None:

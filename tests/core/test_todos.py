@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +23,6 @@ from lmtui.core.plan import (
     check_order,
     complete_step,
     current_step,
-    cycle_of,
     evidence,
     is_run_of,
     programs_of,
@@ -138,17 +136,6 @@ def test_whatever_is_asked_the_order_holds(changes: list[Callable[[Plan], Plan]]
                 assert not any(each.is_open for each in before)
             if todo.status is DONE:
                 assert not any(each.is_open for each in parts)
-
-
-@given(st.dictionaries(st.integers(1, 7), st.lists(st.integers(1, 7), max_size=4), max_size=7))
-def test_a_cycle_is_found_where_there_is_one_and_is_one(wanted: dict[int, list[int]]) -> None:
-    reach = {each: set(ids) for each, ids in wanted.items()}
-    for _ in range(8):
-        reach = {each: ids | {far for near in ids for far in reach.get(near, ())} for each, ids in reach.items()}
-    cycle = cycle_of(wanted)
-    assert bool(cycle) is any(each in ids for each, ids in reach.items())
-    assert all(after in wanted[before] for before, after in itertools.pairwise(cycle))
-    assert not cycle or cycle[0] == cycle[-1]
 
 
 STEPS = (

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lmtui.core.agent_events import WaitSet
 from lmtui.core.events import (
     Envelope,
-    FilesChanged,
     InboxChanged,
     MessageAdded,
     Notice,
@@ -30,7 +29,7 @@ from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.inbox import UserInput, read_said
 from tests.engine.seen import finished, question, ran, reply, seen
-from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 from tests.sets import for_each
 
 TEXTS = st.text("! /ab") | st.sampled_from(["/compact", " /compact it", "! test -f x", "  !make", "!!"])
@@ -141,22 +140,6 @@ async def test_a_command_runs_unasked_can_be_stopped_and_the_model_hears_of_it_w
     ended = rig.events[-1]
     assert isinstance(ended, TurnEnded)
     assert ended.reason == "interrupted"
-
-
-async def test_what_it_changes_can_be_undone() -> None:
-    class Touches(FakeSandbox):
-        async def run_command(self, command: str, **options: object) -> ExecResult:
-            self.files["new"] = b"made"
-            return ExecResult(0, "", 0, 1)
-
-    sandbox = Touches()
-    rig = Rig(FakeProvider(), sandbox, checkpoints=FakeCheckpoints(sandbox))
-    await typed(rig, "touch new")
-    assert [event.files for event in seen(rig, FilesChanged)] == [("new",)]
-    changes = rig.session.changes
-    assert changes is not None
-    await changes.apply(await changes.plan_undo())
-    assert sandbox.files == {}
 
 
 async def test_an_interrupt_holds_the_queue_until_the_user_goes_on() -> None:

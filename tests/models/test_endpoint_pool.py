@@ -91,16 +91,6 @@ async def run_all(pool: ServerPool, count: int) -> None:
     await asyncio.gather(*(answer(pool, request(str(number))) for number in range(count)))
 
 
-async def test_three_servers_share_the_work_that_comes_at_once_and_one_after_the_other(start: Start) -> None:
-    servers = [await start() for _ in range(3)]
-    pool = pool_of(*servers)
-    await run_all(pool, 12)
-    assert [asked(server) for server in servers] == [4, 4, 4]
-    for number in range(6):  # the id of a message that is gone is not taken for its conversation
-        await answer(pool, request(str(number)))
-    assert [asked(server) for server in servers] == [6, 6, 6]
-
-
 async def test_a_conversation_stays_where_its_prompt_is_cached_also_where_only_its_name_is_known(start: Start) -> None:
     servers = [await start() for _ in range(3)]
     pool = pool_of(*servers)
