@@ -263,7 +263,7 @@ _HOW_ELSE: dict[str, str] = {
     ServerKind.LLAMA_CPP: "It serves the model that it was started with; started without -m it takes several.",
     ServerKind.VLLM: "It serves the model that it was started with.",
 }
-_LOAD: dict[str, Callable[[ServerClient, LoadRequest, MemoryGate], AsyncGenerator[LoadProgress, None]]] = {
+_LOAD: dict[str, Callable[[ServerClient, LoadRequest], AsyncGenerator[LoadProgress, None]]] = {
     ServerKind.LM_STUDIO: lm_studio.load,
     ServerKind.OLLAMA: ollama.load,
     ServerKind.LLAMA_CPP: llama_cpp.load,
@@ -295,11 +295,8 @@ class Loader:
     async def load(self, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model; see `core.servers.ModelServers.load`.  Closing the generator gives it up."""
         server = await self._server()
-        wanted = LoadRequest(server, _known(server, model), window_tokens, self._one_model, self._tick_s)
-        async with (
-            ServerClient(self._root, self._key) as client,
-            aclosing(_LOAD[server.kind](client, wanted, self._gate)) as steps,
-        ):
+        wanted = LoadRequest(server, _known(server, model), window_tokens, self._one_model, self._tick_s, self._gate)
+        async with ServerClient(self._root, self._key) as client, aclosing(_LOAD[server.kind](client, wanted)) as steps:
             async for step in steps:
                 yield step
 

@@ -106,11 +106,6 @@ class PoolMember:
         known = self.windows.get(model, 0)
         return replace(served, window_tokens=min(known, served.window_tokens or known)) if served and known else served
 
-    def is_warm(self, model: str) -> bool:
-        """Tell whether a model is loaded, as far as the server reports."""
-        served = self.served(model)
-        return served is not None and served.is_loaded is not False
-
 
 def normalized_name(model: str) -> str:
     """Return the normalized name of a model: `qwen/Qwen3-8B` and `qwen3:8b` are the same model."""
@@ -295,7 +290,8 @@ class ServerPool:
         if kept in fitting:
             self._assigned.move_to_end(key)
             return kept
-        return min(fitting, key=lambda each: (not each.is_warm(model), each.load(), each.answered), default=None)
+        warm = [each for each in fitting if (has := each.served(model)) is not None and has.is_loaded is not False]
+        return min(fitting, key=lambda each: (each not in warm, each.load(), each.answered), default=None)
 
     def _record_success(self, member: PoolMember, request: ModelRequest, key: Hashable) -> None:
         member.answered += 1

@@ -297,7 +297,9 @@ class StreamAccumulator:
         if isinstance(timings := chunk.get("timings"), dict):
             self._timings = _timings(timings)
         if isinstance(progress := chunk.get("prompt_progress"), dict):
-            pieces.append(_prefill(progress))
+            total = _count(progress.get("total"))  # of llama.cpp: tokens, those of its cache included
+            done = _count(progress.get("processed")) / total if total else 0.0
+            pieces.append(PrefillChunk(min(done, 1.0), total))
 
     def _take_delta(self, delta: dict[str, object]) -> list[StreamChunk]:
         content = delta.get("content")
@@ -402,12 +404,6 @@ def _timings(timings: dict[str, object]) -> Timings:
         written_tokens=_count(timings.get("predicted_n")),
         written_s=_seconds(timings.get("predicted_ms")),
     )
-
-
-def _prefill(progress: dict[str, object]) -> PrefillChunk:
-    """Return llama.cpp's progress: `processed` of `total` tokens, those of its cache included."""
-    total = _count(progress.get("total"))
-    return PrefillChunk(min(_count(progress.get("processed")) / total, 1.0) if total else 0.0, total)
 
 
 def _seconds(value: object) -> float:

@@ -445,7 +445,9 @@ def nearest_region(lines: list[str], wanted: list[str]) -> str:
         ranked.append((window, start))
     best = sorted(ranked, key=lambda pair: -pair[0])[:12]
     text = "\n".join(line.strip() for line in wanted)
-    ratio, start = max((_likeness(text, "\n".join(stripped[start : start + size])), start) for _, start in best)
+    windows = ((start, "\n".join(stripped[start : start + size])[:4000]) for _, start in best)
+    matchers = ((difflib.SequenceMatcher(None, text[:4000], each, autojunk=False), start) for start, each in windows)
+    ratio, start = max((matcher.ratio(), start) for matcher, start in matchers)
     if ratio < 0.4:
         is_small = len(lines) <= _SMALL_LINES and sum(map(len, lines)) <= _SMALL_CHARS
         return f"{_UNLIKE} The whole file:\n{_numbered(lines, 0, len(lines))}" if is_small else f"{_UNLIKE} Read it again."
@@ -462,10 +464,6 @@ def _odd_signs(who: str, text: str, other: str) -> str:
 
 def _numbered(lines: list[str], start: int, end: int) -> str:
     return "\n".join(f"{number + 1:>5}  {lines[number][:200]}" for number in range(start, end))
-
-
-def _likeness(left: str, right: str) -> float:
-    return difflib.SequenceMatcher(None, left[:4000], right[:4000], autojunk=False).ratio()
 
 
 class EditArguments(Arguments):

@@ -168,8 +168,8 @@ class AnswerBuilder:
         self._remark_chars = remark_chars
         self._text: list[str] = []
         self._space = ""
-        self._gap = False
-        self._skips_space = False
+        self.ends_with_call = False  # no text is behind the last call
+        self.skips_space = False  # the white space that comes next is dropped
         self._held: list[_Part] = []
         self._remark_size = 0
         self._kept: list[_Kept] = []
@@ -195,15 +195,10 @@ class AnswerBuilder:
         """Tell whether the text is empty."""
         return not any(each.strip() for each in self._text)
 
-    @property
-    def ends_with_call(self) -> bool:
-        """Tell whether no text is behind the last call."""
-        return self._gap
-
     def say(self, text: str) -> None:
         """Take text of the answer."""
         if not self._held:
-            if self._space or self._gap or self._skips_space or text[-1:].isspace():
+            if self._space or self.ends_with_call or self.skips_space or text[-1:].isspace():
                 self._out(text)
             else:
                 self._text.append(text)
@@ -219,10 +214,6 @@ class AnswerBuilder:
         if text:
             self.thinking.append(text)
             self.pieces.append(ThinkingChunk(text))
-
-    def skip_space(self) -> None:
-        """Drop the white space that comes next."""
-        self._skips_space = True
 
     def call(self, entries: list[ParsedEntry], raw: str, *, is_marked: bool) -> None:
         """Take a run of calls and the text that they were."""
@@ -243,14 +234,14 @@ class AnswerBuilder:
         self._kept.clear()
         self._seen.clear()
         self._since, self._quoted, self._was_quoted, self._is_invented = 0, [], False, False
-        self._space, self._gap = "", False
+        self._space, self.ends_with_call = "", False
 
     def finish(self, *, is_over: bool = False) -> None:
         """Decide what is held; `is_over`: what came behind does not count, nor does the white space before it."""
         behind = "".join(part.text for part in self._held[self._last_call() + 1 :])
         is_remark = "?" not in behind and not _EXAMPLE.search(behind)
         self._release(are_calls=is_remark)
-        if self._space and not self._gap and not is_over:
+        if self._space and not self.ends_with_call and not is_over:
             self._append(self._space)
             self._space = ""
 
@@ -270,14 +261,14 @@ class AnswerBuilder:
         self._text = [text[: first_of_many(text, period)].rstrip()]
 
     def _out(self, text: str) -> None:
-        if self._skips_space:
+        if self.skips_space:
             text = text.lstrip()
-            self._skips_space = not text
-        if self._gap and text:
+            self.skips_space = not text
+        if self.ends_with_call and text:
             text = text.lstrip()
             if not text:
                 return
-            self._gap = False
+            self.ends_with_call = False
             self._space = "\n\n" if self._text else ""
         if self._space:
             text, self._space = self._space + text, ""
@@ -301,9 +292,9 @@ class AnswerBuilder:
             return
         for entry, is_good in zip(entries, good, strict=True):
             if not is_good and not all(isinstance(each, RejectedCall) and each.why == CUT for each in entry.found):
-                self._gap = True
+                self.ends_with_call = True
                 self._out(entry.raw)
-        self._gap, self._space = True, ""
+        self.ends_with_call, self._space = True, ""
 
     def _last_call(self) -> int:
         return max((place for place, part in enumerate(self._held) if part.entries), default=-1)

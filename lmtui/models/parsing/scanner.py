@@ -342,7 +342,7 @@ class Scanner:
         self.thought_is_closed = True
         self.state = State.CALLS if self._zone is not None else State.TEXT
         self._is_line_start = True
-        self._out.skip_space()
+        self._out.skips_space = True
 
     def _step_mark(self, *, is_final: bool) -> bool:
         """Look at what may be a mark."""

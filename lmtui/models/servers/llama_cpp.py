@@ -20,7 +20,6 @@ from lmtui.models.servers.server_client import (
     TICK_S,
     UNLOAD_LIMIT_S,
     LoadRequest,
-    MemoryGate,
     ServerClient,
     digest,
     flag,
@@ -116,7 +115,7 @@ _REPLY_LIMIT_S = 10.0
 _GIVE_UP_LIMIT_S = 2.0
 
 
-async def load(client: ServerClient, wanted: LoadRequest, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; given up before it is there, it is unloaded again."""
     model, server = wanted.model, wanted.server
     if wanted.window_tokens and wanted.window_tokens != model.window_tokens:

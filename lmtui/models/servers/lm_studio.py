@@ -14,7 +14,7 @@ from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.endpoint import is_local
 from lmtui.models.provider_errors import load_failed
 from lmtui.models.servers import server_client
-from lmtui.models.servers.server_client import loaded
+from lmtui.models.servers.server_client import LoadRequest, MemoryGate, ServerClient, loaded
 
 V1, V0 = "/api/v1/models", "/api/v0/models"
 
@@ -83,9 +83,7 @@ LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
 LARGE_BYTES = 1_000_000_000
 
 
-async def load(
-    client: server_client.ServerClient, wanted: server_client.LoadRequest, gate: server_client.MemoryGate
-) -> AsyncGenerator[LoadProgress, None]:
+async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; one that is loaded already with the wanted window stays as it is."""
     model, server = wanted.model, wanted.server
     if model.is_loaded and wanted.window_tokens in (0, model.window_tokens):
@@ -93,7 +91,7 @@ async def load(
         return
     going = [model] if model.is_loaded else []
     going += [each for each in server.models if wanted.one_model and _is_in_the_way(each, model)]
-    async with aclosing(_make_room(client, server, going, gate)) as steps:
+    async with aclosing(_make_room(client, server, going, wanted.gate)) as steps:
         async for step in steps:
             yield step
     body: dict[str, object] = {"model": model.name, "echo_load_config": True}
@@ -110,7 +108,7 @@ async def load(
     yield loaded(served, wanted.window_tokens)
 
 
-async def unload(client: server_client.ServerClient, server: ServerFound, model: ServedModel) -> None:
+async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
     """Let a loaded instance go."""
     reply = await client.post(UNLOAD, {"instance_id": model.instance or model.name}, server_client.UNLOAD_LIMIT_S)
     if not server_client.text(reply.ok, "instance_id"):
@@ -118,7 +116,7 @@ async def unload(client: server_client.ServerClient, server: ServerFound, model:
 
 
 async def _make_room(
-    client: server_client.ServerClient, server: ServerFound, going: Sequence[ServedModel], gate: server_client.MemoryGate
+    client: ServerClient, server: ServerFound, going: Sequence[ServedModel], gate: MemoryGate
 ) -> AsyncGenerator[LoadProgress, None]:
     before = gate.available() if going else 0
     for model in going:

@@ -16,7 +16,7 @@ from typing import Any
 from lmtui.core.servers import LoadProgress, LoadState, ServedModel, ServerFound
 from lmtui.models.provider_errors import load_failed
 from lmtui.models.servers import server_client
-from lmtui.models.servers.server_client import loaded
+from lmtui.models.servers.server_client import LoadRequest, ServerClient, loaded
 
 TAGS, RUNNING, SHOW = "/api/tags", "/api/ps", "/api/show"
 MOST_SHOWN = 32
@@ -39,9 +39,7 @@ def _model(item: dict[str, Any], running: dict[str, Any] | None) -> ServedModel:
     )
 
 
-async def with_abilities(
-    client: server_client.ServerClient, found: tuple[ServedModel, ...], limit_s: float
-) -> tuple[ServedModel, ...]:
+async def with_abilities(client: ServerClient, found: tuple[ServedModel, ...], limit_s: float) -> tuple[ServedModel, ...]:
     """Ask what each model can do, the loaded ones first; what does not answer in time stays unknown."""
     gate = asyncio.Semaphore(AT_ONCE)
     order = sorted(range(len(found)), key=lambda at: not found[at].is_loaded)[:MOST_SHOWN]
@@ -77,9 +75,7 @@ KEEP = "30m"
 _LOOK_LIMIT_S = 10.0
 
 
-async def load(
-    client: server_client.ServerClient, wanted: server_client.LoadRequest, _: server_client.MemoryGate
-) -> AsyncGenerator[LoadProgress, None]:
+async def load(client: ServerClient, wanted: LoadRequest) -> AsyncGenerator[LoadProgress, None]:
     """Load a model; with its own window, under the name of a copy that has it."""
     name, server = wanted.model.name, wanted.server
     is_other = bool(wanted.window_tokens) and wanted.window_tokens != wanted.model.window_tokens
@@ -103,7 +99,7 @@ async def load(
     yield loaded(found[0].window_tokens, wanted.window_tokens, name if is_other else "")
 
 
-async def unload(client: server_client.ServerClient, server: ServerFound, model: ServedModel) -> None:
+async def unload(client: ServerClient, server: ServerFound, model: ServedModel) -> None:
     """Let a model go at once."""
     reply = await client.post(GENERATE, {"model": model.name, "keep_alive": 0, "stream": False}, server_client.UNLOAD_LIMIT_S)
     _check(reply, server.url, model.name, "unload")

@@ -11,7 +11,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psutil
@@ -190,20 +190,6 @@ UNLOAD_LIMIT_S = 60.0
 TICK_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
-    """A model of a server that is to be loaded; `window_tokens` 0 leaves the window to the server.
-
-    `tick_s` is how often progress is told.
-    """
-
-    server: ServerFound
-    model: ServedModel
-    window_tokens: int = 0
-    one_model: bool = False
-    tick_s: float = TICK_S
-
-
 async def passing(task: asyncio.Task[Any], text: str, tick_s: float) -> AsyncGenerator[LoadProgress, None]:
     """Tell the time until a task is done; closed before that, it gives the task up."""
     clock = asyncio.get_running_loop().time
@@ -273,3 +259,18 @@ class MemoryGate:
             now = self.available()
             if now > most + _NOISE_BYTES:
                 most, changed = now, clock()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """A model of a server that is to be loaded; `window_tokens` 0 leaves the window to the server.
+
+    `tick_s` is how often progress is told, `gate` what waits until memory has come back.
+    """
+
+    server: ServerFound
+    model: ServedModel
+    window_tokens: int = 0
+    one_model: bool = False
+    tick_s: float = TICK_S
+    gate: MemoryGate = field(default_factory=MemoryGate)
