@@ -17,7 +17,7 @@ from lmtui.core.events import ModeChanged, ToolCallFinished, TurnEnded
 from lmtui.core.permissions.rules import Mode
 from lmtui.engine.session import EngineSession
 from lmtui.features.jobs.service import new_record
-from lmtui.features.jobs.values import JobHistory, JobPolicy, JobRecord, Jobs, NewJob
+from lmtui.features.jobs.values import JobHistory, JobPolicy, JobRecord, Jobs, NewJob, job_lines
 from lmtui.models.demo_scripts import ScriptedTurn
 from lmtui.paths import inbox_dir
 from tests.app.conftest import DONE, WRITE, Open, Serve, jobs_of, one_pass, run
@@ -61,7 +61,8 @@ async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspa
     runtime = open_one((await serve(WRITE, DONE)).url)
     await runtime.extensions[Jobs].add(NewJob(text="write", mode="manual"))
     await one_pass(runtime)
-    assert (await the_job(runtime)).history.last_outcome == "blocked"
+    assert (blocked := await the_job(runtime)).history.last_outcome == "blocked"
+    assert (blocked.state, next(job_lines([blocked], datetime.now(UTC))).split()[1]) == ("done", "failed")
     assert not (workspace / "a.txt").exists()
     await runtime.extensions[Jobs].add(NewJob(text="write", mode="manual", allow=("Write(a.txt)",)))
     await one_pass(runtime)

@@ -189,12 +189,13 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
         yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
     for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
         last = f"  last: {sanitize_line(job.history.last_outcome)}" if job.history.last_outcome else ""
+        state = "failed" if job.state == "done" and last and not job.history.last_outcome.startswith("done") else job.state
         where = f" in {job.history.last_session}" if job.history.last_session else ""
         runs = f"  {pluralize(job.history.runs, 'run')}" if job.history.runs else ""
         runs += f"  tried {pluralize(job.history.tries, 'time')}" if job.history.tries else ""
         is_again = job.schedule not in ("once", "") and job.due is not None and not job.claim and job.is_enabled
         again = f"  ({sanitize_line(job.schedule)})" if is_again else ""
-        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
+        yield f"{job.id}  {state:<8} {when_text(job, now):<18} {sanitize_line(job.title)}{again}{runs}{last}{where}"
 
 
 def when_text(job: JobRecord, now: datetime) -> str:
