@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from lmtui.core.messages import (
     EXAMPLE_FILES,
@@ -214,18 +215,23 @@ def _joined(first: object, second: object) -> object:
 
 
 def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:
-    """Return messages as servers take them, in the request's form of calls."""
-    write = _natively if request.call_form is ToolCallFormat.NATIVE else _as_words
+    """Return messages as servers take them, in the request's form of calls.
+
+    A result can hold no picture, so what results show comes behind them; without calls of its own,
+    the results of one answer are one message: strict templates take no two of one role in a row.
+    """
+    is_native = request.call_form is ToolCallFormat.NATIVE
+    shown = messages if request.sees else tuple(map(_without_pictures, messages))
     written: list[dict[str, object]] = []
-    results: list[Message] = []
-    for message in _with_example(messages if request.sees else tuple(map(_without_pictures, messages)), request):
-        if message.role is Role.TOOL:
-            results.append(message)
-            continue
-        written += write(results, request)
-        results = []
-        written += write([message], request)
-    return written + write(results, request)
+    for is_result, group in groupby(_with_example(shown, request), key=lambda message: message.role is Role.TOOL):
+        some = list(group)
+        images = tuple(image for message in some for image in message.images) if is_result else ()
+        if is_native or not is_result:
+            written += [wire_message(message) if is_native else _as_text(message, request) for message in some]
+        if images or (is_result and not is_native):
+            text = _SHOWN if is_native else results_text(some)
+            written.append(wire_message(Message(Role.USER, text, images=images)))
+    return written
 
 
 def _with_example(messages: Sequence[Message], request: ModelRequest) -> Sequence[Message]:
@@ -233,27 +239,6 @@ def _with_example(messages: Sequence[Message], request: ModelRequest) -> Sequenc
     if not request.shows_example or not messages or messages[0].role is not Role.SYSTEM:
         return messages
     return [messages[0], *worked_example(request.tools), *messages[1:]]
-
-
-def _natively(messages: Sequence[Message], _: ModelRequest) -> list[dict[str, object]]:
-    """Return messages for a server that knows calls; a result can hold no picture, so what results show comes behind them."""
-    written = [wire_message(message) for message in messages]
-    shown = tuple(image for message in messages if message.role is Role.TOOL for image in message.images)
-    return [*written, wire_message(Message(Role.USER, _SHOWN, images=shown))] if shown else written
-
-
-def _as_words(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:
-    """Return messages for a server that knows no calls.
-
-    The results of one answer's calls are one message: strict templates take no two of one role in a row.
-    """
-    if not messages:
-        return []
-    first = messages[0]
-    if first.role is Role.TOOL:
-        images = tuple(image for message in messages for image in message.images)
-        return [wire_message(Message(Role.USER, results_text(messages), images=images))]
-    return [_as_text(first, request)]
 
 
 def _without_pictures(message: Message) -> Message:
