@@ -12,7 +12,6 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import TokenCounter, Toolbox
 from lmtui.core.prompt_parts import PromptSource
-from lmtui.core.skills import Skills
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust, TrustItem, check_shown
 from lmtui.features.service import FeatureHost, SessionServices, Workspace, WorkspaceFeature
@@ -82,8 +81,6 @@ class WorkspaceFeatures:
         services = Offers(session_id)
         if (guide := self.extensions.get(PromptSource)) is not None:
             services.add(PromptSource, guide)
-        if (skills := self.extensions.get(Skills)) is not None:
-            services.add(Skills, skills)
         session = SessionServices(session_id, config, own, own, services)
         for each in self._all:
             each.equip(session, sandbox)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 from lmtui.core.remote_marks import in_thread, open_to_network
 from lmtui.core.sanitize import sanitize_line
@@ -176,42 +175,6 @@ class SkillsInUse(Protocol):
         """Ask whether a function of a file may become a tool, behind the running turn."""
 
 
-_PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
-
-
-def skill_state(skill: Skill, in_use: Sequence[str] = ()) -> str:
-    """Return where a skill is, with its prices: in each request, and once it is read."""
-    if skill.state is SkillState.READY:
-        now = "in use; " if skill.name in in_use else ""
-        return f"{now}{skill.tokens:,} tokens told, {skill.body_tokens:,} read"
-    return str(skill.state)
-
-
-def skill_facts(skill: Skill) -> tuple[str, ...]:
-    """Return what there is to know of a skill, a line each."""
-    allowed = f"only these tools while it is in use: {', '.join(skill.allowed) or 'none'}" if skill.allowed is not None else ""
-    needs_yes = skill.state in (SkillState.WAITING, SkillState.REFUSED)
-    way_out = "It holds once you trust it: /trust, or `lmtui config trust`" if needs_yes else ""
-    lines = (skill.description, f"from {skill.place}", allowed, way_out, skill.problem, *skill.warnings)
-    return tuple(sanitize_line(line) for line in lines if line)
-
-
-def tool_facts(tool: PromotedTool) -> tuple[str, ...]:
-    """Return what there is to know of a promoted tool, a line each."""
-    lines = (tool.description, f"{tool.function} of {tool.origin}, as it was when you said yes", tool.problem)
-    return tuple(sanitize_line(line) for line in lines if line)
-
-
-def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], in_use: Sequence[str] = ()) -> list[str]:
-    """Return all of them as plain lines."""
-    lines: list[str] = []
-    for skill in skills:
-        lines += [f"{skill.name}: {skill.source}, {skill_state(skill, in_use)}", *(f"  {line}" for line in skill_facts(skill))]
-    for tool in tools:
-        lines += [f"{tool.name}: a tool, {tool.tokens:,} tokens", *(f"  {line}" for line in tool_facts(tool))]
-    return lines or ["No skills here."]
-
-
 def skill_event_words(event: SkillUsed | SkillEnded) -> str:
     """Return that a skill is in use, and what it leaves to be called, or that it is over, in a line."""
     if isinstance(event, SkillEnded):
@@ -220,21 +183,3 @@ def skill_event_words(event: SkillUsed | SkillEnded) -> str:
     until = f", until {SKILL_OFF}" if event.stays else ", until the turn ends" if event.is_limited else ""
     limits = f" only with {', '.join(event.allowed) or 'no tools'}" if event.is_limited else ""
     return sanitize_line(f"skill {event.skill} ({event.source}){until}{limits}")
-
-
-def skill_call(argument: str) -> tuple[str, str]:
-    """Return the name and the words of what follows `/skill`."""
-    name, _, words = argument.strip().partition(" ")
-    return name, words.strip()
-
-
-def promote_call(argument: str) -> tuple[str, str, str]:
-    """Return file, function and name of what follows `/promote`.
-
-    Raises:
-        UsageError: it is something else.
-    """
-    parts = argument.split()
-    if len(parts) not in (2, 3):
-        raise UsageError("which function of which file should become a tool?", _PROMOTE_FORM)
-    return parts[0].removeprefix("@"), parts[1], parts[2] if len(parts) == 3 else ""

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from lmtui.commands.command import Begin, Command, CommandContext, OpenView, Output, Result, Scope
 from lmtui.commands.session_commands import SCREEN
 from lmtui.core.errors import UsageError
-from lmtui.core.skills import OFF, Skills, promote_call, skill_call, skill_lines
+from lmtui.core.sanitize import sanitize_line
+from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState
 
 SCOPE = "skills"
+_PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 
 
 async def use_skill(context: CommandContext, argument: str) -> Result:
     """List the skills, have one followed, or end those in use."""
     skills = context.host.extensions[Skills]
-    name, words = skill_call(argument)
+    name, _, words = (part.strip() for part in argument.strip().partition(" "))
     in_use = context.active.skills.in_use if context.active is not None else ()
     if name.lower() == OFF:
         return _end(context, words, in_use)
@@ -39,8 +41,44 @@ def _end(context: CommandContext, name: str, in_use: Sequence[str]) -> Output:
 
 async def promote(_context: CommandContext, argument: str) -> Begin:
     """Ask whether a Python function may become a tool."""
-    path, function, name = promote_call(argument)
+    parts = argument.split()
+    if len(parts) not in (2, 3):
+        raise UsageError("which function of which file should become a tool?", _PROMOTE_FORM)
+    path, function, name = parts[0].removeprefix("@"), parts[1], "".join(parts[2:])
     return Begin(lambda session: session.skills.promote(path, function, name))
+
+
+def skill_state(skill: Skill, in_use: Sequence[str] = ()) -> str:
+    """Return where a skill is, with its prices: in each request, and once it is read."""
+    if skill.state is SkillState.READY:
+        now = "in use; " if skill.name in in_use else ""
+        return f"{now}{skill.tokens:,} tokens told, {skill.body_tokens:,} read"
+    return str(skill.state)
+
+
+def skill_facts(skill: Skill) -> tuple[str, ...]:
+    """Return what there is to know of a skill, a line each."""
+    allowed = f"only these tools while it is in use: {', '.join(skill.allowed) or 'none'}" if skill.allowed is not None else ""
+    needs_yes = skill.state in (SkillState.WAITING, SkillState.REFUSED)
+    way_out = "It holds once you trust it: /trust, or `lmtui config trust`" if needs_yes else ""
+    lines = (skill.description, f"from {skill.place}", allowed, way_out, skill.problem, *skill.warnings)
+    return tuple(sanitize_line(line) for line in lines if line)
+
+
+def tool_facts(tool: PromotedTool) -> tuple[str, ...]:
+    """Return what there is to know of a promoted tool, a line each."""
+    lines = (tool.description, f"{tool.function} of {tool.origin}, as it was when you said yes", tool.problem)
+    return tuple(sanitize_line(line) for line in lines if line)
+
+
+def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool], in_use: Sequence[str] = ()) -> list[str]:
+    """Return all of them as plain lines."""
+    lines: list[str] = []
+    for skill in skills:
+        lines += [f"{skill.name}: {skill.source}, {skill_state(skill, in_use)}", *(f"  {line}" for line in skill_facts(skill))]
+    for tool in tools:
+        lines += [f"{tool.name}: a tool, {tool.tokens:,} tokens", *(f"  {line}" for line in tool_facts(tool))]
+    return lines or ["No skills here."]
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -10,8 +10,8 @@ from textual.binding import BindingType
 
 from lmtui.core.errors import ToolError
 from lmtui.core.sanitize import sanitize, sanitize_line
-from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState, skill_facts, skill_state, tool_facts
-from lmtui.features.skills.commands import SCOPE
+from lmtui.core.skills import OFF, PromotedTool, Skill, Skills, SkillState
+from lmtui.features.skills.commands import SCOPE, skill_facts, skill_state, tool_facts
 from lmtui.tui.commands import Command, Scope, bindings
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.styled_text import Line, Span, StyleRole, fit, pad

@@ -72,8 +72,9 @@ class SkillsService(WorkspaceFeature):
         _ = await asyncio.to_thread(self._shelf.promoted)
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
-        """Add the promoted tools, and the sub-agents by their names."""
+        """Add the skills, the promoted tools, and the sub-agents by their names."""
         del sandbox
+        session.features.add(Skills, self._shelf)
         toolbox = SkillToolbox(AgentToolbox(session.toolbox, self._agents), self._shelf.tools)
         session.toolbox = self._toolboxes[session.session_id] = toolbox
 

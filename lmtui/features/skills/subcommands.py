@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from lmtui.command_line import Parser, make_parser, say, with_report
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.sanitize import sanitize
-from lmtui.core.skills import PromotedTool, Skill, SkillState, skill_facts, skill_state, tool_facts
+from lmtui.core.skills import PromotedTool, Skill, SkillState
 from lmtui.features.service import CommandCall
+from lmtui.features.skills.commands import skill_facts, skill_state, tool_facts
 from lmtui.features.skills.service import shelf_of
 from lmtui.features.skills.shelf import SkillShelf
 
