@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 import math
 import re
@@ -15,7 +16,7 @@ import sys
 import time
 import uuid
 from array import array
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,17 +44,16 @@ if TYPE_CHECKING:
 _MOST_IN_A_ROW = 8
 
 
-@contextlib.contextmanager
-def _without_aiohttp() -> Iterator[None]:
-    """Keep the SDK from loading a second transport that lmtui does not use: 10 MB and 0.1 s."""
-    hides = "openai" not in sys.modules and "aiohttp" not in sys.modules
+def _load_sdk() -> None:
+    """Load the SDK without a second transport that lmtui does not use: 10 MB and 0.1 s."""
+    hides = {"openai", "aiohttp"}.isdisjoint(sys.modules)
     if hides:
         sys.modules["aiohttp"] = cast("ModuleType", None)  # makes the import fail
     try:
-        yield
+        importlib.import_module("openai")
     finally:
         if hides:
-            _ = sys.modules.pop("aiohttp", None)
+            del sys.modules["aiohttp"]
 
 
 @dataclass(slots=True, eq=False)
@@ -366,10 +366,10 @@ class OpenAICompatible:
             await response.aclose()
 
     async def _open(self, body: bytes, model: str, path: str) -> httpx2.Response:
+        _load_sdk()
         import httpx2  # noqa: PLC0415  (half a second of imports belongs to the first request, not to start-up)
+        import openai  # noqa: PLC0415
 
-        with _without_aiohttp():
-            import openai  # noqa: PLC0415
         try:
             stream: openai.AsyncStream[object] = await self._sdk().post(
                 path,
@@ -420,9 +420,7 @@ class OpenAICompatible:
     def _sdk(self) -> openai.AsyncOpenAI:
         if self._client is None:
             import httpx2  # noqa: PLC0415
-
-            with _without_aiohttp():
-                import openai  # noqa: PLC0415
+            import openai  # noqa: PLC0415
 
             timeout = httpx2.Timeout(None, connect=10.0, write=60.0)
             self._client = openai.AsyncOpenAI(

@@ -202,7 +202,6 @@ def _command(text: str, words: list[Word]) -> SimpleCommand:
 
 _MAX_NODES = 1500
 _PARSING = threading.Lock()
-_COMMANDS = ("command", "declaration_command", "unset_command")
 _WORDS = ("word", "number", "raw_string", "string", "concatenation")
 _QUOTE = re.compile(r"['\"\\]")
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\\n|\\(.)", re.DOTALL)
