@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from lmtui.core.checks import Checks
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import Hooks
@@ -42,7 +43,6 @@ from lmtui.core.ports import (
     Sandbox,
     Snapshot,
 )
-from lmtui.core.project_checks import Checks
 from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.roles import Roles
 from lmtui.core.sanitize import Redactor

@@ -19,10 +19,10 @@ from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
+from lmtui.core.checks import CheckOutcome, CheckRan
 from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import KeptChanges, Policy
-from lmtui.core.project_checks import CheckOutcome, CheckRan
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session

@@ -33,6 +33,7 @@ from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
+from lmtui.core.checks import Checks
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent, Hooks
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
@@ -40,7 +41,6 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import Notes, Policy, SessionLog
 from lmtui.core.programs import Interpreter
-from lmtui.core.project_checks import Checks
 from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor

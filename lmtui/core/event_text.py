@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
 from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
+from lmtui.core.checks import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
 from lmtui.core.hooks import HookRan, hook_words
@@ -22,7 +23,6 @@ from lmtui.core.model_events import (
     ToolSetChanged,
 )
 from lmtui.core.plan_mode import plan_event_words
-from lmtui.core.project_checks import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.prompt_parts import PromptPartsRead, parts_words
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.core.sessions import Calls

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lmtui.core.budgets import Budgets
+from lmtui.core.checks import Goals
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.offers import Offered
 from lmtui.core.permissions.rules import GrantScope, Mode, Rule
 from lmtui.core.plan_mode import PlanApprovals
-from lmtui.core.project_checks import Goals
 from lmtui.core.prompt_text import PromptsInUse
 from lmtui.core.remote_marks import in_thread, kept_back, mirrored, open_to_network
 from lmtui.core.roles import ModelRole, Roles

@@ -15,6 +15,7 @@ from typing import Any
 
 from lmtui.core import events
 from lmtui.core.agent_events import Wait
+from lmtui.core.checks import VerificationTracker
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
 from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
@@ -25,7 +26,6 @@ from lmtui.core.permissions.rules import Effect, FileEffect, Mode, Rule, traits_
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, SessionLog, Toolbox
-from lmtui.core.project_checks import VerificationTracker
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import ModelLoader

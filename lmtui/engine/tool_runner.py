@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
+from lmtui.core.checks import Rung
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError, ToolError
 from lmtui.core.events import Level, Notice, Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
 from lmtui.core.permissions.rules import Access, Decision, FileEffect, Verdict, traits_of
 from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, ToolResult
-from lmtui.core.project_checks import Rung
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
 from lmtui.engine import trial

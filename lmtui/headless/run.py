@@ -26,13 +26,13 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
+from lmtui.core.checks import GoalChanged, GoalState
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words, saved_patch
 from lmtui.core.messages import Image
 from lmtui.core.model_events import Swaps, swaps_of
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan_mode import grant_lines, proposal_lines
-from lmtui.core.project_checks import GoalChanged, GoalState
 from lmtui.core.prompt_text import AS_WORDS, slash_call
 from lmtui.core.sanitize import pluralize, sanitize, sanitize_line, sanitize_path
 from lmtui.core.sessions import AnswerForm, Session, SessionHost

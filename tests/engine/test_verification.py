@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.events import FilesChanged, Notice, TurnReason, TurnStarted
-from lmtui.core.messages import StreamChunk
-from lmtui.core.model_events import Reminder
-from lmtui.core.permissions.rules import Effect, Mode, Rule
-from lmtui.core.ports import Sandbox
-from lmtui.core.project_checks import (
+from lmtui.core.checks import (
     Ask,
     CheckOutcome,
     CheckPolicy,
@@ -31,6 +26,11 @@ from lmtui.core.project_checks import (
     VerificationTracker,
     verification_words,
 )
+from lmtui.core.events import FilesChanged, Notice, TurnReason, TurnStarted
+from lmtui.core.messages import StreamChunk
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.rules import Effect, Mode, Rule
+from lmtui.core.ports import Sandbox
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.task_state import must_pass, new_files
 from lmtui.core.workspace import ExecResult

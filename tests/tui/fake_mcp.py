@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lmtui.core.checks import WorkspaceChecks
 from lmtui.core.folders import KnownProject, Projects
-from lmtui.core.project_checks import WorkspaceChecks
 from lmtui.core.prompt_parts import PromptParts, PromptSource
 from lmtui.core.prompt_text import PromptFiles
 from lmtui.core.sessions import SessionSearch

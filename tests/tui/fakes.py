@@ -12,12 +12,12 @@ from typing import Any
 
 from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
+from lmtui.core.checks import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.plan import Plan
-from lmtui.core.project_checks import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.sessions import AgentRunner, Answer, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.workspace import Changes, EffectPart, FileChange, FileChangeKind

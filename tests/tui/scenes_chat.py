@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lmtui.core import events
+from lmtui.core.checks import CheckOutcome, CheckRan, Rung
 from lmtui.core.events import CheckSummary, TurnEnded, TurnReason
 from lmtui.core.hooks import HookRan
-from lmtui.core.project_checks import CheckOutcome, CheckRan, Rung
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.driving import Driver
 from tests.tui.fakes import FakeSession, play_work

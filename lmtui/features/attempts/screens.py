@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from lmtui.core.checks import CheckOutcome, Rung
 from lmtui.core.errors import LmtuiError
-from lmtui.core.project_checks import CheckOutcome, Rung
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.workspace import EffectReview
 from lmtui.features.attempt_values import Attempt, AttemptState, WorkspaceAttempts, reason

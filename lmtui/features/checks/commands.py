@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Begin, Command, CommandContext, Output, Result, Scope
-from lmtui.core.errors import UsageError
-from lmtui.core.project_checks import (
+from lmtui.core.checks import (
     CheckEvent,
     CheckOutcome,
     CheckRan,
@@ -18,6 +17,7 @@ from lmtui.core.project_checks import (
     check_goal,
     check_words,
 )
+from lmtui.core.errors import UsageError
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session
 

@@ -8,12 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from lmtui.config import Config, load_config
-from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.events import Level, Notice, TurnStarted
-from lmtui.core.offers import Offers
-from lmtui.core.permissions.decide import decide
-from lmtui.core.permissions.rules import SETTINGS, Access, Mode, Rule, Verdict, exact_rule
-from lmtui.core.project_checks import (
+from lmtui.core.checks import (
     CheckEvent,
     CheckOutcome,
     CheckPolicy,
@@ -29,6 +24,11 @@ from lmtui.core.project_checks import (
     parse_profiles,
     wants_to_write,
 )
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.events import Level, Notice, TurnStarted
+from lmtui.core.offers import Offers
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.rules import SETTINGS, Access, Mode, Rule, Verdict, exact_rule
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.workspace import ExecResult
@@ -53,7 +53,7 @@ _NO_OVERLAY = (
 
 
 class WorkspaceCheckRunner(WorkspaceReader):
-    """Implements `core.project_checks.CheckRunner` without an agent: nothing that a command writes is kept.
+    """Implements `core.checks.CheckRunner` without an agent: nothing that a command writes is kept.
 
     Args:
         sandbox: of the workspace.
@@ -150,7 +150,7 @@ def _joined(commands: Mapping[str, str]) -> str:
 
 
 class ChecksService(WorkspaceFeature):
-    """Implements `core.project_checks.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
+    """Implements `core.checks.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)

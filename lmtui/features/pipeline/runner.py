@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lmtui.core.budgets import SessionBudget
+from lmtui.core.checks import Gate, Rung, bounded
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.core.events import Verified
 from lmtui.core.permissions.decide import decide
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Policy
-from lmtui.core.project_checks import Gate, Rung, bounded
 from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sanitize import pluralize, sanitize_path
 from lmtui.core.workspace import ExecResult

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
+from lmtui.core.checks import Rung, WorkspaceChecks
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Event, Level, Notice
 from lmtui.core.folders import KnownProject
@@ -24,7 +25,6 @@ from lmtui.core.offers import Offers
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Policy
-from lmtui.core.project_checks import Rung, WorkspaceChecks
 from lmtui.core.roles import ModelRole
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.subagents import SessionAgentRunner

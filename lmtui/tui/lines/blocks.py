@@ -13,10 +13,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
+from lmtui.core.checks import LATE, CheckOutcome, CheckRan
 from lmtui.core.errors import Fault
 from lmtui.core.events import Level, TurnEnded, TurnReason
 from lmtui.core.messages import ImageRef
-from lmtui.core.project_checks import LATE, CheckOutcome, CheckRan
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines

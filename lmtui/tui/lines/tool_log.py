@@ -13,9 +13,9 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core import events
+from lmtui.core.checks import CheckRan
 from lmtui.core.hooks import HookRan
 from lmtui.core.permissions.rules import Verdict
-from lmtui.core.project_checks import CheckRan
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds

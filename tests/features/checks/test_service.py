@@ -14,10 +14,10 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
+from lmtui.core.checks import CheckOutcome, Checks, Rung, WorkspaceChecks
 from lmtui.core.errors import UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, parse_rule
-from lmtui.core.project_checks import CheckOutcome, Checks, Rung, WorkspaceChecks
 from lmtui.core.workspace import ExecResult
 from lmtui.features.checks.commands import check_lines, list_checks, run_checks
 from lmtui.features.checks.service import ChecksService, WorkspaceCheckRunner
