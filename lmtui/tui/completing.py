@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lmtui.commands.command import CommandTable
 from lmtui.core.prompt_text import PromptFile, mention_text
@@ -21,13 +20,8 @@ _MOST_RESOURCES = 20
 _BEGUN = re.compile(r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]*)|(?P<plain>[^\s"\'`<>()\[\]{},;]*))\Z')
 
 
-class CompletionKind(StrEnum):
-    """What is completed."""
-
-    NAME = "name"
-    VALUE = "value"
-    PATH = "path"
-    PAST = "past"
+CompletionKind = Literal["name", "value", "path", "past"]
+"""Of a slash command, of what it takes, of a file or folder, of what was sent before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +74,7 @@ class Completing:
 
     def show(self, wanted: CompletionRequest | None, offers: Sequence[Offer]) -> None:
         """Offer these; the first is marked, but for an argument of which nothing is typed yet."""
-        is_hint = wanted is not None and wanted.kind is CompletionKind.VALUE and not wanted.query
+        is_hint = wanted is not None and wanted.kind == "value" and not wanted.query
         self.wanted, self.offers, self.marked = wanted, offers, -1 if is_hint or not offers else 0
 
     def move(self, step: int) -> None:
@@ -104,17 +98,17 @@ def wanted_at(text: str, row: int, column: int, commands: CommandTable) -> Compl
     """Return what is completed where the cursor is: a slash command, its argument or a path; None for other text."""
     if text.startswith("/") and "\n" not in text:
         if " " not in text:
-            return CompletionRequest(CompletionKind.NAME, text[1:], 0, 0, len(text))
+            return CompletionRequest("name", text[1:], 0, 0, len(text))
         call = commands.parse(text)
         if call is not None and call.command is not None and call.command.values:
             start = text.index(" ") + 1
-            return CompletionRequest(CompletionKind.VALUE, text[start:].strip(), 0, start, len(text), call.command.values)
+            return CompletionRequest("value", text[start:].strip(), 0, start, len(text), call.command.values)
     line = text.split("\n", row + 1)[row][:column]
     begun = _BEGUN.search(line)
     if begun is None:
         return None
     query = begun["quoted"] if begun["quoted"] is not None else begun["plain"]
-    return CompletionRequest(CompletionKind.PATH, query.removeprefix("./"), row, begun.start(), column)
+    return CompletionRequest("path", query.removeprefix("./"), row, begun.start(), column)
 
 
 def name_offers(query: str, commands: CommandTable, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:

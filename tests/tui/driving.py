@@ -62,7 +62,7 @@ class Driver:
 
     async def let_letter_count(self) -> None:
         """Wait until no letter waits for another one."""
-        await self.until(lambda: not getattr(self.app.screen, "is_holding", False))
+        await self.until(lambda: not getattr(getattr(self.app.screen, "letters", None), "is_holding", False))
 
     async def until_shown(self, text: str, selector: str = "") -> None:
         """Wait until a text is on screen; the lowest screens leave out what only explains."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
-from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.commands.work_commands import NO_CHANGES
@@ -14,7 +13,7 @@ from lmtui.core.permissions.rules import SOURCES, Rule
 from lmtui.core.sanitize import escape_invisible_line, pluralize, sanitize_line, sanitize_path
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import Changes, Files, Restoration
-from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.commands import Command, Scope, closing, command, first_key, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, join_roles, pad
@@ -51,7 +50,6 @@ Deny comes before ask, ask before allow, all of them before the mode."""
 class Rules(ListDialog[Rule | str, None]):
     """Lists the rules of a session by what they say."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES)]
     NAME, HEADING, SCOPE, CHOOSING = "rules", "Rules", Scope.RULES, ""
 
     def __init__(

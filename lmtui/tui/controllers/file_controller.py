@@ -19,31 +19,15 @@ from lmtui.tui.widgets.bars import Part
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 
-class OnFiles:
-    """What works on the workspace's files and their tree, once these are there."""
+class FileFilter:
+    """The filter of the tree."""
 
-    def __init__(self, workbench: WorkbenchApi) -> None:
-        self._workbench = workbench
-
-    @property
-    def _tree(self) -> FileTree:
-        return self._workbench.panes.files
-
-    @property
-    def _files(self) -> Files | None:
-        return self._workbench.sessions.host.files if self._workbench.sessions.host is not None else None
-
-
-class FileFilter(OnFiles):
-    """The filter of the tree; `work` runs a coroutine in a worker."""
-
-    def __init__(self, workbench: WorkbenchApi, work: Callable[[Awaitable[None]], None]) -> None:
-        super().__init__(workbench)
-        self._work = work
+    def __init__(self, workbench: WorkbenchApi, controller: FileController) -> None:
+        self._workbench, self._controller = workbench, controller
         self._line = AskLine("files-filter")
         self._index: FuzzyPaths | None = None
         self._words = ""
-        self._searches = LatestOnly[str](work, self._search)
+        self._searches = LatestOnly[str](controller.work, self._search)
 
     def forget_paths(self) -> None:
         """Read the files again when they are asked for next; what is being searched stays as it is."""
@@ -52,7 +36,7 @@ class FileFilter(OnFiles):
 
     async def open(self) -> None:
         """Show the line."""
-        tree = self._tree
+        tree = self._workbench.panes.files
         if self._line.parent is None:
             await self._workbench.panes.query_one("#files-pane").mount(self._line, before=tree)
         if self._workbench.pane != "files" and not tree.is_on_screen:
@@ -67,7 +51,7 @@ class FileFilter(OnFiles):
             move=tree.cursor.move,
         )
         if self._index is None:
-            self._work(self._read_paths())
+            self._controller.work(self._read_paths())
 
     async def find(self, words: str) -> None:
         """Show the line with words in it."""
@@ -85,8 +69,8 @@ class FileFilter(OnFiles):
         """Show the tree again, at the file that was marked last."""
         self._words = ""
         self._float(is_over=False)
-        self._tree.show_found("", None)
-        self._tree.focus()
+        self._workbench.panes.files.show_found("", None)
+        self._workbench.panes.files.focus()
         self._workbench.draw()
 
     def _float(self, *, is_over: bool) -> None:
@@ -94,7 +78,7 @@ class FileFilter(OnFiles):
         self._workbench.panes.place_columns()
 
     async def _read_paths(self) -> None:
-        files = self._files
+        files = self._controller.files
         if files is None:
             return
         try:
@@ -113,12 +97,12 @@ class FileFilter(OnFiles):
         if index is None or not line.is_open:
             return
         if not text.strip():
-            self._tree.show_found("", None)
+            self._workbench.panes.files.show_found("", None)
             self._draw_count(None, len(index.paths))
             return
         found, total = await asyncio.to_thread(index.search, text)
         if not self._searches.is_stale and line.is_open:
-            self._tree.show_found(text, found)
+            self._workbench.panes.files.show_found(text, found)
             self._draw_count(total, len(index.paths))
 
     def _draw_count(self, found: int | None, total: int) -> None:
@@ -145,13 +129,13 @@ def branch_of(folder: Path) -> str:
     return text.strip().removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else text[:8].strip()
 
 
-class FileController(OnFiles):
+class FileController:
     """Answers the commands of the files and keeps the tree as the disk is."""
 
     def __init__(self, workbench: WorkbenchApi) -> None:
-        super().__init__(workbench)
-        self._filter = FileFilter(workbench, self._work)
-        self._git = LatestOnly[None](self._work, self._read_git)
+        self._workbench = workbench
+        self._filter = FileFilter(workbench, self)
+        self._git = LatestOnly[None](self.work, self._read_git)
         self._problem = self._last_path = ""
         self._end: Callable[[], None] = lambda: None
 
@@ -167,9 +151,18 @@ class FileController(OnFiles):
 
     # -- the tree as the disk is ----------------------------------------------------------------------------------------
 
+    @property
+    def _tree(self) -> FileTree:
+        return self._workbench.panes.files
+
+    @property
+    def files(self) -> Files | None:
+        """Return the workspace's files, once there is a host."""
+        return self._workbench.sessions.host.files if self._workbench.sessions.host is not None else None
+
     def start(self) -> None:
         """Follow the files from now on: the host is there."""
-        tree, files = self._tree, self._files
+        tree, files = self._tree, self.files
         if files is not None:
             self._end()
             self._end = files.changed(self._changed)
@@ -179,7 +172,7 @@ class FileController(OnFiles):
 
     def load(self, path: str) -> None:
         """List a folder for the tree."""
-        self._work(self._load(path))
+        self.work(self._load(path))
 
     def step_ended(self) -> None:
         """Look again at what nobody tells of while folders are not watched."""
@@ -191,7 +184,8 @@ class FileController(OnFiles):
         """Read git's states; once more at the end where they were asked for meanwhile."""
         self._git.want(None)
 
-    def _work(self, work: Awaitable[None]) -> None:
+    def work(self, work: Awaitable[None]) -> None:
+        """Run a coroutine in a worker."""
         self._workbench.app.run_worker(work, group=_GROUP)
 
     def _changed(self, change: FoldersChanged) -> None:
@@ -207,12 +201,12 @@ class FileController(OnFiles):
             self.read_git()
 
     def _focus_changed(self, has_focus: bool) -> None:
-        if has_focus and self._files is not None:
+        if has_focus and self.files is not None:
             self.step_ended()
             self.read_git()
 
     async def _load(self, path: str) -> None:
-        tree, files = self._tree, self._files
+        tree, files = self._tree, self.files
         if files is None:
             return
         try:
@@ -226,7 +220,7 @@ class FileController(OnFiles):
         files.watch(tree.open_folders)
 
     async def _read_git(self, _: None) -> None:
-        tree, files = self._tree, self._files
+        tree, files = self._tree, self.files
         if files is None:
             return
         active = self._workbench.active
@@ -293,13 +287,13 @@ class FileController(OnFiles):
     async def _edit(self) -> None:
         marked = self._tree.current
         if marked is not None and marked.kind != "dir":
-            self._work(self._edit_file(marked.path))
+            self.work(self._edit_file(marked.path))
 
     async def _edit_file(self, path: str) -> None:
-        if self._files is None:
+        if self.files is None:
             return
         try:
-            real = await self._files.real_path(path)
+            real = await self.files.real_path(path)
         except LmtuiError as error:
             self._workbench.say(error.full_text(), "warning")
             return

@@ -207,8 +207,18 @@ class PaneController:
         if self._filter.parent is None:
             await panes.log_pane.mount(self._filter, after=0)
         log = panes.current.log
+
+        def filtered(text: str) -> None:
+            if not text.strip():
+                self._filter.close()
+            log.focus()
+
+        def given_up() -> None:
+            self._narrow("")
+            log.focus()
+
         what = "words  tool:  agent:  state:"
-        self._filter.ask(what, self._filtered, self._end_filter, typed=self._narrow, move=log.cursor.move)
+        self._filter.ask(what, filtered, given_up, typed=self._narrow, move=log.cursor.move)
 
     def _narrow(self, text: str) -> None:
         """Narrow the log down to what was typed."""
@@ -216,22 +226,6 @@ class PaneController:
         if panes.current is not None:
             panes.current.log.narrow(text)
             panes.draw_titles()
-
-    def _filtered(self, text: str) -> None:
-        """Go to the log; an empty filter is put away."""
-        if not text.strip():
-            self._filter.close()
-        self._focus_log()
-
-    def _end_filter(self) -> None:
-        """Show all of the log again."""
-        self._narrow("")
-        self._focus_log()
-
-    def _focus_log(self) -> None:
-        panes = self._workbench.panes
-        if panes.current is not None:
-            panes.current.log.focus()
 
     # -- a call in the side pane ----------------------------------------------------------------------------------------
 

@@ -116,10 +116,6 @@ class PlanQuestion(Question[PlanAnswer | None]):
             "plan.reject": self._reject,
         }
 
-    def leave_to_type(self) -> None:
-        """Make room for words."""
-        self.close()
-
     def _answer_yes(self, rules: tuple[str, ...]) -> None:
         edited = self._edited
         self._answer(lambda plans: plans.approve(self.asked.proposal_id, edited, rules=rules))

@@ -27,7 +27,7 @@ from lmtui.core.tool_servers import ToolServers
 from lmtui.core.workspace import GitState
 from lmtui.paths import theme_files, without_keys
 from lmtui.tui import themes
-from lmtui.tui.completing import PROMPT_FILES, CompletionKind, CompletionRequest, path_offer, prompt_values, resource_offers
+from lmtui.tui.completing import PROMPT_FILES, CompletionRequest, path_offer, prompt_values, resource_offers
 from lmtui.tui.controllers.send_controller import DraftController, Sending
 from lmtui.tui.editor import edit_text
 from lmtui.tui.path_index import FuzzyPaths, offered_paths, with_folders
@@ -328,5 +328,5 @@ class PromptController:
         """Take note that the text changed."""
         self.drafts.changed()
         wanted = self._workbench.prompt.completing.wanted
-        if wanted is not None and wanted.kind is CompletionKind.VALUE and wanted.source == "models":
+        if wanted is not None and wanted.kind == "value" and wanted.source == "models":
             self._workbench.app.screen.run_worker(self.completion.models_wanted(), group="models", exclusive=True)

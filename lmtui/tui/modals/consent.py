@@ -122,6 +122,7 @@ class Question(Generic[Result]):
 
     def leave_to_type(self) -> None:
         """Close the dialog because the user types text."""
+        self.close()
 
     def paste(self, text: str) -> bool:
         """Take a pasted text; False where it belongs to nothing."""
@@ -503,11 +504,6 @@ class ConsentDialog(ModalScreen[Result]):
     def choose_afresh(self) -> None:
         """Choose again what the question prefers."""
         self._picked = ""
-
-    @property
-    def is_holding(self) -> bool:
-        """Tell whether a letter waits to be the only one."""
-        return self.letters.is_holding
 
     @property
     def is_awake(self) -> bool:

@@ -149,6 +149,11 @@ class ListDialog(VeiledScreen[Result], Generic[Row, Result]):
     FILTER: ClassVar[str] = ""
     FILTERS_AT_ONCE: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:  # Any: what a class statement may say
+        if "SCOPE" in vars(cls) and "BINDINGS" not in vars(cls):
+            cls.BINDINGS = bindings(cls.SCOPE)
+        super().__init_subclass__(**kwargs)
+
     def __init__(self, heading: str = "") -> None:
         super().__init__()
         self.table = Table(self.line, self.key, can_mark=lambda row: bool(self.key(row)))

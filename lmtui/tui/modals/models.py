@@ -10,9 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import ClassVar
 
-from textual.binding import BindingType
 from textual.content import Content
 from textual.worker import Worker
 
@@ -31,7 +29,7 @@ from lmtui.core.servers import (
     profile_details,
 )
 from lmtui.core.sessions import SessionHost
-from lmtui.tui.commands import Command, Scope, bindings
+from lmtui.tui.commands import Command, Scope
 from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.model_rows import ModelRow, count_text, head_row, list_row, with_pool
@@ -64,7 +62,6 @@ _WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 class Models(ListDialog[ModelRow, ModelId | None]):
     """Lists servers and models; what is loaded continues when the list is left."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.MODELS)]
     NAME, HEADING, SCOPE, CHOOSING = "models", "Models", Scope.MODELS, "use"
     FILTER = "Type to filter"
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual.binding import BindingType
 from textual.screen import Screen
 
 from lmtui.core.errors import LmtuiError
@@ -22,7 +21,7 @@ from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Session, SettingRow, SettingsControls
 from lmtui.core.window import WindowItem, WindowPart
-from lmtui.tui.commands import Command, Scope, bindings
+from lmtui.tui.commands import Command, Scope
 from lmtui.tui.lines.styled_text import Line, StyleRole, fit, fit_middle, pad
 from lmtui.tui.modals.list_dialog import ListDialog, shown_group
 from lmtui.tui.modals.picker import WIDE_ROW, AskText, Picker
@@ -336,7 +335,6 @@ FIXED = "Only results and what came with your messages can be folded, left out o
 class WindowScreen(Grouped):
     """Shows each part of the next request and lets single ones be folded, left out, brought back and pinned."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONTEXT)]
     NAME, HEADING, SCOPE, CHOOSING = "window", "Context", Scope.CONTEXT, "group"
 
     def __init__(self, session: Session, state: SessionState) -> None:
@@ -418,7 +416,6 @@ HIGHER = ("flag", "environment", ".env", ".lmagent")
 class SettingsScreen(ListDialog[SettingRow, None]):
     """Lists the settings and changes them; calls `changed` with each one that was changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SETTINGS)]
     NAME, HEADING, SCOPE, CHOOSING = "settings", "Settings", Scope.SETTINGS, "change"
     FILTER, FILTERS_AT_ONCE = "Type to filter", True
 

@@ -7,10 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
@@ -20,7 +19,7 @@ from lmtui.core.plan import TodoStatus
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import SessionHost, SessionSearch, SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.commands import Command, Scope, bindings
+from lmtui.tui.commands import Command, Scope
 from lmtui.tui.lines.styled_text import Line, Span, fit, pad, plain, restyle
 from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
@@ -182,7 +181,6 @@ async def sessions_like(host: SessionHost, words: str, found: Mapping[str, Sessi
 class Switcher(ListDialog[SessionSummary, str | None]):
     """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it continues."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SWITCHER)]
     NAME, HEADING, SCOPE, CHOOSING = "switcher", "Sessions", Scope.SWITCHER, "open"
     FILTER = "Search titles and messages"
 

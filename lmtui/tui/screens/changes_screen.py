@@ -153,12 +153,8 @@ class ChangeView(Enum):
     GIT = "against the last commit, by file"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The rows of a view, and the changes that its counts are about."""
-
-    rows: list[StepRow]
-    total: Sequence[FileChange]
+Listed = tuple[list[StepRow], Sequence[FileChange]]
+"""The rows of a list of changes, and all that changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,22 +176,22 @@ class ChangeSources:
         """
         if view is ChangeView.GIT:
             against = await self.files.git_changes() if self.files is not None else ()
-            return Listed(rows_by_file(against), against)
+            return rows_by_file(against), against
         if self.changes is None:
             return self.recorded_only()
         total = await self.changes.total()
         if view is ChangeView.SESSION:
-            return Listed(rows_by_file(total), total)
+            return rows_by_file(total), total
         if view is ChangeView.TURNS:
             changed = {step.turn_id for step in self.changes.steps()}
             turns = [(turn, await self.changes.of_turn(turn.id)) for turn in self.turns if turn.id in changed]
-            return Listed(rows_by_turn(turns), total)
-        return Listed(rows_by_step(self.changes.steps()), total)
+            return rows_by_turn(turns), total
+        return rows_by_step(self.changes.steps()), total
 
     def recorded_only(self) -> Listed:
         """Return what events recorded: all there is where nothing else can be had."""
         total = tuple(self.recorded.values())
-        return Listed(rows_by_step(self.changes.steps()) if self.changes is not None else rows_by_file(total), total)
+        return rows_by_step(self.changes.steps()) if self.changes is not None else rows_by_file(total), total
 
     def is_newest_turn(self, rows: Sequence[StepRow]) -> bool:
         """Tell whether the first of some rows is the newest turn."""
@@ -450,18 +446,17 @@ class ChangesScreen(BesideChat):
         view = self._view
         self._sources = self._read()
         try:
-            listed = await self._sources.listed(view)
+            rows, total = await self._sources.listed(view)
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
-            listed = Listed([], ()) if view is ChangeView.GIT else self._sources.recorded_only()
-        total = listed.total
+            rows, total = ([], ()) if view is ChangeView.GIT else self._sources.recorded_only()
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
         files = fit_path(sanitize_path(total[0].path), NAME_CELLS) if len(total) == 1 else pluralize(len(total), "file")
         self._counts = f"{files}  +{added} {MINUS}{removed}"
         if self._path:
-            self._list.cursor.row = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
+            self._list.cursor.row = next((at for at, row in enumerate(rows) if row.path == self._path), 0)
         self._list.empty_text = "No file was changed."
-        self._list.show(listed.rows)
+        self._list.show(rows)
         self.draw_head()
 
     def draw_head(self) -> None:

@@ -22,7 +22,6 @@ from lmtui.core.messages import Image
 from lmtui.tui.completing import (
     PROMPT_FILES,
     Completing,
-    CompletionKind,
     CompletionRequest,
     Offer,
     name_offers,
@@ -167,7 +166,7 @@ class Completions(Static):
             return
         first = max(0, min(marked - MAX_SHOWN + 1, len(offers) - MAX_SHOWN))
         shown = offers[first : first + MAX_SHOWN]
-        is_path = completing.wanted is not None and completing.wanted.kind is CompletionKind.PATH
+        is_path = completing.wanted is not None and completing.wanted.kind == "path"
         width = self.app.size.width - MARGIN_CELLS
         longest = max(len(offer.label) for offer in shown) + GAP_CELLS
         cells = (
@@ -296,7 +295,7 @@ class Prompt(TokenArea):
         line = self.document.get_line(wanted.row) if wanted is not None and wanted.row < self.document.line_count else ""
         if wanted is not None and offer is not None and not completing.is_typed_whole(line):
             self._accept(wanted, offer)
-            if offer.goes_on or wanted.kind in (CompletionKind.PATH, CompletionKind.PAST):
+            if offer.goes_on or wanted.kind in ("path", "past"):
                 return
         self._send(is_now=False)
 
@@ -383,16 +382,16 @@ class Prompt(TokenArea):
             return
         self._completed_text = text
         if self._searched_from is not None:
-            wanted = CompletionRequest(CompletionKind.PAST, text)
+            wanted = CompletionRequest("past", text)
             self.offer(wanted, past_offers(self.history_texts.search(text)))
             return
         wanted_now = wanted_at(text, *self.cursor_location, self.completing.commands)
         match wanted_now:
-            case CompletionRequest(kind=CompletionKind.NAME, query=query):
+            case CompletionRequest(kind="name", query=query):
                 self.offer(
                     wanted_now, name_offers(query, self.completing.commands, self.completing.values.get(PROMPT_FILES, ()))
                 )
-            case CompletionRequest(kind=CompletionKind.VALUE, query=query, source=source):
+            case CompletionRequest(kind="value", query=query, source=source):
                 self.offer(wanted_now, value_offers(query, self.completing.values.get(source, ())))
             case CompletionRequest():
                 self.completing.wanted = wanted_now
@@ -402,8 +401,8 @@ class Prompt(TokenArea):
 
     def offer(self, wanted: CompletionRequest, offers: Sequence[Offer]) -> None:
         """Show what fits, unless something else is wanted by now."""
-        is_late = wanted.kind is CompletionKind.PATH and wanted != self.completing.wanted
-        if not is_late and (offers or self.completing.is_open or wanted.kind is CompletionKind.PAST):
+        is_late = wanted.kind == "path" and wanted != self.completing.wanted
+        if not is_late and (offers or self.completing.is_open or wanted.kind == "past"):
             self.completing.show(wanted, offers)
             self.post_message(self.Completions(self.completing))
 
@@ -426,14 +425,14 @@ class Prompt(TokenArea):
 
     def _accept(self, wanted: CompletionRequest, offer: Offer) -> None:
         self._searched_from = None
-        if wanted.kind is CompletionKind.PAST:
+        if wanted.kind == "past":
             index = self.completing.offers.index(offer)
             found = self.history_texts.search(wanted.query)[index]
             self.close_completions()
             self._completed_text = found
             self.replace_text(found)
             return
-        text = offer.text if offer.goes_on or wanted.kind is not CompletionKind.PATH else f"{offer.text} "
+        text = offer.text if offer.goes_on or wanted.kind != "path" else f"{offer.text} "
         self.replace(text, (wanted.row, wanted.start), (wanted.row, wanted.end))
         self.move_cursor((wanted.row, wanted.start + len(text)))
         if not offer.goes_on:

@@ -107,7 +107,7 @@ def test_hunks_to_choose_are_those_that_are_applied_and_hide_nothing(
         assert [line for hunk in fine.hunks for line in hunk.lines] == [line for hunk in patch.hunks for line in hunk.lines]
         assert len(fine.hunks) == hunk_count(was, is_now)
         for number, hunk in enumerate(fine.hunks):
-            applied = accept("a.txt", was, is_now, {number}).text
+            applied, _ = accept("a.txt", was, is_now, {number})
             (only,) = parse_patch(describe_change("a.txt", was, applied).diff)
             assert only.added == hunk.counts[0]
             assert only.removed == hunk.counts[1]
