@@ -528,6 +528,7 @@ class Rig:
         memory: Any = None,
     ) -> None:
         clock = self.clock = Ticking()
+        notes = memory and Notes(memory.recall)
         self.provider = provider
         self.sandbox = sandbox or FakeSandbox()
         self.log = log or MemoryLog()
@@ -558,15 +559,7 @@ class Rig:
                 asks_for_summaries=asks_for_summaries,
                 has_spare_slot=has_spare_slot,
             ),
-            features=offers(
-                {
-                    PromptSource: guide,
-                    Skills: skills,
-                    Hooks: hooks,
-                    Checks: checks,
-                    Notes: memory and Notes(memory.recall),
-                }
-            ),
+            features=offers({PromptSource: guide, Skills: skills, Hooks: hooks, Checks: checks, Notes: notes}),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)
