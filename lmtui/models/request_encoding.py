@@ -217,8 +217,8 @@ def _joined(first: object, second: object) -> object:
 def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:
     """Return messages as servers take them, in the request's form of calls.
 
-    A result can hold no picture, so what results show comes behind them; without calls of its own,
-    the results of one answer are one message: strict templates take no two of one role in a row.
+    A result can hold no picture, so what results show comes behind them.  For a server that knows no
+    calls the results of one answer are one message: strict templates take no two of one role in a row.
     """
     is_native = request.call_form is ToolCallFormat.NATIVE
     shown = messages if request.sees else tuple(map(_without_pictures, messages))

@@ -32,7 +32,7 @@ class Unreadable(Exception):
 
 
 class Shape(NamedTuple):
-    """What is told of a file; a column is its name, type and how many of the first `sample` rows are empty there."""
+    """What is shown of a file; a column is its name, type and how many of the first `sample` rows are empty there."""
 
     kind: str
     rows: int

@@ -215,8 +215,8 @@ class AnswerParser:
         text = self._out.text()
         if not found and not self._out.is_native and self._out.is_blank:
             found = self._found_in_thinking(is_cut=is_cut)
-        if not found and not is_cut and not self._out.is_native and (bare := self._bare_name(text)) is not None:
-            found = [("fence", bare)]
+        if not found and not is_cut and not self._out.is_native:
+            found = self._bare_name(text)
         if not found and not is_cut and not self._out.is_native and not self._out.quoted:
             found = self._unread(text)
         pieces = self._pieces()
@@ -244,11 +244,11 @@ class AnswerParser:
             self._out.pieces = []
         return pieces
 
-    def _bare_name(self, text: str) -> ParsedCall | None:
+    def _bare_name(self, text: str) -> list[tuple[str, ParsedCall | RejectedCall]]:
         """Return the call of an answer that is nothing but the name of a tool which needs no arguments."""
         named = _BARE_NAME.fullmatch(text)
         spec = self.names.find(named[1] or named[2]) if named else None
-        return ParsedCall(spec, {}) if spec is not None and not required(spec) else None
+        return [("fence", ParsedCall(spec, {}))] if spec is not None and not required(spec) else []
 
     def _unread(self, text: str) -> list[tuple[str, ParsedCall | RejectedCall]]:
         """Return the call that marks and the name of a tool show, in a form that nothing here can read."""
