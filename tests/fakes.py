@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.checks import Checks
+from lmtui.core.check_values import Checks
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.hooks import Hooks

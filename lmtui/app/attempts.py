@@ -19,7 +19,7 @@ from lmtui.app.sandboxes import SessionVariant
 from lmtui.config import Config
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.checks import CheckOutcome, CheckRan
+from lmtui.core.check_values import CheckOutcome, CheckRan
 from lmtui.core.errors import FilesChangedSince, LmtuiError, SandboxError, UsageError
 from lmtui.core.permissions.rules import Mode, Rule
 from lmtui.core.ports import KeptChanges, Policy

@@ -33,7 +33,7 @@ from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
-from lmtui.core.checks import Checks
+from lmtui.core.check_values import Checks
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
 from lmtui.core.hooks import HookEvent, Hooks
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
 from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
-from lmtui.core.checks import CheckRan, GoalChanged, ReviewWritten, verification_words
+from lmtui.core.check_values import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
 from lmtui.core.hooks import HookRan, hook_words

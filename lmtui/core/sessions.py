@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lmtui.core.budgets import Budgets
-from lmtui.core.checks import Goals
+from lmtui.core.check_values import Goals
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome
 from lmtui.core.messages import Image, ToolCallFormat
 from lmtui.core.offers import Offered

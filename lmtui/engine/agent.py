@@ -15,7 +15,7 @@ from typing import Any
 
 from lmtui.core import events
 from lmtui.core.agent_events import Wait
-from lmtui.core.checks import VerificationTracker
+from lmtui.core.check_values import VerificationTracker
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
 from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict

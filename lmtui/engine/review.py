@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
-from lmtui.core.checks import CheckRunner, Checks, Finding, Gate, ReviewWritten, Severity, bounded
+from lmtui.core.check_values import CheckRunner, Checks, Finding, Gate, ReviewWritten, Severity, bounded
 from lmtui.core.errors import SandboxError
 from lmtui.core.lenient_json import objects_in
 from lmtui.core.messages import Message, ModelRequest, Priority, Role, SchemaRequest

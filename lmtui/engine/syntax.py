@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from lmtui.core.checks import CheckOutcome, CheckRan, Rung, bounded
+from lmtui.core.check_values import CheckOutcome, CheckRan, Rung, bounded
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox, ToolResult
 from lmtui.core.sanitize import sanitize_line

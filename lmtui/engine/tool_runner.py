@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from lmtui.core.checks import Rung
+from lmtui.core.check_values import Rung
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError, ToolError
 from lmtui.core.events import Level, Notice, Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent

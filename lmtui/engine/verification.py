@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from lmtui.core.checks import (
+from lmtui.core.check_values import (
     CheckOutcome,
     CheckRan,
     Checks,
@@ -72,7 +72,7 @@ _GOAL = "The goal is not reached: `{command}` has to exit with 0.\n{text}\nGo on
 
 
 class WorkspaceReader:
-    """The part of a `core.checks.CheckRunner` that reads; what cannot be read is not there."""
+    """The part of a `core.check_values.CheckRunner` that reads; what cannot be read is not there."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._files = sandbox
@@ -102,7 +102,7 @@ class WorkspaceReader:
 
 
 class AgentCheckRunner(WorkspaceReader):
-    """Implements `core.checks.CheckRunner` for one agent.
+    """Implements `core.check_values.CheckRunner` for one agent.
 
     `failed` are the checks that failed in its hands; `was_refused`: a command needed an approval and did not get it.
     """
@@ -174,7 +174,7 @@ class AgentCheckRunner(WorkspaceReader):
 
 
 class SessionGoals:
-    """Implements `core.checks.Goals` for a session.
+    """Implements `core.check_values.Goals` for a session.
 
     Args:
         agent: the root agent.
@@ -206,7 +206,7 @@ class SessionGoals:
 async def begin_goal(agent: Agent) -> str:
     """Run the command of the goal before the first answer, so that the model sees what fails.
 
-    A model that is weak is asked for one definition at a time first; see `core.checks.Checks.fixes`.
+    A model that is weak is asked for one definition at a time first; see `core.check_values.Checks.fixes`.
 
     Returns:
         Why the turn should end before it begins: no such command can ever decide.  Else empty.

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from lmtui.core.checks import CheckOutcome, Rung
+from lmtui.core.check_values import CheckOutcome, Rung
 from lmtui.core.events import TurnEnded, Verified
 from lmtui.core.remote_marks import kept_back, mirrored, open_to_network
 from lmtui.core.sanitize import pluralize, sanitize_line

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from lmtui.command_line import FAILURE, NONE, OK, CheckRow
 from lmtui.config import Config
 from lmtui.core.budgets import NO_BUDGET, SessionBudget
-from lmtui.core.checks import CheckRan
+from lmtui.core.check_values import CheckRan
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Rule
 from lmtui.core.ports import KeptChanges, Policy, TokenCounter, Toolbox

@@ -26,7 +26,7 @@ from lmtui.commands.table import command_table, run_typed
 from lmtui.config import MODEL_SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed, WaitSet
-from lmtui.core.checks import GoalChanged, GoalState
+from lmtui.core.check_values import GoalChanged, GoalState
 from lmtui.core.errors import ConfigError, LmtuiError, SandboxError, SessionFileError, UsageError
 from lmtui.core.event_text import model_words, saved_patch
 from lmtui.core.messages import Image

@@ -10,7 +10,7 @@ from enum import StrEnum
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged, PlanDecided, PlanProposed, WaitSet
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.checks import CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
+from lmtui.core.check_values import CheckRan, CheckStarted, GoalChanged, GoalState, goal_words
 from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, WaitingChanged, WaitingTask, step_id
 from lmtui.core.messages import Role
 from lmtui.core.model_events import ModelLoaded, ModelLoading, VisionChanged

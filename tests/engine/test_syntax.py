@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.checks import CheckOutcome, CheckRan, Rung
+from lmtui.core.check_values import CheckOutcome, CheckRan, Rung
 from lmtui.core.events import TurnReason
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.syntax import MOST_FILES, unparsed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.checks import (
+from lmtui.core.check_values import (
     Ask,
     CheckOutcome,
     CheckPolicy,

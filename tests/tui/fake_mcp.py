@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.checks import WorkspaceChecks
+from lmtui.core.check_values import WorkspaceChecks
 from lmtui.core.folders import KnownProject, Projects
 from lmtui.core.prompt_parts import PromptParts, PromptSource
 from lmtui.core.prompt_text import PromptFiles

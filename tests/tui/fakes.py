@@ -12,7 +12,7 @@ from typing import Any
 
 from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
-from lmtui.core.checks import GoalChanged, GoalState, VerificationTracker
+from lmtui.core.check_values import GoalChanged, GoalState, VerificationTracker
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.messages import Image, Role, ToolCall, Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from lmtui.core.checks import CheckOutcome, Rung
+from lmtui.core.check_values import CheckOutcome, Rung
 from lmtui.core.events import TurnEnded, TurnReason
 from lmtui.core.workspace import CommandEffect, FileChange, FileChangeKind
 from lmtui.features.attempt_values import Attempt, AttemptState

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmtui.core import events
-from lmtui.core.checks import CheckOutcome, CheckRan, CheckStarted, Rung
+from lmtui.core.check_values import CheckOutcome, CheckRan, CheckStarted, Rung
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.model_events import ModelLoaded, ModelLoading
 from lmtui.core.workspace import FileChange, FileChangeKind

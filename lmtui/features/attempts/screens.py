@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.checks import CheckOutcome, Rung
+from lmtui.core.check_values import CheckOutcome, Rung
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.core.workspace import EffectReview

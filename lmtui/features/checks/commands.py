@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lmtui.commands.command import AskYes, Begin, Command, CommandContext, Output, Result, Scope
-from lmtui.core.checks import (
+from lmtui.core.check_values import (
     CheckEvent,
     CheckOutcome,
     CheckRan,

@@ -14,7 +14,7 @@ FEATURE = Feature(
         },
         "--goal": {"dest": "goal", "metavar": "COMMAND", "help": "work until this command exits with 0, within the budget"},
     },
-    events=("lmtui.core.checks",),
+    events=("lmtui.core.check_values",),
     subcommands=(Subcommand("check", "lmtui.features.checks.subcommands:check"),),
     commands="lmtui.features.checks.commands:COMMANDS",
 )

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lmtui.core.checks import Ask, CheckRunner, DefinitionEdit, Finding, Gate
+from lmtui.core.check_values import Ask, CheckRunner, DefinitionEdit, Finding, Gate
 from lmtui.engine.syntax import python_tree
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, is_test, trial_command
 from lmtui.features.checks.validators import validate
@@ -167,7 +167,7 @@ def draft_of(answer: str, candidate: Candidate) -> str:
 
 
 class FixingLadder(Ladder):
-    """The ladder, with what needs no command, and the way up; implements `core.checks.Checks`."""
+    """The ladder, with what needs no command, and the way up; implements `core.check_values.Checks`."""
 
     async def findings(self, runner: CheckRunner, changed: Sequence[str], task: str) -> Sequence[Finding]:
         """Return what the validators find in what was added."""

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lmtui.core.checks import (
+from lmtui.core.check_values import (
     LATE,
     MOST_LINES,
     CheckOutcome,
@@ -270,7 +270,7 @@ _NO_PROGRAM = re.compile(
 
 @dataclass(slots=True)
 class Ladder:
-    """The checks of one workspace; `fixing.FixingLadder` makes of it a `core.checks.Checks`.
+    """The checks of one workspace; `fixing.FixingLadder` makes of it a `core.check_values.Checks`.
 
     Args:
         is_on: False: nothing is run.

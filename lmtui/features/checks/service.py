@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from lmtui.config import Config, load_config
-from lmtui.core.checks import (
+from lmtui.core.check_values import (
     CheckEvent,
     CheckOutcome,
     CheckPolicy,
@@ -53,7 +53,7 @@ _NO_OVERLAY = (
 
 
 class WorkspaceCheckRunner(WorkspaceReader):
-    """Implements `core.checks.CheckRunner` without an agent: nothing that a command writes is kept.
+    """Implements `core.check_values.CheckRunner` without an agent: nothing that a command writes is kept.
 
     Args:
         sandbox: of the workspace.
@@ -150,7 +150,7 @@ def _joined(commands: Mapping[str, str]) -> str:
 
 
 class ChecksService(WorkspaceFeature):
-    """Implements `core.checks.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
+    """Implements `core.check_values.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import Any
 
-from lmtui.core.checks import CheckRunner, Finding, Severity
+from lmtui.core.check_values import CheckRunner, Finding, Severity
 from lmtui.engine.syntax import parse_python
 from lmtui.features.checks.ladder import is_test
 from lmtui.parser_process import TooComplex, parsed

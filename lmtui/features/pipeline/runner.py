@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lmtui.core.budgets import SessionBudget
-from lmtui.core.checks import Gate, Rung, bounded
+from lmtui.core.check_values import Gate, Rung, bounded
 from lmtui.core.errors import Fault, SandboxError
 from lmtui.core.events import Verified
 from lmtui.core.permissions.decide import decide

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from lmtui.command_line import NONE, OK, WARNING, CheckRow
-from lmtui.core.checks import Rung, WorkspaceChecks
+from lmtui.core.check_values import Rung, WorkspaceChecks
 from lmtui.core.errors import JobsError, LmtuiError, SandboxError, UsageError
 from lmtui.core.events import Event, Level, Notice
 from lmtui.core.folders import KnownProject

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.checks import LATE, CheckOutcome, CheckRan
+from lmtui.core.check_values import LATE, CheckOutcome, CheckRan
 from lmtui.core.errors import Fault
 from lmtui.core.events import Level, TurnEnded, TurnReason
 from lmtui.core.messages import ImageRef

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core import events
-from lmtui.core.checks import CheckRan
+from lmtui.core.check_values import CheckRan
 from lmtui.core.hooks import HookRan
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.sanitize import sanitize_line, sanitize_path

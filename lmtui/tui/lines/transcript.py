@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.checks import CheckRan
+from lmtui.core.check_values import CheckRan
 from lmtui.core.event_text import model_words
 from lmtui.core.messages import Role
 from lmtui.core.sanitize import sanitize_line, sanitize_path

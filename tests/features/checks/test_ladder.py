@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.checks import MOST_LINES, CheckOutcome, CommandEnded, Rung, check_words
+from lmtui.core.check_values import MOST_LINES, CheckOutcome, CommandEnded, Rung, check_words
 from lmtui.features.checks.ladder import Ladder, failures, first_failure, read_project
 from lmtui.features.checks.service import WorkspaceCheckRunner
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox

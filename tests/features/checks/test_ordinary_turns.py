@@ -11,7 +11,7 @@ import pytest
 
 from lmtui.app.host import Runtime
 from lmtui.config import Config
-from lmtui.core.checks import CheckOutcome, CheckRan
+from lmtui.core.check_values import CheckOutcome, CheckRan
 from lmtui.core.events import TurnEnded, TurnReason, Verified
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.rules import Mode

@@ -14,7 +14,7 @@ import pytest
 
 from lmtui.app.extensions import IdleWorkspace
 from lmtui.config import Config
-from lmtui.core.checks import CheckOutcome, Checks, Rung, WorkspaceChecks
+from lmtui.core.check_values import CheckOutcome, Checks, Rung, WorkspaceChecks
 from lmtui.core.errors import UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Effect, parse_rule

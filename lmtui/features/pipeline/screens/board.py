@@ -12,7 +12,7 @@ from typing import Unpack
 
 from textual import events
 
-from lmtui.core.checks import CheckOutcome
+from lmtui.core.check_values import CheckOutcome
 from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.pipeline.values import MOST_TASK_ATTEMPTS, OVER, WORKING, PipelinePlan, PipelineTask, TaskAttempt
 from lmtui.features.pipeline.values import PipelineState as State
