@@ -259,7 +259,7 @@ class ModelServers(Protocol):
         """Return the current state of the pool's servers, empty without a pool; sends no requests."""
 
     async def look(self, url: str, key: str = "") -> ServerFound | None:
-        """Look at one server again, with this key instead of its own; None where it does not answer."""
+        """Look at one server again, with this key instead of the one in use; None where it does not answer."""
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is; `window_tokens` 0 leaves the window to the server.
