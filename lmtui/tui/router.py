@@ -1,6 +1,6 @@
 """From sessions to panels: merges what streams, calls `apply(envelope)` on the panels of the session on screen.
 
-Sessions in the background cost one reducer and nothing more.  No widgets are known here, only the `Panel` protocol.
+Sessions in the background cost one reducer and nothing more.  No widgets are known here, only `Panel`, which they extend.
 """
 
 from __future__ import annotations

@@ -186,10 +186,8 @@ def header_parts(
         sign, sign_style = tab_sign(state, now)
         left = [Part("lmtui", "bold $accent", 3)]
         title = Content.assemble((shorten_end(_tab_title(state), MAX_TITLE_CHARS), "bold"), " ", (sign, sign_style))
-        left += [
-            Part(title),
-            Part(f"{[*views].index(active) + 1} of {len(views)}" if active and others else "", "$text-muted", 2),
-        ]
+        count = f"{[*views].index(active) + 1} of {len(views)}" if active and others else ""
+        left += [Part(title), Part(count, "$text-muted", 2)]
         waiting = sum(len(view.state.approvals) or view.state.waits for view in views)
         left += [Part(f" ▲ {waiting} ", "bold $warning on $waiting-ground", 1)] if waiting else []
         short = Part("not merged", "bold $warning", 0) if state.work.unmerged else Part(short_sandbox(state), style, 1)

@@ -23,7 +23,7 @@ from lmtui.tui.modals.list_dialog import ListDialog
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.router import SessionView
-from lmtui.tui.screens.changes_screen import ChangeSources, ChangesScreen, ChangeView, turns_of
+from lmtui.tui.screens.changes_screen import ChangeSources, ChangesScreen, ChangeView, Turn, turns_of
 from lmtui.tui.workbench_api import Handler, WorkbenchApi
 
 TURN_CELLS = 56
@@ -288,14 +288,13 @@ class ChangeController:
             self._workbench.say("no messages yet, so there is nothing to rewind to")
             return
         touched = {turn.id: sum(step.turn_id == turn.id for step in changes.steps()) for turn in turns}
-        choices = [
-            Choice(
-                turn.id,
-                fit(sanitize_line(turn.text.strip()), TURN_CELLS),
-                f"{turn.time.astimezone():%H:%M}" + (f"  {pluralize(touched[turn.id], 'step')}" if touched[turn.id] else ""),
-            )
-            for turn in reversed(turns)
-        ]
+
+        def choice(turn: Turn) -> Choice:
+            steps = f"  {pluralize(touched[turn.id], 'step')}" if touched[turn.id] else ""
+            text = fit(sanitize_line(turn.text.strip()), TURN_CELLS)
+            return Choice(turn.id, text, f"{turn.time.astimezone():%H:%M}{steps}")
+
+        choices = [choice(turn) for turn in reversed(turns)]
         turn_id = await self._workbench.app.push_screen_wait(Picker("Rewind to before …", choices))
         text = next((turn.text for turn in turns if turn.id == turn_id), "")
         if turn_id is not None:

@@ -80,13 +80,8 @@ class AgentList(ListDialog[AgentRow, AgentRow | None]):
         if row is None:
             return self._problem or NO_AGENTS, ()
         clients = f"{pluralize(row.clients, 'window')} attached" if row.clients else ""
-        parts = (
-            sanitize_line(folder_text(row.folder, Path.home())),
-            sanitize_line(row.session.model),
-            clients,
-            sanitize_line(row.session.last_line),
-        )
-        return " · ".join(each for each in parts if each), self.verbs()
+        parts = (folder_text(row.folder, Path.home()), row.session.model, clients, row.session.last_line)
+        return " · ".join(sanitize_line(each) for each in parts if each), self.verbs()
 
     def act(self) -> None:
         """Go to the marked session."""

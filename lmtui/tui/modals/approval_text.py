@@ -190,10 +190,8 @@ def explanation(request: ApprovalRequested, state: SessionState, scope: Scope = 
     found.append(f"It would run here: {count}{where}")
     found.append(f"{keys['anyway' if dangers_of(request) else 'once']}  allows it once; no rule is saved.")
     if request.suggested_rule and not dangers_of(request):
-        found.append(
-            f"{keys['session']}  also allows {escape_invisible_line(request.suggested_rule)} "
-            "without asking until this session ends."
-        )
+        rule = escape_invisible_line(request.suggested_rule)
+        found.append(f"{keys['session']}  also allows {rule} without asking until this session ends.")
         offered = " · ".join(dict.fromkeys(escape_invisible_line(grant.rule) for grant in grants(request)))
         found.append(f"{keys['always']}  adds a rule that you choose next, for this folder or everywhere: {offered}")
     if request.tool == SHELL:

@@ -115,11 +115,8 @@ def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -
     if progress is not None:
         text = progress.text.replace(f" {model.name}", "", 1)
         return (*head, (fit(bar(progress.ratio) + sanitize_line(text), room), "accent"))
-    quant = (
-        pad(fit(sanitize_line(model.quantisation).replace(" - Medium", "_M"), quant_cells - 1), quant_cells)
-        if quant_cells
-        else ""
-    )
+    quantised = sanitize_line(model.quantisation).replace(" - Medium", "_M")
+    quant = pad(fit(quantised, quant_cells - 1), quant_cells) if quant_cells else ""
     size = f"{size_text(model.size_bytes):<{size_cells}}" if size_cells else ""
     window, window_role = _window(model)
     rest = room - _WINDOW_CELLS - quant_cells - size_cells

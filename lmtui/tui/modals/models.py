@@ -109,22 +109,17 @@ class Models(ListDialog[ModelRow, ModelId | None]):
         return Content.assemble((name, "$text"), (f"  {text}", "$text-muted")), self.verbs()
 
     async def _look(self) -> None:
-        servers = await self._actions.host.servers.find()
+        in_use, roles = self._actions.is_in_use, self._actions.roles_of
         rows: list[ModelRow] = []
-        for server in servers:
-            rows.append(ModelRow(server))
+        for server in await self._actions.host.servers.find():
+            url = server.url
             rows += [
-                ModelRow(
-                    server,
-                    each,
-                    self._actions.is_in_use(server.url, each.name),
-                    self._actions.roles_of(server.url, each.name),
-                )
-                for each in server.models
+                ModelRow(server),
+                *(ModelRow(server, each, in_use(url, each.name), roles(url, each.name)) for each in server.models),
             ]
         self.table.empty_text = "No model has these characters" if rows else NOTHING
-        in_use = next((row.id for row in rows if row.is_in_use), None)
-        self.show(rows, in_use if self.current is None else None)
+        here = next((row.id for row in rows if row.is_in_use), None)
+        self.show(rows, here if self.current is None else None)
 
     def show(self, rows: Sequence[ModelRow] | None = None, at: object = None) -> None:
         super().show(rows, at)

@@ -50,11 +50,8 @@ class GroupRow:
 def window_head(parts: Sequence[WindowPart], state: SessionState) -> str:
     """Return how much of the window is used, in words."""
     total = sum(part.tokens for part in parts)
-    window = (
-        f" of {window_text(state.model.window_tokens)}"
-        if state.model.window_tokens
-        else "; the server does not say how large it is"
-    )
+    size = state.model.window_tokens
+    window = f" of {window_text(size)}" if size else "; the server does not say how large it is"
     usage = state.usage
     if usage is None or usage.is_estimate:
         return f"about {tokens_text(total)} tokens{window}"

@@ -200,11 +200,8 @@ class ChangeSources:
     def steps_of(self, row: StepRow) -> list[Step]:
         """Return the steps that changed a row's file, oldest first: of its turn, or of the session."""
         steps = self.changes.steps() if self.changes is not None else ()
-        return [
-            step
-            for step in steps
-            if any(change.path == row.path for change in step.changes) and row.turn_id in ("", step.turn_id)
-        ]
+        found = [step for step in steps if row.turn_id in ("", step.turn_id)]
+        return [step for step in found if any(change.path == row.path for change in step.changes)]
 
     def step_of_hunk(self, row: StepRow, number: int) -> tuple[Step, int] | None:
         """Return the step that last made just the change of a row's hunk, and which hunk of it that is; None for no such."""
@@ -489,11 +486,8 @@ class ChangesScreen(BesideChat):
         self.diff.empty_text = _NO_TEXT if row is not None else self._list.empty_text if self.is_beside else _NOTHING
         changes: Sequence[FileChange] = row.changes if row is not None else ()
         if self.is_beside and rows:
-            changes = (
-                rows[0].changes
-                if self._view in (ChangeView.STEPS, ChangeView.TURNS)
-                else [each for row in rows for each in row.changes]
-            )
+            is_grouped = self._view in (ChangeView.STEPS, ChangeView.TURNS)
+            changes = rows[0].changes if is_grouped else [each for row in rows for each in row.changes]
         top, is_following = self.diff.scroll_offset.y, self._is_following
         self.diff.show_patches(patches_of(changes))
         if self._path or is_following or not self.is_beside:
