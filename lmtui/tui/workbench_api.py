@@ -3,23 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual.app import App
 
 from lmtui.core.errors import LmtuiError
-from lmtui.tui.screens.workbench import Workbench
-from lmtui.tui.widgets.bars import Part
+from lmtui.tui.widgets.bars import Part, SayLine, Tone
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
+    from lmtui.tui.open_sessions import OpenSessions
+    from lmtui.tui.router import SessionView
+    from lmtui.tui.widgets.panes import Panes
+    from lmtui.tui.widgets.prompt import Prompt
+    from lmtui.tui.widgets.start_page import StartPage
 
 Handler = Callable[[str], Awaitable[None] | None]
 
 
-WorkbenchApi = Workbench
-"""The main screen as its controllers see it.  A controller takes it and gives `handlers()` by command id.
+class WorkbenchApi(Protocol):
+    """The main screen as its controllers see it.  A controller takes it and gives `handlers()` by command id.
 
-A handler opens a view or acts on a pane; it gets what followed its slash command (an empty text from a key or the palette).
-"""
+    A handler opens a view or acts on a pane; it gets what followed its slash command (an empty text from a key or the palette).
+    """
+
+    prompt: Prompt
+    start: StartPage
+    say_line: SayLine
+    pane: str
+    branch: str
+    now: Callable[[], datetime]
+
+    @property
+    def app(self) -> App[Any]:
+        """Return the app, for screens, workers and the clipboard."""
+
+    @property
+    def active(self) -> SessionView | None:
+        """Return the session on screen; before the first frame there is none."""
+
+    @property
+    def sessions(self) -> OpenSessions:
+        """Return the open sessions."""
+
+    @property
+    def panes(self) -> Panes:
+        """Return the panes."""
+
+    @property
+    def typed_text(self) -> str:
+        """Return what is in the prompt, where the keys go there."""
+
+    def say(self, text: str, tone: Tone = "info") -> None:
+        """Show a line above the prompt."""
+
+    def type_on(self, text: str) -> None:
+        """Write what was typed over a question into the prompt."""
+
+    def go_to(self, pane: str) -> None:
+        """Show a pane and give it the focus."""
+
+    def place_dock(self, x: int, cells: int) -> None:
+        """Keep the prompt and what floats over the chat within the chat's columns."""
+
+    def draw(self) -> None:
+        """Draw all state of the session on screen."""
+
+    def call_after_refresh(self, callback: Callable[[], None]) -> bool:
+        """Call something once the screen was drawn."""
+
+    async def action_run_command(self, command_id: str) -> None:
+        """Run a command as at its key."""
 
 
 class FeatureController:

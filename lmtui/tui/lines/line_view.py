@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import Protocol, Unpack
 
 from textual import events, on
 from textual.binding import BindingsMap
@@ -24,9 +24,6 @@ from lmtui.tui.lines.selection import CopyMode
 from lmtui.tui.lines.styled_text import Line, LineSource, Palette, crop, fill, plain, restyle, width_of, wrap
 from lmtui.tui.router import Panel
 from lmtui.tui.timing import Frames, WidgetOptions
-
-if TYPE_CHECKING:
-    from lmtui.tui.lines.document_view import BlockSearch
 
 _KEPT_STRIPS = 1500
 _WHEEL_LINES = 3
@@ -243,6 +240,20 @@ class LineScroller:
         return ()
 
 
+class Overlay(Protocol):
+    """Marks that are drawn over lines for the moment, and a note on what the keys do meanwhile."""
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether there is something to mark."""
+
+    def dress(self, line: int, content: Line) -> Line:
+        """Return a line with its marks."""
+
+    def note(self) -> Line:
+        """Return the note."""
+
+
 class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False):
     """Shows the lines of a source; `empty_text` is where there are none.  Call `touch` when the content changed."""
 
@@ -275,7 +286,7 @@ class VirtualLineView(ScrollView, Panel, can_focus=True, inherit_bindings=False)
         self.cursor: Cursor | None = None
         self.hover = Hover(self)
         self.copy_mode = CopyMode(source)
-        self.overlays: Sequence[CopyMode | BlockSearch] = (self.copy_mode,)
+        self.overlays: Sequence[Overlay] = (self.copy_mode,)
         self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.COPYING)), self._bindings])
 
     # -- drawing --------------------------------------------------------------------------------------------------------

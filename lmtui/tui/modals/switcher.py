@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from textual import on
 from textual.content import Content
@@ -29,9 +29,6 @@ from lmtui.tui.session_state import SessionState
 from lmtui.tui.summary import in_order
 from lmtui.tui.timing import call_after
 from lmtui.tui.wording import age_text, tokens_text
-
-if TYPE_CHECKING:
-    from lmtui.tui.controllers.session_controller import SessionController
 
 STATES: dict[str, Span] = {
     "waits": ("▲", "warn"),
@@ -168,6 +165,25 @@ FORMS = (
 )
 
 
+class SessionActions(Protocol):
+    """What the list can do to sessions; all raise `LmtuiError`."""
+
+    async def delete(self, session_id: str) -> None:
+        """Delete one."""
+
+    async def close(self, session_id: str) -> None:
+        """Close one that is open."""
+
+    async def fork(self, session_id: str, seq: int = 0) -> str:
+        """Copy one and return the id of the copy."""
+
+    async def export(self, session_id: str, form: str) -> None:
+        """Write one to a file and say where."""
+
+    def toggle_mark(self, session_id: str) -> None:
+        """Mark one, or unmark it."""
+
+
 async def sessions_like(host: SessionHost, words: str, found: Mapping[str, SessionSummary]) -> dict[str, SessionSummary]:
     """Return sessions that say much the same in other words, or some of them, as an index knows them."""
     if SessionSearch not in host.extensions:
@@ -184,7 +200,7 @@ class Switcher(ListDialog[SessionSummary, str | None]):
     NAME, HEADING, SCOPE, CHOOSING = "switcher", "Sessions", Scope.SWITCHER, "open"
     FILTER = "Search titles and messages"
 
-    def __init__(self, sessions: OpenSessions, actions: SessionController, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, sessions: OpenSessions, actions: SessionActions, *, now: Callable[[], datetime]) -> None:
         super().__init__()
         self.box.acts_from_filter = True
         self._sessions, self._actions, self._now = sessions, actions, now
