@@ -233,11 +233,11 @@ async def test_its_states_tell_what_each_step_changed(
     assert (await states.snapshot(), len(looks)) == (first, 1)  # nothing may have written since
     await overlay.sandbox.run_command("echo two >> a.txt")
     second = await states.snapshot()
-    running = asyncio.create_task(overlay.sandbox.run_command("rm b.txt; echo c > c.txt; sleep 1; echo d > d.txt"))
+    running = asyncio.create_task(overlay.sandbox.run_command("rm b.txt; >c.txt; until [ -e d ]; do :; done; echo d >d"))
     while not await overlay.sandbox.glob("c.txt"):
         await asyncio.sleep(0.05)
     third = await states.snapshot()
-    _ = await running
+    await asyncio.gather(overlay.sandbox.write_file("d", b""), running)
     assert len({first.id, second.id, third.id, (await states.snapshot()).id}) == 4
     assert [(each.path, each.added_lines) for each in await states.changes(first.id, second.id, is_now=True)] == [("a.txt", 1)]
     changed = {each.path: str(each.kind) for each in await states.changes(second.id, third.id)}
