@@ -218,7 +218,7 @@ HELD_OUT_PARAPHRASES = {
         "lmtui/core/usage_values.py",
         "lmtui/store/usage_logs.py",
     ),
-    "open the interface in Firefox": ("lmtui/web/", "docs/host.md", "docs/guide.md", "docs/installation.md"),
+    "open the interface in Firefox": ("lmtui/host/web.py", "docs/host.md", "docs/guide.md", "docs/installation.md"),
     "block outgoing internet traffic of commands": (
         "lmtui/sandbox/proxy.py",
         "docs/sandbox.md",
@@ -248,7 +248,6 @@ HELD_OUT_PARAPHRASES = {
     "call my own script whenever a tool has finished": (
         "docs/hooks.md",
         "lmtui/features/hooks/",
-        "lmtui/core/hooks.py",
         "lmtui/engine/hook_calls.py",
         "lmtui/engine/agent.py",
     ),
@@ -428,7 +427,7 @@ TUNING_PARAPHRASES = {
         "lmtui/core/prompt_parts.py",
         "docs/prompt.md",
     ),
-    "browser needs a PIN": ("lmtui/web/web_server.py", "lmtui/host/access.py", "docs/host.md"),
+    "browser needs a PIN": ("lmtui/host/web.py", "lmtui/host/access.py", "docs/host.md"),
     "how fast does the screen draw": (
         "benchmarks/screen.py",
         "docs/benchmarks.md",

@@ -354,9 +354,9 @@ def _model_file(arguments: argparse.Namespace) -> Path | None:
 def _serve(arguments: argparse.Namespace) -> int:
     from lmtui.host.connect import ensure_host
     from lmtui.host.remote import RemoteHost
+    from lmtui.host.web import check_address, read_pin, serve
     from lmtui.tui.options import StartOptions
     from lmtui.tui.tab_driver import Tab
-    from lmtui.web.web_server import check_address, read_pin, serve
 
     workspace, loaded = _settings(arguments)
     pin = read_pin(os.environ, arguments.pin_file, asks=arguments.pin)

@@ -16,7 +16,7 @@ import secrets
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,9 +170,10 @@ class ApiAccess:
             refusal = self._refusal(scope)
             if refusal is not None:
                 _log.info("refused %s %s: %s", scope.get("method", "WS"), scope["path"][:100], refusal[0])
-                await _refuse(scope, receive, send, refusal)
+                await refuse(scope, receive, send, refusal)
                 return
-            await app(scope, receive, self._answering(scope, send))
+            origin = _single(scope["headers"]).get(b"origin", "")
+            await app(scope, receive, answering(send, _cors(origin)))
 
         return guarded
 
@@ -218,17 +219,6 @@ class ApiAccess:
         bound = scope["server"][0] if scope.get("server") else ""
         return name in self._names or (_is_address(bound) and name == _bracketed(bound))
 
-    def _answering(self, scope: Scope, send: Send) -> Send:
-        """Return a `send` that adds the headers of each answer."""
-        origin = _single(scope["headers"]).get(b"origin", "")
-
-        async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_SAFE, *_cors(origin)]}
-            await send(message)
-
-        return answer
-
 
 _SAFE = [
     (b"cache-control", b"no-store"),
@@ -236,6 +226,19 @@ _SAFE = [
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
 ]
+
+
+def answering(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send:
+    """Return a `send` that adds the safe headers to each answer; `more` are others, of which one may replace a safe one."""
+    names = {name for name, _ in more}
+    added = [*(each for each in _SAFE if each[0] not in names), *more]
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return answer
 
 
 def _is_address(name: str) -> bool:
@@ -271,7 +274,7 @@ def _single(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
     return found
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
     """Answer a request that may not pass; its body is not read, so the connection ends with it."""
     status, body, headers = refusal
     kind: list[tuple[bytes, bytes]] = [(b"content-type", b"application/json")] if body else []

@@ -142,7 +142,7 @@ async def _read(endpoint: Endpoint, request: Request) -> ApiCall:
     try:
         query = endpoint.query.model_validate(dict(pairs))
         if endpoint.data_bytes:
-            return ApiCall(request, path, query, data=await _read_body(request, endpoint.data_bytes))
+            return ApiCall(request, path, query, data=await read_body(request, endpoint.data_bytes))
         body = None if endpoint.body is None else endpoint.body.model_validate(await _read_json(request, endpoint.json_bytes))
     except ValidationError as error:
         raise ApiError(422, _words(error), "See /openapi.json for the accepted values.") from error
@@ -160,14 +160,14 @@ async def _read_json(request: Request, most_bytes: int) -> Any:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ApiError(415, "the body must be JSON", "Send `Content-Type: application/json`.")
-    data = await _read_body(request, most_bytes)
+    data = await read_body(request, most_bytes)
     try:
         return await asyncio.to_thread(parse_json, data) if len(data) > _IN_A_THREAD_BYTES else parse_json(data)
     except (ValueError, RecursionError) as error:
         raise ApiError(422, f"could not read the body as JSON: {str(error)[:200]}") from error
 
 
-async def _read_body(request: Request, most_bytes: int) -> bytes:
+async def read_body(request: Request, most_bytes: int) -> bytes:
     """Return the body; one that is too large is not read to its end."""
     told = request.headers.get("content-length", "")
     too_large = ApiError(413, f"the body is larger than {most_bytes:,} bytes")

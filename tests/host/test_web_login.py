@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.web.web_server import LOCKED_S, MOST_TRIES, AccessControl
+from lmtui.host.web import LOCKED_S, MOST_TRIES, AccessControl
 
 NAMES = frozenset({"127.0.0.1:8000", "localhost:8000"})
 

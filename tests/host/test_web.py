@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import UsageError
+from lmtui.host.web import serve
 from lmtui.tui.tab_driver import Tab
-from lmtui.web.web_server import serve
 
 
 def _no_tab(_: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
@@ -22,7 +22,7 @@ def _no_tab(_: Callable[[bytes], None], size: tuple[int, int]) -> Tab:
 def test_a_port_that_is_none_is_told_before_anything_is_said(
     port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(UsageError, match=f"no port {port}"):
+    with pytest.raises(UsageError, match="HOST:PORT"):
         serve(_no_tab, tmp_path, "127.0.0.1", port, "")
     assert not capsys.readouterr().out
 

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import aiohttp
-from aiohttp import web
-
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import SessionHost
+from lmtui.host.web import TabSocket
 from lmtui.tui.options import StartOptions
 from lmtui.tui.tab_driver import Tab
-from lmtui.web.web_server import TabSocket
 
 
 @dataclass
@@ -25,12 +22,13 @@ class Page:
     is_closed: bool = False
     waits_for: bytes = b""
 
-    async def __aiter__(self) -> AsyncIterator[aiohttp.WSMessage]:
-        for each in self.sends:
-            yield aiohttp.WSMessage(web.WSMsgType.TEXT, each, None)
+    async def receive(self) -> dict[str, str]:
+        if self.sends:
+            return {"type": "websocket.receive", "text": self.sends.pop(0)}
         async with asyncio.timeout(20):
             while not self.is_closed and (not self.waits_for or self.waits_for not in self.got):
                 await asyncio.sleep(0.01)
+        return {"type": "websocket.disconnect"}
 
     async def send_bytes(self, data: bytes) -> None:
         self.got += data

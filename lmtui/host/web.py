@@ -1,0 +1,374 @@
+"""`lmtui serve`: the app in the tabs of a browser, on the host's HTTP server and with textual-serve's script and protocol.
+
+The apps of all tabs live in the process of `lmtui serve` and are clients of the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import getpass
+import hmac
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, MutableMapping
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import textual_serve
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from lmtui.app.key_protection import read_secret_file
+from lmtui.core.errors import UsageError
+from lmtui.core.hosts import is_loopback
+from lmtui.host.access import answering, error_body, refuse
+from lmtui.host.endpoints import ApiError, read_body, tell_error
+from lmtui.host.http_server import open_tcp
+from lmtui.host.http_server import serve as serve_http
+
+MakeTab = Callable[[Callable[[bytes], None], tuple[int, int]], Any]
+"""Makes the app of a tab (a `tui.tab_driver.Tab`) from what its terminal gets, and its size in cells."""
+
+_LEAVE_LIMIT_S = 5.0
+LEAST_PIN = 6
+MOST_TRIES, LOCKED_S = 5, 60.0
+MOST_KEY_CHARS, MOST_FORM_BYTES = 200, 4_096
+FONT_SIZES = range(8, 41)
+PIN_VARIABLE = "LMTUI_PIN"
+
+
+class TabSocket:
+    """The websocket of one tab: frames for its terminal one way, what is typed the other way.
+
+    Args:
+        websocket: the tab's.
+        make_tab: makes its app.
+        size: of its terminal.
+    """
+
+    def __init__(self, websocket: WebSocket, make_tab: MakeTab, size: tuple[int, int]) -> None:
+        self._websocket = websocket
+        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._tab = make_tab(self._frames.put_nowait, size)
+
+    async def run(self) -> None:
+        """Run the app until it is left or the tab is closed."""
+        work = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        running = asyncio.create_task(self._tab.run(), context=contextvars.Context())  # each app has a context of its own
+        running.add_done_callback(lambda _: self._frames.put_nowait(None))
+        try:
+            _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._tab.leave()
+            _ = await asyncio.wait({running}, timeout=_LEAVE_LIMIT_S)
+            for task in (running, *work):
+                _ = task.cancel()
+            await asyncio.gather(running, *work, return_exceptions=True)
+
+    async def _write(self) -> None:
+        """Send what the app draws, all that waits in one frame; at its end close the tab."""
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            while (data := await self._frames.get()) is not None:
+                while not self._frames.empty() and (more := self._frames.get_nowait()) is not None:
+                    data += more
+                await self._websocket.send_bytes(data)
+            await self._websocket.close()
+
+    async def _read(self) -> None:
+        while (message := await self._websocket.receive())["type"] != "websocket.disconnect":
+            await self._take(message.get("text") or "")
+
+    async def _take(self, text: str) -> None:
+        """Take a message of the page; one that cannot be read is dropped."""
+        driver = self._tab.driver
+        with contextlib.suppress(ValueError, RecursionError):
+            match json.loads(text):
+                case ["ping", data]:
+                    await self._websocket.send_json(["pong", data])
+                case ["stdin", str(typed)] if driver is not None:
+                    driver.type(typed)
+                case ["resize", {"width": int(width), "height": int(height)}] if driver is not None:
+                    driver.resize(width, height)
+                case ["focus" | "blur" as change, *_] if driver is not None:
+                    driver.focus(is_in_front=change == "focus")
+                case _:
+                    pass
+
+
+class AccessControl:
+    """Lets in who has the link or the PIN.
+
+    Args:
+        names: what the host may be called in a request, with its port.
+        pin: opens as often as it is given; without one the link alone opens, and each link once.
+    """
+
+    def __init__(self, names: frozenset[str], pin: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self.names, self.pin, self._clock = names, pin, clock
+        self._keys: set[str] = set()
+        self._wrong = 0
+        self._locked_until = 0.0
+        self.token = secrets.token_urlsafe(24)
+
+    @property
+    def is_locked(self) -> bool:
+        """Tell whether too many wrong keys were tried a moment ago."""
+        return self._clock() < self._locked_until
+
+    def is_own_origin(self, origin: str) -> bool:
+        """Tell whether a request comes from a page of ours."""
+        try:
+            return urlsplit(origin).netloc.lower() in self.names
+        except ValueError:
+            return False
+
+    def try_key(self, text: str) -> str:
+        """Return the cookie for a token or a PIN, an empty text for a wrong one; a token is used up by that."""
+        if self.is_locked:
+            return ""
+        is_token = _is_same(text, self.token)
+        if not is_token and not (self.pin and _is_same(text, self.pin)):
+            self._wrong += 1
+            if self._wrong >= MOST_TRIES:
+                self._wrong, self._locked_until = 0, self._clock() + LOCKED_S
+            return ""
+        self._wrong = 0
+        if is_token:
+            self.token = secrets.token_urlsafe(24)
+        self._keys.add(key := secrets.token_urlsafe(32))
+        return key
+
+    def is_open_to(self, cookie: str) -> bool:
+        """Tell whether a cookie is one that was given."""
+        return any(_is_same(cookie, key) for key in self._keys)
+
+
+def _is_same(text: str, secret: str) -> bool:
+    """Compare in a time that tells nothing; what a browser sent may not be text."""
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
+
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
+    "connect-src 'self' ws://{host}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_FOCUS_SCRIPT = """
+const wait = setInterval(() => {
+  const area = document.querySelector(".xterm-helper-textarea");
+  if (area && document.body.classList.contains("-first-byte")) { clearInterval(wait); area.blur(); area.focus(); }
+}, 50);
+"""
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>lmtui</title><link rel="icon" href="data:,"><style>
+@font-face {{ font-family: "Roboto Mono"; src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }}
+html, body {{ background: #14181d; color: #d6dae0; font-family: "Roboto Mono", monospace; margin: 0; height: 100%; }}
+.words {{ max-width: 34rem; margin: 20vh auto; padding: 0 1rem; line-height: 1.5; }}
+.closed {{ display: none; position: absolute; inset: 0; z-index: 10; background: #14181d; }}
+body.-closed .closed {{ display: block; }}
+a {{ color: #74b3f0; }}
+</style>{head}</head><body>{body}</body></html>
+"""
+_TERMINAL_HEAD = """<link rel="stylesheet" href="/static/css/xterm.css">
+<script src="/static/js/textual.js"></script><script src="/focus.js" defer></script>"""
+_TERMINAL = """<div class="closed"><p class="words">lmtui has ended here. What was done is saved; the session can be resumed.
+<a href="/">Open it again</a></p></div>
+<div id="terminal" class="textual-terminal" data-session-websocket-url="{socket}" data-font-size="{font_size}"></div>"""
+_LOGIN = """<form class="words" method="post" action="/key"><p><b>lmtui</b></p><p>{words}</p><p>It takes {key}.</p>
+<p><input name="key" type="password" autofocus autocomplete="off"> <button>Open</button></p></form>"""
+
+
+class WebPages:
+    """The pages, behind a login; `tell` gets each new link.
+
+    Args:
+        make_tab: makes the app of a tab.
+        login: lets browsers in.
+        url: where this is served.
+    """
+
+    def __init__(self, make_tab: MakeTab, login: AccessControl, url: str, tell: Callable[[str], None]) -> None:
+        self._make_tab, self._login, self._url, self._tell = make_tab, login, url, tell
+        self._cookie = f"lmtui-key-{urlsplit(url).port}"  # cookies know no ports: two servers would take each other's
+        self._tell_link()
+
+    def app(self) -> Starlette:
+        """Return the application."""
+        app = Starlette(
+            routes=[
+                Route("/", self._index),
+                Route("/key", self._try_key, methods=["POST"]),
+                Route("/focus.js", _focus_script),
+                WebSocketRoute("/ws", self._tab),
+                Mount("/static", StaticFiles(directory=Path(textual_serve.__file__).parent / "static")),
+            ],
+            middleware=[Middleware(self._guarded)],
+            exception_handlers={ApiError: tell_error},
+        )
+        app.state.end = lambda: None
+        return app
+
+    def _guarded(self, app: ASGIApp) -> ASGIApp:
+        """Return an application without other hosts, other origins and requests without a key."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            request = HTTPConnection(scope)
+            host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
+            problem = ""
+            if host.lower() not in self._login.names:
+                problem = "this server is not known by that name"
+            elif (origin or scope["type"] == "websocket") and not self._login.is_own_origin(origin):
+                problem = "this request comes from another site"
+            elif not self._is_open_to(request) and scope["path"] not in ("/", "/key"):
+                problem = "open / first"
+            if problem:
+                await refuse(scope, receive, send, (403, error_body("forbidden", problem), []))
+                return
+            policy = _POLICY.format(host=host).encode("latin-1")
+            await app(scope, receive, answering(send, [(b"content-security-policy", policy)]))
+
+        return guarded
+
+    def _is_open_to(self, request: HTTPConnection) -> bool:
+        return self._login.is_open_to(request.cookies.get(self._cookie, ""))
+
+    async def _index(self, request: Request) -> Response:
+        if token := request.query_params.get("token", ""):
+            return self._let_in(token)
+        if not self._is_open_to(request):
+            return self._ask_for_key("Enter the key")
+        size = _number(request, "fontsize", 16)
+        socket = escape(f"ws://{request.headers['host']}/ws")
+        body = _TERMINAL.format(socket=socket, font_size=size if size in FONT_SIZES else 16)
+        return HTMLResponse(_PAGE.format(head=_TERMINAL_HEAD, body=body))
+
+    async def _try_key(self, request: Request) -> Response:
+        form = parse_qs((await read_body(request, MOST_FORM_BYTES)).decode("utf-8", "replace"))
+        return self._let_in(form.get("key", [""])[0].strip().rpartition("token=")[2])
+
+    def _let_in(self, key: str) -> Response:
+        before = self._login.token
+        cookie = self._login.try_key(key[:MOST_KEY_CHARS])
+        if not cookie:
+            return self._ask_for_key("That is not the key.")
+        if self._login.token != before:
+            self._tell_link()
+        response = RedirectResponse("/", 303)
+        response.set_cookie(self._cookie, cookie, httponly=True, samesite="strict")
+        return response
+
+    def _ask_for_key(self, words: str) -> Response:
+        words = "Too many wrong keys. Wait a minute." if self._login.is_locked else words
+        pin, link = "the PIN that lmtui serve was started with", "the newest link that lmtui serve printed; each works once"
+        body = _LOGIN.format(words=words, key=pin if self._login.pin else link)
+        return HTMLResponse(_PAGE.format(head="", body=body), 403)
+
+    async def _tab(self, websocket: WebSocket) -> None:
+        await websocket.accept()
+        size = _number(websocket, "width", 80), _number(websocket, "height", 24)
+        await TabSocket(websocket, self._make_tab, size).run()
+
+    def _tell_link(self) -> None:
+        self._tell(f"{self._url}/?token={self._login.token}")
+
+
+async def _focus_script(_: Request) -> Response:
+    return Response(_FOCUS_SCRIPT, media_type="text/javascript")
+
+
+def _number(request: HTTPConnection, name: str, default: int) -> int:
+    given = request.query_params.get(name, "")
+    return int(given) if given.isdecimal() and len(given) < 6 else default
+
+
+def check_address(host: str, pin: str) -> None:
+    """Make sure that an address may be served on.
+
+    Raises:
+        UsageError: it is not this machine's own and there is no PIN, or the PIN is too short.
+    """
+    if pin and len(pin) < LEAST_PIN:
+        raise UsageError(f"the PIN has {len(pin)} characters", f"Use at least {LEAST_PIN}.")
+    if not pin and not is_loopback(host):
+        hint = "Use --pin or --pin-file, or serve on 127.0.0.1 and connect with `ssh -L`."
+        raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
+
+
+def names_of(host: str, port: int) -> frozenset[str]:
+    """Return what browsers may call the host, with its port."""
+    names = {host, "localhost", "127.0.0.1", "[::1]"} if is_loopback(host) else {host}
+    if host in ("0.0.0.0", "::"):  # noqa: S104  (what it stands for, not a binding)
+        names |= {"localhost", "127.0.0.1", "[::1]", *_own_addresses()}
+    return frozenset(name if port == 80 else f"{name}:{port}" for name in (each.lower() for each in names))
+
+
+def _own_addresses() -> list[str]:
+    import psutil  # noqa: PLC0415  (only who serves to other machines needs it)
+
+    found = [each.address for addresses in psutil.net_if_addrs().values() for each in addresses]
+    return [f"[{each}]" if ":" in each else each for each in (address.partition("%")[0] for address in found)]
+
+
+def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str:
+    """Return the PIN from a file that only its owner can read, from a prompt or from the environment, else an empty text.
+
+    Remove it from the environment, so that neither apps nor commands get it.
+
+    Raises:
+        ConfigError: the file cannot be used.
+        UsageError: nothing was typed.
+    """
+    found = environ.pop(PIN_VARIABLE, "").strip()
+    if file:
+        return read_secret_file(file)
+    if not asks:
+        return found
+    typed = getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()
+    if not typed.strip():
+        raise UsageError("no PIN was entered", f"Type one at the prompt, use --pin-file, or set {PIN_VARIABLE}.")
+    return typed.strip()
+
+
+def serve(make_tab: MakeTab, workspace: Path, host: str, port: int, pin: str) -> int:
+    """Serve the app on a workspace until a signal comes.  Return the exit code.
+
+    Raises:
+        UsageError: the address may not be served on, or the port is taken.
+    """
+    check_address(host, pin)
+    shown = f"[{host}]" if ":" in host else host
+    listener = open_tcp(f"{shown}:{port}", has_certificate=False, allows_plain=True)
+    port = listener.getsockname()[1]
+    os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+    for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
+        os.environ.pop(name, None)
+    print(f"lmtui on {workspace}; ctrl+c stops it. Each tab has its own screen; sessions keep running in the host.", flush=True)
+    words = ["For another browser:", "One link, for one browser:"]
+
+    def tell(link: str) -> None:
+        said = words.pop() if len(words) > 1 else words[0]
+        print(said, link, flush=True, file=sys.__stdout__)  # an app that runs has taken sys.stdout
+
+    pages = WebPages(make_tab, AccessControl(names_of(host, port), pin), f"http://{shown}:{port}", tell)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await serve_http(pages.app(), [listener], stop=stop)
+
+    asyncio.run(run())
+    return 0
