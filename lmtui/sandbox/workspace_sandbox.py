@@ -14,7 +14,15 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostApproval, ToolGate
-from lmtui.core.permissions.git_commands import CONNECTS, named_remote, names_writing_git, unsupported, writing_git_commands
+from lmtui.core.permissions.git_commands import (
+    CONNECTS,
+    GitCommand,
+    message_file,
+    named_remote,
+    names_writing_git,
+    unsupported,
+    writing_git_commands,
+)
 from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import Checkpoints, OutputSink
 from lmtui.core.programs import GuardedLauncher
@@ -40,7 +48,7 @@ from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_
 from lmtui.sandbox.pool import ChosenBackend, SandboxPool
 from lmtui.sandbox.project_tools import can_show, fetching, find_missing, with_remote
 from lmtui.sandbox.proxy import Proxy
-from lmtui.sandbox.repository import local_remote
+from lmtui.sandbox.repository import is_of_another, local_remote
 from lmtui.sandbox.supervisor_client import Client, InstanceKind
 from lmtui.sandbox.workspace_guard import Findings
 from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing
@@ -48,6 +56,7 @@ from lmtui.sandbox.workspace_states import SandboxCheckpoints, SandboxListing
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
 _GIT_MEMORY_MB = 1024
+_MAX_MESSAGE_BYTES = 100_000
 _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _LOOKING = frozenset({"read", "real", "list", "glob", "grep"})
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
@@ -196,6 +205,8 @@ class WorkspaceSandbox:
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         is_real = self._overlay is None and self._instance_kind is InstanceKind.MAIN
         git_commands = writing_git_commands(command, str(self._pool.workspace)) if chosen.backend.is_isolated else ()
+        if any(is_of_another(self._pool.workspace, each.folder) for each in git_commands):
+            git_commands = ()
         if self._overlay is not None and (with_packages or git_commands):
             raise SandboxUnavailable(_NOT_REAL)
         if is_real and git_commands:
@@ -305,9 +316,11 @@ class WorkspaceSandbox:
             result = _with_note(result, _MASKED_BY_RULE.format(paths=", ".join(denied)))
         return _with_note(result, _MASKED_BY_NAME.format(paths=", ".join(secret))) if secret else result
 
-    async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
+    async def run_git(
+        self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30, folder: str = ""
+    ) -> ExecResult:
         findings: list[Findings] = []
-        fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
+        fields = {"arguments": list(arguments), "at": folder, "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
         if writes and (self._instance_kind is not InstanceKind.MAIN or self._overlay is not None):
             raise SandboxError("the workspace is read-only here" if self._overlay is None else _NOT_REAL)
         if self._overlay is not None:
@@ -320,20 +333,21 @@ class WorkspaceSandbox:
         return _with_findings(result, findings)
 
     async def _run_git_commands(
-        self, commands: Sequence[Sequence[str]], timeout_s: int, on_output: OutputSink | None, gate: ToolGate | None
+        self, commands: Sequence[GitCommand], timeout_s: int, on_output: OutputSink | None, gate: ToolGate | None
     ) -> ExecResult:
         """Run git commands that change the repository one after the other, up to the first that fails."""
-        for words in commands:
-            if word := unsupported(tuple(words)):
+        for _, words in commands:
+            if word := unsupported(words):
                 raise SandboxError(f"git {words[0]}: lmtui does not run it with {word}", "Run it in a terminal.")
         findings: list[Findings] = []
         result = ExecResult(0, "", 0, 0)
-        for words in commands:
-            fields = {"arguments": list(words), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
+        for command in commands:
+            words = await self._with_message(command)
+            fields = {"arguments": words, "at": command.folder, "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
             async with contextlib.AsyncExitStack() as parts:
                 own, kind = None, InstanceKind.GIT
                 if words[0] in CONNECTS:
-                    own, fields["reach"] = await self._remote_backend(words, gate, parts)
+                    own, fields["reach"] = await self._remote_backend(command, gate, parts)
                     kind = InstanceKind.REMOTE
                     parts.enter_context(self._pool.network_approvals.open(gate))
                 client = await parts.enter_async_context(self._pool.git_client(findings, kind, own))
@@ -345,21 +359,32 @@ class WorkspaceSandbox:
             )  # fmt: skip
             if last.exit_code != 0:
                 break
-        is_history = result.exit_code in (0, 1) and any(words[0] not in ("add", "restore", "rm") for words in commands)
+        is_history = result.exit_code in (0, 1) and any(words[0] not in ("add", "restore", "rm") for _, words in commands)
         return _with_findings(_with_note(result, _GIT_UNDO) if is_history else result, findings)
 
+    async def _with_message(self, command: GitCommand) -> tuple[str, ...]:
+        """Return the arguments of a git command with the text of the file that it takes its message from.
+
+        Git itself would also read a file that is hidden here.
+        """
+        path, others = message_file(command.arguments)
+        if not path:
+            return command.arguments
+        found = await self.read_file(str(Path(command.folder, path)), _MAX_MESSAGE_BYTES)
+        return others[0], f"--message={found.data.decode('utf-8', 'replace')}", *others[1:]
+
     async def _remote_backend(
-        self, words: Sequence[str], gate: ToolGate | None, parts: contextlib.AsyncExitStack
+        self, command: GitCommand, gate: ToolGate | None, parts: contextlib.AsyncExitStack
     ) -> tuple[Backend | None, str]:
         """Return a backend for a git command that uses another repository, and the protocols that it may use.
 
         It is None where the workspace's own has a network.  Its way out is closed with `parts`.
         """
-        chosen = await self._pool.started()
+        chosen, words = await self._pool.started(), command.arguments
         if self._connect is None or not chosen.backend.has_mounts:
             why = f"git {words[0]} cannot reach other repositories in the {chosen.backend.name} sandbox"
             raise SandboxUnavailable(why, "Use bubblewrap or Docker, or run it in a terminal.")
-        urls = await self._remote_urls(words)
+        urls = await self._remote_urls(command)
         found = {url: local_remote(url, self._pool.workspace) for url in urls}
         paths = {path for path in found.values() if path is not None}
         protocols = ":".join(["file"] * bool(paths) + ["git:http:https"] * (None in found.values() or not urls))
@@ -376,14 +401,15 @@ class WorkspaceSandbox:
             own.tools = with_remote(own.tools, path, is_writable=words[0] == "push")
         return own, protocols
 
-    async def _remote_urls(self, words: Sequence[str]) -> list[str]:
+    async def _remote_urls(self, command: GitCommand) -> list[str]:
         """Return the addresses that a git command uses: of the remote that it names, or of the branch's usual one."""
-        remotes = _REMOTE_URL.findall((await self.run_git(["remote", "-v"])).output)
+        folder, words = command
+        remotes = _REMOTE_URL.findall((await self.run_git(["remote", "-v"], folder=folder)).output)
         names = {name for name, *_ in remotes}
-        used = {named_remote(tuple(words))} - {""}
+        used = {named_remote(words)} - {""}
         if not used and "--all" not in words:
             form = f"--format=%(HEAD)%({'push' if words[0] == 'push' else 'upstream'}:remotename)"
-            heads = (await self.run_git(["for-each-ref", form, "refs/heads"])).output.splitlines()
+            heads = (await self.run_git(["for-each-ref", form, "refs/heads"], folder=folder)).output.splitlines()
             used = {head[1:] for head in heads if head.startswith("*")} - {""} or names & {"origin"}
         which = "push" if words[0] == "push" else "fetch"
         return [url for name, url, kind in remotes if kind == which and (not used or name in used)]

@@ -97,7 +97,9 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
 
 def is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
     """Tell whether what is in a file is not shown: it may hold secrets and was not named, or a rule forbids to read it."""
-    return (is_secret_path(found) and not is_secret_path(asked_for)) or context.on_reading(found) is Verdict.DENY
+    verdict = context.on_reading(found)
+    is_unnamed = is_secret_path(found) and not is_secret_path(asked_for)
+    return verdict is Verdict.DENY or (is_unnamed and verdict is Verdict.ASK)
 
 
 def _shown(arguments: GrepArguments, matches: Sequence[GrepMatch], files: Counter[str]) -> str:

@@ -149,6 +149,9 @@ _MESSAGE = re.compile(
     r"((?:-[a-zA-Z]*m|--message|--body)[ =])\"\$\(cat <<(')?(\w+)(?(2)')\n((?:(?![ \t]*\3)(?(2)[^\n]*|[^\n$`\\]*)\n)*)\3\n\)\""
 )
 _WORD = "lmtui-message"
+_FROM_INPUT = re.compile(
+    r"(?:(-[a-zA-Z]*)F ?|--file[ =])-((?: +[^ \n|;&<]+)*) *<<(['\"])?(\w+)(?(3)\3)([^\n]*)\n((?:(?!\4)[^\n]*\n)*)\4(?=\n|\Z)"
+)
 
 
 def _with_plain_messages(command: str) -> str:
@@ -156,10 +159,21 @@ def _with_plain_messages(command: str) -> str:
 
     Nothing is changed where one is only a part of a word, as in other quotes, or where the command is not understood.
     """
-    marked, count = _MESSAGE.subn(rf"\g<1>{_WORD}", command) if is_small(command) else (command, 0)
+    if not is_small(command):
+        return command
+    in_option = _FROM_INPUT.sub(_as_option, command)
+    marked, count = _MESSAGE.subn(rf"\g<1>{_WORD}", in_option)
     words = [word.removeprefix("--message=").removeprefix("--body=") for part in parse(marked).commands for word in part.words]
     is_plain = count == words.count(_WORD) == command.count("<<") and _WORD not in command
-    return _MESSAGE.sub(lambda found: found[1] + shlex.quote(found[4].rstrip("\n")), command) if count and is_plain else command
+    plain = _MESSAGE.sub(lambda found: found[1] + shlex.quote(found[4].rstrip("\n")), in_option)
+    return plain if count and is_plain else command
+
+
+def _as_option(found: re.Match[str]) -> str:
+    """Return `-F -` with its here-document as the option `-m` with the same."""
+    letters, between, quote, mark, after, text = found.groups()
+    start = f"'{mark}'" if quote else mark
+    return f'{letters or "-"}m "$(cat <<{start}\n{text}{mark}\n)"{between}{after}'
 
 
 TIMEOUT_DOC = "seconds; default {limits.timeout_s}, limit {limits.max_timeout_s}"

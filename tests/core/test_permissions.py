@@ -294,6 +294,8 @@ def test_reading_a_secret_asks_in_every_mode_and_only_a_rule_that_names_it_helps
         assert decide("read", Access.READ, ".env", mode, ()).verdict is Verdict.ASK
         assert decide("grep", Access.READ, ".env", mode, ()).verdict is Verdict.ASK
         assert decide("read", Access.READ, ".env", mode, (exact,)).verdict is Verdict.ALLOW
+        found = decide("grep", Access.READ, ".env", mode, (exact,)).verdict
+        assert found is (Verdict.ASK if mode is Mode.MANUAL else Verdict.ALLOW)
         assert decide("read", Access.READ, ".env", mode, (wide,)).verdict is Verdict.ASK
     assert decide("ls", Access.READ, ".ssh", Mode.NORMAL, ()).verdict is Verdict.ALLOW
     everything = (parse_rule("Read(**)", Effect.ALLOW, "settings"),)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.permissions.dangerous_commands import dangers
 from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.git_commands import writing_git_commands
 from lmtui.core.permissions.rules import (
     SOURCES,
     THIS_SESSION,
@@ -295,12 +296,27 @@ def test_a_rule_that_keeps_paths_keeps_commands_off_the_real_files(command: str,
     assert not decided(command, Mode.AUTO, "deny Read(keep/**)", "deny Write").is_read_only
 
 
-@for_each("command", ["git merge x", "git add . && git stash", "git checkout HEAD:./k -- x"])
+@for_each("command", ["git merge x", "git add . && git stash", "git checkout HEAD:./k -- x", "git -C . stash; git status",
+    "git -C sub merge x", "cd sub && git restore .", "cd sub || exit\ngit add .\ngit stash"])  # fmt: skip
 def test_git_may_give_hidden_contents_another_name_only_after_a_yes(command: str) -> None:
     assert verdict(command, Mode.AUTO) is ALLOW
     assert verdict(command, Mode.AUTO, "deny Read(keep/**)", f"allow {command}") is ASK
     assert verdict("git commit -am x && git push", Mode.AUTO, "deny Read(keep/**)", "deny Write(keep/**)") is ALLOW
     assert verdict(command, Mode.PLAN) is DENY
+
+
+@for_each(("command", "folders"), [
+    ("git -C . add a; git log -1", "|"), ("git -C a/../sub -C b commit -F m", "sub/b"),
+    ("cd sub && git add . && cd .. && git tag v", "sub|"),
+    ("cd /workspace/sub\ngit -P -C ../x add .", "x"), ("cd /w/sub || exit\ngit add .\ngit commit -m x", "sub|sub"),
+    *((other, "") for other in (
+        "git -C .. add a", "git -C /etc add a", "cd ~ && git add a", "cd - && git add a", "cd sub* && git add a",
+        "git -C sub init", "git -C sub log -1", "cd a b && git add a", "git add a || git tag v", "git add a && git log -p",
+        "git -C", "git -C sub", "cd sub || exit; git add a", "git -C /workspacex add a",
+    )),
+])  # fmt: skip
+def test_git_commands_run_in_the_folder_that_they_name(command: str, folders: str) -> None:
+    assert "|".join(each.folder for each in writing_git_commands(command, "/w")) == folders
 
 
 def test_what_no_rule_names_runs_where_nothing_can_be_changed() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError
+from lmtui.core.permissions.rules import SETTINGS, Effect, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import BUBBLEWRAP, ISOLATED, LANDLOCK, WITH_SHELL, Gate, OpenSandbox, fill, git
@@ -207,7 +208,19 @@ async def test_other_folders_of_a_repository_may_hold_secrets(tmp_path: Path, op
     git(tmp_path / "repo", "commit", "-qm", "secret")
     git(tmp_path / "repo", "rm", "-q", "--cached", ".env")
     git(tmp_path / "repo", "commit", "-qm", "removed")
-    assert "SECRET" not in (await sandbox.read_only().run_command("git show HEAD~1:.env")).output
+    for command in ("git show HEAD~1:.env", "git log -p"):
+        assert "SECRET" not in (await sandbox.read_only().run_command(command)).output
+
+
+async def test_git_shows_no_hidden_file_that_it_tracks(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    fill(workspace, {".env": "SECRET\n"})
+    repository(workspace)
+    sandbox = await open_sandbox("bubblewrap")
+    sandbox.mask(1, mask_expressions((parse_rule("Read(.env)", Effect.DENY, SETTINGS),)))
+    for command in ("git show HEAD:.env", "git log -p", "git -C pkg log -p -- ..", "git add . && git log -p"):
+        for view in (sandbox, sandbox.read_only()):
+            result = await view.run_command(command)
+            assert (result.exit_code != 0, "SECRET" in result.output) == (True, False), command
 
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
@@ -228,11 +241,52 @@ async def test_commands_of_git_change_the_repository(sandbox: WorkspaceSandbox, 
     assert (await sandbox.run_git(["log", "--format=%s"])).output == "amended\nother\none\n"
     assert (workspace / "a").read_text() == "mine\n"
     for command in (
-        "git rebase -i HEAD", "git commit -F .env", "git push https://example.org/x main", "git tag -s v2",
-        "git rebase -X -- -x true HEAD", "git merge -m -- -F .env other", "git fetch --depth 1 https://example.org/x",
+        "git rebase -i HEAD", "git commit -F -", "git push https://example.org/x main", "git tag -s v2",
+        "git rebase -X -- -x true HEAD", "git merge -m -- -F - other", "git fetch --depth 1 https://example.org/x",
     ):  # fmt: skip
         with pytest.raises(SandboxError, match="does not run it with"):
             await sandbox.run_command(command)
+
+
+async def test_commands_of_git_run_in_the_folder_that_they_name(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    repository(workspace)
+    repository(workspace.parent / "lib")
+    git(workspace, "submodule", "add", "-q", "../lib", "lib")
+    git(workspace, "commit", "-qm", "lib")
+    fill(workspace, {"pkg/b": "mine\n", "new": "", "pkg/words": "From a file\n", "lib/a": "mine\n", ".env": "SECRET\n"})
+    (workspace / "pkg/link").symlink_to("../.env")
+    sandbox = await open_sandbox("bubblewrap")
+    sandbox.mask(1, mask_expressions(()))
+    for command in (
+        "cd pkg || exit\ngit add b\ngit commit -F words", "git -C lib add . && git -C lib commit -m inner && git -C lib tag v2",
+        "git merge --no-ff --file=pkg/words other",
+    ):  # fmt: skip
+        result = await sandbox.run_command(command)
+        assert result.exit_code == 0, (command, result.text)
+    log = await sandbox.run_git(["log", "--format=%s", "--name-only", "--first-parent", "-2"])
+    assert log.output == "From a file\n\na\nFrom a file\n\npkg/b\n"
+    assert (await sandbox.run_git(["log", "--format=%s %d", "-1"], folder="lib")).output == "inner  (HEAD -> main, tag: v2)\n"
+    for command in ("git commit --allow-empty -F .env", "git -C pkg commit --allow-empty -F link", "git -C nowhere add ."):
+        with pytest.raises(SandboxError):
+            await sandbox.run_command(command)
+
+
+@pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)
+async def test_a_repository_that_is_not_a_submodule_is_not_changed_next_to_the_own(
+    sandbox: WorkspaceSandbox, workspace: Path
+) -> None:
+    repository(workspace)
+    repository(workspace / "own")
+    fill(workspace, {"own/a": "mine\n", "false/.git": "gitdir: ../own/.git\n", "false/sub/a": ""})
+    (workspace / "linked").symlink_to("pkg")
+    (workspace / "own/.git/COMMIT_EDITMSG").unlink()
+    (workspace / "own/.git/COMMIT_EDITMSG").symlink_to("../../.git/config")
+    before = (workspace / ".git/config").read_text()
+    for folder in ("false/sub", "linked"):
+        with pytest.raises(SandboxError, match=r"another repository|link"):
+            await sandbox.run_command(f"git -C {folder} commit --allow-empty -m x")
+    await sandbox.run_command("git -C own commit -am x")
+    assert (workspace / ".git/config").read_text() == before
 
 
 @pytest.mark.parametrize("sandbox", [BUBBLEWRAP], indirect=True)

@@ -47,6 +47,7 @@ async def test_rules_see_one_name_of_the_workspace(root: str, command: str, subj
 
 
 DOCUMENT = "git commit -m \"$(cat <<'EOF'\n{}\nEOF\n)\""
+INPUT = "git commit -F - <<'EOF'\n{}\nEOF"
 
 
 @for_each(("command", "line"), [
@@ -54,10 +55,16 @@ DOCUMENT = "git commit -m \"$(cat <<'EOF'\n{}\nEOF\n)\""
     (f"git add -A && {DOCUMENT.format('Fix')} && git status", "git add -A && git commit -m Fix && git status"),
     (DOCUMENT.format("Fix").replace("-m", "-am"), "git commit -am Fix"),
     (DOCUMENT.format("Fix").replace("'", ""), "git commit -m Fix"),
+    (INPUT.format("Fix it\n\n`so` $(rm -rf ~)"), "git commit -m 'Fix it\n\n`so` $(rm -rf ~)'"),
+    (INPUT.format("Fix").replace("-F -", "-aF - --amend") + "\ngit push", "git commit -am Fix --amend\ngit push"),
+    (INPUT.format("Fix").replace("-F -", "--file=-").replace("'EOF'", '"EOF" && git push'), "git commit -m Fix && git push"),
     *((kept, kept) for kept in (
         f'echo "a {DOCUMENT.format("$(echo x >&2)")}"', f"bash -c \"{DOCUMENT.format('a')}\"", f"X='{DOCUMENT.format('a')}'",
         f"# {DOCUMENT.format('a')}", DOCUMENT.format("a\nEOF\nrm x"), DOCUMENT.format("a\nEOF)\"; rm x; \""),
         *(DOCUMENT.format(part).replace("'", "") for part in ("$(rm x)", "`x`", "$HOME", "a\\\nb")),
+        INPUT.format("$(rm x)").replace("'", ""), INPUT.format("a\nEOF\nrm x <<EOF"), f'echo "{INPUT.format("$(rm x)")}"',
+        INPUT.format("a\n EOF\nb"), INPUT.format("a").replace("-F -", "-F - | rm x"),
+        f"cat >do.sh <<'X'\n{INPUT.format('a')}\nX",
         DOCUMENT.format("a").replace("\n)", "\nrm x)"), f"cat >do.sh <<'X'\n{DOCUMENT.format('a')}\nX",
     )),
 ])  # fmt: skip

@@ -27,7 +27,6 @@ from lmtui.core.permissions.rules import (
     Rule,
     Verdict,
     revealing_patterns,
-    reveals_secret,
     tools_that,
     traits_of,
 )
@@ -325,7 +324,7 @@ def decide(
         doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _may_break(rule, tool, access, subject)), None)
         if doubt is not None and not is_granted:
             return Decision(Verdict.ASK, f"it may do what your rule {doubt} forbids", str(doubt))
-    is_named = any(reveals_secret(rule.pattern) for rule in allowing if rule.pattern != "*")
+    is_named = any(path_patterns.matches(pattern, subject) for pattern in revealing_patterns(rules))
     shows_contents = access is Access.READ and traits_of(tool).file_effect not in (FileEffect.LISTS, FileEffect.GIT)
     if shows_contents and not is_named and is_secret_path(subject):  # a wider rule shows no secret, in auto mode neither
         return Decision(Verdict.ASK, f"{subject} may hold secrets", reveals=(subject,))

@@ -55,6 +55,7 @@ _TODO_LISTS = ("rebase-merge/git-rebase-todo", "rebase-apply/git-rebase-todo", "
 _CONFIG_S = 5.0
 _SUBMODULE = "160000 "  # the mode of one in git's index
 _MOST_REPOSITORIES = 200
+_MAX_GITFILE_BYTES = 4096
 _OPTIONS = (
     "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=true", "core.sshCommand=false",
     "core.askPass=", "credential.helper=", "diff.external=", "sequence.editor=false", "commit.gpgSign=false",
@@ -106,10 +107,40 @@ def git_command(arguments: list[str], settings: Settings, reach: str = "") -> tu
     return whole, {**settings.environment, **_environment(settings, reach), **literal}
 
 
+def in_folder(settings: Settings, folder: str) -> Settings:
+    """Return the settings of git calls in a folder below the workspace.  Blocks.
+
+    Raises:
+        Refused: it is not a folder, a link leads there, or it is in a repository that is not a submodule.
+    """
+    top, path = settings.root, os.path.normpath(os.path.join(settings.root, folder))
+    if not folder or not settings.has_git:
+        return settings
+    if os.path.realpath(path) != os.path.join(os.path.realpath(top), folder) or not os.path.isdir(path):
+        raise Refused(f"git: {folder} is not a folder, or a link leads there")
+    common, inner = settings.git_dir or f"{top}/.git", path
+    while inner != top and not os.path.lexists(f"{inner}/.git"):
+        inner = os.path.dirname(inner)
+    if inner == top:
+        return settings.with_values(root=path, workspace=top, git_dir=common, git_top=settings.git_top or top)
+    named = ""
+    with suppress(OSError), open(f"{inner}/.git", "rb", opener=_open_at_once) as file:
+        named = os.fsdecode(file.read(_MAX_GITFILE_BYTES).strip().removeprefix(b"gitdir: "))
+    git_dir = os.path.realpath(os.path.join(inner, named))
+    if not named or not git_dir.startswith(f"{os.path.realpath(common)}/modules/"):  # those no command can change
+        raise Refused(f"git: {folder} is in another repository: open that folder")
+    return settings.with_values(root=path, workspace=inner, git_dir=git_dir, git_top=inner)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)  # not one that a pipe or a link replaced
+
+
 def place(settings: Settings) -> str:
     """Return the workspace's place in its repository with a `/` behind it, empty at the top."""
-    is_part = settings.git_top not in ("", settings.root)
-    return f"{os.path.relpath(settings.root, settings.git_top)}/" if is_part else ""
+    workspace = settings.workspace or settings.root
+    is_part = settings.git_top not in ("", workspace)
+    return f"{os.path.relpath(workspace, settings.git_top)}/" if is_part else ""
 
 
 def git_environment(environment: dict[str, str], program: str, arguments: list[str], settings: Settings) -> dict[str, str]:

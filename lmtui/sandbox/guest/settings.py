@@ -21,7 +21,8 @@ class Settings:
     emptied once no command runs (they must be the instance's own). `folders` are those outside the workspace that file
     operations may name, `writable` those of them that they may change, and which the guard looks after. `git_config` is a file
     with the user's settings of git; `git_dir` and `git_top` are the git folder and the top of its files, where these are
-    outside the workspace. `git_problem` says why git cannot be used.
+    outside the workspace. `git_problem` says why git cannot be used. `workspace` is the workspace's folder where `root` is one
+    in it, in which git runs.
     """
 
     root: str
@@ -34,6 +35,7 @@ class Settings:
     git_dir: str = ""
     git_top: str = ""
     git_problem: str = ""
+    workspace: str = ""
     is_read_only: bool = False
     serves: bool = False
     guards: bool = False

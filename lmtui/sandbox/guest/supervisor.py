@@ -205,8 +205,9 @@ class Supervisor:
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
         given = [str(argument) for argument in message["arguments"]]
-        arguments, environment = _module("git_calls").git_command(given, self._options, str(message.get("reach", "")))
-        self._start(arguments, environment, identity, message, given)
+        options = _module("git_calls").in_folder(self._options, str(message.get("at", "")))
+        arguments, environment = _module("git_calls").git_command(given, options, str(message.get("reach", "")))
+        self._start(arguments, environment, identity, message, (given, options))
 
     def _start(
         self,
@@ -214,21 +215,22 @@ class Supervisor:
         environment: dict[str, str],
         identity: int,
         message: Message,
-        to_git: list[str] | None = None,
+        to_git: tuple[list[str], settings.Settings] | None = None,
     ) -> None:
+        given_to_git, options = to_git or ([], self._options)
         memory_bytes = int(message["memory_mb"]) << 20
         timeout_s = float(message["timeout_s"])
 
         def run(output: int, given: int) -> Message:
             streams, used = (given, -1) if given >= 0 else None, environment
             if to_git is not None:
-                used = _module("git_calls").git_environment(environment, arguments[0], to_git, self._options)
+                used = _module("git_calls").git_environment(environment, arguments[0], given_to_git, options)
             command = execute.Command(
-                arguments, used, timeout_s, self._options.root, self._program, is_read=to_git is not None, streams=streams
+                arguments, used, timeout_s, options.root, self._program, is_read=to_git is not None, streams=streams
             )
             ended = execute.run(command, output, self._options)
             if to_git is not None:
-                skipped = _module("git_calls").skipped_hooks(environment, arguments[0], to_git[0], self._options)
+                skipped = _module("git_calls").skipped_hooks(environment, arguments[0], given_to_git[0], options)
                 ended |= {"skipped": skipped} if skipped else {}
             return ended
 
