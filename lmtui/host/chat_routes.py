@@ -7,296 +7,207 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from starlette.responses import Response
 
-from lmtui.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Envelope,
-    MessageAdded,
-    Outcome,
-    RetryScheduled,
-    TextDelta,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
-from lmtui.core.messages import MAX_IMAGE_BYTES, Image, Role, Usage, sniff
+from lmtui.core import events
+from lmtui.core.events import Envelope, TurnEnded, TurnReason
+from lmtui.core.messages import MAX_IMAGE_BYTES, Image, Role, sniff
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.sessions import Answer, Session
 from lmtui.host import wire
-from lmtui.host.api_context import ApiContext
-from lmtui.host.endpoints import ApiCall, ApiError
+from lmtui.host.api_context import ApiContext, route
+from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
+from lmtui.host.feed import place_behind
 from lmtui.host.session_routes import last_seq
 from lmtui.host.streams import HEARTBEAT, EventStream
 from lmtui.host.workspace_routes import agent_folders
 
+ROUTES: list[Endpoint] = []
 CHAT_BYTES = 8_000_000
 _NOBODY = "nobody answered in time; the user of the chat client cannot approve this here"
 _GAP = "\n\n"
 _LOOK_AGAIN_S = 2.0  # between two looks at whether the client is still there
 
 
-@dataclass(slots=True)
 class _Turn:
-    """One answer of an agent as text pieces, made of the events of its session."""
+    """One answer of an agent as pieces of text, made of the events of its session."""
 
-    session: Session
-    wait_s: float
-    pieces: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
-    sent: str = ""
-    whole: str = ""
-    ended: TurnEnded | None = None
-    timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+    def __init__(self, session: Session, wait_s: float, keep: Callable[[str], None]) -> None:
+        self._session, self._wait_s, self._keep = session, wait_s, keep
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._sent = self.whole = ""
+        self.ended: TurnEnded | None = None
+        self.has_failed = False
+        self._leave = session.subscribe(self._take)
 
-    def take(self, envelope: Envelope) -> None:
-        """Take an event of the session."""
+    def _take(self, envelope: Envelope) -> None:
         event = envelope.event
         match event:
-            case ApprovalRequested():
-                self._await_answer(event)
-            case ApprovalResolved(approval_id=approval_id):
-                if (timer := self.timers.pop(approval_id, None)) is not None:
-                    timer.cancel()
-            case TurnEnded(agent="root"):
-                self.ended = event
-                self.pieces.put_nowait(None)
-            case TextDelta(agent="root", text=text):
-                self._begin()
-                self.sent += text
-                self._say(text)
-            case RetryScheduled(agent="root") if self.sent:
-                self.sent = ""
+            case events.ApprovalRequested():
+                what = f"{event.tool} {sanitize_line(event.text)[:120]}"
+                self._say(f"[lmtui asks: {what}. Answer it in lmtui within {self._wait_s:.0f} s.]{_GAP}", begins=True)
+                timer = asyncio.get_running_loop().call_later(self._wait_s, self._deny, event.approval_id)
+                self._timers[event.approval_id] = timer
+            case events.ApprovalResolved(approval_id=approval_id) if approval_id in self._timers:
+                self._timers.pop(approval_id).cancel()
+            case TurnEnded(agent=events.ROOT, reason=reason, error=error):
+                self.ended, self.has_failed = event, reason is TurnReason.ERROR and not self.whole
+                if error and reason not in (TurnReason.DONE, TurnReason.INTERRUPTED):
+                    self._say(f"[{reason.words}: {sanitize_line(error)}]", begins=True)
+                self._pieces.put_nowait(None)
+            case events.TextDelta(agent=events.ROOT, text=text):
+                self._say(text, begins=not self._sent)
+                self._sent += text
+            case events.RetryScheduled(agent=events.ROOT) if self._sent:
+                self._sent = ""
                 self._say(_GAP)
-            case MessageAdded(agent="root", role=Role.ASSISTANT, text=text):
-                if not self.sent and text:
-                    self._begin()
-                    self._say(text)
-                elif text.startswith(self.sent):
-                    self._say(text[len(self.sent) :])
-                self.sent = ""
+            case events.MessageAdded(agent=events.ROOT, role=Role.ASSISTANT, text=text):
+                if text.startswith(self._sent):
+                    self._say(text[len(self._sent) :], begins=not self._sent)
+                self._sent = ""
             case _:
                 pass
 
-    def _begin(self) -> None:
-        """Keep the texts of two steps apart."""
-        if not self.sent and self.whole and not self.whole.endswith("\n"):
-            self._say(_GAP)
-
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, *, begins: bool = False) -> None:
+        """Add a piece; the texts of two steps are kept apart."""
         if text:
-            self.whole += text
-            self.pieces.put_nowait(text)
+            piece = _GAP + text if begins and self.whole and not self.whole.endswith("\n") else text
+            self.whole += piece
+            self._pieces.put_nowait(piece)
 
-    def _await_answer(self, event: ApprovalRequested) -> None:
-        """Deny a question that nobody answers, and say so."""
-        what = sanitize_line(event.text)[:120]
-        self._begin()
-        self._say(f"[lmtui asks: {event.tool} {what}. Answer it in lmtui within {self.wait_s:.0f} s.]{_GAP}")
-        loop = asyncio.get_running_loop()
-        self.timers[event.approval_id] = loop.call_later(self.wait_s, self._deny, event)
-
-    def _deny(self, event: ApprovalRequested) -> None:
-        _ = self.timers.pop(event.approval_id, None)
+    def _deny(self, approval_id: str) -> None:
+        """Deny a question that nobody answered, and say so."""
+        del self._timers[approval_id]
         self._say(f"[Denied: {_NOBODY}.]{_GAP}")
-        self.session.answer(event.approval_id, Answer(Outcome.NO, _NOBODY, by="chat"))
+        self._session.answer(approval_id, Answer(events.Outcome.NO, _NOBODY, by="chat"))
+
+    async def piece(self, wait_s: float) -> str | None:
+        """Return the next piece, an empty one where none comes in that time, and None at the end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                return await self._pieces.get()
+        return ""
+
+    def summary(self) -> tuple[str, dict[str, int]]:
+        """Return why it ended and its tokens, in OpenAI's form."""
+        assert self.ended is not None
+        sent, made = self.ended.usage.prompt_tokens, self.ended.usage.completion_tokens
+        usage = {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
+        return "length" if self.ended.reason is TurnReason.LIMIT else "stop", usage
 
     def close(self) -> None:
-        """Leave no question to a timer."""
-        for timer in self.timers.values():
+        """Leave the session and no question to a timer; a turn that nobody reads is stopped, the text of another one kept."""
+        self._leave()
+        for timer in self._timers.values():
             timer.cancel()
-        self.timers.clear()
+        self._session.interrupt() if self.ended is None else self._keep(self.whole)
 
 
-async def chat(api: ApiContext, call: ApiCall) -> Response:
-    """Answer the last message of a conversation."""
-    body: wire.ChatRequest = call.body
-    said, images = _said(body.messages)
-    session, text = await _session(api, call, body, said)
+@route(ROUTES, "POST", "/v1/chat/completions", answer=wire.ChatCompletion, errors=(404, 502), json_bytes=CHAT_BYTES)
+async def chat(api: ApiContext, call: ApiCall, body: wire.ChatRequest) -> Response:
+    """Chat with an agent in OpenAI's form."""
+    said, images = _text(body.messages[-1]), _images(body.messages[-1])
+    shown = [(each.role, _text(each).strip()) for each in body.messages]
+    if body.messages[-1].role != "user" or not (said.strip() or images):
+        raise ApiError(422, "the last message must be the user's, and not empty")
+    session, is_new = await _session(api, call, body.model, shown[:-1])
     if session.is_running:
         raise ApiError(409, "this conversation is still being answered", "Wait for the answer, or stop it.")
-    turn = _Turn(session, api.options.approval_wait_s)
-    unsubscribe = session.subscribe(turn.take)
-    session.submit(text, typed=said, images=images)
-    identity = _Identity(f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), body.model)
+
+    def keep(whole: str) -> None:
+        api.keep_conversation(_key([*shown, ("assistant", whole.strip())]), session.id, last_seq(session))
+
+    turn = _Turn(session, api.options.approval_wait_s, keep)
+    past = "\n\n".join(f"{role}: {text}" for role, text in shown[:-1] if text) if is_new else ""
+    session.submit(f"{said}\n\nWhat was said before:\n\n{past}" if past else said, typed=said, images=images)
+    head: dict[str, Any] = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
     headers = {"x-session-id": session.id}
-
-    def finish() -> None:
-        unsubscribe()
-        turn.close()
-        if turn.ended is None:
-            session.interrupt()
-        else:
-            key = _key([*_shown(body.messages), ["assistant", _whole(turn).strip()]])
-            api.keep_conversation(key, session.id, last_seq(session))
-
     if body.stream:
         has_usage = body.stream_options is not None and body.stream_options.include_usage
-        blocks = _blocks(turn, identity, api.options.heartbeat_s, has_usage=has_usage)
-        return EventStream(_finishing(blocks, finish), headers=headers)
+        return EventStream(_blocks(turn, head, api.options.heartbeat_s, has_usage=has_usage), headers=headers)
     try:
-        while not await _has_ended(turn):
+        while await turn.piece(_LOOK_AGAIN_S) is not None:
             if await call.request.is_disconnected():
                 raise ApiError(400, "the client has gone")
     finally:
-        finish()
-    assert turn.ended is not None
-    if turn.ended.reason is TurnReason.ERROR and not turn.whole:
+        turn.close()
+    if turn.has_failed and turn.ended is not None:
         raise ApiError(502, turn.ended.error or "the turn failed")
-    found = wire.ChatCompletion(
-        id=identity.id,
-        created=identity.created,
-        model=identity.model,
-        choices=[wire.ChatChoice(message=wire.ChatAnswer(content=_whole(turn)), finish_reason=_reason(turn.ended))],
-        usage=_usage(turn.ended.usage),
-    )
+    reason, usage = turn.summary()
+    choice = _choice(reason, message={"role": "assistant", "content": turn.whole})
+    found = wire.ChatCompletion(**head, choices=[choice], usage=usage)
     return Response(found.model_dump_json(), headers=headers, media_type="application/json")
 
 
-async def _has_ended(turn: _Turn) -> bool:
-    """Wait for a piece of the answer, or for a moment; tell whether that was the end."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_LOOK_AGAIN_S):
-            return await turn.pieces.get() is None
-    return False
+def _choice(finish_reason: str | None, **more: object) -> dict[str, object]:
+    return {"index": 0, "finish_reason": finish_reason, "logprobs": None, **more}
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
-    """What each chunk of one answer says of itself."""
+async def _blocks(turn: _Turn, head: dict[str, Any], heartbeat_s: float, *, has_usage: bool) -> AsyncGenerator[bytes, None]:
+    """Yield the answer as chunks."""
 
-    id: str
-    created: int
-    model: str
-
-    def chunk(self, delta: dict[str, Any] | None, finish_reason: str | None = None, **more: object) -> bytes:
-        """Return a chunk as a block of a stream; without a `delta` it has no choice."""
-        choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}]
-        head = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
-        text = json.dumps({**head, "choices": choices, **more}, ensure_ascii=False)
+    def chunk(*choices: object, **more: object) -> bytes:
+        text = json.dumps({**head, "object": "chat.completion.chunk", "choices": choices, **more}, ensure_ascii=False)
         return b"data: %s\n\n" % text.encode("utf-8", "backslashreplace")
 
-
-async def _finishing(blocks: AsyncGenerator[bytes, None], finish: Any) -> AsyncGenerator[bytes, None]:
     try:
-        async for block in blocks:
-            yield block
+        yield chunk(_choice(None, delta={"role": "assistant", "content": ""}))
+        while (piece := await turn.piece(heartbeat_s)) is not None:
+            yield chunk(_choice(None, delta={"content": piece})) if piece else HEARTBEAT
+        reason, usage = turn.summary()
+        yield chunk(_choice(reason, delta={}))
+        if has_usage:
+            yield chunk(usage=usage)
+        yield b"data: [DONE]\n\n"
     finally:
-        await blocks.aclose()
-        finish()
+        turn.close()
 
 
-async def _blocks(turn: _Turn, identity: _Identity, heartbeat_s: float, *, has_usage: bool) -> AsyncGenerator[bytes, None]:
-    """Yield the answer as chunks."""
-    yield identity.chunk({"role": "assistant", "content": ""})
-    while True:
-        try:
-            async with asyncio.timeout(heartbeat_s):
-                piece = await turn.pieces.get()
-        except TimeoutError:
-            yield HEARTBEAT
-            continue
-        if piece is None:
-            break
-        yield identity.chunk({"content": piece})
-    assert turn.ended is not None
-    for text in _ending(turn):
-        yield identity.chunk({"content": text})
-    yield identity.chunk({}, _reason(turn.ended))
-    if has_usage:
-        yield identity.chunk(None, usage=_usage(turn.ended.usage).model_dump())
-    yield b"data: [DONE]\n\n"
+async def _session(api: ApiContext, call: ApiCall, model: str, past: Sequence[tuple[str, str]]) -> tuple[Session, bool]:
+    """Return the session of a conversation, and whether it is a new one.
+
+    It is a copy, where the session has gone on since: then the client edited a message.
+    """
+    headers, folders = call.request.headers, agent_folders(api)
+    if wanted := headers.get("x-session-id", ""):
+        return await api.hub.session(wanted[:100]), False
+    if known := api.conversation(_key(past)):
+        session = await api.hub.session(known[0])
+        history = session.history()
+        if not any(isinstance(each.event, events.TurnStarted) for each in history[place_behind(history, known[1]) :]):
+            return session, False
+        runtime = await api.hub.find_runtime(known[0])
+        return await runtime.open_session(await runtime.archive.fork(*known)), False
+    if not headers.get("x-folder", "") and model not in folders:
+        raise ApiError(404, f"no model {model[:100]!r}", "`GET /v1/models` lists them.", code="model_not_found")
+    runtime = await (api.runtime(headers["x-folder"]) if headers.get("x-folder", "") else api.hub.runtime(folders[model]))
+    return await api.new_session(runtime), True
 
 
-def _ending(turn: _Turn) -> list[str]:
-    """Return what is said at the end of a turn that was not done."""
-    ended = turn.ended
-    if ended is None or ended.reason in (TurnReason.DONE, TurnReason.INTERRUPTED) or not ended.error:
-        return []
-    return [f"{_GAP if turn.whole else ''}[{ended.reason.words}: {sanitize_line(ended.error)}]"]
-
-
-def _whole(turn: _Turn) -> str:
-    return turn.whole + "".join(_ending(turn))
-
-
-def _reason(ended: TurnEnded) -> Any:
-    return "length" if ended.reason is TurnReason.LIMIT else "stop"
-
-
-def _usage(usage: Usage) -> wire.ChatUsage:
-    total = usage.prompt_tokens + usage.completion_tokens
-    return wire.ChatUsage(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens, total_tokens=total)
-
-
-async def _session(api: ApiContext, call: ApiCall, body: wire.ChatRequest, said: str) -> tuple[Session, str]:
-    """Return the session of a conversation, and what it is told."""
-    if wanted := call.request.headers.get("x-session-id", ""):
-        return await api.hub.session(wanted[:100]), said
-    if known := api.conversation(_key(_shown(body.messages[:-1]))):
-        return await _continued(api, *known), said
-    folders = agent_folders(api)
-    if folder := call.request.headers.get("x-folder", ""):
-        runtime = await api.runtime(folder)
-    elif body.model in folders:
-        runtime = await api.hub.runtime(folders[body.model])
-    else:
-        raise ApiError(404, f"no model {body.model[:100]!r}", "`GET /v1/models` lists them.", code="model_not_found")
-    session = await api.new_session(runtime)
-    return session, _with_past(body.messages, said)
-
-
-async def _continued(api: ApiContext, session_id: str, seq: int) -> Session:
-    """Return a session as it was at one of its events: a copy, where it has gone on since (the client edited a message)."""
-    session = await api.hub.session(session_id)
-    if not any(isinstance(each.event, TurnStarted) for each in islice(reversed(session.history()), 200) if each.seq > seq):
-        return session
-    runtime = await api.hub.find_runtime(session_id)
-    return await runtime.open_session(await runtime.archive.fork(session_id, seq))
-
-
-def _with_past(messages: Sequence[wire.ChatMessage], said: str) -> str:
-    """Return what a new session is told: with a past that lmtui does not have, it is told that too."""
-    past = [f"{each.role}: {_text(each)}" for each in messages[:-1] if _text(each).strip()]
-    return f"{said}\n\nWhat was said before:\n\n" + "\n\n".join(past) if past else said
-
-
-def _said(messages: Sequence[wire.ChatMessage]) -> tuple[str, list[Image]]:
-    """Return the last message and its pictures."""
-    last = messages[-1]
-    if last.role != "user":
-        raise ApiError(422, "the last message must be the user's")
-    images = [_image(each.image_url) for each in last.content or () if isinstance(each, wire.ChatPart) and each.image_url]
-    text = _text(last)
-    if not text.strip() and not images:
-        raise ApiError(422, "the last message is empty")
-    return text, images
-
-
-def _image(given: dict[str, Any]) -> Image:
-    """Return a picture that is in the request itself; none is fetched."""
-    head, _, data = str(given.get("url", "")).partition(",")
-    if not head.startswith("data:") or not head.endswith(";base64"):
-        raise ApiError(422, "pictures must be in the request, as data: addresses")
-    try:
-        found = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ApiError(422, "a picture is not valid base64") from error
-    kind = sniff(found)
-    if not kind or len(found) > MAX_IMAGE_BYTES:
-        raise ApiError(422, f"a picture must be PNG, JPEG, GIF or WebP of at most {MAX_IMAGE_BYTES:,} bytes")
-    return Image("picture", kind, found)
+def _images(message: wire.ChatMessage) -> list[Image]:
+    """Return the pictures of a message, which are in the request itself: none is fetched."""
+    images: list[Image] = []
+    for part in message.content or ():
+        if isinstance(part, wire.ChatPart) and part.image_url:
+            head, _, data = str(part.image_url.get("url", "")).partition(",")
+            found = b""
+            if head.startswith("data:") and head.endswith(";base64"):
+                with contextlib.suppress(ValueError):
+                    found = base64.b64decode(data, validate=True)
+            if not (kind := sniff(found)) or len(found) > MAX_IMAGE_BYTES:
+                limits = f"PNG, JPEG, GIF or WebP of at most {MAX_IMAGE_BYTES:,} bytes"
+                raise ApiError(422, f"pictures must be in the request, as data: addresses in base64: {limits}")
+            images.append(Image("picture", kind, found))
+    return images
 
 
 def _text(message: wire.ChatMessage) -> str:
@@ -305,12 +216,7 @@ def _text(message: wire.ChatMessage) -> str:
     return "\n".join(each.text for each in message.content or () if each.text)
 
 
-def _shown(messages: Sequence[wire.ChatMessage]) -> list[list[str]]:
-    return [[each.role, _text(each).strip()] for each in messages]
-
-
-def _key(said: Sequence[Sequence[str]]) -> str:
+def _key(said: Sequence[tuple[str, str]]) -> str:
     """Return the key of a conversation, empty for one that has not begun: the first message begins a new one."""
-    if not any(role == "assistant" for role, *_ in said):
-        return ""
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    has_answer = any(role == "assistant" for role, _ in said)
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest() if has_answer else ""

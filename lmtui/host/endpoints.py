@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -53,6 +53,7 @@ KINDS = {
     503: "closing",
 }
 _EVERYWHERE = (401, 403, 409, 422, 429, 503)
+_PARAMETERS = re.compile(r"\{(\w+)\}")
 
 
 class ApiError(LmtuiError):
@@ -145,11 +146,11 @@ async def _read(endpoint: Endpoint, request: Request) -> ApiCall:
             return ApiCall(request, path, query, data=await read_body(request, endpoint.data_bytes))
         body = None if endpoint.body is None else endpoint.body.model_validate(await _read_json(request, endpoint.json_bytes))
     except ValidationError as error:
-        raise ApiError(422, _words(error), "See /openapi.json for the accepted values.") from error
+        raise ApiError(422, validation_text(error), "See /openapi.json for the accepted values.") from error
     return ApiCall(request, path, query, body)
 
 
-def _words(error: ValidationError) -> str:
+def validation_text(error: ValidationError) -> str:
     """Return what is wrong with a request, without the values that it had."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     told = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found[:5]]
@@ -245,23 +246,19 @@ class _EarlyResponse(Response):
 
 def openapi_page(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 page of the endpoints."""
-    received = {each.body for each in endpoints if each.body is not None}
-    sent: set[type[BaseModel]] = {ErrorBody, *(each.answer for each in endpoints if each.answer is not None)}
-    wanted: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = []
-    wanted += [(each, "validation") for each in sorted(received, key=lambda model: model.__name__)]
-    wanted += [(each, "serialization") for each in sorted(sent, key=lambda model: model.__name__)]
-    names, schemas = models_json_schema(wanted, ref_template="#/components/schemas/{model}")
+    modes: dict[type[BaseModel], Literal["validation", "serialization"]] = {ErrorBody: "serialization"}
+    modes |= {each.answer: "serialization" for each in endpoints if each.answer is not None}
+    modes |= {each.body: "validation" for each in endpoints if each.body is not None and each.body is not each.answer}
+    names, schemas = models_json_schema(list(modes.items()), ref_template="#/components/schemas/{model}")
+    refs = {model: names[model, mode] for model, mode in modes.items()}
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, names)
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, refs)
+    description = "Sessions of coding agents on your own models."
+    licence = {"name": "MIT", "identifier": "MIT"}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "lmtui host",
-            "version": __version__,
-            "description": "Sessions of coding agents on your own models.",
-            "license": {"name": "MIT", "identifier": "MIT"},
-        },
+        "info": {"title": "lmtui host", "version": __version__, "description": description, "license": licence},
         "security": [{"token": []}],
         "paths": paths,
         "components": {
@@ -271,44 +268,28 @@ def openapi_page(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint, names: Any) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, refs: Mapping[type[BaseModel], Any]) -> dict[str, Any]:
     """Return what the page says of one endpoint."""
-    answers: dict[str, Any] = {str(endpoint.status): {"description": "Done", **_content(endpoint, names)}}
-    error = {"content": {"application/json": {"schema": names[ErrorBody, "serialization"]}}}
-    answers |= {str(status): {"description": KINDS[status], **error} for status in endpoint.all_errors}
+    schema = {"type": "string"} if endpoint.answer is None else refs[endpoint.answer]
+    content = {} if endpoint.status == 204 else {"content": {endpoint.media: {"schema": schema}}}
+    error = {"content": {"application/json": {"schema": refs[ErrorBody]}}}
+    answers = {str(status): {"description": KINDS[status], **error} for status in endpoint.all_errors}
+    text, session_id = {"type": "string", "maxLength": 100}, {"type": "string", "pattern": SESSION_ID}
+    is_session = "/sessions/" in endpoint.path
+    in_path = {name: session_id if name == "id" and is_session else text for name in _PARAMETERS.findall(endpoint.path)}
+    in_query = endpoint.query.model_json_schema().get("properties", {})
     found: dict[str, Any] = {
         "summary": endpoint.summary,
         "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").strip("_"),
-        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint.query)],
-        "responses": answers,
+        "parameters": [
+            {"name": name, "in": place, "required": place == "path", "schema": schema}
+            for place, schemas in (("path", in_path), ("query", in_query))
+            for name, schema in schemas.items()
+        ],
+        "responses": {str(endpoint.status): {"description": "Done", **content}, **answers},
     }
     if endpoint.body is not None:
-        content = {"application/json": {"schema": names[endpoint.body, "validation"]}}
-        found["requestBody"] = {"required": True, "content": content}
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": refs[endpoint.body]}}}
     elif endpoint.data_bytes:
         found["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
     return found
-
-
-def _content(endpoint: Endpoint, names: Any) -> dict[str, Any]:
-    if endpoint.answer is None and (endpoint.status == 204 or endpoint.media == "application/json"):
-        return {}
-    schema = {} if endpoint.answer is None else {"schema": names[endpoint.answer, "serialization"]}
-    media = {endpoint.media: schema}
-    if endpoint.media == "text/event-stream":
-        media = {endpoint.media: {"schema": {"type": "string"}}}
-    return {"content": media}
-
-
-def _path_parameters(path: str) -> list[dict[str, Any]]:
-    schema = {"type": "string", "maxLength": 100}
-    is_session = {"type": "string", "pattern": SESSION_ID} if "/sessions/" in path else schema
-    return [
-        {"name": name, "in": "path", "required": True, "schema": is_session if name == "id" else schema}
-        for name in re.findall(r"\{(\w+)\}", path)
-    ]
-
-
-def _query_parameters(query: type[BaseModel]) -> list[dict[str, Any]]:
-    properties = query.model_json_schema(mode="validation").get("properties", {})
-    return [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in properties.items()]

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
@@ -33,12 +32,16 @@ from lmtui.core.events import (
 from lmtui.core.messages import Image, Usage
 from lmtui.core.permissions.rules import Mode
 from lmtui.core.plan import Plan
-from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session, SessionSummary
+from lmtui.core.sessions import BETWEEN_TURNS, Answer, Session
 from lmtui.host import wire
-from lmtui.host.api_context import ApiContext, Uploaded
-from lmtui.host.endpoints import ApiCall, ApiError
+from lmtui.host.api_context import ApiContext, Uploaded, route
+from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
 from lmtui.host.feed import place_behind
-from lmtui.host.streams import EventStream, activity_blocks, session_blocks
+from lmtui.host.streams import EVENT_STREAM, EventStream, activity_blocks, session_blocks
+
+ROUTES: list[Endpoint] = []
+_route = partial(route, ROUTES)
+_ONE = "/v1/sessions/{id}"
 
 
 def as_json(envelope: Envelope) -> dict[str, Any]:
@@ -63,15 +66,15 @@ def _last(session: Session, kind: type[Any]) -> Any:
     return next((each.event for each in reversed(bare_history(session)) if isinstance(each.event, kind)), None)
 
 
-def _approval(event: ApprovalRequested) -> wire.ApprovalInfo:
-    return wire.filled(wire.ApprovalInfo, event)
+def needs_answer(session: Session) -> bool:
+    """Tell whether a session waits for the user."""
+    return bool(open_approvals(session) or session.plans.open)
 
 
 def detail(api: ApiContext, session: Session) -> wire.SessionDetail:
     """Return an open session in the form of the API."""
     runtime = api.hub.runtime_of(session.id)
     renamed, model = (_last(session, kind) for kind in (SessionRenamed, ModelChanged))
-    plan = session.plans.open
     return wire.SessionDetail(
         id=session.id,
         folder=str(runtime.workspace) if runtime is not None else "",
@@ -80,15 +83,15 @@ def detail(api: ApiContext, session: Session) -> wire.SessionDetail:
         mode=session.mode,
         model=(model.model or model.default_model) if model is not None else "",
         last_seq=last_seq(session),
-        approvals=[_approval(each) for each in open_approvals(session)],
-        plan=None if plan is None else wire.PlanProposal(proposal_id=plan.proposal_id, proposal=asdict(plan.proposal)),
+        approvals=open_approvals(session),
+        plan=session.plans.open,
         **_queue(session).model_dump(),
     )
 
 
-async def listed(api: ApiContext, call: ApiCall) -> wire.SessionList:
+@_route("GET", "/v1/sessions")
+async def listed(api: ApiContext, query: wire.SessionsQuery) -> wire.SessionList:
     """List the sessions of a folder or of all."""
-    query: wire.SessionsQuery = call.query
     folders = [api.folder(query.folder)] if query.folder else list(api.hub.folders)
     found: list[wire.SessionInfo] = []
     for folder in folders:
@@ -96,62 +99,61 @@ async def listed(api: ApiContext, call: ApiCall) -> wire.SessionList:
         find = runtimes[0].archive.sessions if runtimes else partial(list_sessions, folder)
         rows = api.hub.as_seen_here(await asyncio.to_thread(find, query.search, query.limit))
         is_open = {each.id: each for runtime in runtimes for each in runtime.sessions}
-        found += [_info(row, folder, is_open.get(row.id)) for row in rows]
+        for row in rows:
+            session = is_open.get(row.id)
+            is_running, needs = (session.is_running, needs_answer(session)) if session is not None else (False, False)
+            own = {"folder": str(folder), "is_open": session is not None, "is_running": is_running, "needs_answer": needs}
+            found.append(wire.SessionInfo(**{**asdict(row), **own}))
     found.sort(key=lambda each: each.updated, reverse=True)
     return wire.SessionList(sessions=found[: query.limit])
 
 
-def _info(row: SessionSummary, folder: Path, session: Session | None) -> wire.SessionInfo:
-    is_running = session is not None and session.is_running
-    needs_answer = session is not None and bool(open_approvals(session) or session.plans.open)
-    of_folder = {"folder": str(folder), "is_open": session is not None, "is_running": is_running, "needs_answer": needs_answer}
-    return wire.filled(wire.SessionInfo, row, **of_folder)
-
-
-async def created(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
+@_route("POST", "/v1/sessions", status=201, errors=(502,))
+async def created(api: ApiContext, body: wire.NewSession) -> wire.SessionDetail:
     """Open a new session, and give it its first task."""
-    wanted: wire.NewSession = call.body
-    runtime = await api.runtime(wanted.folder)
+    runtime = await api.runtime(body.folder)
     session = await api.new_session(runtime)
-    if wanted.model:
-        session.set_model(wanted.model)
-    if wanted.title:
-        session.rename(wanted.title)
-    if wanted.mode is not None:
-        await change_mode(session, wanted.mode)
-    if wanted.message.strip():
-        session.submit(wanted.message)
+    if body.model:
+        session.set_model(body.model)
+    if body.title:
+        session.rename(body.title)
+    if body.mode is not None:
+        await change_mode(session, body.mode)
+    if body.message.strip():
+        session.submit(body.message)
     return detail(api, session)
 
 
-async def shown(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
+@_route("GET", _ONE)
+async def shown(api: ApiContext, session: Session) -> wire.SessionDetail:
     """Return a session."""
-    return detail(api, await api.hub.session(call.path["id"]))
-
-
-async def renamed(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
-    """Give a session a title."""
-    session = await api.hub.session(call.path["id"])
-    session.rename(call.body.title)
     return detail(api, session)
 
 
+@_route("PATCH", _ONE)
+async def renamed(api: ApiContext, session: Session, body: wire.Rename) -> wire.SessionDetail:
+    """Give a session a title."""
+    session.rename(body.title)
+    return detail(api, session)
+
+
+@_route("DELETE", _ONE)
 async def deleted(api: ApiContext, call: ApiCall) -> None:
     """Delete a session for good."""
     runtime = await api.hub.find_runtime(call.path["id"])
     await runtime.archive.delete(call.path["id"])
 
 
-async def forked(api: ApiContext, call: ApiCall) -> wire.NewId:
+@_route("POST", f"{_ONE}/fork", status=201)
+async def forked(api: ApiContext, call: ApiCall, body: wire.Fork) -> wire.NewId:
     """Copy a session."""
     runtime = await api.hub.find_runtime(call.path["id"])
-    return wire.NewId(id=await runtime.archive.fork(call.path["id"], call.body.seq))
+    return wire.NewId(id=await runtime.archive.fork(call.path["id"], body.seq))
 
 
-async def history(api: ApiContext, call: ApiCall) -> wire.EventPage:
+@_route("GET", f"{_ONE}/history")
+async def history(session: Session, query: wire.HistoryQuery) -> wire.EventPage:
     """Return stored events."""
-    query: wire.HistoryQuery = call.query
-    session = await api.hub.session(call.path["id"])
     stored = session.history()
     first = place_behind(stored, query.after)
     found = stored[first : first + query.limit]
@@ -164,29 +166,29 @@ async def history(api: ApiContext, call: ApiCall) -> wire.EventPage:
     return wire.EventPage(events=rows, next_after=0 if is_all else found[-1].seq)
 
 
-async def events(api: ApiContext, call: ApiCall) -> Response:
+@_route("GET", f"{_ONE}/events", media=EVENT_STREAM)
+async def events(api: ApiContext, call: ApiCall, session: Session, query: wire.EventsQuery) -> Response:
     """Stream the events of a session."""
-    session = await api.hub.session(call.path["id"])
     told = call.request.headers.get("last-event-id", "")
     if told and not re.fullmatch(r"\d{1,15}", told):
         raise ApiError(422, "Last-Event-ID is not the id of an event of this session")
     reader = api.feed.open(session.id)
-    after = int(told) if told else call.query.after
+    after = int(told) if told else query.after
     return EventStream(session_blocks(api.feed, reader, session, after, api.options.heartbeat_s), reader)
 
 
-async def activity(api: ApiContext, call: ApiCall) -> Response:
+@_route("GET", "/v1/activity", media=EVENT_STREAM)
+async def activity(api: ApiContext, call: ApiCall, query: wire.ActivityQuery) -> Response:
     """Stream the events of all sessions."""
     told = call.request.headers.get("last-event-id", "")
     reader = api.feed.open()
-    begun = list(api.feed.recent(call.query.limit, told))
+    begun = list(api.feed.recent(query.limit, told))
     return EventStream(activity_blocks(api.feed, reader, begun, api.options.heartbeat_s), reader)
 
 
-async def said(api: ApiContext, call: ApiCall) -> wire.Receipt:
+@_route("POST", f"{_ONE}/messages", status=202)
+async def said(api: ApiContext, call: ApiCall, session: Session, body: wire.NewMessage) -> wire.Receipt:
     """Give a session a task."""
-    session = await api.hub.session(call.path["id"])
-    body: wire.NewMessage = call.body
     uploads = api.take(body.attach)
     text, images = with_uploads(body.text, uploads)
     if not text.strip() and not images:
@@ -198,14 +200,10 @@ async def said(api: ApiContext, call: ApiCall) -> wire.Receipt:
     await asyncio.sleep(0)
     if body.wait:
         await session.wait_idle()
-    turn = _ended(session, before) if body.wait else None
+    past = reversed(bare_history(session)) if body.wait else ()
+    ended = next((each for each in past if each.seq > before and isinstance(each.event, TurnEnded)), None)
+    turn = as_json(ended) if ended is not None else None
     return wire.Receipt(seq=before, is_running=session.is_running, turn=turn)
-
-
-def _ended(session: Session, after: int) -> dict[str, Any] | None:
-    found = (each for each in reversed(bare_history(session)) if each.seq > after and isinstance(each.event, TurnEnded))
-    envelope = next(found, None)
-    return as_json(envelope) if envelope is not None else None
 
 
 def with_uploads(text: str, uploads: Iterable[Uploaded]) -> tuple[str, list[Image]]:
@@ -220,24 +218,23 @@ def with_uploads(text: str, uploads: Iterable[Uploaded]) -> tuple[str, list[Imag
     return text, images
 
 
-async def interrupted(api: ApiContext, call: ApiCall) -> wire.Receipt:
+@_route("POST", f"{_ONE}/interrupt", status=202)
+async def interrupted(session: Session) -> wire.Receipt:
     """Stop the running turn."""
-    session = await api.hub.session(call.path["id"])
     before = last_seq(session)
     session.interrupt()
     return wire.Receipt(seq=before, is_running=session.is_running)
 
 
-async def approvals(api: ApiContext, call: ApiCall) -> wire.ApprovalList:
+@_route("GET", f"{_ONE}/approvals")
+async def approvals(session: Session) -> wire.ApprovalList:
     """Return the open questions."""
-    session = await api.hub.session(call.path["id"])
-    return wire.ApprovalList(approvals=[_approval(each) for each in open_approvals(session)])
+    return wire.ApprovalList(approvals=open_approvals(session))
 
 
-async def answered(api: ApiContext, call: ApiCall) -> wire.ApprovalDone:
+@_route("POST", f"{_ONE}/approvals/{{approval_id}}")
+async def answered(call: ApiCall, session: Session, body: wire.ApprovalAnswer) -> wire.ApprovalDone:
     """Answer a question."""
-    session = await api.hub.session(call.path["id"])
-    body: wire.ApprovalAnswer = call.body
     return give_answer(session, call.path["approval_id"], body)
 
 
@@ -264,22 +261,15 @@ def give_answer(session: Session, approval_id: str, body: wire.ApprovalAnswer) -
 
 def _question(session: Session, approval_id: str) -> tuple[ApprovalRequested | None, ApprovalResolved | None]:
     """Return a question and its answer, as far as there are any."""
-    resolved: ApprovalResolved | None = None
-    for envelope in reversed(bare_history(session)):
-        match envelope.event:
-            case ApprovalResolved() as event if event.approval_id == approval_id:
-                resolved = event
-            case ApprovalRequested() as event if event.approval_id == approval_id:
-                return event, resolved
-            case _:
-                pass
-    return None, None
+    found = [each.event for each in bare_history(session) if getattr(each.event, "approval_id", "") == approval_id]
+    asked = next((each for each in found if isinstance(each, ApprovalRequested)), None)
+    return asked, next((each for each in found if isinstance(each, ApprovalResolved)), None)
 
 
-async def mode_set(api: ApiContext, call: ApiCall) -> wire.ModeInfo:
+@_route("POST", f"{_ONE}/mode")
+async def mode_set(session: Session, body: wire.ModeInfo) -> wire.ModeInfo:
     """Change the permission mode."""
-    session = await api.hub.session(call.path["id"])
-    await change_mode(session, call.body.mode)
+    await change_mode(session, body.mode)
     return wire.ModeInfo(mode=session.mode)
 
 
@@ -296,10 +286,10 @@ async def change_mode(session: Session, mode: Mode) -> None:
         raise ApiError(409, BETWEEN_TURNS)
 
 
-async def plan_answered(api: ApiContext, call: ApiCall) -> wire.SessionDetail:
+@_route("POST", f"{_ONE}/plan")
+async def plan_answered(api: ApiContext, session: Session, body: wire.PlanReply) -> wire.SessionDetail:
     """Answer a plan."""
-    session = await api.hub.session(call.path["id"])
-    give_plan_answer(session, call.body)
+    give_plan_answer(session, body)
     return detail(api, session)
 
 
@@ -321,18 +311,19 @@ def give_plan_answer(session: Session, body: wire.PlanReply) -> None:
         session.plans.reject(asked.proposal_id, body.feedback)
 
 
-async def queue(api: ApiContext, call: ApiCall) -> wire.Queue:
+@_route("GET", f"{_ONE}/queue")
+async def queue(session: Session) -> wire.Queue:
     """Return what waits to be taken up."""
-    return _queue(await api.hub.session(call.path["id"]))
+    return _queue(session)
 
 
 def _queue(session: Session) -> wire.Queue:
     return wire.filled(wire.Queue, _last(session, InboxChanged) or InboxChanged())
 
 
-async def queue_dropped(api: ApiContext, call: ApiCall) -> wire.Queue:
+@_route("DELETE", f"{_ONE}/queue/{{place}}")
+async def queue_dropped(call: ApiCall, session: Session) -> wire.Queue:
     """Take back something that waits."""
-    session = await api.hub.session(call.path["id"])
     place = call.path["place"]
     if not place.isdecimal() or int(place[:6]) >= len(_queue(session).queued):
         raise ApiError(404, "no queued message at this position")
@@ -340,42 +331,38 @@ async def queue_dropped(api: ApiContext, call: ApiCall) -> wire.Queue:
     return _queue(session)
 
 
-async def queue_resumed(api: ApiContext, call: ApiCall) -> wire.Queue:
+@_route("POST", f"{_ONE}/queue/resume")
+async def queue_resumed(session: Session) -> wire.Queue:
     """Take up again what an interrupt left waiting."""
-    session = await api.hub.session(call.path["id"])
     session.waiting.go_on()
     await asyncio.sleep(0)
     return _queue(session)
 
 
-async def files(api: ApiContext, call: ApiCall) -> wire.SessionFiles:
+@_route("GET", f"{_ONE}/files")
+async def files(session: Session) -> wire.SessionFiles:
     """Return the files that a session changed."""
-    session = await api.hub.session(call.path["id"])
     found: dict[str, wire.ChangedFile] = {}
-    for envelope in bare_history(session):
-        if isinstance(envelope.event, FilesChanged | FilesRestored):
-            for change in envelope.event.changes:
-                before = found.pop(change.path, None)
-                found[change.path] = wire.ChangedFile(
-                    path=change.path,
-                    kind=str(change.kind),
-                    added=change.added_lines + (before.added if before else 0),
-                    removed=change.removed_lines + (before.removed if before else 0),
-                )
+    changed = (each.event for each in bare_history(session) if isinstance(each.event, FilesChanged | FilesRestored))
+    for change in (each for event in changed for each in event.changes):
+        before = found.pop(change.path, None)
+        added = change.added_lines + (before.added if before else 0)
+        removed = change.removed_lines + (before.removed if before else 0)
+        found[change.path] = wire.ChangedFile(path=change.path, kind=str(change.kind), added=added, removed=removed)
     return wire.SessionFiles(files=list(found.values()))
 
 
-async def tasks(api: ApiContext, call: ApiCall) -> wire.Tasks:
+@_route("GET", f"{_ONE}/tasks")
+async def tasks(session: Session) -> wire.Tasks:
     """Return the todos and the plan's steps."""
-    changed = _last(await api.hub.session(call.path["id"]), PlanChanged)
+    changed = _last(session, PlanChanged)
     plan = changed.plan if changed is not None else Plan()
-    todos, steps = ([wire.filled(wire.TaskInfo, each) for each in rows] for rows in (plan.todos, plan.steps))
-    return wire.Tasks(todos=todos, steps=steps)
+    return wire.Tasks(todos=list(plan.todos), steps=list(plan.steps))
 
 
-async def usage(api: ApiContext, call: ApiCall) -> wire.SessionUsage:
+@_route("GET", f"{_ONE}/usage")
+async def usage(session: Session) -> wire.SessionUsage:
     """Return the tokens that a session used."""
-    session = await api.hub.session(call.path["id"])
     past = bare_history(session)
     spent = [each.event.usage for each in past if isinstance(each.event, UsageUpdated)]
     turns = sum(isinstance(each.event, TurnEnded) and each.event.agent == "root" for each in past)

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from lmtui.core.sessions import Session
 from lmtui.host.feed import EventFeed, Frame, Reader, past
 
+EVENT_STREAM = "text/event-stream"
 HEARTBEAT_S = 20.0
 GATHER_S = 0.02  # what happens within it is sent at once
 HEARTBEAT = b": heartbeat\n\n"
@@ -24,7 +25,7 @@ class EventStream(Response):
     A client that does not take what was sent is dropped a second after its queue has overflowed.
     """
 
-    media_type = "text/event-stream"
+    media_type = EVENT_STREAM
 
     def __init__(
         self, blocks: AsyncGenerator[bytes, None], reader: Reader | None = None, headers: dict[str, str] | None = None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lmtui.core.events import Outcome
+from lmtui.core.agent_events import PlanProposed
+from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.messages import ToolSpec
 from lmtui.core.permissions.rules import Mode
+from lmtui.core.plan import PlanStep, Todo
+from lmtui.core.sessions import SessionSummary
+from lmtui.core.workspace import DirEntry
 
 SESSION_ID = r"^\d{8}_\d{6}_[0-9a-f]{6}$"
 MOST_TEXT_CHARS = 1_000_000
@@ -64,17 +69,16 @@ class SessionsQuery(FolderQuery):
     limit: int = Field(50, ge=1, le=1_000)
 
 
-class HistoryQuery(Wire):
-    """Which events: those behind one, at most so many."""
-
-    after: int = Field(0, ge=0)
-    limit: int = Field(1_000, ge=1, le=10_000)
-
-
 class EventsQuery(Wire):
     """Where a stream begins; the header `Last-Event-ID` says the same and wins."""
 
     after: int = Field(0, ge=0)
+
+
+class HistoryQuery(EventsQuery):
+    """Which events: those behind one, at most so many."""
+
+    limit: int = Field(1_000, ge=1, le=10_000)
 
 
 class ActivityQuery(Wire):
@@ -114,22 +118,12 @@ class Status(Wire):
     busy: list[str]
 
 
-class SessionInfo(Wire):
-    """A session in a list; `state` is one of writing, waits, done, interrupted, error, limit, blocked, new."""
+@dataclass(frozen=True, kw_only=True)
+class SessionInfo(SessionSummary):
+    """A session in a list."""
 
-    id: str
     folder: str
-    title: str
-    state: str
-    model: str
-    created: datetime
-    updated: datetime
-    changed_files: int
-    last_line: str
-    tokens: int
-    is_open: bool
     is_running: bool
-    is_elsewhere: bool
     needs_answer: bool
 
 
@@ -137,29 +131,6 @@ class SessionList(Wire):
     """Sessions, the newest first."""
 
     sessions: list[SessionInfo]
-
-
-class ApprovalInfo(Wire):
-    """A question that is open: `text` is exactly what would run or change, `diff` how files would change."""
-
-    approval_id: str
-    agent: str
-    tool: str
-    text: str
-    why: str
-    path: str
-    diff: str
-    suggested_rule: str
-    offered_rules: list[str]
-    hunks: int
-    can_try: bool
-
-
-class PlanProposal(Wire):
-    """A plan that waits for an answer."""
-
-    proposal_id: str
-    proposal: dict[str, Any]
 
 
 class SessionDetail(Wire):
@@ -172,8 +143,8 @@ class SessionDetail(Wire):
     mode: Mode
     model: str
     last_seq: int
-    approvals: list[ApprovalInfo]
-    plan: PlanProposal | None
+    approvals: list[ApprovalRequested]
+    plan: PlanProposed | None
     queued: list[str]
     is_paused: bool
 
@@ -244,7 +215,7 @@ class ApprovalDone(Wire):
 class ApprovalList(Wire):
     """The questions that are open."""
 
-    approvals: list[ApprovalInfo]
+    approvals: list[ApprovalRequested]
 
 
 class ModeInfo(Wire):
@@ -285,20 +256,11 @@ class SessionFiles(Wire):
     files: list[ChangedFile]
 
 
-class TaskInfo(Wire):
-    """A todo or a step of the plan."""
-
-    id: int
-    text: str
-    status: str
-    parent: int
-
-
 class Tasks(Wire):
     """The todos and the plan's steps."""
 
-    todos: list[TaskInfo]
-    steps: list[TaskInfo]
+    todos: list[Todo]
+    steps: list[PlanStep]
 
 
 class SessionUsage(Wire):
@@ -318,19 +280,12 @@ class EventPage(Wire):
     next_after: int
 
 
-class EntryInfo(Wire):
-    """A file or folder by its path in the workspace; `kind` is file, dir, link or other."""
-
-    path: str
-    kind: str
-
-
 class FolderListing(Wire):
     """What is in a folder."""
 
     folder: str
     path: str
-    entries: list[EntryInfo]
+    entries: list[DirEntry]
 
 
 class FileBody(Wire):
@@ -344,18 +299,10 @@ class FileBody(Wire):
     content: str
 
 
-class ToolInfo(Wire):
-    """A tool that the model may call; `parameters` is a JSON Schema."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-
 class ToolList(Wire):
     """The tools of a folder's agents."""
 
-    tools: list[ToolInfo]
+    tools: list[ToolSpec]
 
 
 class ModelInfo(Wire):
@@ -429,30 +376,6 @@ class ChatRequest(BaseModel):
     n: Annotated[int, Field(ge=1, le=1)] | None = 1
 
 
-class ChatUsage(BaseModel):
-    """Tokens of the turn."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-
-
-class ChatAnswer(BaseModel):
-    """A message of the agent."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str
-
-
-class ChatChoice(BaseModel):
-    """The one answer."""
-
-    index: int = 0
-    message: ChatAnswer
-    finish_reason: Literal["stop", "length"]
-    logprobs: None = None
-
-
 class ChatCompletion(BaseModel):
     """An answer in OpenAI's form."""
 
@@ -460,5 +383,5 @@ class ChatCompletion(BaseModel):
     object: Literal["chat.completion"] = "chat.completion"
     created: int
     model: str
-    choices: list[ChatChoice]
-    usage: ChatUsage
+    choices: list[dict[str, Any]]
+    usage: dict[str, int]

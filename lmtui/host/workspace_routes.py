@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from lmtui import __version__
@@ -15,18 +16,20 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.messages import Image, sniff
 from lmtui.core.servers import ServerFound
 from lmtui.host import wire
-from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded
-from lmtui.host.endpoints import ApiCall, ApiError
-from lmtui.host.session_routes import open_approvals
+from lmtui.host.api_context import UPLOAD_BYTES, UPLOAD_S, ApiContext, Uploaded, route
+from lmtui.host.endpoints import ApiCall, ApiError, Endpoint
+from lmtui.host.session_routes import last_seq, needs_answer
 
+ROUTES: list[Endpoint] = []
+_route = partial(route, ROUTES)
 AGENT = "lmtui"
 _MOST_TEXT_BYTES, _MOST_FILE_BYTES, _MOST_FOUND = 262_144, 1_048_576, 200
 _FIND_TIMEOUT_S = 10.0
 
 
-async def status(api: ApiContext, call: ApiCall) -> wire.Status:
+@_route("GET", "/v1/status")
+async def status(api: ApiContext) -> wire.Status:
     """Return how the host is."""
-    del call
     sessions = api.hub.sessions
     return wire.Status(
         version=__version__,
@@ -35,27 +38,28 @@ async def status(api: ApiContext, call: ApiCall) -> wire.Status:
         folders=[str(each) for each in api.hub.folders],
         sessions=len(sessions),
         running=sum(each.is_running for each in sessions),
-        waiting=sum(bool(open_approvals(each) or each.plans.open) for each in sessions),
+        waiting=sum(needs_answer(each) for each in sessions),
         busy=list(api.hub.busy()),
     )
 
 
-async def folder_listed(api: ApiContext, call: ApiCall) -> wire.FolderListing:
+@_route("GET", "/v1/files", errors=(404,))
+async def folder_listed(api: ApiContext, query: wire.FilesQuery) -> wire.FolderListing:
     """List a folder of the workspace."""
-    runtime = await api.runtime(call.query.folder)
-    path = _inside(call.query.path)
+    runtime = await api.runtime(query.folder)
+    path = _inside(query.path)
     try:
         found = await runtime.files.list(path)
     except SandboxError as error:
         raise ApiError(404, str(error)) from error
-    entries = [wire.filled(wire.EntryInfo, each) for each in found]
-    return wire.FolderListing(folder=str(runtime.workspace), path=path, entries=entries)
+    return wire.FolderListing(folder=str(runtime.workspace), path=path, entries=list(found))
 
 
-async def file_read(api: ApiContext, call: ApiCall) -> wire.FileBody:
+@_route("GET", "/v1/files/content", errors=(404,))
+async def file_read(api: ApiContext, query: wire.FilesQuery) -> wire.FileBody:
     """Read a file of the workspace."""
-    runtime = await api.runtime(call.query.folder)
-    path = _inside(call.query.path)
+    runtime = await api.runtime(query.folder)
+    path = _inside(query.path)
     try:
         found = await runtime.files.read(path, _MOST_FILE_BYTES)
     except SandboxError as error:
@@ -86,13 +90,15 @@ def _inside(path: str) -> str:
     return path.strip("/")
 
 
-async def tools(api: ApiContext, call: ApiCall) -> wire.ToolList:
+@_route("GET", "/v1/tools")
+async def tools(api: ApiContext, query: wire.FolderQuery) -> wire.ToolList:
     """Return the tools of lmtui's own."""
-    runtime = await api.runtime(call.query.folder)
-    return wire.ToolList(tools=[wire.filled(wire.ToolInfo, each) for each in runtime.tools()])
+    runtime = await api.runtime(query.folder)
+    return wire.ToolList(tools=list(runtime.tools()))
 
 
-async def models(api: ApiContext, call: ApiCall) -> wire.ModelList:
+@_route("GET", "/v1/models")
+async def models(api: ApiContext, query: wire.ModelsQuery) -> wire.ModelList:
     """Return agents and the models of servers, in OpenAI's form."""
     agents = [wire.ModelInfo(id=name, created=0, owned_by=AGENT) for name in agent_folders(api)]
     found: Iterable[ServerFound] = ()
@@ -108,7 +114,7 @@ async def models(api: ApiContext, call: ApiCall) -> wire.ModelList:
         for server in found
         for model in server.chat_models
     ]
-    words = call.query.search.lower().split()
+    words = query.search.lower().split()
     rows = [each for each in (*agents, *served) if all(word in each.id.lower() for word in words)]
     return wire.ModelList(data=rows[:_MOST_FOUND])
 
@@ -126,23 +132,23 @@ def agent_folders(api: ApiContext) -> dict[str, Path]:
     return found
 
 
-async def model_selected(api: ApiContext, call: ApiCall) -> wire.Receipt:
+@_route("POST", "/v1/models/select", errors=(404, 502))
+async def model_selected(api: ApiContext, body: wire.SelectModel) -> wire.Receipt:
     """Use another model."""
-    wanted: wire.SelectModel = call.body
-    if wanted.session is None:
-        runtime = await api.runtime(wanted.folder)
-        await api.hub.switch_model(runtime, "", wanted.url, wanted.model)
+    if body.session is None:
+        runtime = await api.runtime(body.folder)
+        await api.hub.switch_model(runtime, "", body.url, body.model)
         return wire.Receipt(seq=0, is_running=False)
-    session = await api.hub.session(wanted.session)
+    session = await api.hub.session(body.session)
     runtime = await api.hub.find_runtime(session.id)
-    await api.hub.switch_model(runtime, session.id, wanted.url, wanted.model)
-    history = session.history()
-    return wire.Receipt(seq=history[-1].seq if history else 0, is_running=session.is_running)
+    await api.hub.switch_model(runtime, session.id, body.url, body.model)
+    return wire.Receipt(seq=last_seq(session), is_running=session.is_running)
 
 
-async def uploaded(api: ApiContext, call: ApiCall) -> wire.Upload:
+@_route("POST", "/v1/uploads", status=201, data_bytes=UPLOAD_BYTES, errors=(415,))
+async def uploaded(api: ApiContext, call: ApiCall, query: wire.UploadQuery) -> wire.Upload:
     """Keep a picture or a text until a message names it."""
-    name = Path(call.query.name or "upload").name
+    name = Path(query.name or "upload").name
     if not call.data or not name.isprintable():
         raise ApiError(422, "the body is empty" if not call.data else "the name has characters that cannot be shown")
     if kind := sniff(call.data):
