@@ -15,7 +15,6 @@ from typing import Any
 from lmtui.core.check_values import Checks
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError
 from lmtui.core.events import Envelope, Event
-from lmtui.core.hooks import Hooks
 from lmtui.core.hosts import HostApproval
 from lmtui.core.messages import (
     Completion,
@@ -60,6 +59,7 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
+from lmtui.engine.agent import TurnPoints
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, ModelOptions, SessionParts
 from lmtui.engine.subagent_runs import TeamParts
@@ -522,7 +522,7 @@ class Rig:
         compact_at: int = 0,
         tools: str = "auto",
         guide: PromptSource | None = None,
-        hooks: Hooks | None = None,
+        points: TurnPoints | None = None,
         skills: Any = None,
         checks: Checks | None = None,
         memory: Any = None,
@@ -559,7 +559,8 @@ class Rig:
                 asks_for_summaries=asks_for_summaries,
                 has_spare_slot=has_spare_slot,
             ),
-            features=offers({PromptSource: guide, Skills: skills, Hooks: hooks, Checks: checks, Notes: notes}),
+            points=points or TurnPoints(),
+            features=offers({PromptSource: guide, Skills: skills, Checks: checks, Notes: notes}),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -76,14 +76,17 @@ class WorkspaceFeatures:
     def __iter__(self) -> Iterator[WorkspaceFeature]:
         return iter(self._all)
 
-    def equip(self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox) -> SessionServices:
-        """Return what a session gets."""
+    def equip(
+        self, session_id: str, config: Config, own: ToolRegistry, sandbox: WorkspaceSandbox, *, is_apart: bool
+    ) -> SessionServices:
+        """Return what a session gets; one that `is_apart` gets nothing that acts outside its sandbox."""
         services = Offers(session_id)
         if (guide := self.extensions.get(PromptSource)) is not None:
             services.add(PromptSource, guide)
-        session = SessionServices(session_id, config, own, own, services)
+        session = SessionServices(session_id, config, own, own, services, is_apart=is_apart)
         for each in self._all:
-            each.equip(session, sandbox)
+            if each.works_apart or not is_apart:
+                each.equip(session, sandbox)
         return session
 
     def child_toolbox(self, own: ToolRegistry, kind: ChildKind) -> Toolbox:

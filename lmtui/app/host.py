@@ -33,15 +33,11 @@ from lmtui.app.workspace_files import WorkspaceFiles
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core import events
 from lmtui.core.budgets import NO_BUDGET, BudgetSet, SessionBudget, whole_budget
-from lmtui.core.check_values import Checks
 from lmtui.core.errors import SandboxUnavailable, SessionFileError, UsageError
-from lmtui.core.hooks import HookEvent, Hooks
 from lmtui.core.messages import ToolCallFormat, ToolSet, ToolSpec
-from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Rule
-from lmtui.core.ports import Notes, Policy, SessionLog
+from lmtui.core.ports import Policy, SessionLog
 from lmtui.core.programs import Interpreter
-from lmtui.core.prompt_parts import PromptSource
 from lmtui.core.roles import parse_roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import NO_TRIAL, Archive, Extensions, SettingsControls
@@ -440,15 +436,15 @@ class Runtime:
         """Return what a session works with; one that `is_apart` gets nothing that acts outside its sandbox."""
         config, sandbox = own.config, own.sandbox
         policy = policy or Policy(is_attended=self.is_attended)
-        given = self._features.equip(session_id, config, tools_of(config, self._workspace), sandbox)
-        features = _apart(given.features) if is_apart else given.features
-        features.add(Interpreter, interpreter_of(config, sandbox))
+        own_tools = tools_of(config, self._workspace)
+        given = self._features.equip(session_id, config, own_tools, sandbox, is_apart=is_apart)
+        given.features.add(Interpreter, interpreter_of(config, sandbox))
         if not is_apart:
             asked.provider.cache = SessionPromptCache(self._models.caches, session_id)
         return SessionParts(
             id=session_id,
             provider=asked.provider,
-            toolbox=tools_of(config, self._workspace) if is_apart else given.toolbox,
+            toolbox=own_tools if is_apart else given.toolbox,
             team=team_of(
                 config,
                 self._workspace,
@@ -460,7 +456,8 @@ class Runtime:
             sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
-            features=features,
+            features=given.features,
+            points=given.points,
             redactor=self._connection.redactor.also(value for each in self._features for value in each.secrets()),
             policy=replace(
                 policy, mode=Mode(config.mode), rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules))
@@ -524,17 +521,6 @@ class Runtime:
         self._sessions.clear()
         for session in sessions:
             await session.close()
-
-
-def _apart(features: Offers) -> Offers:
-    """Return those that act in the session's sandbox alone.
-
-    Raises:
-        UsageError: hooks would not run, and they may be there to forbid something.
-    """
-    if (hooks := features.get(Hooks)) is not None and any(map(hooks.wants, HookEvent)):
-        raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
-    return features.only(PromptSource, Checks, Notes)
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

@@ -19,6 +19,7 @@ from lmtui.core.events import (
     Event,
     FilesChanged,
     FilesRestored,
+    ListedRun,
     Rewound,
     ToolCallFinished,
     ToolCallStarted,
@@ -94,6 +95,10 @@ class CheckRan(Event):
     elapsed_s: float = 0.0
     turn_id: str = ""
     decides: bool = False
+
+    @property
+    def row(self) -> ListedRun:
+        return ListedRun("check", self.command or str(self.rung), self.outcome.is_green, round(self.elapsed_s * 1000))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget,
 from lmtui.core.check_values import CheckRan, GoalChanged, ReviewWritten, verification_words
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Envelope, Event, OverlayChanged, TurnEnded
-from lmtui.core.hooks import HookRan, hook_words
 from lmtui.core.messages import ToolCallFormat
 from lmtui.core.model_events import (
     CallFormChanged,
@@ -18,7 +17,6 @@ from lmtui.core.model_events import (
     Compacting,
     LoopSuspected,
     ModelLoaded,
-    NotesAttached,
     Reminder,
     ToolSetChanged,
 )
@@ -30,27 +28,6 @@ from lmtui.core.skills import SkillEnded, SkillUsed, skill_event_words
 
 _REPORT_CHARS = 200
 _DEEP_FORM = "/deep 3h 200 steps port the parser"
-
-
-def long_words(event: Event) -> str:
-    """Return what an event says of long work and memory, empty for others."""
-    match event:
-        case AgentStarted(agent=agent, title=title, work=work):
-            reads = ", only reading" if work == "explore" else ""
-            return f"sub-agent {sanitize_line(agent)} begins{reads}: {sanitize_line(title)}"
-        case AgentFinished(agent=agent, outcome=outcome, summary=summary):
-            said = sanitize_line(summary)[:_REPORT_CHARS]
-            return f"sub-agent {sanitize_line(agent)} ends: {sanitize_line(outcome)}" + (f", {said}" if said else "")
-        case BudgetSet(budget=budget):
-            return f"this session may spend {budget}" if budget else "this session has no budget any more"
-        case ReportWritten(text=text):
-            return sanitize(text)
-        case NotesAttached():
-            return str(event)
-        case Compacting():
-            return "the model sums up what was said, to make room"
-        case _:
-            return ""
 
 
 def budget_words(budgets: Budgets) -> str:
@@ -115,8 +92,6 @@ def model_words(event: Event) -> str:
             first = sanitize_line(text.strip().partition("\n")[0])
             sentence = found[0] if (found := _SENTENCE.match(first)) else first.rstrip(" :")
             return f"lmtui told the model: {sentence[:_MAX_CHARS]}{'…' if len(sentence) > _MAX_CHARS else ''}"
-        case HookRan():
-            return hook_words(event)
         case CheckRan() | GoalChanged() | ReviewWritten():
             return verification_words(event)
         case SkillUsed() | SkillEnded():
@@ -133,7 +108,26 @@ def model_words(event: Event) -> str:
             room = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
             return f"room was made: {what}, {room} ({sanitize_line(event.why)})"
         case _:
-            return long_words(event)
+            return _long_words(event)
+
+
+def _long_words(event: Event) -> str:
+    """Return what an event says of long work."""
+    match event:
+        case AgentStarted(agent=agent, title=title, work=work):
+            reads = ", only reading" if work == "explore" else ""
+            return f"sub-agent {sanitize_line(agent)} begins{reads}: {sanitize_line(title)}"
+        case AgentFinished(agent=agent, outcome=outcome, summary=summary):
+            said = sanitize_line(summary)[:_REPORT_CHARS]
+            return f"sub-agent {sanitize_line(agent)} ends: {sanitize_line(outcome)}" + (f", {said}" if said else "")
+        case BudgetSet(budget=budget):
+            return f"this session may spend {budget}" if budget else "this session has no budget any more"
+        case ReportWritten(text=text):
+            return sanitize(text)
+        case Compacting():
+            return "the model sums up what was said, to make room"
+        case _:
+            return event.line
 
 
 def calls_words(calls: Calls) -> str:

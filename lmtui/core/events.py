@@ -74,6 +74,18 @@ class Level(StrEnum):
     ERROR = "error"
 
 
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A row in the list of tool calls of what is not a call: `what` ran, on what (`title`), and how it ended."""
+
+    what: str
+    title: str
+    is_ok: bool
+    elapsed_ms: int
+    decision: str = ""
+    call_id: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """The base of all events.  `agent` is the id of the agent it belongs to; the root agent is `root`."""
@@ -82,6 +94,16 @@ class Event:
     durable: ClassVar[bool] = True
 
     agent: str = ROOT
+
+    @property
+    def line(self) -> str:
+        """Return the line that the user reads about it, where it brings one itself; empty for none."""
+        return ""
+
+    @property
+    def row(self) -> ListedRun | None:
+        """Return its row in the list of tool calls, where it has one without being a call."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

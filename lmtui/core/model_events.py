@@ -193,6 +193,7 @@ class NotesAttached(Event):
         told = ((sanitize_line(note), sanitize_line(source)) for note, source in zip(self.notes, sources, strict=False))
         return [f"{note} ({source})" if source else note for note, source in told]
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
         more = f" and {len(self.notes) - 1} more; /context shows them" if len(self.notes) > 1 else ""
         return f"from memory: {self.lines[0] if self.notes else ''}{more}"

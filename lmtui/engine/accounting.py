@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from lmtui.core.errors import ProviderError
-from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
+from lmtui.core.events import Level, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
 from lmtui.core.servers import window_fix
 from lmtui.core.window import bytes_by_four
@@ -37,7 +37,7 @@ def _anew(agent: Agent, now: Comparison) -> int:
     return max(0, budget.estimate(now.total) - (budget.estimate(now.common) if now.common else 0))
 
 
-def show_usage(agent: Agent, completion: Completion, turn_id: str) -> None:
+def show_usage(agent: Agent, completion: Completion) -> None:
     """Tell what the request that brought this answer cost, and learn from it."""
     book = agent.model.window
     now = book.ledger.now
@@ -67,7 +67,7 @@ def show_usage(agent: Agent, completion: Completion, turn_id: str) -> None:
             is_cache_told=reading.is_told,
             miss=reading.miss,
             read_s=round(timings.read_s if timings and timings.read_s else completion.first_token_s, 3),
-            turn_id=turn_id,
+            turn_id=agent.turn.id,
             model=agent.state.model.settings.model,
             elapsed_s=_elapsed_s(completion),
         )
@@ -133,7 +133,7 @@ def _is_cut(agent: Agent, now: Comparison, guess: int, counted: int) -> bool:
         return True
     book.short_counts += 1
     if book.short_counts == (2 if is_sure else 1):
-        agent.emit(Notice(agent=agent.id, level=Level.ERROR, text=_cut_text(agent, guess, counted)))
+        agent.notify(_cut_text(agent, guess, counted), Level.ERROR)
     return is_sure
 
 

@@ -18,14 +18,23 @@ from lmtui.core.agent_events import Wait
 from lmtui.core.check_values import VerificationTracker
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Event, MessageAdded, ModelChanged
-from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
-from lmtui.core.messages import Priority, Role, ToolCallFormat, ToolSet, ToolSpec
+from lmtui.core.messages import Priority, Role, ToolCall, ToolCallFormat, ToolSet, ToolSpec
 from lmtui.core.model_events import CallFormChanged, Reminder, ToolSetChanged, VisionChanged
 from lmtui.core.offers import Offers
-from lmtui.core.permissions.rules import Effect, FileEffect, Mode, Rule, traits_of
+from lmtui.core.permissions.rules import Decision, Effect, FileEffect, Mode, Rule, traits_of
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode, after
-from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.ports import (
+    Checkpoints,
+    Images,
+    Limits,
+    PreparedCall,
+    Provider,
+    Sandbox,
+    SessionLog,
+    Toolbox,
+    ToolResult,
+)
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import ModelLoader
@@ -42,6 +51,7 @@ from lmtui.engine.skill_use import SkillTracker
 from lmtui.engine.spending import Spending
 from lmtui.engine.tool_call_policy import KnownModel, ModelOverride
 from lmtui.engine.try_mode import SessionWorkspace
+from lmtui.engine.turn_outcome import EXIT_CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +278,43 @@ class Journal:
                 _log.exception("a subscriber of session %s failed at %s", self._session_id, envelope.event.kind)
 
 
+class PromptHeld(Exception):
+    """A feature holds the user's words back; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallReview:
+    """What a feature says of a call before anybody decides about it.
+
+    `prepared` is the call as it leaves it, and `note` tells the model what it changed.  `overrule` returns what holds in place
+    of the decision about the call and the paths behind it; its record has `by` as who decided then.  With a `refusal` it
+    refuses the call.
+    """
+
+    prepared: PreparedCall
+    overrule: Callable[[Decision, tuple[str, ...]], Decision]
+    by: str
+    refusal: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPoints:
+    """What features have called in the turns of a session, by point.
+
+    `before_message` gets the user's words, and returns what the model is told with them, or raises `PromptHeld`.  `turn_end`
+    gets the last answer, and returns in words for the model why the turn may not end yet.  Before a compaction, its trigger and
+    what matters most are told.
+    """
+
+    before_turn: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    before_message: list[Callable[[Agent, str], Awaitable[str]]] = field(default_factory=list)
+    before_call: list[Callable[[Agent, ToolCall, PreparedCall], Awaitable[CallReview]]] = field(default_factory=list)
+    after_call: list[Callable[[Agent, ToolCall, PreparedCall, ToolResult], Awaitable[ToolResult]]] = field(default_factory=list)
+    before_compaction: list[Callable[[Agent, str, str], Awaitable[None]]] = field(default_factory=list)
+    turn_end: list[Callable[[Agent, str], Awaitable[str]]] = field(default_factory=list)
+
+
 _EVERYTHING = ("*", "**")
 
 
@@ -292,6 +339,7 @@ class AgentServices:
     spending: Spending
     images: Images | None = None
     features: Offers = field(default_factory=Offers)
+    points: TurnPoints = field(default_factory=TurnPoints)
     call_ids: set[str] = field(default_factory=set)
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -376,7 +424,8 @@ class TurnState:
     """What an agent keeps while one turn runs.
 
     `files` are those that it changed; a sub-agent is done once it has given its `report`.  `open_work_told` is how much open
-    work the model was reminded of (None: not reminded yet).
+    work the model was reminded of (None: not reminded yet).  `ended_by` is why a feature wants no more of it, `held` how often
+    one held up its end.
     """
 
     id: str = ""
@@ -387,43 +436,8 @@ class TurnState:
     refused_waits: int = 0
     open_work_told: int | None = None
     checking: CheckProgress = field(default_factory=CheckProgress)
-
-
-async def _at_once() -> None:
-    """Wait for nothing."""
-
-
-@dataclass(slots=True)
-class TurnHooks:
-    """An agent's hooks.  `ended_by` is why one of them wants no more of this turn, `held` how often its end was held up.
-
-    `begun` waits until the hooks of the session's start have ended.
-    """
-
-    hooks: Hooks | None = None
-    begun: Callable[[], Awaitable[None]] = _at_once
     ended_by: str = ""
     held: int = 0
-
-    def wants(self, event: HookEvent) -> bool:
-        """Tell whether a hook waits for an event."""
-        return self.hooks is not None and self.hooks.wants(event)
-
-    def problems(self) -> Sequence[str]:
-        """Return what of them cannot be read or does not hold."""
-        return self.hooks.problems() if self.hooks is not None else ()
-
-    async def run(self, call: HookCall) -> HookVerdict:
-        """Call those that an event is for."""
-        return await self.hooks.run(call) if self.hooks is not None else HookVerdict()
-
-    def another(self) -> TurnHooks:
-        """Return the same hooks for another agent of the session."""
-        return TurnHooks(self.hooks)
-
-    def begin(self) -> None:
-        """Take note that a turn begins."""
-        self.ended_by, self.held = "", 0
 
 
 @dataclass(slots=True)
@@ -434,7 +448,6 @@ class Agent:
     services: AgentServices
     conversation: Conversation
     model: ModelAccess = field(default_factory=ModelAccess)
-    hooks: TurnHooks = field(default_factory=TurnHooks)
     inbox: Inbox = field(default_factory=Inbox)
     loops: LoopDetector = field(init=False)
     turn: TurnState = field(default_factory=TurnState)
@@ -462,6 +475,10 @@ class Agent:
         """Add a reminder to what the model is sent next."""
         self.emit(Reminder(agent=self.id, text=text, turn_id=self.turn.id, topic=topic))
 
+    def notify(self, text: str, level: events.Level = events.Level.WARNING) -> None:
+        """Tell the user something."""
+        self.emit(events.Notice(agent=self.id, level=level, text=text))
+
     def apply(self, event: Event) -> None:
         """Take up a durable event of the session, live and on replay alike."""
         model = self.state.model.settings.model
@@ -482,7 +499,27 @@ class Agent:
     def begin(self, turn_id: str) -> None:
         """Start a turn in which nothing was changed yet."""
         self.turn = TurnState(turn_id)
-        self.hooks.begin()
+
+    async def announce_compaction(self, trigger: str, focus: str = "") -> None:
+        """Call what waits for room being made in the window."""
+        for each in self.services.points.before_compaction:
+            await each(self, trigger, focus)
+
+    def end_turn(self, reason: events.TurnReason, began: float, **more: Any) -> None:  # Any: further fields of the event
+        """Say how a turn ended that began at a time of the monotonic clock."""
+        self.emit(
+            events.TurnEnded(
+                agent=self.id,
+                turn_id=self.turn.id,
+                reason=reason,
+                status=str(reason),
+                exit_code=EXIT_CODES[reason],
+                files_changed=tuple(self.turn.files),
+                elapsed_s=round(self.services.monotonic() - began, 3),
+                sandbox=self.state.sandbox.name,
+                **more,
+            )
+        )
 
     @property
     def effective_sandbox(self) -> Sandbox:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lmtui.core import events
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
@@ -30,7 +29,7 @@ from lmtui.core.messages import (
     ToolChoice,
     ToolSet,
 )
-from lmtui.core.model_events import CallFormChanged, Reminder
+from lmtui.core.model_events import CallFormChanged
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
 from lmtui.core.prompt_parts import PromptParts, PromptPartsRead, PromptSource, cut_sources
@@ -40,16 +39,11 @@ from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.accounting import announce, show_usage
 from lmtui.engine.agent import Agent
 from lmtui.engine.context_fit import compact_context, ensure_fits
-from lmtui.engine.hook_calls import before_room
 from lmtui.engine.model_roles import take_role
 from lmtui.engine.skill_use import skill_note
 from lmtui.engine.stop_policy import is_about_files
 from lmtui.engine.tool_call_policy import FormChange
 from lmtui.engine.turn_outcome import without_token
-
-if TYPE_CHECKING:
-    from lmtui.engine.agent import Agent
-
 
 SHARE, MAX_GUIDANCE_CHARS = 0.15, 24_000
 _CHARS_PER_TOKEN = 3.5
@@ -72,7 +66,7 @@ async def take_guidance(agent: Agent) -> None:
     new_problems = [sanitize_line(problem) for problem in found.problems if problem not in known.problems]
     cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
     for text in (*cuts, *new_problems):
-        agent.emit(events.Notice(agent=agent.id, level=events.Level.WARNING, text=text))
+        agent.notify(text)
 
 
 def guidance_chars(window_tokens: int) -> int:
@@ -91,14 +85,14 @@ _HEAD = "[The state of your work, as lmtui keeps it:"
 _LOOK = "Some of what was done may not be counted yet: look at the disk before you go on, and do not repeat what is there."
 
 
-def tell_state(agent: Agent, turn_id: str) -> None:
+def tell_state(agent: Agent) -> None:
     """Tell the model how its work is, if it may not know and something is open."""
     stale = agent.state.stale_context
     if not stale.is_due:
         return
     text = note_text(agent.state.plan, is_shaken=stale.is_shaken, is_lost=stale.is_lost)
     if text:
-        agent.emit(Reminder(agent=agent.id, text=text, turn_id=turn_id, topic=TOPIC))
+        agent.remind(text, TOPIC)
     agent.state = replace(agent.state, stale_context=agent.state.stale_context.cleared())
 
 
@@ -123,7 +117,7 @@ def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
 _MOST_REFUSALS = 3
 
 
-async def request_completion(agent: Agent, turn_id: str) -> Completion:
+async def request_completion(agent: Agent) -> Completion:
     """Send the conversation and return the answer, its message emitted.
 
     Raises:
@@ -136,39 +130,37 @@ async def request_completion(agent: Agent, turn_id: str) -> Completion:
     await take_guidance(agent)
     await ensure_fits(agent)
     if note := skill_note(agent.state.skills):
-        agent.emit(Reminder(agent=agent.id, text=note, turn_id=turn_id, topic="skill"))
-    tell_state(agent, turn_id)
+        agent.remind(note, "skill")
+    tell_state(agent)
     request, partial = _request(agent), _Partial()
     try:
-        return await _answer_fitting(agent, request, turn_id, partial)
+        return await _answer_fitting(agent, request, partial)
     except ProviderError as error:
         change = agent.model.known.calling.refused(error, request)
         if change is None:
             raise
         _use_form(agent, change)
-        return await _answer_fitting(agent, _request(agent), turn_id, partial)
+        return await _answer_fitting(agent, _request(agent), partial)
     finally:
-        partial.keep(agent, turn_id)
+        partial.keep(agent)
 
 
-async def _answer_fitting(agent: Agent, request: ModelRequest, turn_id: str, partial: _Partial) -> Completion:
+async def _answer_fitting(agent: Agent, request: ModelRequest, partial: _Partial) -> Completion:
     """Send a request; one that the server refuses for its size is made smaller."""
     try:
-        return await _answer(agent, request, turn_id, partial)
+        return await _answer(agent, request, partial)
     except ContextOverflow as overflow:
-        return await _answer_smaller(agent, overflow, request.hold, turn_id, partial)
+        return await _answer_smaller(agent, overflow, request.hold, partial)
 
 
-async def _answer_smaller(
-    agent: Agent, overflow: ContextOverflow, hold: ToolChoice, turn_id: str, partial: _Partial
-) -> Completion:
+async def _answer_smaller(agent: Agent, overflow: ContextOverflow, hold: ToolChoice, partial: _Partial) -> Completion:
     """Make room and ask for the same again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
-        await before_room(agent, "auto")
+        await agent.announce_compaction("auto")
         compact_context(agent, overflow)
-        tell_state(agent, turn_id)
+        tell_state(agent)
         try:
-            return await _answer(agent, replace(_request(agent), hold=hold), turn_id, partial)
+            return await _answer(agent, replace(_request(agent), hold=hold), partial)
         except ContextOverflow as error:
             if error.window_tokens:
                 raise
@@ -190,7 +182,7 @@ def _request(agent: Agent) -> ModelRequest:
     )
 
 
-async def _answer(agent: Agent, request: ModelRequest, turn_id: str, partial: _Partial) -> Completion:
+async def _answer(agent: Agent, request: ModelRequest, partial: _Partial) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
     announce(agent, request)
     watch = _ThinkingWatch(agent)
@@ -208,7 +200,7 @@ async def _answer(agent: Agent, request: ModelRequest, turn_id: str, partial: _P
         raise ProviderError(Fault.CUT, "the model's answer has no end")
     completion = _with_quoted(agent, completion)
     message = _with_fresh_ids(agent, completion.message)
-    show_usage(agent, completion, turn_id)  # first: a session that is killed between the two has paid for both
+    show_usage(agent, completion)  # first: a session that is killed between the two has paid for both
     agent.emit(
         events.MessageAdded(
             agent=agent.id,
@@ -216,7 +208,7 @@ async def _answer(agent: Agent, request: ModelRequest, turn_id: str, partial: _P
             text=message.text if message.tool_calls else without_token(message.text),
             thinking=message.thinking,
             tool_calls=message.tool_calls,
-            turn_id=turn_id,
+            turn_id=agent.turn.id,
             thinking_s=round(watch.seconds, 1),
         )
     )
@@ -260,11 +252,11 @@ class _Partial:
             self.begin()
             self._before = "" if isinstance(piece, Completion) else self._before
 
-    def keep(self, agent: Agent, turn_id: str) -> None:
+    def keep(self, agent: Agent) -> None:
         """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
         self.begin()
         if self._before.strip():
-            agent.emit(events.MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=self._before, turn_id=turn_id))
+            agent.emit(events.MessageAdded(agent=agent.id, role=Role.ASSISTANT, text=self._before, turn_id=agent.turn.id))
 
 
 def _show(agent: Agent, piece: StreamChunk) -> None:
@@ -283,7 +275,7 @@ def _show(agent: Agent, piece: StreamChunk) -> None:
         case SilenceChunk(seconds=seconds):
             what = f"{agent.services.provider.url} has not answered for {seconds:.0f} s."
             text = f"{what} Wait (it may still be reading the prompt) or stop the turn."
-            agent.emit(events.Notice(agent=agent.id, level=events.Level.WARNING, text=text))
+            agent.notify(text)
         case RetryChunk():
             agent.emit(
                 events.RetryScheduled(

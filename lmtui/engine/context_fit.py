@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
-from lmtui.core.events import ROOT, Level, Notice
+from lmtui.core.events import ROOT, Level
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, ToolCallFormat, ToolSet
 from lmtui.core.model_events import Compacted, Compacting, ToolSetChanged
 from lmtui.core.plan import Plan
@@ -20,10 +20,9 @@ from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.core.sanitize import sanitize
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.accounting import announce, show_usage, usage_beside
-from lmtui.engine.agent import Agent, TurnState
+from lmtui.engine.agent import Agent
 from lmtui.engine.context import Conversation, cut_places, last_said
 from lmtui.engine.entries import Entries, Entry
-from lmtui.engine.hook_calls import before_room
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.model_roles import ensure_loaded, for_role, has_model, take_role
 from lmtui.engine.transcript_summary import Shares, TranscriptSummary, digest
@@ -404,7 +403,7 @@ async def _words(agent: Agent, request: ModelRequest) -> str:
         async for piece in pieces:
             if isinstance(piece, Completion):
                 if is_same:
-                    show_usage(agent, piece, agent.turn.id)
+                    show_usage(agent, piece)
                 else:
                     agent.emit(usage_beside(agent.id, request, piece))
                 return "" if piece.message.tool_calls or piece.problem else sanitize(piece.message.text).strip()
@@ -437,10 +436,10 @@ async def ensure_fits(agent: Agent) -> None:
         await asyncio.to_thread(book.budget.raw, uncounted, agent.specs())
     if not agent.state.model.window_tokens and agent.model.known.served is not None and not book.is_told:
         book.is_told = True
-        agent.emit(Notice(agent=agent.id, level=Level.INFO, text=_UNKNOWN))
+        agent.notify(_UNKNOWN, Level.INFO)
     tokens, room = measure(agent)
     if tokens > room.limit:
-        await before_room(agent, "auto")
+        await agent.announce_compaction("auto")
         is_window = room.limit != book.threshold_tokens
         why = "the window was three quarters full" if is_window else f"more than {room.limit:,} tokens were in use"
         event = await in_own_words(agent, _room_for(agent, tokens, room, why), room)
@@ -566,18 +565,19 @@ _NOTHING = "There is nothing that could be summed up: the conversation is short,
 
 async def compact_now(agent: Agent, said: UserInput, turn_id: str) -> None:
     """Sum up what was said so far; `said` is what matters most.  A cancel passes on, and nothing is changed then."""
-    agent.turn = TurnState(turn_id)
+    if agent.turn.id != turn_id:  # else it is asked for between two steps of a turn
+        agent.begin(turn_id)
     try:
         await take_role(agent)
         await agent.model.known.ready()
-        await before_room(agent, "manual", said.text)
+        await agent.announce_compaction("manual", said.text)
         tokens, room = measure(agent)
         least = room.fixed + int((room.limit - room.fixed) * _TARGET_SHARE)
         event = plan_room(agent, tokens, replace(room, target=min(least, tokens - 1)), "you asked for it")
         if event is None or not (event.kept_from or event.elided or event.folded):
-            agent.emit(Notice(agent=agent.id, level=Level.INFO, text=_NOTHING))
+            agent.notify(_NOTHING, Level.INFO)
             return
         event = await in_own_words(agent, event, room, focus=said.text, is_asked=True)
         agent.emit(replace(event, agent=agent.id))
     except SessionFileError as error:
-        agent.emit(Notice(agent=agent.id, level=Level.ERROR, text=error.full_text()))
+        agent.notify(error.full_text(), Level.ERROR)

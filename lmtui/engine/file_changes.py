@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from lmtui.core import events
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, Level, Notice, step_id
+from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, Level, step_id
 from lmtui.core.permissions.rules import Access
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Sandbox, Snapshot, ToolResult
@@ -52,7 +52,7 @@ async def snapshot_before(agent: Agent, call_id: str, access: Access) -> Snapsho
     )
     if before.dropped:
         text = f"{before.dropped} old checkpoints were dropped: the store is bounded in size and age."
-        agent.emit(Notice(agent=agent.id, level=Level.INFO, text=text))
+        agent.notify(text, Level.INFO)
     return before
 
 
@@ -60,15 +60,13 @@ def _tell_once(agent: Agent, problem: str) -> None:
     """Say why no state can be kept; the next call tries again, and only what is new is said."""
     if problem != agent.checkpoint_problem:
         agent.checkpoint_problem = problem
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=problem))
+        agent.notify(problem)
 
 
-async def record_changes(
-    agent: Agent, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
-) -> tuple[str, ...]:
-    """Report what a call changed, add it to `files` and return it: from comparing states, else from the tool.
+async def record_changes(agent: Agent, call_id: str, before: Snapshot | None, result: ToolResult) -> tuple[str, ...]:
+    """Report what a call changed and return it: from comparing states, else from the tool.
 
-    `files` also takes what the tool wrote and no state has, because git ignores it or it is in a submodule.
+    The turn's files also get what the tool wrote and no state has, because git ignores it or it is in a submodule.
     """
     changes, after_id = result.changes, ""
     if before is not None and agent.services.checkpoints is not None:
@@ -76,10 +74,10 @@ async def record_changes(
             after = await agent.services.checkpoints.snapshot()
             changes, after_id = await agent.services.checkpoints.changes(before.id, after.id, is_now=True), after.id
         except SandboxError as error:
-            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}"))
+            agent.notify(f"This step cannot be undone: {error.full_text()}")
     paths = tuple(change.path for change in changes)
     written = (change.path for change in result.changes if not change.path.endswith("/"))
-    files.update(dict.fromkeys((*paths, *written)))
+    agent.turn.files.update(dict.fromkeys((*paths, *written)))
     if changes:
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
         workspace, told = agent.services.workspace, FilesChanged(agent=agent.id, call_id=call_id, files=paths, changes=changes)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from lmtui.core.errors import ProviderError
-from lmtui.core.events import Event, Level, ModelChanged, Notice
+from lmtui.core.events import Event, ModelChanged
 from lmtui.core.messages import Message, ModelRequest, Priority, Role
 from lmtui.core.model_events import CallFormChanged, ModelLoaded, ModelLoading, VisionChanged
 from lmtui.core.permissions.rules import Mode
@@ -66,7 +66,7 @@ async def has_model(agent: Agent, role: ModelRole) -> bool:
     if is_sure or await agent.services.provider.served(model) is not None:
         return True
     agent.model.missing_roles.add(role)
-    agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_missing(agent, role, model)))
+    agent.notify(_missing(agent, role, model))
     return False
 
 
@@ -88,7 +88,7 @@ async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Pri
                 agent.emit(ModelLoading(agent=agent.id, model=model, text=step.text, ratio=step.ratio))
     except ProviderError as error:
         problem = error
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_not_loaded(role, model, error)))
+        agent.notify(_not_loaded(role, model, error))
     if is_begun or problem is not None:
         elapsed_s = round(agent.services.monotonic() - started, 1)
         ended = ModelLoaded(
@@ -102,7 +102,7 @@ async def ensure_loaded(agent: Agent, role: ModelRole, model: str, priority: Pri
         text = (
             f"{url} loaded {model} with a window of {served.window_tokens:,} tokens; the role {role} needs {wanted_tokens:,}."
         )
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"{text} {window_fix(served.server)}"))
+        agent.notify(f"{text} {window_fix(served.server)}")
     return True
 
 
@@ -143,7 +143,7 @@ async def take_role(agent: Agent) -> None:
             take_up(agent, served, agent.emit)
             break
         agent.model.missing_roles.add(role)
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_missing(agent, role, wanted.model)))
+        agent.notify(_missing(agent, role, wanted.model))
     agent.update_model(settings=wanted)
 
 
@@ -203,7 +203,7 @@ async def override_model(agent: Agent, name: str, who: str) -> None:
     served = await agent.services.provider.served(name)
     if served is None:
         text = f"{agent.services.provider.url} does not offer {name}, which {who} names; the model in use is asked."
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
+        agent.notify(text)
         return
     back = ModelChanged(
         agent=agent.id,

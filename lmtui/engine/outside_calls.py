@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from lmtui.core.events import TurnEnded, TurnReason, TurnStarted
+from lmtui.core.events import TurnReason, TurnStarted
 from lmtui.core.messages import ToolCall
 from lmtui.core.ports import ToolResult
 from lmtui.core.sanitize import Redactor
@@ -52,7 +52,7 @@ class OutsideCalls:
             self._begin()
             reason = TurnReason.DONE
             try:
-                found = await run_call(self._agent, call, self._agent.turn.id, self._agent.turn.files, by=by)
+                found = await run_call(self._agent, call, by=by)
             except asyncio.CancelledError:
                 reason = TurnReason.INTERRUPTED
                 raise
@@ -71,16 +71,4 @@ class OutsideCalls:
     def _end(self, reason: TurnReason) -> None:
         self._running -= 1
         if self._running == 0:
-            agent = self._agent
-            elapsed_s = round(agent.services.monotonic() - self._began_s, 3)
-            agent.emit(
-                TurnEnded(
-                    agent=agent.id,
-                    turn_id=agent.turn.id,
-                    reason=reason,
-                    status=str(reason),
-                    files_changed=tuple(agent.turn.files),
-                    elapsed_s=elapsed_s,
-                    sandbox=agent.state.sandbox.name,
-                )
-            )
+            self._agent.end_turn(reason, self._began_s)

@@ -252,7 +252,7 @@ def context_of(agent: Agent, call: ToolCall) -> ToolContext:
         agent=AgentActions(
             children=agent.children,
             report=report if agent.state.depth else None,
-            propose=lambda proposal: propose_plan(agent, proposal, agent.turn.id),
+            propose=partial(propose_plan, agent),
             wait=wait if agent.id == ROOT else no_wait,
             use_skill=lambda used: agent.emit(used_event(used, agent.id)),
             end_skills=lambda: end_skills(agent.id, agent.emit, lambda: agent.state.skills),
@@ -409,9 +409,9 @@ async def ask(
     """
     tool_context, decision = tool_context or context_of(agent, call), decision or decide(agent, prepared, behind)
     request = await build_approval_request(agent, call.id, prepared, tool_context, decision, behind=behind)
-    # a rule that is granted meanwhile does not answer a hook
-    is_hooks = decide(agent, prepared, behind).verdict is Verdict.ALLOW
+    # a rule that is granted meanwhile does not answer a feature
+    is_features = decide(agent, prepared, behind).verdict is Verdict.ALLOW
     opened = agent.services.approvals.open(
-        request, lambda: not is_hooks and decide(agent, prepared, behind).verdict is Verdict.ALLOW
+        request, lambda: not is_features and decide(agent, prepared, behind).verdict is Verdict.ALLOW
     )
     return PendingCall(prepared, decision, tool_context, opened, behind=behind)

@@ -15,7 +15,6 @@ from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Event, TurnReason
 from lmtui.core.messages import Completion
-from lmtui.core.model_events import Reminder
 from lmtui.core.plan_mode import TOPIC, Grants, PlanMode, approve, grants_of, propose, reject, revise
 from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal, to_text
 from lmtui.engine.stop_policy import Continue, Done, Stop
@@ -39,11 +38,10 @@ _REJECT = "[The user rejected the plan{why}. Nothing of it is to be done.]"
 _OVER = "[Plan mode is over: the tools that change things may be used again.]"
 
 
-def tell_plan_mode(agent: Agent, turn_id: str) -> None:
+def tell_plan_mode(agent: Agent) -> None:
     """Tell the model what it does not know yet of plan mode; it joins the conversation, nothing before it changes."""
-    text = _note(agent.state.planning)
-    if text:
-        agent.emit(Reminder(agent=agent.id, text=text, turn_id=turn_id, topic=TOPIC))
+    if text := _note(agent.state.planning):
+        agent.remind(text, TOPIC)
 
 
 def _note(state: PlanMode) -> str:
@@ -67,7 +65,7 @@ def _about(decided: PlanDecided, proposal: Proposal | None) -> str:
             return _REJECT.replace("{why}", f": “{decided.feedback}”" if decided.feedback else "")
 
 
-def propose_plan(agent: Agent, proposal: Proposal, turn_id: str) -> str:
+def propose_plan(agent: Agent, proposal: Proposal) -> str:
     """Put a plan of the model's before the user, and return what the model is told.
 
     Raises:
@@ -75,7 +73,7 @@ def propose_plan(agent: Agent, proposal: Proposal, turn_id: str) -> str:
     """
     if agent.state.depth:
         raise ToolError("a sub-agent proposes no plan: report what you found")
-    for event in propose(agent.state.planning, proposal, turn_id=turn_id):
+    for event in propose(agent.state.planning, proposal, turn_id=agent.turn.id):
         agent.emit(event)
     return _SHOWN
 
@@ -85,7 +83,6 @@ class PlanModePolicy:
     """Looks at the answers of one turn for a plan."""
 
     agent: Agent
-    turn_id: str
     nudges: int = 0
 
     def judge(self, completion: Completion) -> Continue | Done | Stop | None:
@@ -100,7 +97,7 @@ class PlanModePolicy:
         try:
             proposal = find_proposal(text)
             if proposal is not None:
-                propose_plan(self.agent, proposal, self.turn_id)
+                propose_plan(self.agent, proposal)
         except ToolError as error:
             return self._nudge(error.full_text()) or Done()
         if self._is_asked():
@@ -109,7 +106,7 @@ class PlanModePolicy:
 
     def _is_asked(self) -> bool:
         asked = self.agent.state.planning.asked
-        return asked is not None and asked.turn_id == self.turn_id
+        return asked is not None and asked.turn_id == self.agent.turn.id
 
     def _ending(self) -> Stop:
         is_attended = self.agent.services.approvals.is_attended

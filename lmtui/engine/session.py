@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lmtui.core import events
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
-from lmtui.core.hooks import Hooks
 from lmtui.core.messages import Image, Message, Role, ToolCallFormat
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
 from lmtui.core.offers import Offers
@@ -33,13 +32,12 @@ from lmtui.core.servers import BY_HAND, LEARNED, ModelLoader, Profiles
 from lmtui.core.sessions import BETWEEN_TURNS, AgentRunner, Answer, CallsInUse, Subscriber, Waiting
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands, Changes
-from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse, TurnHooks
+from lmtui.engine.agent import Agent, AgentServices, AgentState, Journal, ModelAccess, ModelInUse, TurnPoints
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import RECALLED, Conversation, ModelSettings
 from lmtui.engine.context_budget import CALL_TOKENS, Budget, ContextBudget
 from lmtui.engine.entries import Entry
 from lmtui.engine.file_changes import SessionChanges
-from lmtui.engine.hook_calls import SessionHookCalls
 from lmtui.engine.inbox import Inbox, UserInput, left_waiting
 from lmtui.engine.outside_calls import OutsideCalls
 from lmtui.engine.permission_check import mask_files
@@ -47,7 +45,7 @@ from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.review import RoleRequests
 from lmtui.engine.skill_use import SkillControls
-from lmtui.engine.spending import BudgetControls, Spending
+from lmtui.engine.spending import Spending
 from lmtui.engine.stop_policy import SessionSleep
 from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
 from lmtui.engine.tool_call_policy import KnownModel
@@ -268,6 +266,7 @@ class SessionParts:
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     team: TeamParts = field(default_factory=TeamParts)
     features: Offers = field(default_factory=Offers)
+    points: TurnPoints = field(default_factory=TurnPoints)
 
 
 class EngineSession:
@@ -279,7 +278,7 @@ class EngineSession:
         is_ours: this user's lmtui wrote the log; else what it grants (mode, approvals) does not hold, what it left in the
             inbox is nobody's task, and nothing that it tells of can be undone.
 
-    What is in `when_closed` is called once it has let go of its log.
+    What is in `before_close` is called while it can still write events, what is in `when_closed` once it has let go of its log.
     """
 
     def __init__(self, parts: SessionParts, past: Sequence[events.Envelope] = (), *, is_ours: bool = True) -> None:
@@ -290,8 +289,6 @@ class EngineSession:
         self._workspace = SessionWorkspace(parts.sandbox, parts.checkpoints, lambda: self.mode is Mode.TRY, name)
         self._agent = self._make_agent()
         self._background = Background(self._agent, self._journal.emit_from_outside)
-        self._hook_calls = SessionHookCalls(self._agent, self._journal.emit_from_outside, self.history)
-        self._agent.hooks.begun = self._hook_calls.begun
         self._runner = TurnRunner(self._agent, self._journal.emit_from_outside, self._after_turn, parts.id)
         self._queue = InputQueue(self._agent, self._runner, lambda: self.is_closed, self._name_after)
         self.outside_calls = OutsideCalls(self._agent, lambda: f"turn_{self._runner.turns + 1}", parts.redactor)
@@ -301,6 +298,7 @@ class EngineSession:
         )
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
+        self.before_close: list[Callable[[], Awaitable[None]]] = []
         self.when_closed: list[Callable[[], object]] = []
         self._journal.replay(past)
         waiting, lost = left_waiting(past) if is_ours else ((), ())
@@ -334,9 +332,10 @@ class EngineSession:
             now=parts.now,
             monotonic=parts.monotonic,
             start_sandbox=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
-            spending=Spending(parts.monotonic),
+            spending=Spending(parts.monotonic, self._journal.emit_from_outside),
             images=parts.images,
             features=parts.features,
+            points=parts.points,
         )
         state = AgentState(
             mode=parts.policy.mode,
@@ -344,8 +343,7 @@ class EngineSession:
             planning=PlanMode.starting(parts.policy.mode),
             model=ModelInUse(settings=parts.model.main, main=parts.model.main),
         )
-        hooks = TurnHooks(parts.features.get(Hooks))
-        agent = Agent(state, services, Conversation(events.ROOT, picture=picture), parts.model.access(), hooks)
+        agent = Agent(state, services, Conversation(events.ROOT, picture=picture), parts.model.access())
         agent.children = SubAgents(self._team, agent) if self._team.can_send(0) else None
         mask_files(agent)
         return agent
@@ -381,8 +379,8 @@ class EngineSession:
         return PromptFileControls(self._queue.put)
 
     @property
-    def budget(self) -> BudgetControls:
-        return BudgetControls(self._agent.services.spending, self._journal.emit_from_outside)
+    def budget(self) -> Spending:
+        return self._agent.services.spending
 
     @property
     def goals(self) -> SessionGoals:
@@ -423,8 +421,6 @@ class EngineSession:
     def prepare(self, *, is_eager: bool) -> None:
         """Learn what the model is; with `is_eager` start the sandbox too, else it starts with the first tool call."""
         self._background.learn_model(self._parts.provider)
-        self._hook_calls.start()
-        _ = self._journal.subscribe(self._hook_calls.follow)
         if is_eager:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
@@ -513,7 +509,8 @@ class EngineSession:
         if left:
             self.emit(events.Notice(level=events.Level.WARNING, text=left))
         await self.trial.close()
-        await self._hook_calls.close()
+        for each in self.before_close:
+            await each()
         await self._background.close()
         if (interpreter := self._parts.features.get(Interpreter)) is not None:
             await interpreter.close()

@@ -108,16 +108,17 @@ BESIDE = frozenset({TITLER, REFLECTION})
 
 
 class Spending:
-    """Counts requests, tokens and the time of turns since the budget was set.
+    """Counts requests, tokens and the time of turns since the budget was set; implements `core.budgets.Budgets`.
 
     `is_reported`: what came of the work was told, and no request was made for it since.
 
     Args:
         monotonic: seconds on a clock that only goes forward.
+        emit: takes the event that sets a budget; must not raise.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
+    def __init__(self, monotonic: Callable[[], float], emit: Callable[[events.Event], None]) -> None:
+        self._monotonic, self._emit = monotonic, emit
         self._spent = SessionBudget()
         self._since: float | None = None
         self._is_told = False
@@ -137,6 +138,12 @@ class Spending:
         asked = self._monotonic() - self._asked if self._asked is not None else 0.0
         running = self._monotonic() - self._since - self._waited_s - asked
         return self._spent + SessionBudget(seconds=max(0.0, running))
+
+    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
+        return self.budget, self.spent
+
+    def give(self, budget: SessionBudget) -> None:
+        self._emit(BudgetSet(budget=budget))
 
     def apply(self, event: events.Event) -> None:
         """Take up what an event costs, and what it did."""
@@ -186,23 +193,3 @@ class Spending:
         if self._is_told or self.budget.used(self.spent) < WARN_SHARE:
             return ""
         return f"{WARN_SHARE:.0%} of the budget of {self.budget} is used"
-
-
-class BudgetControls:
-    """Implements `core.budgets.Budgets` over a session's spending.
-
-    Args:
-        spending: what is counted.
-        emit: takes the event that sets a budget; must not raise.
-    """
-
-    def __init__(self, spending: Spending, emit: Callable[[events.Event], None]) -> None:
-        self._spending = spending
-        self._emit = emit
-
-    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
-        spending = self._spending
-        return spending.budget, spending.spent
-
-    def give(self, budget: SessionBudget) -> None:
-        self._emit(BudgetSet(budget=budget))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from lmtui.core.agent_events import Wait, WaitSet, read_wait
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.errors import UsageError
-from lmtui.core.events import ROOT, Level, Notice, TurnReason
+from lmtui.core.events import ROOT, TurnReason
 from lmtui.core.messages import EXAMPLE_FILES, Completion, FinishReason, Role, Usage
-from lmtui.core.model_events import LoopSuspected, Reminder
+from lmtui.core.model_events import LoopSuspected
 from lmtui.core.permissions.rules import Mode, traits_of
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import files_in, missing, new_files, open_words, renamed_files, shown, without_files
@@ -241,11 +241,10 @@ def tell_what_is_left(agent: Agent) -> None:
     """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
     limits = agent.services.limits
     if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - agent.state.task_steps.count == LAST_STEPS:
-        agent.emit(Reminder(agent=agent.id, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=agent.turn.id))
+        agent.remind(f"Only {LAST_STEPS} more steps are allowed. {_FINISH}")
     if warning := agent.services.spending.warning():
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
-        text = f"{warning}. Begin nothing new. {_FINISH}"
-        agent.emit(Reminder(agent=agent.id, text=text, turn_id=agent.turn.id, topic="budget"))
+        agent.notify(f"{warning[0].upper()}{warning[1:]}.")
+        agent.remind(f"{warning}. Begin nothing new. {_FINISH}", "budget")
 
 
 def close_turn(agent: Agent, reason: TurnReason) -> None:
@@ -434,23 +433,23 @@ def _looped(loop: Loop) -> Stop:
     return Stop(TurnReason.LIMIT, _LOOP.format(what=loop.what))
 
 
-def detect_loop(agent: Agent, turn_id: str) -> Loop | None:
+def detect_loop(agent: Agent) -> Loop | None:
     """End the step for the loop detector; the user is told what it finds."""
     loop = agent.loops.judge()
     if loop is not None:
-        event = LoopSuspected(agent=agent.id, what=loop.what, count=loop.count, is_over=loop.is_over, turn_id=turn_id)
-        agent.emit(event)
+        turn = agent.turn.id
+        agent.emit(LoopSuspected(agent=agent.id, what=loop.what, count=loop.count, is_over=loop.is_over, turn_id=turn))
     return loop
 
 
-def judge_wait(agent: Agent, completion: Completion, turn_id: str) -> Continue | Stop | None:
+def judge_wait(agent: Agent, completion: Completion) -> Continue | Stop | None:
     """Return what follows where an answer whose calls were run says something of waiting; only the root agent waits."""
     if agent.id != ROOT:
         return None
     wait = _wait_after(agent, completion)
     if isinstance(wait, str):
         return Continue(wait) if wait else None
-    agent.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
+    agent.emit(WaitSet(until=wait.until, why=wait.why, turn_id=agent.turn.id))
     return Stop(TurnReason.WAITING, "")
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.errors import SandboxError, ToolError
-from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
+from lmtui.core.events import MessageAdded, TurnReason
 from lmtui.core.hosts import Web
 from lmtui.core.messages import Role, ToolSet, ToolSpec
 from lmtui.core.permissions.decide import SkillScope, decide_all
@@ -316,7 +316,6 @@ class Team:
             services,
             Conversation(agent_id, lambda _: prompt, parent.conversation.picture),
             parent.model.for_subagent(),
-            parent.hooks.another(),
             turn=TurnState(parent.turn.id),
         )
         self.agents[agent_id] = agent
@@ -428,7 +427,7 @@ class SubAgents:
             text = (
                 f"The instructions of the sub-agent {definition.name} were cut: they take more than {SHARE:.0%} of the window."
             )
-            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
+            agent.notify(text)
 
     async def _words(self, brief: Brief, before: Sequence[ChildResult]) -> str:
         talk = self._parent.conversation

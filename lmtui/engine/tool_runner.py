@@ -1,7 +1,7 @@
 """Tool calls from the model's words to the results: check, decide, ask, run, trim.  Whatever happens, each ends once.
 
 Of one message, those that only read run in parallel, all others one by one, in order.  A call that may change something waits
-for all earlier calls and delays all later ones.  If hooks see the calls, none run in parallel: a hook's answer to one may
+for all earlier calls and delays all later ones.  If features see the calls, none run in parallel: what one says of a call may
 concern the next.
 """
 
@@ -17,19 +17,17 @@ from itertools import takewhile
 
 from lmtui.core.check_values import Rung
 from lmtui.core.errors import SandboxError, SandboxUnavailable, SessionFileError, ToolError
-from lmtui.core.events import Level, Notice, Outcome, ToolCallFinished, ToolCallStarted
-from lmtui.core.hooks import HookEvent
+from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import ImageRef, ToolCall, ToolCallFormat
 from lmtui.core.permissions.rules import Access, Decision, FileEffect, Verdict, traits_of
 from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, ToolResult
 from lmtui.core.sanitize import escape_invisible
 from lmtui.core.sessions import Answer
 from lmtui.engine import trial
-from lmtui.engine.agent import Agent
+from lmtui.engine.agent import Agent, CallReview
 from lmtui.engine.context_budget import truncate_result
 from lmtui.engine.entries import check_copied
 from lmtui.engine.file_changes import CHANGERS, record_changes, snapshot_before, to_the_end
-from lmtui.engine.hook_calls import Screened, look_back, overruled, screen
 from lmtui.engine.loop_detection import TOO_MANY_CALLS
 from lmtui.engine.permission_check import (
     CommandNetworkApproval,
@@ -48,7 +46,6 @@ from lmtui.engine.permission_check import (
 from lmtui.engine.syntax import MOST_FILES, parse_check, unparsed, with_syntax_errors
 
 _log = logging.getLogger(__name__)
-_HOOK = "hook"
 _MOST_AT_ONCE = 4
 _NOT_RUN = "Not run: "
 _NEVER_RAN = ("refused", "stopped", "not run", TOO_MANY_CALLS)
@@ -59,7 +56,6 @@ class _Ending:
     """How the call will be said to have ended; it tells of an interrupt until the call itself says more."""
 
     result: ToolResult = field(default_factory=lambda: ToolResult("Not run: stopped before it began.", "not run", ok=False))
-    files: dict[str, None] = field(default_factory=dict)
     decision: str = ""
     rule: str = ""
     why: str = ""
@@ -74,18 +70,16 @@ class _Ending:
         self.result = ToolResult(f"Refused: {why}", "refused", ok=False)
 
 
-async def run_call(
-    agent: Agent, call: ToolCall, turn_id: str, files: dict[str, None], asked: PendingCall | None = None, *, by: str = ""
-) -> ToolResult:
-    """Deal with one call and return how it ended; `files` takes the files that it changed, events tell everything else.
+async def run_call(agent: Agent, call: ToolCall, asked: PendingCall | None = None, *, by: str = "") -> ToolResult:
+    """Deal with one call and return how it ended; events tell everything else.
 
     `asked` is there where the call has begun and was asked about before its turn came.  `by` says whose it is, where it is
     not the model's (see `ToolCallStarted`): what the mode would only ask about is answered by the user's typing it.
     """
     prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(agent, call)
     if asked is None:
-        begin(agent, call, prepared, turn_id, by)
-    ending = _Ending(files=files, began=agent.services.monotonic(), by=by)
+        begin(agent, call, prepared, by)
+    ending = _Ending(began=agent.services.monotonic(), by=by)
     try:
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
@@ -96,15 +90,15 @@ async def run_call(
     return ending.result
 
 
-async def run_side_by_side(agent: Agent, calls: Sequence[tuple[ToolCall, PendingCall]], turn_id: str) -> None:
+async def run_side_by_side(agent: Agent, calls: Sequence[tuple[ToolCall, PendingCall]]) -> None:
     """Run decided read-only calls in parallel, a few at a time; they end in their order, even if stopped."""
     places = asyncio.Semaphore(_MOST_AT_ONCE)
     endings: list[tuple[ToolCall, PendingCall, _Ending]] = []
 
     async def run(call: ToolCall, asked: PendingCall) -> None:
         async with places:
-            begin(agent, call, asked.prepared, turn_id)
-            endings.append((call, asked, _Ending(files=agent.turn.files, began=agent.services.monotonic())))
+            begin(agent, call, asked.prepared)
+            endings.append((call, asked, _Ending(began=agent.services.monotonic())))
             await _run_guarded(agent, call, asked.prepared, endings[-1][2], asked)
 
     ended = 0
@@ -137,7 +131,7 @@ async def _run_guarded(
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
 
 
-def begin(agent: Agent, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
+def begin(agent: Agent, call: ToolCall, prepared: PreparedCall | None, by: str = "") -> None:
     """Say that a call is dealt with."""
     agent.emit(
         ToolCallStarted(
@@ -146,25 +140,18 @@ def begin(agent: Agent, call: ToolCall, prepared: PreparedCall | None, turn_id: 
             tool=prepared.tool if prepared else call.name,
             arguments=dict(prepared.arguments) if prepared else {"raw": call.arguments[:4000]},
             title=prepared.title if prepared else "",
-            turn_id=turn_id,
+            turn_id=agent.turn.id,
             by=by,
             recovered=call.form if agent.model.known.calling.form is ToolCallFormat.NATIVE else "",
         )
     )
 
 
-def refuse_call(agent: Agent, call: ToolCall, turn_id: str, result: ToolResult) -> None:
+def refuse_call(agent: Agent, call: ToolCall, result: ToolResult) -> None:
     """Answer a call that is not considered; the log still records what it asked for."""
     prepared, _ = _prepare(agent, call)
-    begin(agent, call, prepared, turn_id)
+    begin(agent, call, prepared)
     _emit_end(agent, call, prepared, _Ending(result, began=agent.services.monotonic()))
-
-
-def end_unrun(agent: Agent, call: ToolCall, asked: PendingCall) -> None:
-    """End a call that was asked about and whose turn never came."""
-    if asked.question is not None:
-        asked.question.give(Answer(Outcome.NO), "interrupt")
-    _emit_end(agent, call, asked.prepared, _Ending(began=agent.services.monotonic()))
 
 
 def _prepare(agent: Agent, call: ToolCall) -> tuple[PreparedCall | None, str]:
@@ -179,27 +166,28 @@ async def _decide_and_run(
     agent: Agent, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: PendingCall | None
 ) -> None:
     mask_files(agent)
-    screened = await _screened(agent, call, prepared, ending)
-    prepared = screened.prepared if screened else prepared
+    prepared, reviews = await _reviewed(agent, call, prepared, ending)
     await learn_sandbox(agent, prepared)
     behind = asked.behind if asked else await behind_links(agent, prepared)
     decision = asked.decision if asked and asked.decision else await decide_in_time(agent, prepared, behind)
     ending.decision = "rule" if decision.rule else "mode"
-    if screened is not None and (said := overruled(agent, screened, decision, behind)) is not decision:
-        decision, ending.decision = said, _HOOK
+    is_overruled = False
+    for review in reviews:
+        if (said := review.overrule(decision, behind)) is not decision:
+            decision, ending.decision, is_overruled = said, review.by, True
     ending.rule, ending.why = decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.refuse(f"{decision.why}.")
         return
     tool_context = asked.tool_context if asked and asked.tool_context else context_of(agent, call)
-    is_typed = ending.by.startswith("user") and ending.decision != _HOOK
+    is_typed = ending.by.startswith("user") and not is_overruled
     decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command may write
     tool_context = replace(tool_context, sandbox=_place(sandbox_for(agent, decision), ending))
     if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(agent, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif (
         asked is None
-        and ending.decision != _HOOK
+        and not is_overruled
         and decision.is_read_only
         and may_try(agent, prepared)
         and await _try(agent, call, prepared, tool_context, ending, rule=decision.rule)
@@ -237,7 +225,7 @@ async def _try(
             effect, notes = await overlay.keep_outputs(whole, agent.all_rules())
         except SandboxUnavailable as error:
             agent.update_sandbox(has_overlays=False)
-            agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=trial.NO_OVERLAYS.format(why=error.full_text())))
+            agent.notify(trial.NO_OVERLAYS.format(why=error.full_text()))
             return False
         except SandboxError as error:
             why = trial.UNSEEN.format(why=error.full_text().rstrip("."))
@@ -248,8 +236,8 @@ async def _try(
         nothing = "it changed nothing" if effect is whole else "it changed only outputs that git ignores"
         if (allowed := await _keeping(agent, call, kept, tool_context, ending, rule=rule, nothing=nothing)) is not None:
             await _run(agent, call, kept, allowed, ending)
-        elif agent.hooks.wants(HookEvent.POST_TOOL_USE):
-            ending.result = await look_back(agent, call, prepared, ending.result)
+        else:
+            ending.result = await _looked_back(agent, call, prepared, ending.result)
         return True
     finally:
         await overlay.close()
@@ -326,13 +314,13 @@ async def _as_answered(
     """Return the call as the user's yes left it; None where what holds by now is against it."""
     prepared = asked.prepared
     if answer.edited and prepared.tool == "shell" and answer.edited != escape_invisible(prepared.subjects[0]):
-        prepared = _edited(agent, prepared, answer.edited)
+        edited = json.dumps({**prepared.arguments, "command": answer.edited})
+        prepared = agent.services.toolbox.prepare(prepared.tool, edited)
         ending.note = f"[the user changed the command to: {answer.edited}]\n"
-        screened = await _screened(agent, call, prepared, ending)
-        if screened is not None and screened.verdict.blocks:
-            ending.refuse(f"a hook said no: {screened.verdict.reason}")
+        prepared, reviews = await _reviewed(agent, call, prepared, ending)
+        if refusal := next(filter(None, (review.refusal for review in reviews)), ""):
+            ending.refuse(f"{refusal}.")
             return None
-        prepared = screened.prepared if screened is not None else prepared
     again = decide(agent, prepared, asked.behind)
     if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
         ending.refuse(f"{again.why}.")
@@ -340,19 +328,23 @@ async def _as_answered(
     return prepared
 
 
-async def _screened(agent: Agent, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
-    """Let hooks look at a call, where there are any for it."""
-    if not agent.hooks.wants(HookEvent.PRE_TOOL_USE):
-        return None
-    screened = await screen(agent, call, prepared)
-    ending.note += screened.note
-    return screened
+async def _reviewed(
+    agent: Agent, call: ToolCall, prepared: PreparedCall, ending: _Ending
+) -> tuple[PreparedCall, list[CallReview]]:
+    """Return the call as features leave it, and what they say of it."""
+    reviews: list[CallReview] = []
+    for each in agent.services.points.before_call:
+        reviews.append(await each(agent, call, prepared))
+        prepared = reviews[-1].prepared
+        ending.note += reviews[-1].note
+    return prepared, reviews
 
 
-def _edited(agent: Agent, prepared: PreparedCall, command: str) -> PreparedCall:
-    """Return the call with the command that the user put in place of the model's."""
-    arguments = {**prepared.arguments, "command": command}
-    return agent.services.toolbox.prepare(prepared.tool, json.dumps(arguments))
+async def _looked_back(agent: Agent, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
+    """Return the result of a call with what features say of it."""
+    for each in agent.services.points.after_call:
+        result = await each(agent, call, prepared, result)
+    return result
 
 
 async def _run(
@@ -367,7 +359,7 @@ async def _run(
 ) -> None:
     """Run an allowed call; while it may change files, other agents that want to change files wait.
 
-    `is_reading`: the sandbox prevents all changes, so no checkpoint is needed.  `looks_back`: hooks see what it did.
+    `is_reading`: the sandbox prevents all changes, so no checkpoint is needed.  `looks_back`: features see what it did.
     """
     access = Access.READ if is_reading else prepared.access
     async with agent.services.writing if access in CHANGERS and not agent.state.only_reads else contextlib.nullcontext():
@@ -391,10 +383,10 @@ async def _run_watched(
     ending.began = agent.services.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
         result = await prepared.run(tool_context)
-        if looks_back and agent.hooks.wants(HookEvent.POST_TOOL_USE):  # what they change (a formatter) is the call's
+        if looks_back:  # what a feature changes (a formatter) is the call's
             ending.elapsed_s = agent.services.monotonic() - ending.began
             ran = prepared.command if isinstance(prepared, trial.KeptEffect) else prepared
-            result = await look_back(agent, call, ran, result)
+            result = await _looked_back(agent, call, ran, result)
         ending.images = await _keep_pictures(agent, result)
         ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:
@@ -403,7 +395,7 @@ async def _run_watched(
         if isinstance(tool_context.gate, CommandNetworkApproval):
             tool_context.gate.close()
         if access in CHANGERS:  # what was done in an overlay is not real
-            changed = await to_the_end(record_changes(agent, call.id, before, ending.result, ending.files))
+            changed = await to_the_end(record_changes(agent, call.id, before, ending.result))
     await _parse(agent, ending, changed)
 
 
@@ -476,28 +468,25 @@ def _emit_end(agent: Agent, call: ToolCall, prepared: PreparedCall | None, endin
 _FEWEST = 2
 
 
-async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], turn_id: str, asked: dict[str, PendingCall]) -> None:
+async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], asked: dict[str, PendingCall]) -> None:
     """Ask about the calls that can be asked ahead, if they are two or more; `asked` takes them, by call id, as they begin."""
-    if agent.hooks.wants(HookEvent.PRE_TOOL_USE):
+    if agent.services.points.before_call or not agent.services.approvals.is_attended:
         return
-    if not agent.services.approvals.is_attended or len({call.id for call in calls}) != len(calls) or len(calls) < _FEWEST:
+    if len({call.id for call in calls}) != len(calls) or len(calls) < _FEWEST:
         return
     candidates = [(call, prepared) for call, prepared in _independent(agent, calls) if prepared.access is not Access.NONE]
-    if candidates:
-        try:
-            await learn_sandbox(agent, *(prepared for _, prepared in candidates))
-        except SandboxError:
-            return  # each call says so when its turn comes
     try:
+        if candidates:
+            await learn_sandbox(agent, *(prepared for _, prepared in candidates))
         placed = [(call, each, await behind_links(agent, each)) for call, each in candidates]
     except SandboxError:
-        return
+        return  # each call says so when its turn comes
     decided = [(item, await decide_in_time(agent, item[1], item[2])) for item in placed]
     open_ones = [item for item, decision in decided if decision.verdict is Verdict.ASK]
     if len(open_ones) < _FEWEST:
         return
     for call, prepared, behind in open_ones:
-        begin(agent, call, prepared, turn_id)
+        begin(agent, call, prepared)
         asked[call.id] = PendingCall(prepared, problem="stopped before it was asked about")
         try:
             asked[call.id] = await ask(agent, call, prepared, behind=behind)
@@ -505,22 +494,13 @@ async def batch_approvals(agent: Agent, calls: Sequence[ToolCall], turn_id: str,
             asked[call.id] = PendingCall(prepared, problem=error.full_text())
 
 
-def give_up(agent: Agent, asked: dict[str, PendingCall], calls: Sequence[ToolCall]) -> None:
-    """End the calls that were asked about and not reached any more."""
-    for call in calls:
-        if call.id in asked:
-            end_unrun(agent, call, asked[call.id])
-
-
 def _independent(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PreparedCall]]:
     found: list[tuple[ToolCall, PreparedCall]] = []
     touched: set[str] = set()
     is_after_command = False
     for call in calls:
-        try:
-            check_copied(call)
-            prepared = agent.services.toolbox.prepare(call.name, call.arguments)
-        except ToolError:
+        prepared, _ = _prepare(agent, call)
+        if prepared is None:
             continue  # it says so when its turn comes
         is_command = prepared.access is Access.EXECUTE
         if is_command or not (is_after_command or touched & set(prepared.subjects)):
@@ -530,36 +510,40 @@ def _independent(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall
     return found
 
 
-async def run_calls(agent: Agent, calls: Sequence[ToolCall], turn_id: str) -> None:
+async def run_calls(agent: Agent, calls: Sequence[ToolCall]) -> None:
     """Run the calls of one message; refuse those beyond the limit of a message."""
     allowed = calls[: agent.services.limits.max_calls_per_message]
     asked: dict[str, PendingCall] = {}
     try:
-        await batch_approvals(agent, allowed, turn_id, asked)
+        await batch_approvals(agent, allowed, asked)
         at = 0
-        while at < len(allowed) and not agent.hooks.ended_by:
+        while at < len(allowed) and not agent.turn.ended_by:
             reading = await _reading(agent, list(takewhile(lambda call: call.id not in asked, allowed[at:])))
             if len(reading) >= _FEWEST:
-                await run_side_by_side(agent, reading, turn_id)
+                await run_side_by_side(agent, reading)
                 at += len(reading)
             else:
-                await run_call(agent, allowed[at], turn_id, agent.turn.files, asked.pop(allowed[at].id, None))
+                await run_call(agent, allowed[at], asked.pop(allowed[at].id, None))
                 at += 1
     finally:
-        give_up(agent, asked, allowed)
-    if agent.hooks.ended_by:
+        for call in allowed:
+            if (unrun := asked.get(call.id)) is not None:  # its turn never came
+                if unrun.question is not None:
+                    unrun.question.give(Answer(Outcome.NO), "interrupt")
+                _emit_end(agent, call, unrun.prepared, _Ending(began=agent.services.monotonic()))
+    if agent.turn.ended_by:
         return
     most = agent.services.limits.max_calls_per_message
     text = f"Not run: at most {most} calls in one message. Call it again if you still need it."
     for call in calls[len(allowed) :]:
-        refuse_call(agent, call, turn_id, ToolResult(text, TOO_MANY_CALLS, ok=False))
+        refuse_call(agent, call, ToolResult(text, TOO_MANY_CALLS, ok=False))
 
 
 async def _reading(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, PendingCall]]:
     """Return the leading calls that only read and need no approval, with their decisions."""
     found: list[tuple[ToolCall, PendingCall]] = []
-    is_hooked = any(map(agent.hooks.wants, (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)))
-    if is_hooked or len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls):
+    points = agent.services.points
+    if points.before_call or points.after_call or len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls):
         return found
     for call in calls:
         asked = await _as_reading(agent, call)
@@ -571,14 +555,13 @@ async def _reading(agent: Agent, calls: Sequence[ToolCall]) -> list[tuple[ToolCa
 
 async def _as_reading(agent: Agent, call: ToolCall) -> PendingCall | None:
     """Return the decision about a call that only reads and needs no approval, else None."""
+    prepared, _ = _prepare(agent, call)
+    if prepared is None or not _may_only_read(prepared):
+        return None
     try:
-        check_copied(call)
-        prepared = agent.services.toolbox.prepare(call.name, call.arguments)
-        if not _may_only_read(prepared):
-            return None
         await learn_sandbox(agent, prepared)
         behind = await behind_links(agent, prepared)
-    except (ToolError, SandboxError):
+    except SandboxError:
         return None  # it says so when its turn comes
     decision = await decide_in_time(agent, prepared, behind)
     return PendingCall(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW else None

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
-from lmtui.core.events import Level, Notice, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.events import TurnReason, TurnStarted
 from lmtui.core.messages import Completion, ToolChoice, Usage
-from lmtui.engine.agent import Agent
+from lmtui.engine.agent import Agent, PromptHeld
 from lmtui.engine.completion import request_completion
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.planning import PlanModePolicy, tell_plan_mode
@@ -28,8 +28,8 @@ from lmtui.engine.stop_policy import (
     tell_what_is_left,
 )
 from lmtui.engine.tool_runner import run_calls
-from lmtui.engine.turn_outcome import EXIT_CODES, reason_of, without_token
-from lmtui.engine.user_input import PromptHeld, add_user_message, held_words, take_steering
+from lmtui.engine.turn_outcome import reason_of, without_token
+from lmtui.engine.user_input import add_user_message, held_words, take_steering
 from lmtui.engine.verification import begin_goal, check_step, may_end, may_report, pause_goal, tell_goal
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
@@ -62,13 +62,24 @@ async def run_turn(agent: Agent, user_input: UserInput, turn_id: str) -> None:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
             close_turn(agent, result.reason)
             pause_goal(agent, result.reason)
-            agent.emit(_ended(agent, turn_id, result, agent.services.monotonic() - started))
+            agent.end_turn(
+                result.reason,
+                started,
+                text=result.text,
+                usage=result.usage,
+                iterations=result.iterations,
+                error=result.error,
+                fault=result.fault,
+                verified=str(agent.state.verification.verified),
+                checks=agent.state.verification.summaries(),
+            )
 
 
 async def _begin(agent: Agent, user_input: UserInput, turn_id: str) -> str:
     agent.emit(TurnStarted(agent=agent.id, turn_id=turn_id))
-    await agent.hooks.begun()
-    await add_user_message(agent, user_input, turn_id)
+    for each in agent.services.points.before_turn:
+        await each()
+    await add_user_message(agent, user_input)
     return await begin_goal(agent)
 
 
@@ -82,7 +93,7 @@ async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[s
             result.end(TurnReason.UNFINISHED, lacks)
             return
         async with asyncio.timeout(agent.services.limits.timeout_s or None):
-            await _steps(agent, agent.turn.id, result)
+            await _steps(agent, result)
     except asyncio.CancelledError:
         result.end(TurnReason.INTERRUPTED)
         raise
@@ -97,7 +108,7 @@ async def work(agent: Agent, result: TurnResult, begin: Callable[[], Awaitable[s
         result.end(TurnReason.ERROR, error.full_text())
 
 
-async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
+async def _steps(agent: Agent, result: TurnResult) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
     policy = StopPolicy(
         agent.conversation.last_task,
@@ -105,21 +116,21 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
         trusts_words=not agent.model.known.calling.is_unsure,
         has_files=agent.conversation.has_files,
     )
-    plans = PlanModePolicy(agent, turn_id)
+    plans = PlanModePolicy(agent)
     for iteration in itertools.count(1):
         if limit := limit_reached(agent, result.usage):
             result.end(TurnReason.LIMIT, limit)
             return
         tell_what_is_left(agent)
         tell_goal(agent)
-        await take_steering(agent, turn_id)
-        tell_plan_mode(agent, turn_id)
-        completion = await request_completion(agent, turn_id)
+        await take_steering(agent)
+        tell_plan_mode(agent)
+        completion = await request_completion(agent)
         _count(result, completion, iteration)
-        await run_calls(agent, completion.message.tool_calls, turn_id)
+        await run_calls(agent, completion.message.tool_calls)
         await check_step(agent)
-        if agent.hooks.ended_by:
-            result.end(TurnReason.BLOCKED, agent.hooks.ended_by)
+        if agent.turn.ended_by:
+            result.end(TurnReason.BLOCKED, agent.turn.ended_by)
             return
         if agent.turn.report is not None and await may_report(agent, agent.turn.report.summary):
             result.end(TurnReason.DONE)
@@ -128,8 +139,8 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
             agent.is_weak and agent.loops.has_failed,
             agent.is_weak and agent.model.known.calling.is_unsure,
         )
-        verdict = plans.judge(completion) or judge_wait(agent, completion, turn_id)
-        match verdict or policy.judge(completion, detect_loop(agent, turn_id), has_failed=has_failed, is_unsure=is_unsure):
+        verdict = plans.judge(completion) or judge_wait(agent, completion)
+        match verdict or policy.judge(completion, detect_loop(agent), has_failed=has_failed, is_unsure=is_unsure):
             case Continue(reminder=reminder, needs_call=needs_call):
                 if reminder:
                     agent.remind(reminder)
@@ -141,8 +152,8 @@ async def _steps(agent: Agent, turn_id: str, result: TurnResult) -> None:
                 return
             case Done(note=note):
                 if note:
-                    agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
-                if not await take_steering(agent, turn_id) and await _has_ended(agent, result):
+                    agent.notify(note)
+                if not await take_steering(agent) and await _has_ended(agent, result):
                     return
 
 
@@ -160,23 +171,3 @@ def _count(result: TurnResult, completion: Completion, iteration: int) -> None:
     result.iterations = iteration
     result.text = completion.message.text
     result.usage += completion.usage or Usage()
-
-
-def _ended(agent: Agent, turn_id: str, result: TurnResult, elapsed_s: float) -> TurnEnded:
-    return TurnEnded(
-        agent=agent.id,
-        turn_id=turn_id,
-        reason=result.reason,
-        status=str(result.reason),
-        exit_code=EXIT_CODES[result.reason],
-        text=result.text,
-        files_changed=tuple(agent.turn.files),
-        usage=result.usage,
-        iterations=result.iterations,
-        elapsed_s=round(elapsed_s, 3),
-        sandbox=agent.state.sandbox.name,
-        error=result.error,
-        fault=result.fault,
-        verified=str(agent.state.verification.verified),
-        checks=agent.state.verification.summaries(),
-    )

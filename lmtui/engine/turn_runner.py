@@ -29,7 +29,6 @@ from lmtui.engine.model_roles import role_request, take_up
 from lmtui.engine.spending import TITLER
 from lmtui.engine.tool_runner import run_call
 from lmtui.engine.turn import FAILED_INSIDE, run_turn
-from lmtui.engine.turn_outcome import EXIT_CODES
 
 _TIMEOUT_S = 120
 
@@ -43,7 +42,7 @@ async def run_user_command(agent: Agent, said: UserInput, turn_id: str) -> None:
     try:
         agent.emit(events.TurnStarted(agent=agent.id, turn_id=turn_id))
         call = ToolCall(f"user_{turn_id}", said.tool or "shell", arguments)
-        await run_call(agent, call, turn_id, agent.turn.files, by="user" if said.is_told else "user_alone")
+        await run_call(agent, call, by="user" if said.is_told else "user_alone")
         reason, error_text = events.TurnReason.DONE, ""
     except asyncio.CancelledError:
         reason, error_text = events.TurnReason.INTERRUPTED, ""
@@ -52,19 +51,7 @@ async def run_user_command(agent: Agent, said: UserInput, turn_id: str) -> None:
         error_text = error.full_text()
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
-            agent.emit(
-                events.TurnEnded(
-                    agent=agent.id,
-                    turn_id=turn_id,
-                    reason=reason,
-                    status=str(reason),
-                    exit_code=EXIT_CODES[reason],
-                    files_changed=tuple(agent.turn.files),
-                    elapsed_s=round(agent.services.monotonic() - started, 3),
-                    sandbox=agent.state.sandbox.name,
-                    error=error_text,
-                )
-            )
+            agent.end_turn(reason, started, error=error_text)
 
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The user's words on their way into the conversation: hooks may hold them back, and then they wait in the inbox."""
+"""The user's words on their way into the conversation: features may hold them back, and then they wait in the inbox."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError, two_sentences
-from lmtui.core.events import Level, MessageAdded, Notice
-from lmtui.core.hooks import HookEvent
+from lmtui.core.events import MessageAdded
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, ToolSet, sniff
-from lmtui.core.model_events import Reminder
 from lmtui.core.permissions.decide import decide_all
 from lmtui.core.permissions.rules import Access, Mode, Verdict
 from lmtui.core.ports import Notes
@@ -23,18 +20,13 @@ from lmtui.core.sanitize import pluralize, sanitize, sanitize_line
 from lmtui.core.skills import SkillUsed
 from lmtui.core.task_state import files_in, without_files
 from lmtui.core.tool_servers import READ_RESOURCE
-from lmtui.engine.agent import Agent
+from lmtui.engine.agent import Agent, PromptHeld
 from lmtui.engine.context_fit import compact_now, settle_tools
-from lmtui.engine.hook_calls import call_hooks, tell_model
 from lmtui.engine.inbox import UserInput
 from lmtui.engine.model_roles import override_model
 from lmtui.engine.permission_check import context_of, decide, is_answered_by_typing
 from lmtui.engine.stop_policy import asks_to_compute, asks_to_count, is_about_files
 from lmtui.engine.tool_runner import run_call
-
-if TYPE_CHECKING:
-    from lmtui.engine.agent import Agent
-
 
 MAX_LINES = 200
 MAX_FILE_CHARS = 16_384
@@ -70,10 +62,10 @@ class _Attached:
         return sum(map(len, self.parts))
 
 
-async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
+async def add_message(agent: Agent, said: UserInput) -> None:
     """Put the user's words into the conversation with the files they mention; the words join it whatever happens."""
     if said.is_reminder:
-        agent.emit(Reminder(agent=agent.id, text=said.text, turn_id=turn_id))
+        agent.remind(said.text)
         return
     attached = _Attached(images=list(said.images), is_from_file=said.is_from_file)
     refs: tuple[ImageRef, ...] = ()
@@ -87,17 +79,17 @@ async def add_message(agent: Agent, said: UserInput, turn_id: str) -> None:
     finally:
         text = "\n\n".join(attached.parts)
         added = MessageAdded(
-            agent=agent.id, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs,
+            agent=agent.id, role=Role.USER, text=said.text, turn_id=agent.turn.id, attached=text, images=refs,
             is_from_file=said.is_from_file, typed="" if said.is_from_file else said.typed or said.text,
         )  # fmt: skip
         agent.emit(added)
     for note in attached.notes:
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=note))
+        agent.notify(note)
     if not agent.state.depth:
-        await _recall(agent, said.typed or said.text, turn_id)
+        await _recall(agent, said.typed or said.text)
 
 
-async def _recall(agent: Agent, words: str, turn_id: str) -> None:
+async def _recall(agent: Agent, words: str) -> None:
     """Put the notes that the user's words call to mind behind them; what was sent before stays as it is."""
     notes = agent.services.features.get(Notes)
     if notes is None:
@@ -106,7 +98,7 @@ async def _recall(agent: Agent, words: str, turn_id: str) -> None:
     window = agent.state.model.window_tokens
     found = await notes.recall(words, given, has_index, window)
     if found is not None:
-        agent.emit(replace(found, agent=agent.id, turn_id=turn_id))
+        agent.emit(replace(found, agent=agent.id, turn_id=agent.turn.id))
 
 
 async def _is_small(agent: Agent) -> bool:
@@ -322,7 +314,7 @@ class PromptFileControls:
         self._put(UserInput(typed, prompt=prompt))
 
 
-async def fill_in(agent: Agent, said: UserInput, turn_id: str) -> UserInput:
+async def fill_in(agent: Agent, said: UserInput) -> UserInput:
     """Return the user's words as the file has them; only what the file and the arguments say is looked through for files."""
     prompt = said.prompt
     assert prompt is not None
@@ -333,7 +325,7 @@ async def fill_in(agent: Agent, said: UserInput, turn_id: str) -> UserInput:
         )
     await override_model(agent, prompt.file.model, name)
     if prompt.file.commands and not prompt.file.may_run:
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=_UNTRUSTED.format(name=name)))
+        agent.notify(_UNTRUSTED.format(name=name))
     text, typed = "", ""
     for number, piece in enumerate(prompt.pieces):
         if piece.is_foreign:
@@ -341,7 +333,7 @@ async def fill_in(agent: Agent, said: UserInput, turn_id: str) -> UserInput:
         elif not piece.is_command:
             text, typed = text + piece.text, typed + piece.text
         elif prompt.file.may_run:
-            text += await _output(agent, piece.text, f"{turn_id}_{number}", turn_id)
+            text += await _output(agent, piece.text, f"{agent.turn.id}_{number}")
         else:
             text += "[a command was here; it was not run]"
     return replace(
@@ -349,10 +341,10 @@ async def fill_in(agent: Agent, said: UserInput, turn_id: str) -> UserInput:
     )
 
 
-async def _output(agent: Agent, command: str, call_id: str, turn_id: str) -> str:
+async def _output(agent: Agent, command: str, call_id: str) -> str:
     """Run one command and return what takes its place."""
     call = ToolCall(f"prompt_{call_id}", "shell", json.dumps({"command": command, "timeout": _TIMEOUT_S}))
-    result = await run_call(agent, call, turn_id, agent.turn.files, by="file")
+    result = await run_call(agent, call, by="file")
     if result.summary in ("refused", "not run", "stopped", "not understood"):
         return f"[a command was here; it was not run: {sanitize_line(result.summary)}]"
     return _cut(result.text, _MOST_CHARS, "what the command said")
@@ -366,49 +358,37 @@ def _cut(text: str, most: int, whose: str) -> str:
 _KEPT = "Your message is kept: take it back to change it, or send an empty message to try again."
 
 
-class PromptHeld(Exception):
-    """Hooks hold the user's words back; the text says why."""
-
-
-async def add_user_message(agent: Agent, said: UserInput, turn_id: str) -> None:
-    """Put the user's words into the conversation, unless a hook holds them back.
+async def add_user_message(agent: Agent, said: UserInput) -> None:
+    """Put the user's words into the conversation, unless a feature holds them back.
 
     What is held back is what the user sent: a command's file is filled in again, with its tools and its model.
 
     Raises:
         PromptHeld: one does; they wait in the inbox, held back.
     """
+    points = agent.services.points.before_message
     try:
         with contextlib.suppress(SandboxError):  # the first call says so
             await agent.services.workspace.look()
-        words = said if said.prompt is None else await fill_in(agent, said, turn_id)
-        if words.is_reminder or not agent.hooks.wants(HookEvent.USER_PROMPT_SUBMIT):
-            verdict = None
-        else:
-            verdict = await call_hooks(agent, HookEvent.USER_PROMPT_SUBMIT, {"prompt": words.text})
-    except asyncio.CancelledError:
+        words = said if said.prompt is None else await fill_in(agent, said)
+        told = [] if words.is_reminder else [await each(agent, words.text) for each in points]
+    except (asyncio.CancelledError, PromptHeld):
         _hold(agent, said)
         raise
-    if verdict is None:
-        await add_message(agent, words, turn_id)
-        return
-    if verdict.blocks or verdict.ends_turn:
-        agent.hooks.ended_by = ""
-        _hold(agent, said)
-        raise PromptHeld(verdict.reason or verdict.end_reason or "it gave no reason")
-    await add_message(agent, words, turn_id)
-    tell_model(agent, verdict.context, turn_id)
+    await add_message(agent, words)
+    for text in filter(None, told):
+        agent.remind(text)
 
 
-async def accept_steering(agent: Agent, said: UserInput, turn_id: str) -> None:
-    """Put what the user says meanwhile into the conversation; where a hook holds it back, the turn continues without it."""
+async def accept_steering(agent: Agent, said: UserInput) -> None:
+    """Put what the user says meanwhile into the conversation; where a feature holds it back, the turn continues without it."""
     try:
-        await add_user_message(agent, said, turn_id)
+        await add_user_message(agent, said)
     except PromptHeld as held:
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=held_words(held)))
+        agent.notify(held_words(held))
 
 
-async def take_steering(agent: Agent, turn_id: str) -> bool:
+async def take_steering(agent: Agent) -> bool:
     """Add what the user sent meanwhile to the conversation, one message after the other; True if there was something.
 
     What an interrupt finds still waiting stays in the inbox.
@@ -418,8 +398,7 @@ async def take_steering(agent: Agent, turn_id: str) -> bool:
     while (said := inbox.take_steering()) is not None:
         is_any = True
         try:
-            take = compact_now if said.is_compaction else accept_steering
-            await take(agent, said, turn_id)
+            await (compact_now(agent, said, agent.turn.id) if said.is_compaction else accept_steering(agent, said))
         finally:
             agent.emit(inbox.as_event(agent.id))
     return is_any
@@ -427,7 +406,7 @@ async def take_steering(agent: Agent, turn_id: str) -> bool:
 
 def held_words(held: PromptHeld) -> str:
     """Return what the user is told."""
-    return two_sentences(f"a hook held your message back: {held}", _KEPT)
+    return two_sentences(str(held), _KEPT)
 
 
 def _hold(agent: Agent, said: UserInput) -> None:

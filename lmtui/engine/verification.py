@@ -1,4 +1,4 @@
-"""What speaks against the end of a turn: work that is open, checks that fail, hooks that want more.
+"""What speaks against the end of a turn: work that is open, checks that fail, features that want more.
 
 The feature `checks` knows the commands; here they are run as the permissions have it, told to the model, and counted.
 """
@@ -27,8 +27,7 @@ from lmtui.core.check_values import (
     wants_to_write,
 )
 from lmtui.core.errors import SandboxError, ToolError
-from lmtui.core.events import Event, Level, Notice, TurnReason, Verified
-from lmtui.core.hooks import HookEvent
+from lmtui.core.events import Event, TurnReason, Verified
 from lmtui.core.messages import Message, ModelRequest, Role, ToolCall
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.ports import Sandbox
@@ -36,7 +35,6 @@ from lmtui.core.sanitize import sanitize_line
 from lmtui.core.task_state import must_pass
 from lmtui.engine.accounting import answer_outside
 from lmtui.engine.agent import Agent
-from lmtui.engine.hook_calls import held_up
 from lmtui.engine.permission_check import decide, learn_sandbox, mask_files
 from lmtui.engine.review import held_by_findings
 from lmtui.engine.stop_policy import check_end
@@ -117,7 +115,7 @@ class AgentCheckRunner(WorkspaceReader):
     async def run(self, command: str, *, limit_s: int, may_write: bool = True) -> CommandEnded:
         """Run a command in the read-only instance, if there is one and the command has enough of that; else as any command.
 
-        A rule that asks, and hooks that look at calls, get to see it in any case.
+        A rule that asks, and features that review calls, get to see it in any case.
         """
         agent = self._agent
         agent.emit(CheckStarted(agent=agent.id, command=command.rpartition("\n")[2]))  # what is before it makes a copy
@@ -128,7 +126,7 @@ class AgentCheckRunner(WorkspaceReader):
             decision = decide(agent, agent.services.toolbox.prepare(call.name, call.arguments))
             if decision.verdict is Verdict.DENY:
                 return CommandEnded(why_not=decision.why)
-            is_asked = (decision.verdict is Verdict.ASK and bool(decision.rule)) or agent.hooks.wants(HookEvent.PRE_TOOL_USE)
+            is_asked = (decision.verdict is Verdict.ASK and bool(decision.rule)) or agent.services.points.before_call
             if agent.state.sandbox.has_read_only and not is_asked:
                 ended = await agent.services.sandbox.read_only().run_command(command, timeout_s=limit_s)
                 if ended.exit_code == 0 or not wants_to_write(ended.output) or not may_write:
@@ -143,7 +141,7 @@ class AgentCheckRunner(WorkspaceReader):
         """Run a command that changes files: asked about, with a checkpoint, and shown as any call."""
         agent = self._agent
         began = agent.services.monotonic()
-        result = await run_call(agent, call, agent.turn.id, agent.turn.files, by="check")
+        result = await run_call(agent, call, by="check")
         self.was_refused |= result.summary == "refused"
         if result.summary in ("refused", "not understood", "failed", "stopped"):
             return CommandEnded(why_not=result.text.partition("\n")[0])
@@ -271,9 +269,7 @@ async def _fix(agent: Agent, runner: AgentCheckRunner, goal: str) -> bool:
     async with contextlib.aclosing(agent.services.features[Checks].fixes(runner, goal, ask)) as edits:
         async for edit in edits:
             words = json.dumps({"path": edit.path, "search": edit.old, "replace": edit.new})
-            result = await run_call(
-                agent, ToolCall(runner.next_id(), "edit", words), agent.turn.id, agent.turn.files, by="check"
-            )
+            result = await run_call(agent, ToolCall(runner.next_id(), "edit", words), by="check")
             if not result.ok:
                 break
             has_helped = True
@@ -318,18 +314,26 @@ async def may_end(agent: Agent, text: str) -> tuple[bool, str]:
         nudge, error = await _verify(agent, text)
     if not nudge and not error and not _is_unchecked(agent, text):
         nudge, error = await held_by_findings(agent, AgentCheckRunner(agent))
-    nudge = nudge or await held_up(agent, text)
+    nudge = nudge or await _held_up(agent, text)
     if nudge:
         agent.remind(nudge)
     return not nudge, error
 
 
 async def may_report(agent: Agent, summary: str) -> bool:
-    """Tell whether a sub-agent's report ends its work; a hook may want more of it."""
-    if words := await held_up(agent, summary):
+    """Tell whether a sub-agent's report ends its work; a feature may want more of it."""
+    if words := await _held_up(agent, summary):
         agent.turn.report = None
         agent.remind(words)
     return not words
+
+
+async def _held_up(agent: Agent, text: str) -> str:
+    """Return why features do not let a turn end yet."""
+    for each in agent.services.points.turn_end:
+        if words := await each(agent, text):
+            return words
+    return ""
 
 
 def _is_unchecked(agent: Agent, text: str) -> bool:
@@ -448,4 +452,4 @@ def _tell_changed_tests(agent: Agent, tracker: VerificationTracker) -> None:
     if tests:
         named = ", ".join(sanitize_line(posixpath.normpath(path)) for path in tests[:_MOST_NAMED])
         text = f"The checks pass now, but tests were changed after they had failed: {named}. Look at them in /changes."
-        agent.emit(Notice(agent=agent.id, level=Level.WARNING, text=text))
+        agent.notify(text)

@@ -8,7 +8,7 @@ import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from lmtui.core.sessions import Extensions
 from lmtui.core.subagents import ChildKind
 from lmtui.core.trust import Trust
 from lmtui.core.workspace import EffectReview
+from lmtui.engine.agent import TurnPoints
 from lmtui.engine.session import EngineSession
 from lmtui.features.attempt_values import Attempt, WorkspaceAttempts
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -164,7 +165,8 @@ class FeatureHost(Workspace, Protocol):
 class SessionServices:
     """What one session gets: `toolbox` begins with its `own` tools, and each feature may put its own around it.
 
-    `config` are its settings, which for an attempt differ from those of the workspace.
+    `config` are its settings, which for an attempt differ from those of the workspace; an attempt `is_apart`: only what acts in
+    its sandbox alone is for it.
     """
 
     session_id: str
@@ -172,6 +174,8 @@ class SessionServices:
     own: ToolRegistry
     toolbox: Toolbox
     features: Offers
+    points: TurnPoints = field(default_factory=TurnPoints)
+    is_apart: bool = False
 
 
 class WorkspaceFeature:
@@ -181,10 +185,11 @@ class WorkspaceFeature:
         host: of the workspace; for who only asks, one without sessions (`Workspace`).
         extensions: where it puts what it brings; what features before it brought is there.
 
-    `trust` is what the folder brings by it that waits for the user's word, by kind.
+    `trust` is what the folder brings by it that waits for the user's word, by kind; one that `works_apart` is for attempts too.
     """
 
     trust: Sequence[Trust] = ()
+    works_apart = False
 
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         self.host = host

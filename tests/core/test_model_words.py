@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from lmtui.core.event_text import model_words
 from lmtui.core.events import ApprovalResolved, Event, Outcome, TurnStarted
-from lmtui.core.hooks import HookRan, hook_words
 from lmtui.core.model_events import CallFormChanged, LoopSuspected, Reminder
 from lmtui.core.sessions import answer_words, refusal_words
+from lmtui.features.hooks.values import HookRan
 from tests.sets import for_each
 
 
@@ -43,4 +43,4 @@ def test_an_answer_says_whose_it_is(by: str, outcome: Outcome, feedback: str, pa
     (HookRan(event="Stop", command="g\x1b[2J\nx", exit_code=-1), "hook Stop (g⏎x) did not end by itself"),
 ])  # fmt: skip
 def test_only_what_blocked_or_failed_is_told(event: HookRan, words: str) -> None:
-    assert hook_words(event) == words
+    assert model_words(event) == words

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.events import Envelope, Event
-from lmtui.core.hooks import HookRan
 from lmtui.core.skills import SkillUsed
+from lmtui.features.hooks.values import HookRan
 from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from lmtui.registry import FEATURES
 from lmtui.store.session_logs import decode, encode

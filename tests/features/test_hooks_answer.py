@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.hooks import HookCall, HookEvent
 from lmtui.core.permissions.rules import Verdict
 from lmtui.features.hooks.hook_answers import read_answer, together
 from lmtui.features.hooks.hook_config import HookEntry, HookEnvironment, matched_names, meets, odd_matchers, our_input, payload
-from lmtui.features.hooks.service import HookRunner, SessionHooks, hooks_trust
+from lmtui.features.hooks.service import SessionHooks, hooks_trust
+from lmtui.features.hooks.values import HookCall, HookEvent
 from lmtui.features.host_program import ProgramRun
 from lmtui.paths import config_dir
 from tests.sets import for_each
@@ -55,7 +55,7 @@ def test_what_an_answer_means_elsewhere_and_one_that_is_too_long_says_so() -> No
     assert read_answer(POST, said({"decision": "approve"})).permission is None
     assert read_answer(POST, said({"decision": "block", "reason": "lint"})).reason == "lint"
     assert read_answer(HookEvent.NOTIFICATION, ProgramRun(2, b"", b"no")).permission is None
-    assert read_answer(HookEvent.PRE_COMPACT, ProgramRun(2, b"", b"no")).note == "no"
+    assert read_answer(HookEvent.PRE_COMPACT, ProgramRun(2, b"", b"no")).notes == ("no",)
     ran = ProgramRun(-1, problem="did not end within 1 s")
     assert {event: read_answer(event, ran).permission for event in HookEvent} == {
         **dict.fromkeys(HookEvent), PRE: Verdict.ASK,
@@ -154,8 +154,8 @@ def test_uvs_own_failure_is_no_word_of_the_hook_and_told_with_the_network_where_
 
 
 def in_session(folder: Path) -> SessionHooks:
-    async def nowhere() -> HookRunner:
-        return HookRunner(None, str(folder))
+    async def nowhere() -> tuple[None, str]:
+        return None, str(folder)
 
     return SessionHooks(folder, HookEnvironment("s", "", str(folder)), nowhere, {})
 
@@ -164,7 +164,7 @@ async def test_hooks_of_a_folder_are_called_only_after_a_yes(tmp_path: Path) -> 
     (tmp_path / ".lmagent").mkdir()
     hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}}
     (tmp_path / ".lmagent/hooks.json").write_text(json.dumps(hooks))
-    assert not in_session(tmp_path).wants(PRE)
+    assert PRE not in in_session(tmp_path).wanted
     say(hooks_trust(tmp_path), is_trusted=True)
     assert (await in_session(tmp_path).run(HookCall(PRE, {}, "shell"))).permission is Verdict.ASK
 

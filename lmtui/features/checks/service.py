@@ -152,6 +152,8 @@ def _joined(commands: Mapping[str, str]) -> str:
 class ChecksService(WorkspaceFeature):
     """Implements `core.check_values.WorkspaceChecks`, and gives each session the ladder as the settings have it."""
 
+    works_apart = True
+
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         extensions.add(WorkspaceChecks, self)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from lmtui.core.hooks import HookEvent, HookRun, HookVerdict
 from lmtui.core.permissions.rules import Verdict
 from lmtui.core.sanitize import sanitize, sanitize_line
 from lmtui.features.hooks.hook_config import HookEntry
+from lmtui.features.hooks.values import HookEvent, HookRan, HookVerdict
 from lmtui.features.host_program import ProgramRun
 
 BLOCKS = 2
@@ -38,20 +38,7 @@ _DECISIONS = {"allow": Verdict.ALLOW, "approve": Verdict.ALLOW, "ask": Verdict.A
 _STRICTEST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW, None)
 
 
-@dataclass(frozen=True, slots=True)
-class HookAnswer:
-    """What one hook said."""
-
-    permission: Verdict | None = None
-    reason: str = ""
-    changed: Mapping[str, object] | None = None
-    ends_turn: bool = False
-    end_reason: str = ""
-    context: str = ""
-    note: str = ""
-
-
-def read_answer(event: HookEvent, ran: ProgramRun) -> HookAnswer:
+def read_answer(event: HookEvent, ran: ProgramRun) -> HookVerdict:
     """Return what a program's end means.
 
     A hook before a tool call that did not do its work, or whose answer cannot be read, has not said yes: the call is asked
@@ -65,22 +52,22 @@ def read_answer(event: HookEvent, ran: ProgramRun) -> HookAnswer:
     return replace(answer, permission=Verdict.ASK, reason=f"a hook that looks at it lacks a program: {_line(lacks[0])}")
 
 
-def _read(event: HookEvent, ran: ProgramRun, err: str) -> HookAnswer:
+def _read(event: HookEvent, ran: ProgramRun, err: str) -> HookVerdict:
     if ran.exit_code == BLOCKS:
         reason = err or _NO_REASON
-        return HookAnswer(Verdict.DENY, reason) if event in _CAN_BLOCK else HookAnswer(note=reason)
+        return HookVerdict(Verdict.DENY, reason) if event in _CAN_BLOCK else HookVerdict(notes=(reason,))
     if ran.exit_code < 0 or ran.exit_code in _NOT_STARTED:
         told = _line(err.partition("\n")[0])
         why = f"a hook that looks at it {ran.problem or f'could not be started: {told}'.removesuffix(': ')}"
-        return HookAnswer(Verdict.ASK, why) if event is HookEvent.PRE_TOOL_USE else HookAnswer()
+        return HookVerdict(Verdict.ASK, why) if event is HookEvent.PRE_TOOL_USE else HookVerdict()
     if ran.exit_code != 0:
-        return HookAnswer()
+        return HookVerdict()
     text = ran.out.decode("utf-8-sig", "replace").strip()
     found = _object(text)
     if found is None and event is HookEvent.PRE_TOOL_USE and text.startswith("{"):
-        return HookAnswer(Verdict.ASK, f"a hook that looks at it {_TOO_LONG if ran.is_cut else _NO_JSON}")
+        return HookVerdict(Verdict.ASK, f"a hook that looks at it {_TOO_LONG if ran.is_cut else _NO_JSON}")
     if found is None:
-        return HookAnswer(context=_bounded(text) if event in _ADDS_TEXT and b"\0" not in ran.out else "")
+        return HookVerdict(context=_bounded(text) if event in _ADDS_TEXT and b"\0" not in ran.out else "")
     return _from_object(event, found)
 
 
@@ -93,14 +80,14 @@ def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[Progr
     changed = [answer.changed for answer in answers if answer.changed is not None]
     ends = [answer for answer in answers if answer.ends_turn]
     return HookVerdict(
-        runs=tuple(_run(*each) for each in zip(entries, ran, answers, strict=True)),
+        runs=tuple(_run(event, *each) for each in zip(entries, ran, answers, strict=True)),
         permission=strictest,
         reason="\n".join(dict.fromkeys(reasons)),
         changed=changed[-1] if changed else None,
         ends_turn=bool(ends),
         end_reason=next((answer.end_reason for answer in ends if answer.end_reason), ""),
         context="\n".join(answer.context for answer in answers if answer.context),
-        notes=tuple(answer.note for answer in answers if answer.note),
+        notes=tuple(note for answer in answers for note in answer.notes),
     )
 
 
@@ -113,7 +100,7 @@ def _as_meant(entry: HookEntry, ran: ProgramRun) -> ProgramRun:
     return replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
 
 
-def _with_hint(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookAnswer:
+def _with_hint(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookVerdict:
     """Return what a hook said, with the way out where it may hold a prompt back only for want of the network."""
     answer = read_answer(event, ran)
     holds = event is HookEvent.USER_PROMPT_SUBMIT and answer.permission is Verdict.DENY
@@ -122,10 +109,11 @@ def _with_hint(event: HookEvent, entry: HookEntry, ran: ProgramRun) -> HookAnswe
     return replace(answer, reason=f"{answer.reason}  ({_NO_NETWORK})")
 
 
-def _run(entry: HookEntry, ran: ProgramRun, answer: HookAnswer) -> HookRun:
+def _run(event: HookEvent, entry: HookEntry, ran: ProgramRun, answer: HookVerdict) -> HookRan:
     err = sanitize(ran.err.decode("utf-8", "replace")).strip()
     said = ran.problem or err or answer.reason
-    return HookRun(
+    return HookRan(
+        event=str(event),
         command=entry.shown,
         matcher=entry.matcher,
         source=entry.source,
@@ -136,41 +124,31 @@ def _run(entry: HookEntry, ran: ProgramRun, answer: HookAnswer) -> HookRun:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """Reads fields of an answer; what is of another kind is not there."""
-
-    value: Mapping[str, Any] = field(default_factory=dict)
-
-    def text(self, name: str) -> str:
-        found = self.value.get(name)
-        return _bounded(found) if isinstance(found, str) else ""
-
-    def inner(self, name: str) -> _Fields:
-        found = self.value.get(name)
-        return _Fields(found if isinstance(found, dict) else {})
+def _text(found: Mapping[str, Any], name: str) -> str:
+    """Return a field of an answer; what is of another kind is not there."""
+    value = found.get(name)
+    return _bounded(value) if isinstance(value, str) else ""
 
 
-def _from_object(event: HookEvent, found: Mapping[str, Any]) -> HookAnswer:
-    answer = _Fields(found)
-    own = answer.inner("hookSpecificOutput")
+def _from_object(event: HookEvent, found: Mapping[str, Any]) -> HookVerdict:
+    own = found["hookSpecificOutput"] if isinstance(found.get("hookSpecificOutput"), dict) else {}
     is_before = event is HookEvent.PRE_TOOL_USE
-    word = own.value.get("permissionDecision") if is_before and "permissionDecision" in own.value else found.get("decision")
-    reason = own.text("permissionDecisionReason") or answer.text("reason")
+    word = own.get("permissionDecision") if is_before and "permissionDecision" in own else found.get("decision")
+    reason = _text(own, "permissionDecisionReason") or _text(found, "reason")
     permission = _DECISIONS.get(word) if isinstance(word, str) else None
     if is_before and word is not None and permission is None:
         permission, reason = Verdict.ASK, f"a hook decided {str(word)[:40]!r}, which is not a decision"
     if not is_before and permission is not Verdict.DENY:
         permission = None
-    changed = own.value.get("updatedInput")
-    return HookAnswer(
+    changed = own.get("updatedInput")
+    return HookVerdict(
         permission=permission if event in _CAN_BLOCK else None,
         reason=reason or (_NO_REASON if permission is Verdict.DENY else ""),
         changed=changed if is_before and isinstance(changed, dict) else None,
         ends_turn=found.get("continue") is False,
-        end_reason=answer.text("stopReason"),
-        context=own.text("additionalContext") or answer.text("additionalContext"),
-        note=answer.text("systemMessage"),
+        end_reason=_text(found, "stopReason"),
+        context=_text(own, "additionalContext") or _text(found, "additionalContext"),
+        notes=tuple(filter(None, [_text(found, "systemMessage")])),
     )
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from lmtui.core.errors import ConfigError, UsageError
-from lmtui.core.hooks import HookCall, HookEvent
 from lmtui.core.permissions.command_search import fits, is_unclear, mentioned
 from lmtui.core.permissions.rules import Effect, Mode, Rule, matches_glob, parse_rule, traits_of
 from lmtui.core.permissions.shell_grammar import word_set
 from lmtui.core.permissions.shell_review import is_interpreter
 from lmtui.core.sanitize import escape_invisible_line, sanitize_line
+from lmtui.features.hooks.values import HookCall, HookEvent
 from lmtui.paths import config_dir
 from lmtui.plain_files import NotPlain, read_plain
 

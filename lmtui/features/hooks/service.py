@@ -12,17 +12,17 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from lmtui.command_line import FAILURE, OK, TRUST_HINT, WARNING, CheckRow
-from lmtui.core.errors import SandboxError
-from lmtui.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
+from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.offers import Offers
 from lmtui.core.permissions.rules import Mode, Verdict
 from lmtui.core.programs import Launch, Launcher, Served
 from lmtui.core.sanitize import sanitize_line
 from lmtui.core.trust import TrustItem
+from lmtui.engine.session import EngineSession
 from lmtui.features.folder_consent import FolderConsent, FolderContent, folders_with_yes
 from lmtui.features.hooks.hook_answers import together
 from lmtui.features.hooks.hook_config import (
@@ -36,6 +36,8 @@ from lmtui.features.hooks.hook_config import (
     payload,
     read_hooks,
 )
+from lmtui.features.hooks.hook_points import HookPoints
+from lmtui.features.hooks.values import HookCall, HookEvent, HookVerdict
 from lmtui.features.host_program import MAX_ERROR_BYTES, KeptOutput, ProgramRun, TooMuchOutput, run_on_host, since
 from lmtui.features.service import FeatureHost, SessionServices, WorkspaceFeature
 from lmtui.paths import sessions_dir
@@ -134,14 +136,6 @@ _UNTRUSTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HookRunner:
-    """Where a folder's hooks run: what starts them (None: nothing can), and the workspace's path there."""
-
-    launcher: Launcher | None
-    root: str
-
-
 def hooks_trust(workspace: Path) -> FolderConsent:
     """Return what a folder's hooks wait for."""
 
@@ -153,12 +147,12 @@ def hooks_trust(workspace: Path) -> FolderConsent:
 
 
 class SessionHooks:
-    """Implements `core.hooks.ConnectionHooks`; what the files say when it is made holds for the whole session.
+    """The hooks of one session; what the files say when it is made holds for all of it.
 
     Args:
         workspace: the folder.
         around: the session and its log.
-        instance: returns where a folder's hooks run.
+        place: returns where a folder's hooks run: what starts them (None: nothing can), and the workspace's path there.
         environ: lmtui's own environment; little of it reaches a hook.
         tools: our names of all tools, for what is said of matchers.
     """
@@ -167,38 +161,33 @@ class SessionHooks:
         self,
         workspace: Path,
         around: HookEnvironment,
-        kind: Callable[[], Awaitable[HookRunner]],
+        place: Callable[[], Awaitable[tuple[Launcher | None, str]]],
         environ: Mapping[str, str],
         *,
         tools: Sequence[str] = (),
     ) -> None:
         self._workspace = workspace
         self._around = around
-        self._instance_kind = kind
+        self._place = place
         self._environment = host_environment(environ, workspace)
         files = read_hooks(workspace)
         is_trusted = hooks_trust(workspace).holds(files.digest)
         self._entries = tuple(entry for entry in files.entries if entry.is_own or is_trusted)
         unread = next((entry for entry in files.unread if entry.is_own or is_trusted), None)
-        self._is_unsafe = unread is not None
-        self._unsafe = (
-            _UNSAFE.format(whose="your own" if unread.is_own else "this folder's", file=unread.source) if unread else ""
-        )
+        whose = "your own" if unread is None or unread.is_own else "this folder's"
+        self._unsafe = _UNSAFE.format(whose=whose, file=unread.source) if unread else ""
         odd = odd_matchers(self._entries, tools) if tools else ()
-        self._problems = (*files.problems, *odd, *(() if is_trusted else _left_out(files)))
-        self._wanted = frozenset(entry.event for entry in self._entries)
-
-    @property
-    def has_any(self) -> bool:
-        return bool(self._entries)
-
-    def wants(self, event: HookEvent) -> bool:
-        return event in self._wanted or (self._is_unsafe and event is HookEvent.PRE_TOOL_USE)
-
-    def problems(self) -> Sequence[str]:
-        return (*self._problems, *([f"{self._unsafe}."] if self._is_unsafe else []))
+        self.problems = (*files.problems, *odd, *(() if is_trusted else _left_out(files)))
+        self.wanted = {entry.event for entry in self._entries}
+        if self._unsafe:
+            self.problems += (f"{self._unsafe}.",)
+            self.wanted.add(HookEvent.PRE_TOOL_USE)
 
     async def run(self, call: HookCall) -> HookVerdict:
+        """Call the hooks that an event is for, at the same time, and return what they say; what fails is in its `runs`.
+
+        Cancelled, it has ended them before it returns.
+        """
         names = matched_names(call)
         meant = [entry for entry in self._entries if entry.event is call.event and entry.is_about(names)]
         about = [entry for entry in meant if meets(entry.condition, call)]
@@ -208,7 +197,7 @@ class SessionHooks:
         verdict = together(call.event, entries, [task.result() for task in tasks])
         if verdict.changed is not None:
             verdict = replace(verdict, changed=our_input(call, verdict.changed))
-        if self._is_unsafe and call.event is HookEvent.PRE_TOOL_USE and verdict.permission is not Verdict.DENY:
+        if self._unsafe and call.event is HookEvent.PRE_TOOL_USE and verdict.permission is not Verdict.DENY:
             verdict = replace(verdict, permission=Verdict.ASK, reason=verdict.reason or self._unsafe)
         return verdict
 
@@ -218,12 +207,12 @@ class SessionHooks:
             told = payload(call, self._around)
             program = entry.program(self._around.root)
             return await run_on_host(words_of(program), told, self._workspace, self._environment, limit_s)
-        kind = await self._instance_kind()
-        if kind.launcher is None:
+        launcher, root = await self._place()
+        if launcher is None:
             return ProgramRun(-1, problem="could not be run: no sandbox works here")
-        told = payload(call, replace(self._around, root=kind.root))
+        told = payload(call, replace(self._around, root=root))
         can_write = call.mode not in (Mode.PLAN, Mode.TRY)  # they see the workspace, not the overlay
-        return await run_in_lane(entry.program(kind.root), told, kind.launcher, can_write=can_write, limit_s=limit_s)
+        return await run_in_lane(entry.program(root), told, launcher, can_write=can_write, limit_s=limit_s)
 
 
 def _left_out(files: HookFiles) -> tuple[str, ...]:
@@ -238,25 +227,41 @@ def _left_out(files: HookFiles) -> tuple[str, ...]:
 class HooksService(WorkspaceFeature):
     """Gives each session the hooks that the files name when it is opened."""
 
+    works_apart = True
+
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self.trust = (hooks_trust(host.workspace),)
+        self._given: dict[str, HookPoints] = {}
 
     def equip(self, session: SessionServices, sandbox: WorkspaceSandbox) -> None:
-        """Read the files.  Blocks (three small files)."""
+        """Read the files.  Blocks (three small files).
+
+        Raises:
+            UsageError: hooks would not run in an attempt, and they may be there to forbid something.
+        """
         if self.host.config.hooks != "on":
             return
         workspace = self.host.workspace
 
-        async def instance() -> HookRunner:
+        async def place() -> tuple[Launcher | None, str]:
             status = await sandbox.status()
-            return HookRunner(sandbox.launcher, status.folder or str(workspace))
+            return sandbox.launcher, status.folder or str(workspace)
 
         log = sessions_dir(workspace) / f"{session.session_id}.jsonl"
         around = HookEnvironment(session.session_id, str(log), str(workspace))
-        found = SessionHooks(workspace, around, instance, os.environ, tools=ToolRegistry().names())
-        if found.problems() or found.has_any:
-            session.features.add(Hooks, found)
+        found = SessionHooks(workspace, around, place, os.environ, tools=ToolRegistry().names())
+        if session.is_apart and found.wanted:
+            raise UsageError("attempts run no hooks, but hooks are configured", "Turn them off with --no-hooks.")
+        if not session.is_apart:
+            points = self._given[session.session_id] = HookPoints(found.wanted, found.run, found.problems)
+            points.register(session.points)
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Call the hooks of its start, and those that wait for what the user should know."""
+        del is_ours
+        if (points := self._given.pop(session.id, None)) is not None:
+            points.follow(session)
 
     def problems(self) -> Sequence[str]:
         """Return what of the files cannot be read."""

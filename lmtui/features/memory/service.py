@@ -51,6 +51,8 @@ _OFF = UsageError("memory is off", 'Turn it on with memory = "on" in the setting
 class MemoryService(WorkspaceFeature):
     """Implements `WorkspaceMemory`."""
 
+    works_apart = True
+
     def __init__(self, host: FeatureHost, extensions: Offers) -> None:
         super().__init__(host, extensions)
         self.files = MemoryFiles(host.workspace)

@@ -13,9 +13,6 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core import events
-from lmtui.core.check_values import CheckRan
-from lmtui.core.hooks import HookRan
-from lmtui.core.permissions.rules import Verdict
 from lmtui.core.sanitize import sanitize_line, sanitize_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
@@ -125,11 +122,6 @@ class LogRows(LineSource):
                 self._set_state(event.call_id, CallState.WAITING)
             case events.ApprovalResolved():
                 self._set_state(self._approvals.pop(event.approval_id, ""), CallState.RUNNING)
-            case HookRan():
-                self._add_hook(envelope, event)
-            case CheckRan():
-                state = CallState.OK if event.outcome.is_green else CallState.FAILED
-                self._add_ended(envelope, "", ("check", event.command or str(event.rung)), state, round(event.elapsed_s * 1000))
             case events.FilesChanged():
                 self._steps[events.step_id(envelope.seq)] = event.call_id
             case events.FilesRestored():
@@ -138,6 +130,8 @@ class LogRows(LineSource):
                 for call_id in [call_id for call_id, agent in self._open.items() if agent == event.agent]:
                     del self._open[call_id]
                     self._set_state(call_id, CallState.STOPPED)
+            case _ if event.row is not None:
+                self._add_ended(envelope, event.row)
 
     def narrow(self, wanted: LogFilter) -> bool:
         """Show only what fits, as far as `scan` has looked; False where the filter is what it was."""
@@ -239,20 +233,13 @@ class LogRows(LineSource):
             self._changed(0)
         self._changed(len(self._entries) - 1)
 
-    def _add_hook(self, envelope: events.Envelope, event: HookRan) -> None:
-        """Add a line for a hook: it has ended already."""
-        is_no = event.decision == Verdict.DENY
-        decision = str(events.Outcome.NO) if is_no else event.decision
-        said = f" said {decision}" if decision else ""
-        title = sanitize_path(f"{event.event}{said}: {event.command}")
-        state = CallState.FAILED if event.has_failed or is_no else CallState.OK
-        self._add_ended(envelope, event.call_id, ("hook", title), state, event.elapsed_ms)
-        self._entries[-1].decision = decision
-
-    def _add_ended(self, envelope: events.Envelope, call_id: str, what: tuple[str, str], state: CallState, ms: int) -> None:
-        """Add a line for something that is not a call and has ended already; `what` is the tool and its title."""
-        agent, title = sanitize_line(envelope.event.agent), sanitize_path(what[1])
-        self._entries.append(LogEntry(call_id, envelope.time, agent, what[0], title, state, ms))
+    def _add_ended(self, envelope: events.Envelope, row: events.ListedRun) -> None:
+        """Add a line for something that is not a call and has ended already."""
+        agent, title = sanitize_line(envelope.event.agent), sanitize_path(row.title)
+        state = CallState.OK if row.is_ok else CallState.FAILED
+        self._entries.append(
+            LogEntry(row.call_id, envelope.time, agent, row.what, title, state, row.elapsed_ms, decision=row.decision)
+        )
         self._changed(len(self._entries) - 1)
 
     def _restore(self, event: events.FilesRestored) -> None:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from lmtui.core.errors import McpError
-from lmtui.core.hooks import HookRan
 from lmtui.core.prompt_text import PromptFile
 from lmtui.core.tool_servers import Resource
+from lmtui.features.hooks.values import HookRan
 from tests.tui.driving import Driver
 from tests.tui.one_app import Cases
 
