@@ -93,11 +93,14 @@ class FakeBatches:
     async def reject(self, path: str, task_id: str) -> None:
         self.decide(task_id, "rejected")
 
+    async def count_new(self, words: str) -> int:
+        if words == "nothing":
+            raise UsageError("nothing cannot be read", "Give a file with one task per line.")
+        return 3 if words.startswith("--") else 0
+
     async def open(self, words: str, session_id: str) -> str:
         assert session_id
         self.opened = words
-        if words == "nothing":
-            raise UsageError("nothing cannot be read", "Give a file with one task per line.")
         return ""
 
     async def resume(self, path: str, session_id: str) -> None:

@@ -39,8 +39,13 @@ class FakePipeline:
         self._check()
         return self.plans
 
-    async def begin(self, path: str) -> None:
+    async def check_plan(self, path: str) -> None:
         self._check()
+        if path == "NOSUCH":
+            raise UsageError("the plan NOSUCH cannot be read")
+
+    async def begin(self, path: str) -> None:
+        await self.check_plan(path)
         self.begun.append(path)
         self.is_planning = not self.plans
         self._changed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lmtui.commands.command import AskYes, Command, CommandContext, OpenView, Result, Scope
-from lmtui.core.sanitize import sanitize_line
+from lmtui.core.sanitize import pluralize, sanitize_line
 from lmtui.features.batch.values import NO_BATCH, BatchRow, WorkspaceBatches
 
 SCOPE = "batch"
@@ -18,8 +18,9 @@ async def show_batch(context: CommandContext, argument: str) -> Result:
     async def show() -> Result:
         return _shown(context, argument)
 
-    is_known = not argument.strip() or (await context.host.extensions[WorkspaceBatches].read(argument.strip())).path
-    return await show() if is_known else AskYes("Start this batch?", f"{sanitize_line(argument)}\n{START}", show)
+    count = await context.host.extensions[WorkspaceBatches].count_new(argument.strip())
+    question = f"Start a batch of {pluralize(count, 'task')}?"
+    return AskYes(question, f"{sanitize_line(argument)}\n{START}", show) if count else await show()
 
 
 def _shown(context: CommandContext, argument: str) -> OpenView:

@@ -71,15 +71,20 @@ class BatchService(WorkspaceFeature):
         known = reader.folder if reader is not None and reader.folder.path == folder else BatchFolder(folder)
         await asyncio.to_thread(decide, known, task_id, decision)
 
+    async def count_new(self, words: str) -> int:
+        return 0 if not words or (await self.read(words)).path else len((await self._new_tasks(words))[0])
+
+    async def _new_tasks(self, words: str) -> tuple[list[BatchTask], list[str]]:
+        self._check_idle()
+        return await load_tasks(self.host, *parse_words(words), self.host.workspace)
+
     async def open(self, words: str, session_id: str) -> str:
         """Return the folder of the given batch, or of one started with these arguments."""
         if not words:
             return ""
         with contextlib.suppress(UsageError):
             return str(await asyncio.to_thread(find_batch, self.host.workspace, words))
-        self._check_idle()
-        given, pattern = parse_words(words)
-        tasks, problems = await load_tasks(self.host, given, pattern, self.host.workspace)
+        tasks, problems = await self._new_tasks(words)
         options: dict[str, object] = {"budget": self.host.config.budget}
         folder = BatchFolder(await asyncio.to_thread(new_folder, batches_dir(self.host.workspace)))
         await asyncio.to_thread(folder.begin, tasks, options)

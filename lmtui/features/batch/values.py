@@ -125,6 +125,13 @@ class WorkspaceBatches(Protocol):
     async def reject(self, path: str, task_id: str) -> None:
         """Record that the changes of a task are rejected; the diff stays."""
 
+    async def count_new(self, words: str) -> int:
+        """Return how many tasks a batch started with these arguments has, 0 if they name a batch.
+
+        Raises:
+            UsageError: no tasks, or another batch is running.
+        """
+
     async def open(self, words: str, session_id: str) -> str:
         """Return the folder of the given batch, or of one started in the background with these arguments.
 

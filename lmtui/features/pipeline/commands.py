@@ -34,6 +34,7 @@ async def pipeline(context: CommandContext, words: str) -> Result:
             await plans.read()
             return _shown(plans)
         case _:
+            await plans.check_plan(words.strip())
 
             async def begin() -> Result:
                 await plans.begin(words.strip())

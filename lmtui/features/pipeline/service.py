@@ -121,7 +121,7 @@ class PipelineService(WorkspaceFeature):
         self._changed()
         return self.known
 
-    async def begin(self, path: str) -> None:
+    async def check_plan(self, path: str) -> None:
         if not self.host.is_attended:  # the program ends with its turn
             raise UsageError("plans cannot run in the background here", f"Run `lmtui pipeline run {shlex.quote(path)}`.")
         _ = await self.files.plan_text(path)
@@ -129,6 +129,9 @@ class PipelineService(WorkspaceFeature):
             raise UsageError("this lmtui is already working on a plan", "Stop it first: /pipeline stop")
         with run_lock(self.host.workspace):
             pass
+
+    async def begin(self, path: str) -> None:
+        await self.check_plan(path)
         self._task = asyncio.create_task(self._in_background(path, self.options()))
         self._changed()
         await asyncio.sleep(0)

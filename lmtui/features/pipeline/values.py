@@ -414,12 +414,15 @@ class WorkspacePipeline(Protocol):
     async def read(self) -> Sequence[PipelinePlan]:
         """Read the plans, which another process may have changed."""
 
-    async def begin(self, path: str) -> None:
-        """Plan the file at a path of the workspace, if that was not done, and work on it in the background.
+    async def check_plan(self, path: str) -> None:
+        """Check whether work on the file at a path of the workspace can begin.
 
         Raises:
             UsageError: it cannot be planned, or this process or another already works on a plan.
         """
+
+    async def begin(self, path: str) -> None:
+        """Check the file, plan it if that was not done, and work on it in the background."""
 
     @open_to_network
     async def stop(self) -> None:

@@ -126,6 +126,9 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     await opened(driver)
     assert "No plans yet. /pipeline PLAN.md works through a plan file." in driver.text()
     await driver.press("n", to="AskText")
+    await driver.press(*"NOSUCH", "enter")
+    await until_said(driver, "the plan NOSUCH cannot be read")
+    await driver.press("n", to="AskText")
     await driver.press(*"docs/PLAN.md", "enter", to="Confirm")
     assert not plans(driver).begun
     await driver.press("y")
@@ -138,7 +141,7 @@ async def another_plan_is_begun_or_the_reason_said(driver: Driver) -> None:
     assert "Planning." not in driver.text()
     plans(driver).failure = UsageError("there is no file x.md", "Name another.")
     await driver.press("n", to="AskText")
-    await driver.press(*"x.md", "enter", "y")
+    await driver.press(*"x.md", "enter")
     await until_said(driver, "there is no file x.md")
 
 
@@ -177,6 +180,7 @@ async def test_a_task_is_edited_and_a_wrong_text_is_kept(tmp_path: Path, monkeyp
         ("skip 31", "Skipped task 31."),
         ("answer 2 A warning.", "Answered question 2."),
         ("status", "BLOCKING 2"),
+        ("NOSUCH", "the plan NOSUCH cannot be read"),
         ("retry x", "/pipeline retry takes N, the number of a task"),
         ("answer 2", "/pipeline answer takes N TEXT"),
         ("retry 99", "has no task 99"),

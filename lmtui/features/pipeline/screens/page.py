@@ -388,8 +388,12 @@ class PipelineScreen(BesideChat):
 
         def begin(path: str | None) -> None:
             if path:
-                asked = self._confirm(f"Work through {sanitize_line(path)}?", START)
-                _ = self.app.push_screen(asked, lambda is_sure: work(path) if is_sure else None)
+                self._do(ask(path))
+
+        async def ask(path: str) -> None:
+            await self._plans.check_plan(path)
+            asked = self._confirm(f"Work through {sanitize_line(path)}?", START)
+            _ = self.app.push_screen(asked, lambda is_sure: work(path) if is_sure else None)
 
         def work(path: str) -> None:
             self._chosen = ""
