@@ -358,14 +358,19 @@ def _key_part(command_id: str, rank: int, verb: str = "") -> Part:
     )
 
 
-def start_rows(state: SessionState, last: SessionSummary | None, now: datetime, open_count: int = 0) -> list[StartRow]:
-    """Return what the page of a new session says below its suggestions; `open_count` others have begun and are open."""
+def start_rows(
+    state: SessionState, last: SessionSummary | None, now: datetime, open_count: int, *, is_read: bool
+) -> list[StartRow]:
+    """Return what the page of a new session says below its suggestions.
+
+    `open_count` others have begun and are open; `is_read`: it is known whether there is a `last` one.
+    """
     host = urlsplit(state.model.url).netloc
     server = Content.assemble(sanitize_line(host) or "not chosen yet")
     if window := state.model.window_tokens:
         server = Content.assemble(server, (" ✓", "$success"), (f"  {window_text(window)} context", "$text-muted"))
-    none = f"{pluralize(open_count, 'session')} open, no other in this folder" if open_count else ""
-    resumed = Content.styled(none or "no earlier session in this folder", "$text-muted")
+    none = f"{pluralize(open_count, 'session')} open, no other" if open_count else "no earlier session"
+    resumed = Content.styled(f"{none} in this folder" if is_read else "reading…", "$text-muted")
     if last is not None:
         notes = [f"{age_text(last.updated, now)} ago".replace("now ago", "now")]
         notes += [pluralize(last.changed_files, "file") + " changed"] if last.changed_files else []

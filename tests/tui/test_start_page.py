@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+
 from lmtui.core.events import Level, Notice
+from lmtui.core.sessions import SessionSummary
 from lmtui.tui.widgets.start_page import box_bottom
-from tests.tui.driving import WIDE, Driver
+from tests.tui.driving import WIDE, Driver, running
+from tests.tui.fake_archive import FakeArchive
 from tests.tui.fakes import FakeHost
 from tests.tui.one_app import Cases
 from tests.tui.scenes import SUMMARIES
@@ -36,6 +41,26 @@ async def a_new_session_shows_the_prompt_in_the_middle_and_what_to_try_below(dri
     await driver.type("go")
     assert not screen.query_one("#start").display
     assert screen.query_one("#prompt-box").region.bottom >= size[1] - 1
+
+
+class SlowArchive(FakeArchive):
+    """Finds nothing, and that only when it may."""
+
+    may_read = threading.Event()
+
+    def find(self, search: str = "", limit: int = 50) -> Iterator[SessionSummary]:
+        assert self.may_read.wait(10), (search, limit)
+        return iter(())
+
+
+async def test_before_the_sessions_are_read_the_page_says_so() -> None:
+    host = FakeHost()
+    host.archive = archive = SlowArchive(host)
+    async with running(host) as driver:
+        await driver.until(lambda: "reading…" in driver.text("#start"))
+        assert "no earlier session" not in driver.text("#start")
+        archive.may_read.set()
+        await driver.until(lambda: "no earlier session in this folder" in driver.text("#start"))
 
 
 @cases

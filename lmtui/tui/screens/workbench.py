@@ -264,7 +264,8 @@ class Workbench(Screen[None]):
             self.state.panes.draw_titles()
             if active is not None and not active.state.has_begun:
                 begun = sum(view.state.has_begun for view in self.sessions.views.values())
-                self.start.show(self.state.texts.start_rows(active.state, self.start.last, self.now(), begun))
+                last, is_read = self.start.last, bool(self.start.prompts)
+                self.start.show(self.state.texts.start_rows(active.state, last, self.now(), begun, is_read=is_read))
             self.dock.draw_place()
         self.draw_focus()
         queue = self.sending.queue_content()
