@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
 
-from lmtui.core.events import ToolCallFinished, ToolCallStarted
+from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.sanitize import escape_invisible, pluralize, sanitize, sanitize_line, sanitize_path, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
@@ -115,7 +115,7 @@ class CallBlock(Block):
         super().__init__()
         self.state = CallState.RUNNING
         self.changes: tuple[FileChange, ...] = ()
-        self.is_tried = False
+        self.is_tried = self._is_tried_first = False
         self.feedback = ""
         self.edited = ""
         self.hunks = ""
@@ -168,10 +168,16 @@ class CallBlock(Block):
         """Show the arguments, all of them, and the result."""
         self.is_folded, self._is_all = False, True
 
-    def wait(self, *, is_waiting: bool) -> None:
-        """Show that somebody must decide, or that somebody did."""
+    def wait(self) -> None:
+        """Show that somebody must decide."""
+        if self.state is CallState.RUNNING:
+            self.state = CallState.WAITING
+
+    def answer(self, outcome: Outcome) -> None:
+        """Show that somebody decided."""
+        self._is_tried_first = outcome is Outcome.TRY
         if self.state in (CallState.RUNNING, CallState.WAITING):
-            self.state = CallState.WAITING if is_waiting else CallState.RUNNING
+            self.state = CallState.FAILED if outcome is Outcome.NO else CallState.RUNNING
 
     def write(self, text: str) -> None:
         """Take some more output of the running command."""
@@ -260,9 +266,11 @@ class CallBlock(Block):
         finished = self._finished
         if self.feedback:
             return f"denied: {sanitize_line(self.feedback)}"
-        if finished is None or finished.ok or (finished.decision != "no" and finished.summary != "refused"):
-            return ""
         by = f" by {sanitize_line(self.answered_by)}" if self.answered_by else ""
+        if finished is None:
+            return f"denied{by}" if self.state is CallState.FAILED else ""
+        if finished.ok or (finished.decision != "no" and finished.summary != "refused"):
+            return ""
         return "denied by rule" if finished.decision == "rule" else f"denied{by}"
 
     def _right_side(self, *, is_short: bool = False) -> Line:
@@ -275,9 +283,10 @@ class CallBlock(Block):
         parts: list[Line] = [(("undone", "warn"),)] if self.state is CallState.UNDONE else []
         if self._started.recovered:
             parts.append((("recovered", "warn"),))
-        decision = self.hunks or _DECISIONS.get(
-            finished.decision, ("tried" if self.is_tried else "auto") if self.changes and finished.decision == "mode" else ""
-        )
+        kind = "mode" if finished.decision == "rule" and not finished.rule else finished.decision
+        kind = "try" if kind == "mode" and self._is_tried_first else kind
+        by_mode = ("tried" if self.is_tried else "auto") if self.changes and kind == "mode" else ""
+        decision = self.hunks or _DECISIONS.get(kind, by_mode)
         if decision and self.answered_by and finished.decision in _ANSWERED:
             decision = f"{decision} by {sanitize_line(self.answered_by)}"
         if decision and not is_short:

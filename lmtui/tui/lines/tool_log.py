@@ -121,7 +121,8 @@ class LogRows(LineSource):
                 self._approvals[event.approval_id] = event.call_id
                 self._set_state(event.call_id, CallState.WAITING)
             case events.ApprovalResolved():
-                self._set_state(self._approvals.pop(event.approval_id, ""), CallState.RUNNING)
+                state = CallState.FAILED if event.outcome is events.Outcome.NO else CallState.RUNNING
+                self._set_state(self._approvals.pop(event.approval_id, ""), state)
             case events.FilesChanged():
                 self._steps[events.step_id(envelope.seq)] = event.call_id
             case events.FilesRestored():

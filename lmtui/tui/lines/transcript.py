@@ -292,9 +292,9 @@ class ConversationBlocks:
             case events.FilesChanged():
                 block.changes, block.is_tried = (*block.changes, *event.changes), event.is_tried
             case events.ApprovalRequested():
-                block.wait(is_waiting=True)
+                block.wait()
             case events.ApprovalResolved():
-                block.wait(is_waiting=False)
+                block.answer(event.outcome)
                 block.edited = event.edited
                 block.answered_by = event.by.partition(" ")[0] if "@" in event.by else ""
                 if event.hunks and isinstance(asked, events.ApprovalRequested):

@@ -21,7 +21,7 @@ from lmtui.tui.modals.approval import Approval, Decided, worded
 from lmtui.tui.modals.picker import Reading
 from lmtui.tui.session_state import SessionState
 from lmtui.tui.widgets.bars import Part
-from lmtui.tui.widgets.effect_page import UNDECIDED, EffectDecisions, EffectPage
+from lmtui.tui.widgets.effect_page import NOTHING_CHOSEN, UNDECIDED, EffectDecisions, EffectPage
 from lmtui.tui.wording import shorten_middle
 
 COMMAND_CELLS = 60
@@ -152,6 +152,8 @@ class EffectApproval(Approval):
         decisions = self._parts.decisions
         if decisions.applied:
             _ = self.dialog.dismiss(Answer(Outcome.ONCE, hunks=None if decisions.is_all_applied else decisions.applied))
+        else:
+            self.dialog.app.notify(NOTHING_CHOSEN, markup=False)
 
     def _output(self) -> str:
         """Return what the command printed, as far as it is known."""

@@ -19,9 +19,8 @@ from lmtui.tui.lines.diff_view import split_word
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.screens.beside import BesideChat
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Part
-from lmtui.tui.widgets.effect_page import APPLY, DELETE, EffectPage
+from lmtui.tui.widgets.effect_page import APPLY, DELETE, NOTHING_CHOSEN, EffectPage
 
-NOTHING_CHOSEN = "Nothing is chosen. Space applies the selected file, D deletes all that are listed as deleted."
 LOOKING, UNCHANGED = "Loading the changes …", "No changes."
 
 

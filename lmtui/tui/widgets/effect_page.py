@@ -31,6 +31,7 @@ APPLY, SKIP = "apply", "skip"
 DELETE, KEEP_FILE, UNDECIDED = "delete", "keep file", "delete?"
 MARK_CELLS, NOTE_FROM, DETAIL_FROM, NARROW_BELOW, ROOMY_FROM_ROWS = 9, 33, 43, 100, 30
 NOT_IN_GIT = "not in git"
+NOTHING_CHOSEN = "Nothing is chosen. Space applies the selected file, D deletes all that are listed as deleted."
 _NOT_APPLIED = (DELETE, SKIP, KEEP_FILE, UNDECIDED)
 _LONGEST_DIFF = 65_000
 _EMPTY = {EffectKind.RENAMED: "The text is the same."}

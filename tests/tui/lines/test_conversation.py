@@ -209,14 +209,21 @@ def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     assert squeezed(drawn([STARTED, asked])) == ["▲ Run  pytest -q  waiting"]
     refused = ToolCallFinished(call_id="c1", tool="shell", ok=False, result="no: use tox", elapsed_ms=0, decision="no")
     answered = ApprovalResolved(approval_id="a", outcome=Outcome.NO, feedback="use tox")
-    assert squeezed(drawn([STARTED, asked, answered])) == ['● Run  pytest -q  denied: "use tox"']
+    assert squeezed(drawn([STARTED, asked, answered])) == ['✗ Run  pytest -q  denied: "use tox"']
+    assert squeezed(drawn([STARTED, asked, replace(answered, feedback="")])) == ["✗ Run  pytest -q  denied"]
     alone = ApprovalResolved(approval_id="a", outcome=Outcome.NO, by="headless", feedback="nobody is there to approve it")
-    assert squeezed(drawn([STARTED, asked, alone])) == ["● Run  pytest -q  denied: nobody was there to ask"]
+    assert squeezed(drawn([STARTED, asked, alone])) == ["✗ Run  pytest -q  denied: nobody was there to ask"]
     assert squeezed(drawn([STARTED, asked, answered, refused])) == ['✗ Run  pytest -q  denied: "use tox" ▸']
     ruled = replace(refused, summary="refused", decision="rule", rule="Shell(pytest*)")
     assert squeezed(drawn([STARTED, ruled])) == ["✗ Run  pytest -q  denied by rule ▸"]
     other = replace(answered, feedback="", by="bob@sofa pts/3")
     assert squeezed(drawn([STARTED, asked, other, refused]))[0] == "✗ Run  pytest -q  denied by bob@sofa ▸"
+    tried, by_rule = replace(answered, outcome=Outcome.TRY, feedback=""), replace(FINISHED, decision="rule", elapsed_ms=8)
+    for answers, ended, words in (
+        ([tried], by_rule, "tried first"), ([tried], replace(by_rule, rule="Write(**)"), "allowed by rule"),
+        ([tried, asked, replace(tried, outcome=Outcome.ONCE)], replace(by_rule, decision="once"), "allowed once"),
+    ):  # fmt: skip
+        assert words in drawn([STARTED, asked, *answers, ended])[0]
     allowed = replace(FINISHED, decision="once", elapsed_ms=8)
     assert "allowed once by bob@sofa" in drawn([STARTED, asked, replace(other, outcome=Outcome.ONCE), allowed])[0]
     ran = ApprovalResolved(approval_id="a", outcome=Outcome.ONCE, edited="pytest -x")
@@ -238,7 +245,8 @@ def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
         "✓ Edit  x.py  +1 −1  allowed once ▸", "    1  a", "    2 − b", "    2 + c",
     ]  # fmt: skip
     by_mode, by_rule = (
-        replace(FINISHED, call_id="e", tool="edit", elapsed_ms=8, summary="+1 −1", decision=each) for each in ("mode", "rule")
+        replace(FINISHED, call_id="e", tool="edit", elapsed_ms=8, summary="+1 −1", decision=decision, rule=rule)
+        for decision, rule in (("mode", ""), ("rule", "Edit(*)"))
     )
     assert squeezed(drawn([*events[:2], by_mode]))[0] == "✓ Edit  x.py  +1 −1  auto ▸"
     assert squeezed(drawn([*events[:2], by_rule]))[0] == "✓ Edit  x.py  +1 −1  allowed by rule ▸"
