@@ -21,7 +21,7 @@ from lmtui.core.errors import UsageError
 
 _MAX_BYTES = 262_144
 _WANTED = "When you are done, answer with JSON alone, no other word, that matches this JSON Schema:\n{schema}"
-_WRONG = "Your answer has to be JSON alone that matches the schema: {why}. Answer again, with the JSON alone."
+_WRONG = "the answer {why}\nAnswer again, with JSON alone that matches the schema."
 
 
 class JsonAnswer:
@@ -41,11 +41,17 @@ class JsonAnswer:
         try:
             value = json.loads(plain)
         except (ValueError, RecursionError) as error:
-            return "", _WRONG.format(why=str(error))
-        found = best_match(self._validator.iter_errors(value))
+            return "", _WRONG.format(why=f"is not JSON alone: {error}")
+        try:
+            found = best_match(self._validator.iter_errors(value))
+        except (Unresolvable, RecursionError) as error:
+            raise UsageError(
+                f"the schema cannot be used: {error}"[:500], "Give one file without references that lead nowhere."
+            ) from error
         if found is None:
             return json.dumps(value, ensure_ascii=False), ""
-        return "", _WRONG.format(why=f"{found.json_path}: {found.message}"[:500])
+        place = "/".join(map(str, ("#", *found.absolute_schema_path)))
+        return "", _WRONG.format(why=f"does not match the schema at {place}: {found.json_path}: {found.message}"[:500])
 
 
 def read_schema(path: Path) -> JsonAnswer:

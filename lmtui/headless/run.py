@@ -71,6 +71,7 @@ def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -
 
 EXIT_UNFINISHED = 2
 _MOST_TRIES = 3
+_OTHER_ANSWER = "Simplify the schema, describe its fields in the task, or choose another model with --model."
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ async def _match(session: Session, schema: AnswerForm, reporter: Reporter) -> No
             reporter.answer = answer
             return
         if not left:
-            reporter.lacks = f"the answer does not match the schema: {why}"
+            reporter.lacks = f"{why.partition(chr(10))[0]} ({_MOST_TRIES} tries). {_OTHER_ANSWER}"
             return
         unsubscribe = session.subscribe(reporter.take)
         try:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.errors import ToolError
+from lmtui.core.errors import ToolError, UsageError
 from lmtui.features.call_arguments import fitted, read_arguments
-from lmtui.json_schema import problems
+from lmtui.json_schema import JsonAnswer, problems
 from tests.sets import for_each
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {
@@ -90,3 +90,16 @@ def test_arguments_lose_halves_of_characters_that_no_server_takes() -> None:
     assert read_arguments("t", "  ") == {}
     with pytest.raises(ToolError, match="not a JSON object"):
         read_arguments("t", "[1]")
+
+
+def test_an_answer_that_does_not_fit_is_told_where_in_the_schema() -> None:
+    form = JsonAnswer(SCHEMA)
+    assert form.read('```json\n{"path": "x"}\n```') == ('{"path": "x"}', "")
+    for text, why in (
+        ('{"path": "x", "count": 0}', "the answer does not match the schema at #/properties/count/minimum: $.count: 0 is less"),
+        ("{}", "at #/required: $: 'path' is a required property"), ("Done.", "the answer is not JSON alone: Expecting value"),
+    ):  # fmt: skip
+        assert why in form.read(text)[1].partition("\n")[0]
+    for schema in ({"$ref": "#/nowhere"}, {"$ref": "https://example.org/x.json"}, {"$ref": "#"}):
+        with pytest.raises(UsageError, match="the schema cannot be used"):
+            JsonAnswer(schema).read("{}")
