@@ -36,8 +36,9 @@ AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS = -32000, -32002, -32602
 PAGE = 50
 _MOST_LISTED = 2_000
 _WAY_OUT = "Or run `lmtui acp --setup` in a terminal, and try again."
-Handler = Callable[[Any], Awaitable[BaseModel]]
+Handler = Callable[[Any], Awaitable[BaseModel | None]]
 McpServers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]
+Opening = schema.NewSessionRequest | schema.LoadSessionRequest | schema.ResumeSessionRequest | schema.ForkSessionRequest
 
 
 class AcpAgent:
@@ -72,7 +73,7 @@ class AcpAgent:
             return schema.SetSessionConfigOptionBooleanRequest, self.set_config_option
         return self._routes.get(method)
 
-    async def authenticate(self, request: schema.AuthenticateRequest) -> schema.AuthenticateResponse:
+    async def authenticate(self, request: schema.AuthenticateRequest) -> None:
         """Find a model server."""
         if request.method_id != FIND_SERVER:
             raise RequestError(INVALID_PARAMS, f"Unknown authentication method: {sanitize_line(request.method_id)!r}.")
@@ -83,16 +84,14 @@ class AcpAgent:
             raise RequestError(AUTH_REQUIRED, f"{sanitize_line(error.full_text())} {_WAY_OUT}") from error
         finally:
             await connection.close()
-        return schema.AuthenticateResponse()
 
     # -- sessions -------------------------------------------------------------------------------------------------------
 
     async def new_session(self, request: schema.NewSessionRequest) -> schema.NewSessionResponse:
         """Open a fresh session."""
-        runtime = await self._runtime(request.cwd, request.mcp_servers, request.additional_directories)
+        runtime = await self._runtime(request)
         await _require_server(runtime)
-        opened = await self._opened(runtime, "", replays=False)
-        self._editor.after_answer(opened.tell_after_answer)
+        opened = await self._opened(runtime, "")
         return schema.NewSessionResponse(session_id=opened.session.id, **_state(opened))
 
     async def load_session(self, request: schema.LoadSessionRequest) -> schema.LoadSessionResponse:
@@ -103,17 +102,15 @@ class AcpAgent:
 
     async def resume_session(self, request: schema.ResumeSessionRequest) -> schema.ResumeSessionResponse:
         """Open an earlier session; the editor knows what was said in it."""
-        opened = await self._open_earlier(request, replays=False)
-        self._editor.after_answer(opened.tell_after_answer)
+        opened = await self._open_earlier(request)
         return schema.ResumeSessionResponse(**_state(opened))
 
     async def fork_session(self, request: schema.ForkSessionRequest) -> schema.ForkSessionResponse:
         """Open a copy of a session."""
-        runtime = await self._runtime(request.cwd, request.mcp_servers, request.additional_directories)
+        runtime = await self._runtime(request)
         await self._require_session(runtime, request.session_id)
         copy = await runtime.archive.fork(request.session_id)
-        opened = await self._opened(runtime, copy, replays=False)
-        self._editor.after_answer(opened.tell_after_answer)
+        opened = await self._opened(runtime, copy)
         return schema.ForkSessionResponse(session_id=copy, **_state(opened))
 
     async def list_sessions(self, request: schema.ListSessionsRequest) -> schema.ListSessionsResponse:
@@ -123,43 +120,31 @@ class AcpAgent:
         start = _place_after(found, request.cursor) if request.cursor else 0
         page = found[start : start + PAGE]
         return schema.ListSessionsResponse(
-            sessions=[
-                schema.SessionInfo(
-                    session_id=each.id,
-                    cwd=str(folder),
-                    title=sanitize_line(each.title) or None,
-                    updated_at=each.updated.isoformat(),
-                )
-                for folder, each in page
-            ],
+            sessions=[_info(folder, each) for folder, each in page],
             next_cursor=_cursor(page[-1][1]) if start + PAGE < len(found) else None,
         )
 
-    async def delete_session(self, request: schema.DeleteSessionRequest) -> schema.DeleteSessionResponse:
+    async def delete_session(self, request: schema.DeleteSessionRequest) -> None:
         """Delete a session; one that is not there is none to delete."""
         session_id = request.session_id
         if (opened := self._sessions.pop(session_id, None)) is not None:
             await opened.close()
             await opened.host.archive.delete(session_id)
-            return schema.DeleteSessionResponse()
-        for folder in await self._known_folders():
-            archive = archive_of(folder)
+            return
+        for archive in map(archive_of, await self._known_folders()):
             if await asyncio.to_thread(_has, archive, session_id):
                 await archive.delete(session_id)
-        return schema.DeleteSessionResponse()
 
-    async def close_session(self, request: schema.CloseSessionRequest) -> schema.CloseSessionResponse:
+    async def close_session(self, request: schema.CloseSessionRequest) -> None:
         """Cancel what runs in a session and let go of it; it stays in the list."""
         opened = self._session(request.session_id)
         await opened.close()
         del self._sessions[opened.session.id]
         await opened.session.close()
-        return schema.CloseSessionResponse()
 
-    async def set_session_mode(self, request: schema.SetSessionModeRequest) -> schema.SetSessionModeResponse:
+    async def set_session_mode(self, request: schema.SetSessionModeRequest) -> None:
         """Change the mode of a session."""
         await set_mode(self._session(request.session_id).session, request.mode_id)
-        return schema.SetSessionModeResponse()
 
     async def set_config_option(
         self, request: schema.SetSessionConfigOptionSelectRequest | schema.SetSessionConfigOptionBooleanRequest
@@ -191,16 +176,16 @@ class AcpAgent:
             raise RequestError(NOT_FOUND, f"Session {sanitize_line(session_id)[:60]} is not open.")
         return found
 
-    async def _runtime(self, cwd: str, servers: McpServers | None, folders: Sequence[str] | None) -> Runtime:
+    async def _runtime(self, request: Opening) -> Runtime:
         """Return the runtime of a folder with what the editor brings; other servers or folders make another one."""
-        folder = _absolute(cwd)
+        folder = _absolute(request.cwd)
         if not folder.is_dir():
-            raise RequestError(INVALID_PARAMS, f"The folder {sanitize_path(cwd)} does not exist.")
-        entries = _entries(servers or ())
+            raise RequestError(INVALID_PARAMS, f"The folder {sanitize_path(request.cwd)} does not exist.")
+        entries = _entries(request.mcp_servers or ())
         flags = dict(self._flags)
-        if folders:
+        if request.additional_directories:
             given = flags.get("add_dirs")
-            more = [f"{_absolute(each)}:rw" for each in folders]
+            more = [f"{_absolute(each)}:rw" for each in request.additional_directories]
             flags["add_dirs"] = (*(given if isinstance(given, tuple) else ()), *more)
         environment = {"LMTUI_EDITOR_SERVERS": json.dumps(entries, sort_keys=True)} if entries else {}
         runtime = await self._hub.runtime(folder, GivenSettings(flags, environment))
@@ -213,16 +198,14 @@ class AcpAgent:
         return runtime
 
     async def _open_earlier(
-        self, request: schema.LoadSessionRequest | schema.ResumeSessionRequest, *, replays: bool
+        self, request: schema.LoadSessionRequest | schema.ResumeSessionRequest, *, replays: bool = False
     ) -> EditorSession:
-        session_id = request.session_id
+        session_id, runtime = request.session_id, None
         if (known := self._sessions.pop(session_id, None)) is not None:
             await known.close()
             runtime = self._hub.runtime_of(session_id)
-        else:
-            runtime = None
         if runtime is None:
-            runtime = await self._runtime(request.cwd, request.mcp_servers, request.additional_directories)
+            runtime = await self._runtime(request)
             await self._require_session(runtime, session_id)
             runtime.take_server_of(session_id)
             await _require_server(runtime)
@@ -230,17 +213,18 @@ class AcpAgent:
 
     async def _require_session(self, runtime: Runtime, session_id: str) -> None:
         if not await asyncio.to_thread(_has, runtime.archive, session_id):
-            raise RequestError(
-                NOT_FOUND, f"Session {sanitize_line(session_id)[:60]} not found in {sanitize_path(str(runtime.workspace))}."
-            )
+            where = sanitize_path(str(runtime.workspace))
+            raise RequestError(NOT_FOUND, f"Session {sanitize_line(session_id)[:60]} not found in {where}.")
 
-    async def _opened(self, runtime: Runtime, session_id: str, *, replays: bool) -> EditorSession:
+    async def _opened(self, runtime: Runtime, session_id: str, *, replays: bool = False) -> EditorSession:
         session = await (runtime.open_session(session_id) if session_id else runtime.new_session())
         note = "" if runtime.workspace in self._noted else trust_note(runtime)
         self._noted.add(runtime.workspace)
         opened = self._sessions[session.id] = EditorSession(self._editor, runtime, session, [note] if note else [])
         await opened.options.look()
         opened.open(replays=replays)
+        if not replays:
+            self._editor.after_answer(opened.tell_after_answer)
         return opened
 
     async def _elicit(self, runtime: Runtime, form: Form) -> Mapping[str, object] | None:
@@ -287,9 +271,8 @@ async def choose_model(flags: Mapping[str, object]) -> int:
             print("Start one (LM Studio, Ollama, llama.cpp, vLLM), or set its address in LLM_URL, and try again.")
             return 1
         for number, (server, model) in enumerate(found, 1):
-            print(
-                f"{number:3}  {sanitize_line(model.name)}  {short_details(model)}  ({sanitize_line(server.kind)}, {server.url})"
-            )
+            where = f"{sanitize_line(server.kind)}, {server.url}"
+            print(f"{number:3}  {sanitize_line(model.name)}  {short_details(model)}  ({where})")
         typed = ""
         while not (typed.isdecimal() and 1 <= int(typed) <= len(found)):
             typed = (await asyncio.to_thread(input, f"Which model? 1 to {len(found)}: ")).strip()
@@ -341,6 +324,11 @@ def _summaries(folders: Sequence[Path]) -> list[tuple[Path, SessionSummary]]:
         except LmtuiError:  # one folder that cannot be read does not hide the others
             continue
     return sorted(found, key=lambda each: (each[1].updated, each[1].id), reverse=True)
+
+
+def _info(folder: Path, row: SessionSummary) -> schema.SessionInfo:
+    title, updated = sanitize_line(row.title) or None, row.updated.isoformat()
+    return schema.SessionInfo(session_id=row.id, cwd=str(folder), title=title, updated_at=updated)
 
 
 def _cursor(last: SessionSummary) -> str:

@@ -8,8 +8,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Mapping
+from typing import Any
 
 from acp import schema
 from acp.connection import Connection
@@ -30,47 +30,31 @@ _log = logging.getLogger(__name__)
 _AGENT = "lmtui.acp.acp_agent:AcpAgent"
 _SETUP = "lmtui.acp.acp_agent:choose_model"
 
-Handler = Callable[[Any], Awaitable[BaseModel]]
-
-
-class AgentMethods(Protocol):
-    """The agent, which is loaded only once the editor was answered for the first time: that takes as long as all before."""
-
-    def route(self, method: str, params: Any) -> tuple[type[BaseModel], Handler] | None:
-        """Return what a request's parameters are and what answers it, None where the method is not known."""
-
-    def cancel(self, session_id: str) -> None:
-        """Stop what runs in a session."""
-
-    async def close(self) -> None:
-        """Close everything."""
-
 
 class Dispatcher:
     """Gives each message of the editor to the agent; what it asks may be cancelled while it is worked on.
 
+    The agent is loaded only once the editor was answered for the first time: that takes as long as all before.
+
     Args:
-        editor: answers `initialize`, before the rest of the program is loaded.
+        pipe: leads to the editor.
         flags: settings from the command line.
     """
 
-    def __init__(self, editor: Editor, flags: Mapping[str, object]) -> None:
-        self._editor, self._flags = editor, flags
-        self._loading: asyncio.Task[AgentMethods] | None = None
-        self._running: dict[int | str, asyncio.Future[BaseModel]] = {}
+    def __init__(self, pipe: EditorPipe, flags: Mapping[str, object]) -> None:
+        self.connection = Connection(self, pipe, listening=False)
+        self._editor, self._flags = Editor(self.connection, pipe), flags
+        self._loading: asyncio.Task[Any] | None = None
+        self._running: dict[int | str | None, asyncio.Future[BaseModel | None]] = {}
 
-    def load(self) -> asyncio.Task[AgentMethods]:
-        """Load the agent, once."""
+    def load(self) -> asyncio.Task[Any]:
+        """Load the agent (`acp_agent.AcpAgent`), once."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._load(), name="acp agent")
         return self._loading
 
-    def begin_loading(self) -> None:
-        """Load the agent while the editor reads what it can do."""
-        _ = self.load()
-
-    async def _load(self) -> AgentMethods:
-        make: Callable[[Editor, Mapping[str, object]], AgentMethods] = await asyncio.to_thread(load, _AGENT)
+    async def _load(self) -> Any:
+        make = await asyncio.to_thread(load, _AGENT)
         return make(self._editor, self._flags)
 
     async def close(self) -> None:
@@ -79,12 +63,12 @@ class Dispatcher:
             await (await self._loading).close()
 
     async def __call__(self, method: str, params: Any, is_notification: bool) -> dict[str, Any] | None:
-        if is_notification:
-            await self._notified(method, params)
-            return None
         try:
+            if is_notification:
+                await self._notified(method, params)
+                return None
             if method == "initialize":
-                self._editor.after_answer(self.begin_loading)
+                self._editor.after_answer(self.load)
                 return dumped(self._editor.initialize(schema.InitializeRequest.model_validate(params or {})))
             route = (await self.load()).route(method, params)
             if route is None:
@@ -92,49 +76,39 @@ class Dispatcher:
             model, handler = route
             return dumped(await self._worked_on(handler(model.model_validate(params or {}))))
         except ValidationError as error:
-            raise RequestError(INVALID_PARAMS, f"Invalid params: {_words(error)}") from error
+            found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
+            words = sanitize_line("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found))
+            if is_notification:
+                _log.warning("the editor's %s cannot be read: %s", sanitize_line(method), words)
+                return None
+            raise RequestError(INVALID_PARAMS, f"Invalid params: {words}") from error
         except LmtuiError as error:
             raise RequestError(INTERNAL, sanitize_line(error.full_text())) from error
 
-    async def _worked_on(self, work: Awaitable[BaseModel]) -> BaseModel:
+    async def _worked_on(self, work: Awaitable[BaseModel | None]) -> BaseModel | None:
         """Wait for an answer; a request that is cancelled ends with the error that says so."""
         task, request_id = asyncio.ensure_future(work), REQUEST_ID.get()
-        if request_id is not None:
-            self._running[request_id] = task
+        self._running[request_id] = task
         try:
-            return await task
-        except asyncio.CancelledError:
-            if task.cancelled() and not _is_cancelled():
-                raise RequestError(CANCELLED, "Request cancelled") from None
-            task.cancel()
-            raise
+            _ = await asyncio.wait((task,))
+            if task.cancelled():
+                raise RequestError(CANCELLED, "Request cancelled")
+            return task.result()
         finally:
-            if request_id is not None and self._running.get(request_id) is task:
+            _ = task.cancel()
+            if self._running.get(request_id) is task:
                 del self._running[request_id]
 
     async def _notified(self, method: str, params: Any) -> None:
-        try:
-            if method == "session/cancel":
-                session_id = schema.CancelNotification.model_validate(params).session_id
-                await asyncio.sleep(0)  # a prompt that came just before is taken up now
-                if self._loading is not None and self._loading.done():
-                    self._loading.result().cancel(session_id)
-            elif method == "$/cancel_request":
-                cancelled = schema.CancelRequestNotification.model_validate(params).request_id
-                if cancelled is not None and (task := self._running.get(cancelled)) is not None:
-                    task.cancel()
-        except ValidationError as error:
-            _log.warning("the editor's %s cannot be read: %s", sanitize_line(method), _words(error))
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _words(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return sanitize_line("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:3]))
+        if method == "session/cancel":
+            session_id = schema.CancelNotification.model_validate(params).session_id
+            await asyncio.sleep(0)  # a prompt that came just before is taken up now
+            if self._loading is not None and self._loading.done():
+                self._loading.result().cancel(session_id)
+        elif method == "$/cancel_request":
+            cancelled = schema.CancelRequestNotification.model_validate(params).request_id
+            if cancelled is not None and (task := self._running.get(cancelled)) is not None:
+                task.cancel()
 
 
 def run(flags: Mapping[str, object]) -> int:
@@ -144,34 +118,28 @@ def run(flags: Mapping[str, object]) -> int:
     os.dup2(2, 1)  # what anything prints goes to standard error: standard output is the protocol's
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="lmtui acp: %(message)s")
     with asyncio.Runner() as runner:
-        runner.run(_serve(source, target, flags))
-        sys.stderr.flush()
-        os._exit(0)  # nothing waits for threads that wait for pipes
+        try:
+            runner.run(_serve(source, target, flags))
+        finally:
+            if (bug := sys.exception()) is not None:
+                _log.error("failed inside", exc_info=bug)
+            sys.stderr.flush()
+            os._exit(bug is not None)  # nothing waits for threads that wait for pipes
 
 
 async def _serve(source: int, target: int, flags: Mapping[str, object]) -> None:
     over = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        loop.add_signal_handler(number, over.set)
+        asyncio.get_running_loop().add_signal_handler(number, over.set)
     pipe = EditorPipe(source, target, over.set)
-    routes: list[Dispatcher] = []
-
-    async def handle(method: str, params: Any, is_notification: bool) -> dict[str, Any] | None:
-        return await routes[0](method, params, is_notification)
-
-    connection = Connection(handle, pipe, listening=False)
-    routes.append(Dispatcher(Editor(connection, pipe), flags))
-    waits: list[asyncio.Task[Any]] = [
-        asyncio.create_task(connection.main_loop(), name="acp"),
-        asyncio.create_task(over.wait(), name="acp end"),
-        asyncio.create_task(_watch_parent(over), name="acp parent"),
-    ]
-    await asyncio.wait(waits[:2], return_when=asyncio.FIRST_COMPLETED)
+    agent = Dispatcher(pipe, flags)
+    reading, ending = asyncio.ensure_future(agent.connection.main_loop()), asyncio.ensure_future(over.wait())
+    watching = asyncio.ensure_future(_watch_parent(over))
+    _ = await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_CLOSE_S):
-            await routes[0].close()
-    for each in waits:
+            await agent.close()
+    for each in (reading, ending, watching):
         each.cancel()
     await pipe.close()
 
@@ -187,5 +155,4 @@ async def _watch_parent(over: asyncio.Event) -> None:
 
 def run_setup(flags: Mapping[str, object]) -> int:
     """Let the user choose a model in this terminal and return the exit code: 0 once one is chosen."""
-    choose: Callable[[Mapping[str, object]], Coroutine[Any, Any, int]] = load(_SETUP)
-    return asyncio.run(choose(flags))
+    return int(asyncio.run(load(_SETUP)(flags)))

@@ -15,11 +15,18 @@ from lmtui.acp.editor_pipe import REQUEST_ID, SENT_ID, EditorPipe
 
 PROTOCOL_VERSION = 1
 FIND_SERVER, SETUP = "find-model-server", "setup"
+_FIND_TEXT = "Use the first model server that answers on this machine: LM Studio, Ollama, llama.cpp, vLLM …"
+_CAPABILITIES = {
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "embeddedContext": True},
+    "mcpCapabilities": {"http": True, "sse": True},
+    "sessionCapabilities": {name: {} for name in ("list", "delete", "additionalDirectories", "fork", "resume", "close")},
+}
 
 
-def dumped(model: BaseModel) -> dict[str, Any]:
+def dumped(model: BaseModel | None) -> dict[str, Any]:
     """Return a value of the protocol as it is sent."""
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True) if model is not None else {}
 
 
 class Editor:
@@ -38,39 +45,19 @@ class Editor:
         """Take what the editor can do, and say what this agent can do."""
         self.capabilities = request.client_capabilities or schema.ClientCapabilities()
         methods: list[schema.EnvVarAuthMethod | schema.TerminalAuthMethod | schema.AuthMethodAgent] = [
-            schema.AuthMethodAgent(
-                id=FIND_SERVER,
-                name="Find a model server",
-                description="Use the first model server that answers on this machine: LM Studio, Ollama, llama.cpp, vLLM …",
-            )
+            schema.AuthMethodAgent(id=FIND_SERVER, name="Find a model server", description=_FIND_TEXT)
         ]
         if self.has_terminal_setup:
-            methods.append(
-                schema.TerminalAuthMethod(
-                    type="terminal",
-                    id=SETUP,
-                    name="Choose a model server",
-                    description="Choose the server and the model in a terminal",
-                    args=["--setup"],
-                )
+            text = "Choose the server and the model in a terminal"
+            terminal = schema.TerminalAuthMethod(
+                type="terminal", id=SETUP, name="Choose a model server", description=text, args=["--setup"]
             )
+            methods.append(terminal)
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=schema.Implementation(name="lmtui", title="lmtui", version=__version__),
             auth_methods=methods,
-            agent_capabilities=schema.AgentCapabilities(
-                load_session=True,
-                prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
-                mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
-                session_capabilities=schema.SessionCapabilities(
-                    list=schema.SessionListCapabilities(),
-                    delete=schema.SessionDeleteCapabilities(),
-                    additional_directories=schema.SessionAdditionalDirectoriesCapabilities(),
-                    fork=schema.SessionForkCapabilities(),
-                    resume=schema.SessionResumeCapabilities(),
-                    close=schema.SessionCloseCapabilities(),
-                ),
-            ),
+            agent_capabilities=schema.AgentCapabilities.model_validate(_CAPABILITIES),
         )
 
     def update(self, session_id: str, update: BaseModel) -> None:
@@ -78,7 +65,7 @@ class Editor:
         params = {"sessionId": session_id, "update": dumped(update)}
         self._pipe.post({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
-    def after_answer(self, call: Callable[[], None]) -> None:
+    def after_answer(self, call: Callable[[], object]) -> None:
         """Call something once the request that is worked on was answered: only then the editor knows a new session."""
         self._pipe.when_answered(REQUEST_ID.get(), call)
 

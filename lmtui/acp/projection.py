@@ -12,27 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from acp.schema import (
-    AgentMessageChunk,
-    AgentPlanUpdate,
-    AgentThoughtChunk,
-    ContentToolCallContent,
-    CurrentModeUpdate,
-    FileEditToolCallContent,
-    PlanEntry,
-    PlanEntryPriority,
-    PlanEntryStatus,
-    SessionInfoUpdate,
-    TerminalToolCallContent,
-    TextContentBlock,
-    ToolCallLocation,
-    ToolCallProgress,
-    ToolCallStart,
-    ToolCallStatus,
-    ToolKind,
-    UsageUpdate,
-    UserMessageChunk,
-)
+from acp import schema
+from acp.helpers import plan_entry, start_tool_call, text_block, tool_content, tool_diff_content, update_plan, update_tool_call
+from pydantic import BaseModel
 
 from lmtui.core import events
 from lmtui.core.agent_events import PlanProposed
@@ -44,9 +26,9 @@ from lmtui.core.plan_mode import proposal_lines
 from lmtui.core.sanitize import sanitize, sanitize_line, sanitize_path
 from lmtui.core.workspace import FileChangeKind
 
-ToolContent = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
+ToolContent = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
 MAX_TEXT_CHARS = 30_000
-_KINDS: dict[str, ToolKind] = {
+_KINDS: dict[str, schema.ToolKind] = {
     "read": "read", "look": "read", "data_view": "read", "mcp_resource": "read", "git_diff": "read", "git_status": "read",
     "write": "edit", "edit": "edit", "mkdir": "edit", "merge": "edit",
     "glob": "search", "grep": "search", "ls": "search", "explore": "search",
@@ -59,7 +41,7 @@ _HEADER = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _PATHS = ("path", "file_path", "file", "deliverable_path")
 
 
-def kind_of(tool: str) -> ToolKind:
+def kind_of(tool: str) -> schema.ToolKind:
     """Return what kind of work a tool does, in the protocol's words."""
     return _KINDS.get(tool, "think" if _THINKS.search(tool) and not tool.startswith("mcp__") else "other")
 
@@ -71,13 +53,13 @@ def title_of(call: events.ToolCallStarted) -> str:
     return text if call.agent == "root" else f"{sanitize_line(call.agent)}: {text}"
 
 
-def text_content(text: str) -> ContentToolCallContent:
+def text_content(text: str) -> schema.ContentToolCallContent:
     """Return a text, cleaned, with its middle left out where it is very long."""
     shown = sanitize(text)
     if len(shown) > MAX_TEXT_CHARS:
         half = MAX_TEXT_CHARS // 2
         shown = f"{shown[:half]}\n[… {len(shown) - MAX_TEXT_CHARS:,} characters …]\n{shown[-half:]}"
-    return ContentToolCallContent(type="content", content=TextContentBlock(type="text", text=shown))
+    return tool_content(text_block(shown))
 
 
 def absolute(workspace: Path, path: str) -> str:
@@ -85,13 +67,15 @@ def absolute(workspace: Path, path: str) -> str:
     return str(workspace / path.removeprefix("/workspace/")) if path else str(workspace)
 
 
-def places_of(workspace: Path, call: events.ToolCallStarted) -> list[ToolCallLocation]:
+def places_of(workspace: Path, call: events.ToolCallStarted) -> list[schema.ToolCallLocation]:
     """Return the file that a call names."""
     named = [found for key in _PATHS if isinstance(found := call.arguments.get(key), str) and found]
     if not named or "\0" in named[0]:
         return []
     line = call.arguments.get("offset") if call.tool == "read" else None
-    return [ToolCallLocation(path=absolute(workspace, named[0]), line=line if isinstance(line, int) and line > 0 else None)]
+    return [
+        schema.ToolCallLocation(path=absolute(workspace, named[0]), line=line if isinstance(line, int) and line > 0 else None)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,41 +112,27 @@ def _hunks(lines: Sequence[str]) -> Iterator[DiffHunk]:
             last = line[0]
 
 
-def diff_content(workspace: Path, path: str, diff: str, *, is_new: bool = False) -> list[FileEditToolCallContent]:
+def diff_content(workspace: Path, path: str, diff: str, *, is_new: bool = False) -> list[schema.FileEditToolCallContent]:
     """Return the hunks of a file's change, each as a separate difference; a new file has no old text."""
     where = absolute(workspace, path)
-    return [
-        FileEditToolCallContent(
-            type="diff", path=where, old_text=None if is_new and not hunk.old else hunk.old, new_text=hunk.new
-        )
-        for hunk in hunks_of(diff)
+    return [tool_diff_content(where, hunk.new, None if is_new and not hunk.old else hunk.old) for hunk in hunks_of(diff)]
+
+
+def diff_places(workspace: Path, path: str, diff: str) -> list[schema.ToolCallLocation]:
+    """Return where the hunks of a file's change are."""
+    where = absolute(workspace, path)
+    return [schema.ToolCallLocation(path=where, line=hunk.line) for hunk in hunks_of(diff)] or [
+        schema.ToolCallLocation(path=where)
     ]
 
 
-def diff_places(workspace: Path, path: str, diff: str) -> list[ToolCallLocation]:
-    """Return where the hunks of a file's change are."""
-    where = absolute(workspace, path)
-    return [ToolCallLocation(path=where, line=hunk.line) for hunk in hunks_of(diff)] or [ToolCallLocation(path=where)]
-
-
-Update = (
-    AgentMessageChunk
-    | AgentPlanUpdate
-    | AgentThoughtChunk
-    | CurrentModeUpdate
-    | SessionInfoUpdate
-    | ToolCallProgress
-    | ToolCallStart
-    | UsageUpdate
-    | UserMessageChunk
-)
 _OUTPUT_EVERY = timedelta(seconds=0.5)
 _OUTPUT_CHARS = 4_000
 _IDS = uuid.UUID("3f6f1f1c-7d1b-4a57-9f5e-0d6f1a0c9b52")
-_STATES: dict[TodoStatus, PlanEntryStatus] = {
+_STATES: dict[TodoStatus, schema.PlanEntryStatus] = {
     TodoStatus.IN_PROGRESS: "in_progress", TodoStatus.COMPLETED: "completed", TodoStatus.CANCELLED: "completed",
 }  # fmt: skip
-_PRIORITIES: dict[str, PlanEntryPriority] = {"high": "high", "low": "low"}
+_PRIORITIES: dict[str, schema.PlanEntryPriority] = {"high": "high", "low": "low"}
 
 
 @dataclass(slots=True)
@@ -207,7 +177,7 @@ class Projection:
         call = self._calls.get((agent, call_id))
         return call.id if call is not None else call_id
 
-    def updates(self, envelope: events.Envelope) -> Iterator[Update]:
+    def updates(self, envelope: events.Envelope) -> Iterator[BaseModel]:
         """Yield what one event changes for the editor."""
         event = envelope.event
         match event:
@@ -226,7 +196,7 @@ class Projection:
             case _:
                 pass
 
-    def _root(self, event: events.Event, envelope: events.Envelope) -> Iterator[Update]:
+    def _root(self, event: events.Event, envelope: events.Envelope) -> Iterator[BaseModel]:
         match event:
             case events.TextDelta(text=text):
                 self._streamed += text
@@ -244,19 +214,19 @@ class Projection:
             case events.MessageAdded():
                 yield from self._message(event)
             case events.PlanChanged(plan=plan):
-                yield AgentPlanUpdate(session_update="plan", entries=plan_entries(plan))
+                yield update_plan(plan_entries(plan))
             case events.UsageUpdated(usage=usage, window_tokens=window) if window:
                 used = usage.prompt_tokens + usage.completion_tokens
-                yield UsageUpdate(session_update="usage_update", used=used, size=window)
+                yield schema.UsageUpdate(session_update="usage_update", used=used, size=window)
             case events.ModeChanged(mode=mode):
-                yield CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
+                yield schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
             case events.SessionRenamed(title=title):
                 at = envelope.time.isoformat()
-                yield SessionInfoUpdate(session_update="session_info_update", title=sanitize_line(title), updated_at=at)
+                yield schema.SessionInfoUpdate(session_update="session_info_update", title=sanitize_line(title), updated_at=at)
             case _:
                 yield from self._told(event, envelope.seq)
 
-    def _told(self, event: events.Event, seq: int) -> Iterator[Update]:
+    def _told(self, event: events.Event, seq: int) -> Iterator[BaseModel]:
         match event:
             case events.Notice(level=level, text=text) if level is not events.Level.INFO:
                 yield self.note(f"{level}: {sanitize_line(text)}\n", f"note {seq}")
@@ -267,26 +237,26 @@ class Projection:
             case _:
                 pass
 
-    def say(self, text: str, key: str) -> AgentMessageChunk:
+    def say(self, text: str, key: str) -> schema.AgentMessageChunk:
         """Return words of lmtui's own as a message; `key` names it."""
-        return AgentMessageChunk(session_update="agent_message_chunk", content=_text(text), message_id=self._id(key))
+        return schema.AgentMessageChunk(session_update="agent_message_chunk", content=_text(text), message_id=self._id(key))
 
-    def note(self, text: str, key: str) -> AgentThoughtChunk:
+    def note(self, text: str, key: str) -> schema.AgentThoughtChunk:
         """Return a remark of lmtui's own, which is not part of the answer."""
-        return AgentThoughtChunk(session_update="agent_thought_chunk", content=_text(text), message_id=self._id(key))
+        return schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=_text(text), message_id=self._id(key))
 
     # -- messages -------------------------------------------------------------------------------------------------------
 
     def _id(self, key: str) -> str:
         return str(uuid.uuid5(_IDS, f"{self._session_id} {key}"))
 
-    def _answer(self, text: str) -> AgentMessageChunk:
+    def _answer(self, text: str) -> schema.AgentMessageChunk:
         return self.say(text, f"answer {self._answers} {self._void}".removesuffix(" 0"))
 
-    def _thinking(self, text: str) -> AgentThoughtChunk:
+    def _thinking(self, text: str) -> schema.AgentThoughtChunk:
         return self.note(text, f"thought {self._answers} {self._void}".removesuffix(" 0"))
 
-    def _message(self, event: events.MessageAdded) -> Iterator[Update]:
+    def _message(self, event: events.MessageAdded) -> Iterator[BaseModel]:
         if event.role is Role.USER:
             self._said += 1
             if self.expected:
@@ -296,7 +266,7 @@ class Projection:
             text = "\n".join([*([event.text] if event.text else []), *names])
             if text:
                 message_id = self._id(f"user {self._said}")
-                yield UserMessageChunk(session_update="user_message_chunk", content=_text(text), message_id=message_id)
+                yield schema.UserMessageChunk(session_update="user_message_chunk", content=_text(text), message_id=message_id)
             return
         if event.role is not Role.ASSISTANT:
             return
@@ -311,34 +281,27 @@ class Projection:
 
     # -- tool calls -----------------------------------------------------------------------------------------------------
 
-    def _call_began(self, event: events.ToolCallStarted) -> ToolCallStart:
+    def _call_began(self, event: events.ToolCallStarted) -> schema.ToolCallStart:
         own = event.call_id if event.agent == events.ROOT else f"{event.agent}/{event.call_id}"
         wire = own if own not in self._call_ids else f"{own}~{len(self._call_ids)}"
         self._call_ids.add(wire)
         call = self._calls[event.agent, event.call_id] = _OpenCall(wire, event.tool, title_of(event))
-        return ToolCallStart(
-            session_update="tool_call",
-            tool_call_id=wire,
-            title=call.title,
-            kind=kind_of(event.tool),
-            status="pending",
-            locations=places_of(self._workspace, event),
-            raw_input=event.arguments,
-        )
+        kind, places = kind_of(event.tool), places_of(self._workspace, event)
+        return start_tool_call(wire, call.title, kind=kind, status="pending", locations=places, raw_input=event.arguments)
 
-    def begun(self, agent: str, call_id: str) -> Iterator[Update]:
+    def begun(self, agent: str, call_id: str) -> Iterator[BaseModel]:
         """Yield that a call is carried out now, once somebody let it; the question had another title and status."""
         call = self._calls.get((agent, call_id))
         if call is not None:
             call.is_begun = True
-            yield _progress(call, "in_progress", title=call.title)
+            yield update_tool_call(call.id, status="in_progress", title=call.title)
 
-    def _begun(self, call: _OpenCall | None) -> Iterator[ToolCallProgress]:
+    def _begun(self, call: _OpenCall | None) -> Iterator[schema.ToolCallProgress]:
         if call is not None and not call.is_begun:
             call.is_begun = True
-            yield _progress(call, "in_progress")
+            yield update_tool_call(call.id, status="in_progress")
 
-    def _output(self, event: events.ToolOutputDelta, now: datetime) -> Iterator[Update]:
+    def _output(self, event: events.ToolOutputDelta, now: datetime) -> Iterator[BaseModel]:
         call = self._calls.get((event.agent, event.call_id))
         if call is None:
             return
@@ -346,9 +309,9 @@ class Projection:
         call.output = (call.output + event.text)[-_OUTPUT_CHARS:]
         if call.told is None or now - call.told >= _OUTPUT_EVERY:
             call.told = now
-            yield _progress(call, None, [text_content(call.output)])
+            yield update_tool_call(call.id, content=[text_content(call.output)])
 
-    def _files(self, event: events.FilesChanged) -> Iterator[Update]:
+    def _files(self, event: events.FilesChanged) -> Iterator[BaseModel]:
         call = self._calls.get((event.agent, event.call_id))
         if call is None:
             return
@@ -357,42 +320,34 @@ class Projection:
             is_new = change.kind is FileChangeKind.ADDED
             call.changes += diff_content(self._workspace, change.path, change.diff, is_new=is_new)
             places += diff_places(self._workspace, change.path, change.diff)
-        update = _progress(call, None, [*call.result, *call.changes])
-        update.locations = places or None
-        yield update
+        yield update_tool_call(call.id, content=[*call.result, *call.changes] or None, locations=places or None)
 
-    def _call_ended(self, event: events.ToolCallFinished) -> Iterator[Update]:
+    def _call_ended(self, event: events.ToolCallFinished) -> Iterator[BaseModel]:
         call = self._calls.get((event.agent, event.call_id))
         if call is None:
             return
         call.is_open = False
         is_shown = not (event.ok and kind_of(event.tool) == "edit" and call.changes)
         call.result = [text_content(event.result)] if is_shown and event.result else []
-        status: ToolCallStatus = "completed" if event.ok else "failed"
-        yield _progress(call, status, [*call.result, *call.changes], title=call.title)
+        status: schema.ToolCallStatus = "completed" if event.ok else "failed"
+        content = [*call.result, *call.changes] or None
+        yield update_tool_call(call.id, status=status, content=content, title=call.title)
 
 
-def plan_entries(plan: Plan) -> list[PlanEntry]:
+def plan_entries(plan: Plan) -> list[schema.PlanEntry]:
     """Return the steps of a plan, or else the todos, as the editor's plan."""
-    entries = []
-    for each in plan.steps or plan.todos:
-        priority = _PRIORITIES.get(getattr(each, "risk", ""), "medium")
-        entries.append(
-            PlanEntry(content=sanitize_line(each.text), priority=priority, status=_STATES.get(each.status, "pending"))
+    return [
+        plan_entry(
+            sanitize_line(each.text),
+            priority=_PRIORITIES.get(getattr(each, "risk", ""), "medium"),
+            status=_STATES.get(each.status, "pending"),
         )
-    return entries
+        for each in plan.steps or plan.todos
+    ]
 
 
-def _progress(
-    call: _OpenCall, status: ToolCallStatus | None, content: list[ToolContent] | None = None, title: str | None = None
-) -> ToolCallProgress:
-    return ToolCallProgress(
-        session_update="tool_call_update", tool_call_id=call.id, title=title, status=status, content=content or None
-    )
-
-
-def _text(text: str) -> TextContentBlock:
-    return TextContentBlock(type="text", text=sanitize(text))
+def _text(text: str) -> schema.TextContentBlock:
+    return text_block(sanitize(text))
 
 
 def _rest(text: str, streamed: str) -> str:

@@ -10,22 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from acp import schema
 from acp.exceptions import RequestError
-from acp.schema import (
-    AudioContentBlock,
-    BlobResourceContents,
-    EmbeddedResourceContentBlock,
-    ImageContentBlock,
-    ResourceContentBlock,
-    TextContentBlock,
-    TextResourceContents,
-)
 
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.prompt_text import mention_text
 from lmtui.core.sanitize import sanitize_line
 
-Block = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+Block = (
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
+)
 _LINES = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?\Z")
 
 
@@ -53,20 +51,20 @@ def read_blocks(blocks: Sequence[Block], workspace: Path) -> PromptText:
     found = PromptText()
     for block in blocks:
         match block:
-            case TextContentBlock(text=text):
+            case schema.TextContentBlock(text=text):
                 found.typed, found.named = found.typed + text, found.named + text
-            case ResourceContentBlock(uri=uri, name=name):
+            case schema.ResourceContentBlock(uri=uri, name=name):
                 link = _link(uri, name, workspace)
                 found.typed += _beside(found.typed, link) if path_of(uri) and link.startswith("@") else ""
                 found.named += _beside(found.named, link)
-            case EmbeddedResourceContentBlock(resource=TextResourceContents(uri=uri, text=text)):
+            case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents(uri=uri, text=text)):
                 found.named += _beside(found.named, _named(uri, workspace))
                 found.documents.append(f'<document uri="{sanitize_line(uri)}">\n{text}\n</document>')
-            case EmbeddedResourceContentBlock(resource=BlobResourceContents(uri=uri, blob=blob)):
+            case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents(uri=uri, blob=blob)):
                 _add_image(found, blob, uri)
-            case ImageContentBlock(data=data, uri=uri):
+            case schema.ImageContentBlock(data=data, uri=uri):
                 _add_image(found, data, uri or "")
-            case AudioContentBlock():
+            case schema.AudioContentBlock():
                 raise _refused("audio is not supported")
             case _:
                 raise _refused("this content block is not supported")

@@ -7,13 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Literal
 
-from acp.schema import (
-    SessionConfigOptionBoolean,
-    SessionConfigOptionSelect,
-    SessionConfigSelectOption,
-    SessionMode,
-    SessionModeState,
-)
+from acp import schema
 
 from lmtui.commands.session_commands import MODE_NOTES
 from lmtui.core.errors import UsageError
@@ -32,13 +26,15 @@ _FORMS = {
     ToolCallFormat.NATIVE: "Native", ToolCallFormat.TEXT: "In the text", ToolCallFormat.SCHEMA: "By a JSON schema",
 }  # fmt: skip
 Category = Literal["mode", "model", "model_config"]
-ConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
+ConfigOption = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
 
-def mode_state(session: Session) -> SessionModeState:
+def mode_state(session: Session) -> schema.SessionModeState:
     """Return the modes and the one in force."""
-    modes = [SessionMode(id=str(mode), name=str(mode).capitalize(), description=note) for mode, note in MODE_NOTES.items()]
-    return SessionModeState(current_mode_id=str(session.mode), available_modes=modes)
+    modes = [
+        schema.SessionMode(id=str(mode), name=str(mode).capitalize(), description=note) for mode, note in MODE_NOTES.items()
+    ]
+    return schema.SessionModeState(current_mode_id=str(session.mode), available_modes=modes)
 
 
 async def set_mode(session: Session, mode_id: str) -> None:
@@ -99,9 +95,9 @@ class SessionOptions:
             ProviderError: the server of the model does not answer.
         """
         option = next((each for each in self.listed() if each.id == option_id), None)
-        if not isinstance(option, SessionConfigOptionSelect):
+        if not isinstance(option, schema.SessionConfigOptionSelect):
             raise UsageError(f"unknown option {sanitize_line(option_id)!r}; use one of {MODE}, {MODEL} and {CALLS}")
-        if value not in {each.value for each in option.options if isinstance(each, SessionConfigSelectOption)}:
+        if value not in {each.value for each in option.options if isinstance(each, schema.SessionConfigSelectOption)}:
             raise UsageError(f"unknown value {sanitize_line(str(value))!r} for option {option_id}")
         match option_id:
             case _ if value == option.current_value:
@@ -116,19 +112,19 @@ class SessionOptions:
 
     def _mode(self) -> ConfigOption:
         values = [
-            SessionConfigSelectOption(value=str(mode), name=str(mode).capitalize(), description=note)
+            schema.SessionConfigSelectOption(value=str(mode), name=str(mode).capitalize(), description=note)
             for mode, note in MODE_NOTES.items()
         ]
         return _select((MODE, "Mode", "When lmtui asks before a tool runs"), "mode", str(self._session.mode), values)
 
     def _models(self) -> ConfigOption:
         current = f"{_root(self._url)} {self._model or _OWN_MODEL}"
-        values = {current: SessionConfigSelectOption(value=current, name=self._model or "The server's own")}
+        values = {current: schema.SessionConfigSelectOption(value=current, name=self._model or "The server's own")}
         for server in self._found:
             for model in server.chat_models:
                 value = f"{_root(server.url)} {model.name}"
                 note = f"{sanitize_line(server.kind)}: {sanitize_line(short_details(model))}"
-                values[value] = SessionConfigSelectOption(value=value, name=sanitize_line(model.name), description=note)
+                values[value] = schema.SessionConfigSelectOption(value=value, name=sanitize_line(model.name), description=note)
         return _select(
             (MODEL, "Model", "Which model answers from the next request on"), "model", current, list(values.values())
         )
@@ -136,8 +132,8 @@ class SessionOptions:
     def _calls(self) -> ConfigOption:
         in_use = self._session.calls.in_use()
         auto = f"now: {_FORMS[in_use.form].lower()}" if not in_use.is_by_hand else None
-        values = [SessionConfigSelectOption(value=_AUTO, name="Automatic", description=auto)]
-        values += [SessionConfigSelectOption(value=str(form), name=name) for form, name in _FORMS.items()]
+        values = [schema.SessionConfigSelectOption(value=_AUTO, name="Automatic", description=auto)]
+        values += [schema.SessionConfigSelectOption(value=str(form), name=name) for form, name in _FORMS.items()]
         current = str(in_use.form) if in_use.is_by_hand else _AUTO
         return _select((CALLS, "Tool calls", "In which form the model calls tools"), "model_config", current, values)
 
@@ -147,10 +143,10 @@ def _root(url: str) -> str:
 
 
 def _select(
-    own: tuple[str, str, str], category: Category, current: str, values: list[SessionConfigSelectOption]
+    own: tuple[str, str, str], category: Category, current: str, values: list[schema.SessionConfigSelectOption]
 ) -> ConfigOption:
     """Return a selector; `own` are its id, name and description."""
-    return SessionConfigOptionSelect(
+    return schema.SessionConfigOptionSelect(
         id=own[0],
         name=own[1],
         description=own[2],
